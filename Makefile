@@ -1,0 +1,47 @@
+# Every target sets up its own virtual environment (.venv) on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH ?= 2.13.0
+
+.PHONY: demo test test-torch lint bench clean
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+		|| { echo "allbutone needs Python 3.11 to 3.13; found $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
+		|| { echo "Installing python3-venv from Debian"; apt-get update -qq && apt-get install -y -qq python3-venv; } \
+		|| { echo "Python's venv module is missing. Run: sudo apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/core: $(VENV)/made pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/pip install -q --disable-pip-version-check --group dev
+	@touch $@
+
+$(VENV)/torch: $(VENV)/dev
+	$(BIN)/pip install -q --disable-pip-version-check torch==$(TORCH)
+	@touch $@
+
+demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo
+	$(BIN)/allbutone demo --out demo --force
+
+test: $(VENV)/dev ## Run the tests
+	$(BIN)/pytest
+
+lint: $(VENV)/dev ## Style, types and the import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/dev ## Run the benchmarks and print ratios
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,34 @@
+"""Synthetic continuous data, with what each person in it stands to lose."""
+
+from importlib.metadata import version
+
+from allbutone.cohort import demo_cohort
+from allbutone.distributions import Normal, StudentT
+from allbutone.errors import InputError
+from allbutone.folder import load_release, save_release
+from allbutone.moments import Moments
+from allbutone.niw import NIW
+from allbutone.prior import PriorScaleWarning, read_prior
+from allbutone.records import Records
+from allbutone.release import DatasetRelease, ParameterRelease
+from allbutone.synthesizer import NIWSynthesizer
+
+__version__ = version("allbutone")
+
+__all__ = [
+    "NIW",
+    "DatasetRelease",
+    "InputError",
+    "Moments",
+    "NIWSynthesizer",
+    "Normal",
+    "ParameterRelease",
+    "PriorScaleWarning",
+    "Records",
+    "StudentT",
+    "__version__",
+    "demo_cohort",
+    "load_release",
+    "read_prior",
+    "save_release",
+]

@@ -1,0 +1,5 @@
+"""Runs the command line as `python -m allbutone`."""
+
+from allbutone.cli import main
+
+main()

@@ -1,0 +1,82 @@
+"""The two closed-form distributions a record can have: normal and Student t."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import pi
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from jaxtyping import Float
+from scipy.special import gammaln
+
+Array = Any
+
+
+def squared_length(root: Float[Array, "*#batch p p"], vectors: Float[Array, "*batch p"]) -> Float[Array, "*batch"]:
+    """Return vᵀ(RRᵀ)⁻¹v = ‖R⁻¹v‖² for each vector v, given the Cholesky factor R."""
+    xp = array_namespace(vectors)
+    if root.ndim == 2:
+        flat = xp.reshape(vectors, (-1, vectors.shape[-1]))
+        white = xp.linalg.solve(root, flat.T)
+        return xp.reshape(xp.sum(white * white, axis=0), vectors.shape[:-1])
+    white = xp.linalg.solve(root, vectors[..., None])[..., 0]
+    return xp.sum(white * white, axis=-1)
+
+
+def half_log_det(root: Float[Array, "*batch p p"]) -> Float[Array, "*batch"]:
+    """Return ½·log|RRᵀ| from the triangular factor R."""
+    xp = array_namespace(root)
+    return xp.sum(xp.log(xp.linalg.diagonal(root)), axis=-1)
+
+
+@dataclass(frozen=True)
+class Normal:
+    """N(mean, covariance)."""
+
+    mean: Float[Array, "*batch p"]
+    covariance: Float[Array, "*batch p p"]
+
+    @cached_property
+    def root(self) -> Float[Array, "*batch p p"]:
+        """The Cholesky factor of the covariance."""
+        return array_namespace(self.covariance).linalg.cholesky(self.covariance)
+
+    def log_density(self, points: Float[Array, "*points p"]) -> Float[Array, "*points"]:
+        """Return log N(x; m, Σ) = −½·(p·log 2π + log|Σ| + (x − m)ᵀΣ⁻¹(x − m))."""
+        p = points.shape[-1]
+        squared = squared_length(self.root, points - self.mean)
+        return -0.5 * (p * np.log(2 * pi) + squared) - half_log_det(self.root)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
+        """Draw `count` records."""
+        white = rng.standard_normal((count, self.mean.shape[-1]))
+        return np.asarray(self.mean) + white @ np.asarray(self.root).T
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """The p-variate Student t with location m, scale matrix V and δ degrees of freedom (eq:post_t_dd)."""
+
+    location: Float[Array, "*batch p"]
+    scale: Float[Array, "*batch p p"]
+    df: Any
+
+    @cached_property
+    def root(self) -> Float[Array, "*batch p p"]:
+        """The Cholesky factor of the scale matrix."""
+        return array_namespace(self.scale).linalg.cholesky(self.scale)
+
+    def log_density(self, points: Float[Array, "*points p"]) -> Float[Array, "*points"]:
+        """Return log Γ((δ+p)/2) − log Γ(δ/2) − ½·log|δπV| − ½(δ+p)·log(1 + (x−m)ᵀV⁻¹(x−m)/δ)."""
+        xp = array_namespace(points)
+        p = points.shape[-1]
+        constant = gammaln((self.df + p) / 2) - gammaln(self.df / 2) - 0.5 * p * np.log(self.df * pi)
+        squared = squared_length(self.root, points - self.location)
+        return constant - half_log_det(self.root) - 0.5 * (self.df + p) * xp.log1p(squared / self.df)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
+        """Draw `count` records: a normal over an independent √(χ²_δ/δ)."""
+        white = rng.standard_normal((count, self.location.shape[-1]))
+        stretch = np.sqrt(self.df / rng.chisquare(self.df, size=(count, 1)))
+        return np.asarray(self.location) + stretch * (white @ np.asarray(self.root).T)

@@ -1,0 +1,209 @@
+"""What is released: draws of the model's parameters (Θ), or whole synthetic datasets (Φ)."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.errors import InputError
+from allbutone.moments import Moments
+from allbutone.niw import NIW
+from allbutone.records import Records
+
+PIECE_VALUES = 1 << 18  # how many numbers a thread draws at a time: 2 MB, which stays in its cache
+
+
+@dataclass(frozen=True)
+class ParameterRelease:
+    """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p).
+
+    `prior` is the mechanism's public part; it travels with the release.
+    """
+
+    means: Float[Any, "draws p"]
+    covariances: Float[Any, "draws p p"]
+    columns: tuple[str, ...] | None = None
+    prior: NIW | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is at least one draw and that names match."""
+        if self.means.ndim != 2 or self.covariances.shape != (*self.means.shape, self.means.shape[-1]):
+            raise InputError(
+                "a parameter release has means (draws, p) and covariances (draws, p, p), "
+                f"got {tuple(self.means.shape)} and {tuple(self.covariances.shape)}"
+            )
+        _check_release(len(self.means), self.p, self.columns, self.prior)
+
+    @property
+    def draws(self) -> int:
+        """How many parameter draws are released."""
+        return int(self.means.shape[0])
+
+    @property
+    def p(self) -> int:
+        """The number of columns."""
+        return int(self.means.shape[-1])
+
+    @classmethod
+    def draw(
+        cls,
+        posterior: NIW,
+        draws: int,
+        rng: np.random.Generator,
+        *,
+        columns: tuple[str, ...] | None = None,
+        prior: NIW | None = None,
+    ) -> "ParameterRelease":
+        """Draw (μ*, Σ*) from the posterior `draws` times (Algorithm 1, lines 7 and 8)."""
+        means, covariances = posterior.draw(rng, _positive("draws", draws))
+        return cls(means, covariances, columns, prior)
+
+
+@dataclass(frozen=True)
+class DatasetRelease:
+    """Φ: synthetic datasets, each of shape (rows, p); sizes may differ.
+
+    `prior` is the mechanism's public part; it travels with the release.
+    """
+
+    datasets: tuple[Float[Any, "_ p"], ...]
+    columns: tuple[str, ...] | None = None
+    prior: NIW | None = None
+
+    def __init__(
+        self, datasets: Sequence[Any], columns: Sequence[str] | None = None, prior: NIW | None = None
+    ) -> None:
+        """Take arrays as they are and any other table through the gate."""
+        arrays = []
+        for dataset in datasets:
+            if not hasattr(dataset, "__array_namespace__") and not hasattr(dataset, "is_cuda"):
+                table = Records.of_numbers(dataset, columns=columns)
+                columns, dataset = table.columns, table.values
+            if dataset.ndim != 2 or dataset.shape[0] < 1:
+                raise InputError(f"a dataset has shape (rows, p) with rows > 0, got {tuple(dataset.shape)}")
+            arrays.append(dataset)
+        widths = {int(array.shape[1]) for array in arrays}
+        if len(widths) > 1:
+            raise InputError(f"the datasets have different numbers of columns: {sorted(widths)}")
+        object.__setattr__(self, "datasets", tuple(arrays))
+        object.__setattr__(self, "columns", None if columns is None else tuple(columns))
+        object.__setattr__(self, "prior", prior)
+        _check_release(len(arrays), next(iter(widths), 0), self.columns, prior)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each dataset."""
+        return tuple(int(dataset.shape[0]) for dataset in self.datasets)
+
+    @property
+    def p(self) -> int:
+        """The number of columns."""
+        return int(self.datasets[0].shape[1])
+
+    @classmethod
+    def draw(
+        cls,
+        posterior: NIW,
+        rows: Sequence[int],
+        rng: np.random.Generator,
+        *,
+        columns: tuple[str, ...] | None = None,
+        prior: NIW | None = None,
+    ) -> "DatasetRelease":
+        """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel.
+
+        The same generator gives the same datasets as `stream_datasets`, whatever the number of threads.
+        """
+        datasets = [np.empty((count, posterior.p)) for count in rows]
+        work = list(_pieces(posterior, rows, rng))
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            for piece, blocks in zip(work, threads.map(_Piece.draw, work), strict=True):
+                for number, block in zip(piece.numbers, blocks, strict=True):
+                    datasets[number][piece.start : piece.start + len(block)] = block
+        return cls(datasets, columns, prior)
+
+    def to_frames(self, backend: Any = "pandas") -> list[Any]:
+        """Return the datasets as dataframes of the library named (pandas, polars, pyarrow)."""
+        names = list(self.columns or (f"x{i + 1}" for i in range(self.p)))
+        frames = (nw.from_numpy(np.asarray(data), names, backend=backend) for data in self.datasets)
+        return [frame.to_native() for frame in frames]
+
+    def moments(self) -> list[Moments]:
+        """Return each dataset's count, mean and scatter: all that the adversary needs of it."""
+        return [Moments.of(dataset) for dataset in self.datasets]
+
+
+Release = ParameterRelease | DatasetRelease
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Rows `start` to `stop` of the datasets `numbers`, all drawn from one random stream."""
+
+    numbers: range
+    start: int
+    stop: int
+    means: Float[np.ndarray, "g p"]
+    roots: Float[np.ndarray, "g p p"]
+    seed: np.ndarray
+
+    def draw(self) -> Float[np.ndarray, "g rows p"]:
+        """Draw z = μ* + F·N(0, I) with Σ* = FFᵀ."""
+        stream = np.random.Generator(np.random.SFC64(self.seed))
+        white = stream.standard_normal((len(self.numbers), self.stop - self.start, self.means.shape[-1]))
+        return white @ self.roots.swapaxes(-1, -2) + self.means[:, None, :]
+
+
+def _pieces(posterior: NIW, rows: Sequence[int], rng: np.random.Generator) -> Iterator[_Piece]:
+    """Cut a release into pieces: several small datasets of one size, or a slice of a large one.
+
+    The cut depends only on the sizes, so a seed gives the same release however it is drawn or written.
+    """
+    if len(rows) == 0:
+        raise InputError("datasets must be at least 1, got 0")
+    for count in rows:
+        _positive("rows", count)
+    room = max(1, PIECE_VALUES // posterior.p)
+    spans: list[tuple[range, int, int]] = []
+    number = 0
+    while number < len(rows):
+        last = number + 1
+        while last < len(rows) and rows[last] == rows[number] and (last + 1 - number) * rows[number] <= room:
+            last += 1
+        spans.extend(
+            (range(number, last), start, min(start + room, rows[number])) for start in range(0, rows[number], room)
+        )
+        number = last
+    means, roots = posterior.draw_roots(rng, len(rows))
+    seeds = rng.integers(0, 1 << 32, size=(len(spans), 8), dtype=np.uint32)
+    for (numbers, start, stop), seed in zip(spans, seeds, strict=True):
+        part = slice(numbers.start, numbers.stop)
+        yield _Piece(numbers, start, stop, means[part], roots[part], seed)
+
+
+def stream_datasets(
+    posterior: NIW, rows: Sequence[int], rng: np.random.Generator
+) -> Iterator[tuple[int, Float[np.ndarray, "_ p"]]]:
+    """Yield (dataset number, block of its rows), in order, holding no more than a few megabytes."""
+    for piece in _pieces(posterior, rows, rng):
+        yield from zip(piece.numbers, piece.draw(), strict=True)
+
+
+def _positive(name: str, count: int) -> int:
+    if count < 1:
+        raise InputError(f"{name} must be at least 1, got {count}")
+    return count
+
+
+def _check_release(count: int, p: int, columns: tuple[str, ...] | None, prior: NIW | None) -> None:
+    if count < 1:
+        raise InputError("a release holds at least one draw or dataset, got none")
+    if columns is not None and len(columns) != p:
+        raise InputError(f"the release has {p} columns but {len(columns)} names")
+    if prior is not None and prior.p != p:
+        raise InputError(f"the release has {p} columns but its prior is for {prior.p}")

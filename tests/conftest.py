@@ -1,0 +1,11 @@
+"""Shapes are checked by beartype wherever the tests go: the hook must come before the package is imported."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+install_import_hook("allbutone", "shapecheck.checked")
+
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

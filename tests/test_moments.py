@@ -1,0 +1,88 @@
+"""Laws of count, mean and scatter."""
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import allbutone as abo
+from allbutone import moments as moments_module
+from cases import cases, relative_error
+
+
+def exact(records):
+    """Mean and scatter in extended precision."""
+    wide = records.astype(np.longdouble)
+    mean = wide.mean(axis=0)
+    return mean, (wide - mean).T @ (wide - mean)
+
+
+@given(cases())
+def test_summary_is_the_definition(case):
+    mean, scatter = exact(case.records)
+    summary = abo.Moments.of(case.records)
+    assert summary.count == len(case.records)
+    assert relative_error(summary.mean, mean) < 1e-14
+    if len(case.records) > 1:
+        assert relative_error(summary.scatter, scatter) < 1e-12
+
+
+@given(cases(max_p=8, min_n=2), st.data(), st.sampled_from([0.0, 1e8]))
+def test_any_split_in_any_order_merges_to_the_whole(case, data, offset):
+    # standardised columns around `offset`: at 1e8 raw second moments would not even be positive definite
+    spread = case.records.std(axis=0) + 1e-300
+    records = offset + (case.records - case.records.mean(axis=0)) / spread
+    cuts = data.draw(st.lists(st.integers(0, len(records)), max_size=5))
+    parts = np.split(records[case.rng.permutation(len(records))], sorted(cuts))
+    whole = abo.Moments.none(records.shape[1], like=records)
+    for part in case.rng.permutation(len(parts)):
+        whole = whole.merge(abo.Moments.of(parts[part]))
+    mean, scatter = exact(records)
+    assert whole.count == len(records)
+    assert np.max(np.abs(whole.mean - mean)) <= 1e-12 * max(1.0, offset)
+    assert relative_error(whole.scatter, scatter) < 1e-12
+
+
+@given(cases(max_p=8, min_n=2))
+def test_remove_undoes_add(case):
+    *others, last = case.records
+    fewer = abo.Moments.of(np.array(others))
+    more = fewer.add(last)
+    assert relative_error(more.scatter, exact(case.records)[1]) < 1e-12
+    again = more.remove(last)
+    assert again.count == fewer.count
+    # removing cancels what the record added, so the error is relative to the larger scatter
+    assert np.max(np.abs(again.scatter - fewer.scatter)) <= 1e-12 * np.max(np.abs(more.scatter))
+
+
+def test_the_last_record_can_be_removed():
+    nothing = abo.Moments.of(np.array([[3.0, 4.0]])).remove(np.array([3.0, 4.0]))
+    assert nothing.count == 0
+    assert not nothing.scatter.any()
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted"])
+def test_many_blocks_equal_one(monkeypatch, order):
+    rng = np.random.default_rng(1)
+    records = 1e8 + rng.standard_normal((5000, 3))
+    if order == "sorted":
+        records = np.sort(records, axis=0)
+    monkeypatch.setattr(moments_module, "BLOCK_BYTES", 100 * 3 * 8)
+    mean, scatter = exact(records)
+    summary = abo.Moments.of(records)
+    assert relative_error(summary.scatter, scatter) < 1e-12
+    assert relative_error(summary.mean, mean) < 1e-15
+
+
+def test_missing_and_infinite_values_are_refused():
+    for bad in (np.nan, np.inf, 1e300):
+        with pytest.raises(abo.InputError, match="missing, infinite or too large"):
+            abo.Moments.of(np.array([[1.0, 2.0], [bad, 1.0]]))
+
+
+@given(cases(max_p=5, max_n=30, min_n=2))
+def test_the_same_lines_run_on_the_array_standard(case):
+    strict = array_api_strict.asarray(case.records)
+    whole = abo.Moments.of(strict[:1, :]).merge(abo.Moments.of(strict[1:, :]))
+    assert relative_error(np.asarray(whole.scatter), exact(case.records)[1]) < 1e-12
