@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import pi
+from math import log, pi
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,32 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 from scipy.special import gammaln
 
+from allbutone.errors import InputError
+
 Array = Any
+
+
+def plain(number: Any) -> Any:
+    """Return a NumPy scalar as a Python float, which arrays of every namespace accept; arrays stay arrays."""
+    return float(number) if isinstance(number, np.generic) else number
+
+
+def cholesky(matrix: Float[Array, "*batch p p"], what: str) -> Float[Array, "*batch p p"]:
+    """Return the lower triangular R with RRᵀ = matrix, or say that `what` is not positive definite."""
+    xp = array_namespace(matrix)
+    try:
+        root = xp.linalg.cholesky(matrix)
+        good = bool(xp.all(xp.isfinite(root)))
+    except Exception as error:
+        # every namespace has an error of its own for this; anything else is not ours to explain
+        if "LinAlg" not in type(error).__name__:
+            raise
+        good = False
+    if not good:
+        raise InputError(
+            f"{what} must be a positive definite matrix; raise its diagonal, or drop a column that repeats others"
+        )
+    return root
 
 
 def squared_length(root: Float[Array, "*#batch p p"], vectors: Float[Array, "*batch p"]) -> Float[Array, "*batch"]:
@@ -40,13 +65,13 @@ class Normal:
     @cached_property
     def root(self) -> Float[Array, "*batch p p"]:
         """The Cholesky factor of the covariance."""
-        return array_namespace(self.covariance).linalg.cholesky(self.covariance)
+        return cholesky(self.covariance, "covariance")
 
     def log_density(self, points: Float[Array, "*points p"]) -> Float[Array, "*points"]:
         """Return log N(x; m, Σ) = −½·(p·log 2π + log|Σ| + (x − m)ᵀΣ⁻¹(x − m))."""
         p = points.shape[-1]
         squared = squared_length(self.root, points - self.mean)
-        return -0.5 * (p * np.log(2 * pi) + squared) - half_log_det(self.root)
+        return -0.5 * (p * log(2 * pi) + squared) - half_log_det(self.root)
 
     def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
         """Draw `count` records."""
@@ -65,15 +90,16 @@ class StudentT:
     @cached_property
     def root(self) -> Float[Array, "*batch p p"]:
         """The Cholesky factor of the scale matrix."""
-        return array_namespace(self.scale).linalg.cholesky(self.scale)
+        return cholesky(self.scale, "scale")
 
     def log_density(self, points: Float[Array, "*points p"]) -> Float[Array, "*points"]:
         """Return log Γ((δ+p)/2) − log Γ(δ/2) − ½·log|δπV| − ½(δ+p)·log(1 + (x−m)ᵀV⁻¹(x−m)/δ)."""
         xp = array_namespace(points)
         p = points.shape[-1]
-        constant = gammaln((self.df + p) / 2) - gammaln(self.df / 2) - 0.5 * p * np.log(self.df * pi)
+        half = (self.df + p) / 2
+        constant = plain(gammaln(half) - gammaln(self.df / 2) - 0.5 * p * np.log(self.df * pi))
         squared = squared_length(self.root, points - self.location)
-        return constant - half_log_det(self.root) - 0.5 * (self.df + p) * xp.log1p(squared / self.df)
+        return constant - half_log_det(self.root) - half * xp.log1p(squared / self.df)
 
     def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
         """Draw `count` records: a normal over an independent √(χ²_δ/δ)."""

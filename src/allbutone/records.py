@@ -47,8 +47,7 @@ class Records:
         """
         records = cls.of_numbers(table, columns=columns, drop=drop)
         if len(records.values) < 2:
-            found = "no rows" if len(records.values) == 0 else "one row"
-            raise InputError(f"the table holds {found}; at least two records are needed")
+            raise InputError("the table holds one row; at least two records are needed")
         for name, numbers in zip(records.columns, records.values.T, strict=True):
             _check_spread(name, numbers)
             if columns is None:
@@ -65,7 +64,9 @@ class Records:
             positions = [table.columns.index(name) for name in chosen]
             return cls(table.values[:, positions], chosen, table.backend)
         frame = _as_frame(table)
-        chosen = _choose(_checked_names(_raw_names(frame)), columns, drop)
+        chosen = _choose(tuple(frame.columns), columns, drop)
+        if len(frame) == 0:
+            raise InputError("the table holds no rows; at least two records are needed")
         values = np.empty((len(frame), len(chosen)))
         for position, name in enumerate(chosen):
             values[:, position] = _numbers(frame[name])
@@ -77,6 +78,9 @@ def _as_frame(table: Any) -> nw.DataFrame[Any]:
         table = read_table(Path(table))
     if isinstance(table, np.ndarray):
         table = _name_columns(table)
+    # before narwhals sees them: it refuses duplicate names too, but in its own words
+    names = getattr(table, "column_names", getattr(table, "columns", ()))
+    _check_names([str(name) for name in names])
     try:
         return nw.from_native(table, eager_only=True)
     except TypeError as error:
@@ -97,16 +101,7 @@ def _name_columns(matrix: np.ndarray) -> Any:
     return nw.from_numpy(matrix, schema=names, backend="pyarrow").to_native()
 
 
-def _raw_names(frame: nw.DataFrame[Any]) -> list[str]:
-    native = frame.to_native()
-    # pyarrow allows duplicate names and narwhals refuses them late, with its own words
-    names = list(native.column_names) if hasattr(native, "column_names") else list(frame.columns)
-    return [str(name) for name in names]
-
-
-def _checked_names(names: list[str]) -> tuple[str, ...]:
-    if not names:
-        raise InputError("the table has no columns")
+def _check_names(names: list[str]) -> None:
     for name in names:
         if not name.strip():
             raise InputError(f"column {names.index(name) + 1} has no name; give it one in the header")
@@ -117,7 +112,6 @@ def _checked_names(names: list[str]) -> tuple[str, ...]:
             )
         if names.count(name) > 1:
             raise InputError(f"column name {name!r} appears {names.count(name)} times; names must differ")
-    return tuple(names)
 
 
 def _choose(names: tuple[str, ...], columns: Sequence[str] | None, drop: Sequence[str] | None) -> tuple[str, ...]:
@@ -133,7 +127,7 @@ def _choose(names: tuple[str, ...], columns: Sequence[str] | None, drop: Sequenc
     else:
         chosen = tuple(name for name in names if name not in (drop or ()))
     if not chosen:
-        raise InputError("no column is left; keep at least one")
+        raise InputError("the table has no columns" if not names else "no column is left; keep at least one")
     return chosen
 
 

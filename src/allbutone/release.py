@@ -8,8 +8,10 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
+from allbutone.distributions import cholesky
 from allbutone.errors import InputError
 from allbutone.moments import Moments
 from allbutone.niw import NIW
@@ -30,14 +32,22 @@ class ParameterRelease:
     columns: tuple[str, ...] | None = None
     prior: NIW | None = None
 
-    def __post_init__(self) -> None:
-        """Check that there is at least one draw and that names match."""
-        if self.means.ndim != 2 or self.covariances.shape != (*self.means.shape, self.means.shape[-1]):
+    def __init__(
+        self, means: Any, covariances: Any, columns: Sequence[str] | None = None, prior: NIW | None = None
+    ) -> None:
+        """Check that there is at least one draw, that shapes agree and covariances are positive definite."""
+        means, covariances = (a if is_array_api_obj(a) else np.asarray(a, float) for a in (means, covariances))
+        if means.ndim != 2 or tuple(covariances.shape) != (*means.shape, means.shape[-1]):
             raise InputError(
                 "a parameter release has means (draws, p) and covariances (draws, p, p), "
-                f"got {tuple(self.means.shape)} and {tuple(self.covariances.shape)}"
+                f"got {tuple(means.shape)} and {tuple(covariances.shape)}"
             )
-        _check_release(len(self.means), self.p, self.columns, self.prior)
+        object.__setattr__(self, "means", means)
+        object.__setattr__(self, "covariances", covariances)
+        object.__setattr__(self, "columns", None if columns is None else tuple(columns))
+        object.__setattr__(self, "prior", prior)
+        _check_release(self.draws, self.p, self.columns, prior)
+        cholesky(covariances, "a released covariance")
 
     @property
     def draws(self) -> int:
@@ -81,7 +91,7 @@ class DatasetRelease:
         """Take arrays as they are and any other table through the gate."""
         arrays = []
         for dataset in datasets:
-            if not hasattr(dataset, "__array_namespace__") and not hasattr(dataset, "is_cuda"):
+            if not is_array_api_obj(dataset):
                 table = Records.of_numbers(dataset, columns=columns)
                 columns, dataset = table.columns, table.values
             if dataset.ndim != 2 or dataset.shape[0] < 1:
@@ -119,8 +129,8 @@ class DatasetRelease:
 
         The same generator gives the same datasets as `stream_datasets`, whatever the number of threads.
         """
-        datasets = [np.empty((count, posterior.p)) for count in rows]
         work = list(_pieces(posterior, rows, rng))
+        datasets = [np.empty((count, posterior.p)) for count in rows]
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             for piece, blocks in zip(work, threads.map(_Piece.draw, work), strict=True):
                 for number, block in zip(piece.numbers, blocks, strict=True):

@@ -1,0 +1,100 @@
+"""Prior files, and the warning when the default does not fit."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import allbutone as abo
+from allbutone.prior import prior_entries, prior_from
+
+COLUMNS = ("bmi", "ldl")
+
+
+def read(tmp_path, text, name="prior.toml"):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return abo.read_prior(tmp_path / name, COLUMNS)
+
+
+def test_mean_and_scale(tmp_path):
+    prior = read(tmp_path, "mean = [1, 2]\nmean_weight = 2\ndf = 5\nscale = [[2.0, 0.5], [0.5, 1]]")
+    assert (prior.mean_weight, prior.df) == (2, 5)
+    np.testing.assert_array_equal(prior.mean, [1, 2])
+    np.testing.assert_array_equal(prior.scale, [[2, 0.5], [0.5, 1]])
+
+
+@pytest.mark.parametrize(("scale", "diagonal"), [("3", [3, 3]), ("[3, 4]", [3, 4])])
+def test_scale_may_be_a_number_or_a_diagonal(tmp_path, scale, diagonal):
+    prior = read(tmp_path, f"scale = {scale}")
+    np.testing.assert_array_equal(prior.scale, np.diag(diagonal))
+    np.testing.assert_array_equal(prior.mean, [0, 0])
+    assert (prior.mean_weight, prior.df) == (1, 4)
+
+
+def test_centre_and_spread_are_the_expected_mean_and_deviation(tmp_path):
+    prior = read(tmp_path, "df = 9\n[centre]\nldl = 3.5\nbmi = 25\n[spread]\nbmi = 5\nldl = 1")
+    np.testing.assert_array_equal(prior.mean, [25, 3.5])
+    expected_covariance = prior.scale / (prior.df - 2 - 1)
+    np.testing.assert_allclose(expected_covariance, np.diag([25, 1]))
+
+
+def test_json_is_read_too(tmp_path):
+    prior = read(tmp_path, json.dumps({"centre": [1, 2], "spread": 3}), "prior.json")
+    np.testing.assert_array_equal(prior.scale, 9 * np.eye(2))
+
+
+def test_a_prior_survives_its_file():
+    rng = np.random.default_rng()
+    root = rng.standard_normal((2, 2))
+    prior = abo.NIW(rng.standard_normal(2), 0.1, 3.3, root @ root.T + np.eye(2))
+    again = prior_from(json.loads(json.dumps(prior_entries(prior))), COLUMNS)
+    np.testing.assert_array_equal(again.scale, prior.scale)
+    np.testing.assert_array_equal(again.mean, prior.mean)
+    assert (again.mean_weight, again.df) == (prior.mean_weight, prior.df)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("means = 3", "unknown entry 'means'"),
+        ("mean = [1]", "mean has 1 values for 2 columns"),
+        ("mean = [1, 'x']", "mean must be a number, got 'x'"),
+        ("mean = 1\ncentre = 2", "keep one pair"),
+        ("[centre]\nbmi = 1", "leaves out 'ldl'"),
+        ("[centre]\nbmi = 1\nhdl = 2", "names 'hdl', no such column"),
+        ("spread = [1, 0]", "spread of 'ldl' must exceed 0"),
+        ("spread = 1\ndf = 3", r"df must exceed p \+ 1 = 3"),
+        ("df = 1", "df must exceed p - 1 = 1"),
+        ("df = true", "df must be a number"),
+        ("scale = [[1, 2], [2, 1]]", "positive definite"),
+        ("scale = [[1, 2]]", "2 × 2 matrix"),
+        ("mean = ", "not valid TOML"),
+    ],
+)
+def test_bad_prior_files_are_refused(tmp_path, text, message):
+    with pytest.raises(abo.InputError, match=message):
+        read(tmp_path, text)
+
+
+def test_an_absent_prior_file_is_refused(tmp_path):
+    with pytest.raises(abo.InputError, match="cannot read the prior file"):
+        abo.read_prior(tmp_path / "none.toml", COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "warns"), [(0, 1, False), (1, 3, False), (140, 1, True), (0, 500, True)]
+)
+def test_a_default_prior_far_from_the_data_warns_once_and_shows_no_number_of_them(mean, deviation, warns):
+    values = np.array([-1.37, 0.21, 1.16])
+    table = np.column_stack([mean + deviation * values, values[::-1]])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        abo.NIWSynthesizer().fit(table)
+        abo.NIWSynthesizer(abo.NIW.default(2)).fit(table)
+    assert len(caught) == (1 if warns else 0)
+    for warning in caught:
+        text = str(warning.message)
+        assert '"x1" = …' in text
+        assert "'x1' is far" in text
+        assert not any(character in text.replace('"x1"', "").replace('"x2"', "") for character in "23456789")

@@ -1,0 +1,202 @@
+"""Releases: what is drawn, what is written, and what never is."""
+
+import json
+import stat
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+
+import allbutone as abo
+from allbutone import release as release_module
+from allbutone.folder import synthesize_to_folder
+from cases import positive_definite
+
+Z = 5.0
+
+
+@pytest.fixture
+def posterior():
+    rng = np.random.default_rng(7)
+    prior = abo.NIW(np.zeros(3), 1.0, 5.0, np.eye(3))
+    return prior.update(2 + rng.standard_normal((40, 3)) @ np.linalg.cholesky(positive_definite(rng, 3)).T)
+
+
+def test_pooled_single_rows_follow_the_papers_student_t(posterior):
+    release = abo.DatasetRelease.draw(posterior, [1] * 5000, np.random.default_rng())
+    rows = np.concatenate(release.datasets)
+    t = posterior.predictive()
+    for direction in np.eye(3):
+        spread = np.sqrt(direction @ t.scale @ direction)
+        standard = (rows - t.location) @ direction / spread
+        assert stats.kstest(standard, stats.t(t.df).cdf).pvalue > 1e-6
+    squared = np.sum(np.linalg.solve(t.root, (rows - t.location).T) ** 2, axis=0) / 3
+    assert stats.kstest(squared, stats.f(3, t.df).cdf).pvalue > 1e-6
+
+
+def test_within_a_dataset_rows_share_one_draw_of_the_parameters(posterior):
+    rows = 30
+    release = abo.DatasetRelease.draw(posterior, [rows] * 4000, np.random.default_rng())
+    data = np.stack(release.datasets)
+    means = data.mean(axis=1)
+    covariances = np.einsum("kni,knj->kij", data - means[:, None], data - means[:, None]) / (rows - 1)
+    expected = posterior.scale / (posterior.df - 3 - 1)
+    _within(means, posterior.mean)
+    _within(covariances, expected)
+    centred = means - posterior.mean
+    _within(centred[:, :, None] * centred[:, None, :], expected * (1 / posterior.mean_weight + 1 / rows))
+
+
+def _within(draws, expected):
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    assert np.all(np.abs(draws.mean(axis=0) - expected) <= Z * error)
+
+
+@pytest.mark.parametrize("rows", [[5] * 7, [1, 300, 300, 2], [1000]])
+def test_a_seed_gives_the_same_release_drawn_or_streamed(posterior, rows, monkeypatch, tmp_path):
+    monkeypatch.setattr(release_module, "PIECE_VALUES", 300)
+    drawn = abo.DatasetRelease.draw(posterior, rows, np.random.default_rng(3))
+    names, prior = ("a", "b", "c"), abo.NIW.default(3)
+    synthesize_to_folder(posterior, rows, np.random.default_rng(3), tmp_path / "r", columns=names, prior=prior)
+    read = abo.load_release(tmp_path / "r")
+    assert read.rows == drawn.rows == tuple(rows)
+    for ours, theirs in zip(drawn.datasets, read.datasets, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.fixture
+def synthesizer():
+    return abo.NIWSynthesizer().fit(abo.demo_cohort())
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_datasets_survive_their_folder(synthesizer, tmp_path, format):
+    release = synthesizer.sample(datasets=3, rows=[1, 20, 7], rng=1)
+    abo.save_release(release, tmp_path / "r", format=format)
+    again = abo.load_release(tmp_path / "r")
+    assert again.columns == synthesizer.columns
+    np.testing.assert_array_equal(again.prior.scale, synthesizer.prior.scale)
+    for ours, theirs in zip(release.datasets, again.datasets, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_parameters_survive_their_folder(synthesizer, tmp_path):
+    release = synthesizer.sample_parameters(draws=4, rng=1)
+    abo.save_release(release, tmp_path / "r")
+    again = abo.load_release(tmp_path / "r")
+    np.testing.assert_array_equal(again.means, release.means)
+    np.testing.assert_array_equal(again.covariances, release.covariances)
+    assert {path.name for path in (tmp_path / "r").iterdir()} == {"parameters.json", "release.json"}
+
+
+def test_a_release_folder_holds_the_mechanism_and_nothing_of_the_data(synthesizer, tmp_path):
+    abo.save_release(synthesizer.sample(datasets=2, rows=50, rng=987654321), tmp_path / "r")
+    text = (tmp_path / "r" / "release.json").read_text()
+    manifest = json.loads(text)
+    assert set(manifest) == {
+        "made_by", "release", "mechanism", "columns", "prior", "datasets", "rows", "files",
+    }  # fmt: skip
+    assert "987654321" not in text
+    assert str(tmp_path) not in text
+    posterior = synthesizer.posterior
+    for number in (*posterior.mean, *posterior.scale.ravel(), posterior.df, posterior.mean_weight):
+        assert repr(float(number)) not in text
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda r: (r / "release.json").unlink(), "is this a release folder"),
+        (lambda r: (r / "release.json").write_text("{"), "not valid JSON"),
+        (lambda r: (r / "release.json").write_text("{}"), "not a release description"),
+        (lambda r: (r / "dataset-002.csv").unlink(), "is not a file"),
+        (lambda r: (r / "dataset-002.csv").write_text("a,b\n1,2\n"), "1 rows of a, b"),
+    ],
+)
+def test_a_damaged_folder_is_refused(synthesizer, tmp_path, damage, message):
+    abo.save_release(synthesizer.sample(datasets=2, rows=5), tmp_path / "r")
+    damage(tmp_path / "r")
+    with pytest.raises(abo.InputError, match=message):
+        abo.load_release(tmp_path / "r")
+
+
+def test_a_manifest_cannot_reach_outside_its_folder(synthesizer, tmp_path):
+    abo.save_release(synthesizer.sample(rows=5), tmp_path / "r")
+    path = tmp_path / "r" / "release.json"
+    path.write_text(path.read_text().replace("dataset-001.csv", "../secret.csv"))
+    with pytest.raises(abo.InputError, match="outside its folder"):
+        abo.load_release(tmp_path / "r")
+
+
+def test_only_a_release_is_ever_replaced(synthesizer, tmp_path):
+    release = synthesizer.sample(rows=5)
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter1.txt").write_text("years of work")
+    for force in (False, True):
+        with pytest.raises(abo.InputError, match=r"exists|not made by allbutone"):
+            abo.save_release(release, precious, force=force)
+    assert (precious / "chapter1.txt").read_text() == "years of work"
+    abo.save_release(release, tmp_path / "r")
+    with pytest.raises(abo.InputError, match="exists"):
+        abo.save_release(release, tmp_path / "r")
+    abo.save_release(synthesizer.sample(datasets=2, rows=5), tmp_path / "r", force=True)
+    assert len(abo.load_release(tmp_path / "r").datasets) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r", "thesis"]
+
+
+def test_a_saved_synthesizer_is_private_and_says_so(synthesizer, tmp_path):
+    path = tmp_path / "s.json"
+    synthesizer.save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text())["notice"].startswith("CONFIDENTIAL")
+    again = abo.NIWSynthesizer.load(path)
+    ours, theirs = (s.sample(datasets=2, rng=5) for s in (synthesizer, again))
+    np.testing.assert_array_equal(ours.datasets[1], theirs.datasets[1])
+    assert ours.rows == (503, 503)
+    with pytest.raises(abo.InputError, match="exists"):
+        synthesizer.save(path)
+
+
+def test_frames_go_back_into_the_callers_library(synthesizer):
+    release = synthesizer.sample(datasets=2, rows=4)
+    for backend, library in (("pandas", pd.DataFrame), ("polars", pl.DataFrame)):
+        frame = release.to_frames(backend)[1]
+        assert isinstance(frame, library)
+        assert list(frame.columns) == list(synthesizer.columns)
+    assert abo.DatasetRelease(release.to_frames("polars")).columns == synthesizer.columns
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda s: s.sample(datasets=0), "datasets must be at least 1, got 0"),
+        (lambda s: s.sample(rows=0), "rows must be at least 1, got 0"),
+        (lambda s: s.sample(rows=-3), "rows must be at least 1, got -3"),
+        (lambda s: s.sample(datasets=3, rows=[1, 2]), "2 sizes for 3 datasets"),
+        (lambda s: s.sample_parameters(draws=0), "draws must be at least 1"),
+        (lambda s: abo.NIWSynthesizer().sample(), "call fit"),
+        (lambda s: abo.DatasetRelease([]), "at least one"),
+        (lambda s: abo.DatasetRelease([np.ones((2, 2)), np.ones((2, 3))]), "different numbers of columns"),
+        (lambda s: abo.ParameterRelease(np.ones((2, 3)), np.ones((2, 2, 2))), "covariances"),
+    ],
+)
+def test_impossible_releases_are_refused(synthesizer, make, message):
+    with pytest.raises(abo.InputError, match=message):
+        make(synthesizer)
+
+
+def test_the_cohort_is_the_one_described():
+    cohort = abo.demo_cohort()
+    assert cohort.columns == ("T2D", "CAD", "HT", "BMI", "HBA1C")
+    assert cohort.values.shape == (503, 5)
+    np.testing.assert_array_equal(cohort.values, abo.demo_cohort().values)
+    centred = cohort.values - cohort.values.mean(axis=0)
+    distance = np.einsum("ni,ij,nj->n", centred, np.linalg.inv(np.cov(cohort.values.T)), centred)
+    assert np.argmax(distance) + 1 == 212
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        abo.NIWSynthesizer().fit(cohort)
