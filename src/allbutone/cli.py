@@ -71,7 +71,8 @@ Drop = Annotated[
 ]
 Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
 Seed = Annotated[
-    int | None, typer.Option(help="Makes the release repeatable. It is a secret: it is not written anywhere.")
+    int | None,
+    typer.Option(min=0, help="Makes the release repeatable. It is a secret: it is not written anywhere."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
@@ -236,7 +237,8 @@ def late_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     try:
         yield advance
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
 
 
 def _describe_datasets(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:

@@ -1,0 +1,245 @@
+"""The command line as a user meets it: answers, refusals, and what is left behind after a crash."""
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import typer.main
+
+import allbutone as abo
+from allbutone import cli
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def allbutone(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process; returns (exit code, output, errors)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["allbutone", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    values = np.random.default_rng(1).standard_normal((30, 2)).round(3)
+    path.write_text("bmi,ldl\n" + "\n".join(f"{a},{b}" for a, b in values) + "\n")
+    return path
+
+
+def test_synthesize_writes_datasets_and_says_what_it_did(allbutone, table, tmp_path):
+    code, out, err = allbutone("synthesize", table, "--out", "r", "--datasets", 3, "--rows", 8)
+    assert (code, err) == (0, "")
+    assert "3 datasets of 8 rows" in out
+    assert "jointly normal" in out
+    assert "Next:" in out
+    names = sorted(path.name for path in (tmp_path / "r").iterdir())
+    assert names == ["dataset-001.csv", "dataset-002.csv", "dataset-003.csv", "release.json"]
+    first = (tmp_path / "r" / "dataset-001.csv").read_text().splitlines()
+    assert first[0].replace('"', "") == "bmi,ldl"
+    assert len(first) == 9
+
+
+def test_synthesize_writes_parameters(allbutone, table, tmp_path):
+    code, out, _ = allbutone("synthesize", table, "--out", "r", "--release", "parameters", "--datasets", 4)
+    assert code == 0
+    assert "4 parameter draws" in out
+    assert len(json.loads((tmp_path / "r" / "parameters.json").read_text())["draws"]) == 4
+
+
+def test_a_seed_repeats_the_release_and_is_written_nowhere(allbutone, table, tmp_path):
+    for name in ("a", "b", "c"):
+        seed = () if name == "c" else ("--seed", 123454321)
+        assert allbutone("synthesize", table, "--out", name, "--rows", 9, *seed)[0] == 0
+    a, b, c = ({path.name: path.read_bytes() for path in (tmp_path / n).iterdir()} for n in "abc")
+    assert a == b
+    assert a["dataset-001.csv"] != c["dataset-001.csv"]
+    assert not any(b"123454321" in content for content in a.values())
+
+
+def test_options_reach_the_release(allbutone, table, tmp_path):
+    (tmp_path / "prior.toml").write_text("centre = 1\nspread = 2")
+    options = ("--columns", "ldl", "--prior", "prior.toml", "--format", "parquet")
+    assert allbutone("synthesize", table, "--out", "r", *options)[0] == 0
+    release = abo.load_release(tmp_path / "r")
+    assert release.columns == ("ldl",)
+    assert release.rows == (30,)
+    np.testing.assert_array_equal(release.prior.scale, [[4.0]])
+    assert allbutone("synthesize", table, "--out", "r", "--drop", "ldl", "--force")[0] == 0
+    assert abo.load_release(tmp_path / "r").columns == ("bmi",)
+
+
+def test_data_on_another_scale_get_a_note_on_priors(allbutone, tmp_path):
+    (tmp_path / "t.csv").write_text("sbp\n141\n132\n155\n")
+    code, _, err = allbutone("synthesize", "t.csv", "--out", "r")
+    assert code == 0
+    assert err.count("Note:") == 1
+    assert "prior.toml" in err
+
+
+def test_demo_makes_a_cohort_and_a_release(allbutone, tmp_path):
+    code, out, _ = allbutone("demo")
+    assert code == 0
+    assert "row 212" in out
+    assert abo.Records.of(tmp_path / "demo" / "cohort.csv").values.shape == (503, 5)
+    assert abo.load_release(tmp_path / "demo" / "release").rows == (503,) * 5
+    assert allbutone("demo")[0] == 2
+    assert allbutone("demo", "--force")[0] == 0
+    # the command it names next is one that works
+    following = re.search(r"allbutone (synthesize .*)", out).group(1).split()
+    assert allbutone(*following)[0] == 0
+
+
+def csv(text):
+    return lambda path: (path / "t.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def truncated_parquet(path):
+    pyarrow.parquet.write_table(pa.table({"a": [1.0, 2.0]}), path / "t.parquet")
+    whole = (path / "t.parquet").read_bytes()
+    (path / "t.parquet").write_bytes(whole[: len(whole) // 2])
+
+
+GOOD = csv("a,b\n1,2\n3,5\n")
+BAD_INPUT = {
+    "absent file": (lambda path: None, [], "not a file"),
+    "empty file": (csv(""), [], "is empty"),
+    "blank file": (csv("\n\n"), [], "cannot be read|no rows|no name|no columns"),
+    "header only": (csv("a,b\n"), [], "no rows"),
+    "one row": (csv("a,b\n1,2\n"), [], "one row"),
+    "text in a numeric column": (csv("a,b\n1,2\n3,oops\n4,5\n"), [], "'b' is not numeric: row 2 holds 'oops'"),
+    "missing value": (csv("a,b\n1,2\n3,\n4,5\n"), [], "'b' misses 1 of 3 values, the first in row 2"),
+    "infinity": (csv("a,b\n1,2\n3,inf\n"), [], "'b' holds inf in row 2"),
+    "1e300": (csv("a,b\n1,2\n3,1e300\n"), [], r"'b' holds 1e\+300 in row 2"),
+    "constant column": (csv("a,b\n1,2\n3,2\n"), [], "'b' is constant"),
+    "ragged rows": (csv("a,b\n1,2\n3\n"), [], "cannot be read as CSV"),
+    "duplicate names": (csv("a,a\n1,2\n3,4\n"), [], "'a' appears 2 times"),
+    "name with quotes": (csv('"a""b",c\n1,2\n3,4\n'), [], "quotes"),
+    "name with a newline": (csv('"a\nb",c\n1,2\n3,4\n'), [], r"'a\\nb'"),
+    "name with markup": (csv("<script>alert(1)</script>,c\n1,2\n3,4\n"), [], "markup"),
+    "name with a formula": (csv("=cmd(),c\n1,2\n3,4\n"), [], "formula"),
+    "not UTF-8": (csv("a,bø\n1,2\n".encode("latin-1")), [], r"not UTF-8 text \(line 1\)"),
+    "UTF-16": (csv("a,b\n1,2\n3,4\n".encode("utf-16")), [], "not UTF-8"),
+    "cut character": (csv(b"a,b\n1,2\n3,4\n" + b"\xc3"), [], "not UTF-8"),
+    "spreadsheet": (lambda path: (path / "t.xlsx").write_bytes(b"PK"), [], "save it as .csv"),
+    "truncated Parquet": (truncated_parquet, [], "not a complete Parquet file"),
+    "identifier": (csv("id,b\n1,2\n3,4\n"), [], "looks like an identifier"),
+    "unknown column": (GOOD, ["--columns", "c"], "no column 'c'"),
+    "prior of the wrong length": (GOOD, ["--prior", "mean = [1, 2, 3]"], "mean has 3 values for 2 columns"),
+    "prior not positive definite": (GOOD, ["--prior", "scale = [[1, 2], [2, 1]]"], "positive definite"),
+    "df too small": (GOOD, ["--prior", "df = 1"], "df must exceed p - 1 = 1"),
+    "no prior file": (GOOD, ["--prior", None], "cannot read the prior file"),
+    "rows 0": (GOOD, ["--rows", "0"], "rows must be at least 1, got 0"),
+    "rows negative": (GOOD, ["--rows", "-4"], "rows must be at least 1, got -4"),
+    "datasets 0": (GOOD, ["--datasets", "0"], "datasets must be at least 1, got 0"),
+    "seed negative": (GOOD, ["--seed", "-1"], "seed"),
+    "rows of parameters": (GOOD, ["--release", "parameters", "--rows", "3"], "--rows goes with"),
+    "unknown kind": (GOOD, ["--release", "people"], "people"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_gets_one_line_and_exit_code_2_and_leaves_nothing(allbutone, tmp_path, case):
+    make, options, message = BAD_INPUT[case]
+    make(tmp_path)
+    found = sorted(path.name for path in tmp_path.iterdir()) or ["t.csv"]
+    if options[:1] == ["--prior"]:
+        if options[1] is not None:
+            (tmp_path / "prior.toml").write_text(options[1])
+        options = ["--prior", "prior.toml"]
+    before = sorted(tmp_path.iterdir())
+    code, out, err = allbutone("synthesize", found[0], "--out", "r", *options)
+    assert code == 2
+    assert out == ""
+    assert re.search(message, err)
+    if "Usage:" not in err:
+        assert len(err.splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_existing_folder_is_refused(allbutone, table, tmp_path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "notes.txt").write_text("mine")
+    for force in ([], ["--force"]):
+        code, _, err = allbutone("synthesize", table, "--out", "r", *force)
+        assert code == 2
+        assert "exists" in err or "not made by allbutone" in err
+    assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
+
+
+def _start(table, *options, **settings):
+    command = [sys.executable, "-m", "allbutone", "synthesize", table, "--out", "r", *options]
+    environment = os.environ | {"COLUMNS": "80"}
+    return subprocess.Popen(
+        [str(part) for part in command],
+        cwd=table.parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **settings,
+    )
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(table):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
+    process = _start(table, "--rows", 100_000, preexec_fn=limit)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert re.fullmatch(r"Error: cannot write: .*; nothing was released; .*\n", err)
+    assert [path.name for path in table.parent.iterdir()] == ["table.csv"]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("moment", [0.2, 1.0, 2.5])
+def test_interrupted_at_any_moment_there_is_the_whole_release_or_none(table, sent, moment):
+    process = _start(table, "--rows", 200_000, "--datasets", 12)
+    time.sleep(moment)
+    process.send_signal(sent)
+    process.communicate(timeout=60)
+    if (table.parent / "r").exists():
+        assert len(abo.load_release(table.parent / "r").datasets) == 12
+    elif sent == signal.SIGINT:
+        assert [path.name for path in table.parent.iterdir()] == ["table.csv"]
+        assert process.returncode != 0
+
+
+def test_a_bar_appears_when_work_takes_longer_than_two_seconds(allbutone, table, monkeypatch):
+    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", 0.0)
+    drawn = []
+    monkeypatch.setattr(cli.Progress, "start", lambda self: drawn.append(self))
+    assert allbutone("synthesize", table, "--out", "r")[0] == 0
+    assert drawn
+
+
+def test_every_command_and_option_is_documented():
+    readme = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    for name, command in typer.main.get_command(cli.app).commands.items():
+        assert command.help, f"allbutone {name} has no help text"
+        assert f"## allbutone {name}" in readme
+        section = readme.split(f"## allbutone {name}")[1].split("\n## ")[0]
+        for parameter in command.params:
+            shown = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.name.upper()
+            assert f"`{shown}" in section, f"docs/commands.md: allbutone {name} says nothing of {shown}"
+            assert getattr(parameter, "help", ""), f"{shown} of allbutone {name} has no help text"
