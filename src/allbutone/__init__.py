@@ -2,6 +2,8 @@
 
 from importlib.metadata import version
 
+from allbutone.adversary import posterior
+from allbutone.attack import Attack, attack, attack_all
 from allbutone.cohort import demo_cohort
 from allbutone.distributions import Normal, StudentT
 from allbutone.errors import InputError
@@ -17,6 +19,7 @@ __version__ = version("allbutone")
 
 __all__ = [
     "NIW",
+    "Attack",
     "DatasetRelease",
     "InputError",
     "Moments",
@@ -27,8 +30,11 @@ __all__ = [
     "Records",
     "StudentT",
     "__version__",
+    "attack",
+    "attack_all",
     "demo_cohort",
     "load_release",
+    "posterior",
     "read_prior",
     "save_release",
 ]

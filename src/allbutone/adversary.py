@@ -1,0 +1,206 @@
+"""What the adversary knows, turned into the posterior of the missing record."""
+
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from allbutone.errors import InputError
+from allbutone.logquadratic import LogQuadratic
+from allbutone.moments import Moments
+from allbutone.niw import NIW
+from allbutone.release import DatasetRelease, ParameterRelease, Release
+
+Array = Any
+Reading = Literal["record", "mechanism"]
+
+
+def posterior(
+    others: Any,
+    release: Release,
+    prior: NIW,
+    *,
+    known: Any = None,
+    adversary_prior: NIW | None = None,
+    reading: Reading = "record",
+) -> LogQuadratic:
+    """Return the posterior of the one record missing from `others`, given the release and its mechanism.
+
+    `others`: all records but one, or their moments. `prior`: the data holder's.
+    `known`: features of the target that the adversary knows, a vector with NaN for the unknown ones.
+    `adversary_prior`: where the adversary's prior differs from the holder's; `reading` "record" has it describe
+    only the missing record (the Student t term) while the mechanism is known; "mechanism" has the adversary
+    believe that the release was made with it, too.
+    """
+    moments = Moments.of(others)
+    if adversary_prior is not None and reading == "mechanism":
+        prior, adversary_prior = adversary_prior, None
+    check_widths(release, prior, moments.mean.shape[-1])
+    crowd = prior.update(moments)
+    root = aligned_root(crowd, release)
+    if isinstance(release, ParameterRelease):
+        whole = _from_parameters(crowd, root, release)
+    else:
+        whole = from_datasets(crowd, root, whitened_moments(crowd.mean, root, release))
+    if adversary_prior is not None:
+        whole = with_own_prior(whole, adversary_prior.update(moments))
+    return whole if known is None else whole.given(*split_known(known, whole.p))
+
+
+def from_datasets(crowd: NIW, root: Float[Array, "*#batch p p"], released: Moments) -> LogQuadratic:
+    """Return the posterior after datasets whose whitened moments are given, shapes (*batch, k, …).
+
+    Add Z first and the candidate last: with X₋ᵢ ∪ Z⁽ʲ⁾ ~ NIW(rⱼ, kⱼ, ·, Bⱼ) and hⱼ = kⱼ/(kⱼ+1),
+    s(x) = (n_k − 1)ν′·log(1 + c·q₀) − Σⱼ (ν′ + n_z)·log(1 + hⱼ(x − rⱼ)ᵀBⱼ⁻¹(x − rⱼ))
+    """
+    xp = array_namespace(released.mean)
+    p, kappa, df = crowd.p, crowd.mean_weight, crowd.df + 1
+    rows = released.count
+    weight = kappa + rows
+    z = released.mean
+    scale = xp.eye(p, dtype=z.dtype) + released.scatter
+    scale = scale + (kappa * rows / weight)[:, None, None] * (z[..., :, None] * z[..., None, :])
+    half = xp.linalg.solve(xp.linalg.cholesky(scale), xp.broadcast_to(xp.eye(p, dtype=z.dtype), scale.shape))
+    shapes = (weight / (weight + 1))[:, None, None] * (xp.matrix_transpose(half) @ half)
+    location = (rows / weight)[:, None] * z
+    slopes = (shapes @ location[..., None])[..., 0]
+    return LogQuadratic(
+        centre=crowd.mean,
+        root=root,
+        df=crowd.df,
+        outward=(rows.shape[0] - 1) * df,
+        inflation=kappa / (kappa + 1),
+        precision=xp.zeros((p, p), dtype=z.dtype),
+        pull=xp.zeros(p, dtype=z.dtype),
+        weights=df + rows,
+        levels=1 + xp.sum(location * slopes, axis=-1),
+        slopes=slopes,
+        shapes=shapes,
+    )
+
+
+def _from_parameters(crowd: NIW, root: Float[Array, "p p"], release: ParameterRelease) -> LogQuadratic:
+    """Return the posterior after parameter draws.
+
+    s(x) = (n_θ − 1)ν′·log(1 + c·q₀) − dᵀAd + 2bᵀd,  A = Σⱼ Σⱼ*⁻¹,  b = Σⱼ Σⱼ*⁻¹(μⱼ* − μ)
+    (the paper's two quadratic terms merge because c + 1/κ′ = 1)
+    """
+    precision, pull = whitened_parameters(crowd.mean, root, release)
+    xp, p, kappa = array_namespace(precision), crowd.p, crowd.mean_weight
+    return LogQuadratic(
+        centre=crowd.mean,
+        root=root,
+        df=crowd.df,
+        outward=(release.draws - 1) * (crowd.df + 1),
+        inflation=kappa / (kappa + 1),
+        precision=precision,
+        pull=pull,
+        weights=xp.zeros(0, dtype=precision.dtype),
+        levels=xp.zeros(0, dtype=precision.dtype),
+        slopes=xp.zeros((0, p), dtype=precision.dtype),
+        shapes=xp.zeros((0, p, p), dtype=precision.dtype),
+    )
+
+
+def with_own_prior(whole: LogQuadratic, own: NIW) -> LogQuadratic:
+    """Replace the Student t term of the holder's prior by that of the adversary's own.
+
+    The holder's t term had cancelled one copy of the determinant; it comes back, and the adversary's
+    −(ν_a + 1)·log(1 + c_a(x − μ_a)ᵀΛ_a⁻¹(x − μ_a)) joins the wells.
+    """
+    xp = array_namespace(whole.centre)
+    half = xp.linalg.solve(own.root, whole.root)
+    shift = whole.whiten(own.mean)
+    inflation = own.mean_weight / (own.mean_weight + 1)
+    shape = inflation * (xp.matrix_transpose(half) @ half)
+    slope = (shape @ shift[..., None])[..., 0]
+    level = 1 + xp.sum(shift * slope, axis=-1)
+    batch = whole.centre.shape[:-1]
+    k, p = whole.wells, whole.p
+
+    def joined(wells: Array, well: Array, tail: tuple[int, ...]) -> Array:
+        many = xp.broadcast_to(wells, (*batch, k, *tail))
+        return xp.concat(
+            [many, xp.broadcast_to(well, (*batch, *tail))[..., None, *(slice(None),) * len(tail)]], axis=len(batch)
+        )
+
+    return LogQuadratic(
+        centre=whole.centre,
+        root=whole.root,
+        df=whole.df,
+        outward=whole.outward + whole.df + 1,
+        inflation=whole.inflation,
+        precision=whole.precision,
+        pull=whole.pull,
+        weights=xp.concat([whole.weights, xp.full(1, own.df + 1, dtype=whole.weights.dtype)]),
+        levels=joined(whole.levels, level, ()),
+        slopes=joined(whole.slopes, slope, (p,)),
+        shapes=joined(whole.shapes, shape, (p, p)),
+    )
+
+
+def whitened_moments(centre: Float[Array, " p"], root: Float[Array, "p p"], release: DatasetRelease) -> Moments:
+    """Return the moments of each dataset in whitened coordinates, stacked: shapes (k,), (k, p), (k, p, p).
+
+    Rows are whitened first and summarized second, so that neither a large mean nor near-collinear columns nor a
+    far outlier costs digits.
+    """
+    xp = array_namespace(root)
+    each = [
+        Moments.of(xp.linalg.solve(root, xp.astype(dataset, xp.float64).T - centre[:, None]).T)
+        for dataset in release.datasets
+    ]
+    return Moments(
+        xp.asarray([one.count for one in each], dtype=xp.float64),
+        xp.stack([one.mean for one in each]),
+        xp.stack([one.scatter for one in each]),
+    )
+
+
+def whitened_parameters(
+    centre: Float[Array, " p"], root: Float[Array, "p p"], release: ParameterRelease
+) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
+    """Return A = Σⱼ Σⱼ⁻¹ and b = Σⱼ Σⱼ⁻¹(μⱼ − centre) in whitened coordinates."""
+    xp = array_namespace(root)
+    roots = xp.linalg.cholesky(release.covariances)
+    half = xp.linalg.solve(roots, xp.broadcast_to(root, roots.shape))
+    shift = xp.linalg.solve(roots, (release.means - centre)[..., None])
+    turned = xp.matrix_transpose(half)
+    return xp.sum(turned @ half, axis=0), xp.sum((turned @ shift)[..., 0], axis=0)
+
+
+def aligned_root(crowd: NIW, release: Release) -> Float[Array, "p p"]:
+    """Return a root of the crowd's scale along whose axes the release is spread.
+
+    Any C·Q with Q orthogonal is a root. Turned to the release's own axes, one direction in which an outlier has
+    stretched the release a million times cannot drown the digits of the others.
+    """
+    xp = array_namespace(crowd.scale)
+    if isinstance(release, ParameterRelease):
+        precision, _ = whitened_parameters(crowd.mean, crowd.root, release)
+        _, axes = xp.linalg.eigh(precision)
+        return crowd.root @ axes
+    spread = xp.zeros_like(crowd.scale)
+    for dataset in release.datasets:
+        white = xp.linalg.solve(crowd.root, xp.astype(dataset, xp.float64).T - crowd.mean[:, None])
+        spread = spread + white @ white.T
+    _, axes = xp.linalg.eigh(spread)
+    return crowd.root @ axes
+
+
+def split_known(known: Any, p: int) -> tuple[tuple[int, ...], Array]:
+    """Split a vector with NaN for unknown features into the known positions and their values."""
+    vector = np.asarray(known, dtype=np.float64)
+    if vector.shape != (p,):
+        raise InputError(f"known must be a vector of {p} values, NaN where unknown; got shape {vector.shape}")
+    positions = np.flatnonzero(~np.isnan(vector))
+    if len(positions) == p:
+        raise InputError("every feature is known; leave at least one NaN for the adversary to infer")
+    return tuple(int(position) for position in positions), vector[positions]
+
+
+def check_widths(release: Release, prior: NIW, p: int) -> None:
+    """Refuse a release or a prior that is for other columns than the records'."""
+    if prior.p != p or release.p != p:
+        raise InputError(f"the records have {p} columns, the release {release.p}, the prior {prior.p}")

@@ -1,0 +1,182 @@
+"""The exact maximiser: where the adversary's posterior is highest, and where its mirror image stands."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from array_api_compat import array_namespace
+from jaxtyping import Bool, Float
+
+from allbutone.logquadratic import LogQuadratic
+
+Array = Any
+
+ROUNDS = 3  # of the reweighted exact solution before Newton takes over: enough to choose the right hill
+MOST_STEPS = 100
+CONVERGED = 1e-20  # squared length of a Newton step in posterior standard deviations: the mode to ten digits
+SAME_PLACE = 1e-4  # two modes closer than this many standard deviations are one
+TIE = 1e-9  # a difference in log posterior that rounding could reverse
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The highest mode and the other one, in whitened coordinates; batch axes lead.
+
+    Where there is no second mode `other` is NaN and `gap` infinite.
+    """
+
+    best: Float[Array, "*batch p"]
+    other: Float[Array, "*batch p"]
+    gap: Float[Array, "*batch"]
+    value: Float[Array, "*batch"]
+    hessian: Float[Array, "*batch p p"]
+    other_hessian: Float[Array, "*batch p p"]
+    converged: Bool[Array, "*batch"]
+    steps: int
+
+
+def find_modes(posterior: LogQuadratic) -> Modes:
+    """Return the global maximum of ℓ and its mirror mode.
+
+    Released parameters: solved exactly. Released datasets: the exact solution of the reweighted bound, a few
+    rounds of it, then Newton. In both, Newton from the mirrored point finds the other mode, and the better wins.
+    """
+    xp = array_namespace(posterior.centre)
+    start = xp.zeros_like(posterior.centre)
+    for _ in range(ROUNDS if posterior.wells else 1):
+        precision, pull = posterior.lower_bound(start)
+        start = maximize_bound(posterior.outward, posterior.inflation, precision, pull)
+    first, second = _climb(posterior, start), _climb(posterior, -start)
+    swap = second.value > first.value
+    best, other = _choose(swap, second, first), _choose(swap, first, second)
+    apart = best.white - other.white
+    bent = xp.sum(apart * (best.hessian @ apart[..., None])[..., 0], axis=-1)
+    same = (-bent < SAME_PLACE**2) | ~other.done
+    gap = xp.where(same, xp.inf, best.value - other.value)
+    return Modes(
+        best=best.white,
+        other=xp.where(same[..., None], xp.nan, other.white),
+        gap=gap,
+        value=best.value,
+        hessian=best.hessian,
+        other_hessian=other.hessian,
+        converged=best.done,
+        steps=max(first.steps, second.steps),
+    )
+
+
+def maximize_bound(
+    outward: float, inflation: Any, precision: Float[Array, "*batch p p"], pull: Float[Array, "*batch p"]
+) -> Float[Array, "*batch p"]:
+    """Return the global maximiser of a·log(1 + c‖v‖²) − vᵀAv + 2bᵀv.
+
+    With A = QΩQᵀ and β = Qᵀb the maximum is v = Q(Ω − τ)⁻¹β at the one root of the increasing function
+    τ·(1 + c·Σ βᵢ²/(ωᵢ − τ)²) = a·c on 0 < τ < min(a·c, ω₁): on each sphere the best value is concave in its
+    squared radius, and so is the log, hence there is no second maximum to be trapped in.
+    The search runs over log δ, δ = ω₁ − τ, where the pole at δ = 0 is a straight line. If β has no component on
+    the lowest eigenvector the two modes tie; a component too small to matter breaks the tie.
+    """
+    xp = array_namespace(precision, pull)
+    omega, vectors = xp.linalg.eigh(precision)
+    beta = (xp.matrix_transpose(vectors) @ pull[..., None])[..., 0]
+    if not outward:
+        return (vectors @ (beta / omega)[..., None])[..., 0]
+    size = xp.max(xp.abs(beta), axis=-1) + xp.sqrt(omega[..., 0])
+    faint = 1e-100 * size
+    lowest = xp.where(xp.abs(beta[..., 0]) > faint, beta[..., 0], faint)
+    beta = xp.concat([lowest[..., None], beta[..., 1:]], axis=-1)
+    delta = _pole_distance(outward, inflation, omega, beta)
+    above = omega - omega[..., :1]
+    return (vectors @ (beta / (above + delta[..., None]))[..., None])[..., 0]
+
+
+def _pole_distance(
+    outward: float, inflation: Any, omega: Float[Array, "*batch p"], beta: Float[Array, "*batch p"]
+) -> Float[Array, "*batch"]:
+    """Solve log(1 + c·ρ(δ)) + log(ω₁ − δ) = log(a·c) for δ, by Newton in log δ inside a shrinking bracket."""
+    xp = array_namespace(omega, beta)
+    first, above, squares = omega[..., 0], omega - omega[..., :1], beta * beta
+    target = outward * inflation
+    low = xp.minimum(first / 2, xp.abs(beta[..., 0]) * xp.sqrt(first / (2 * outward)))
+    low = xp.log(xp.where(first - target > low, first - target, low))
+    high = xp.log(first)
+    position = low
+    for _ in range(MOST_STEPS):
+        delta = xp.exp(position)
+        gap = above + delta[..., None]
+        rho = xp.sum(squares / gap**2, axis=-1)
+        tau = xp.maximum(first - delta, 1e-300 * first)
+        excess = xp.log1p(inflation * rho) + xp.log(tau / target)
+        slope = -2 * inflation * xp.sum(squares / gap**3, axis=-1) / (1 + inflation * rho) - 1 / tau
+        low, high = xp.where(excess > 0, position, low), xp.where(excess > 0, high, position)
+        newton = position - excess / (delta * slope)
+        inside = (newton > low) & (newton < high)
+        following = xp.where(inside, newton, (low + high) / 2)
+        moved = xp.abs(following - position)
+        position = following
+        if bool(xp.all(moved <= 4e-16 * (1 + xp.abs(position)))):
+            break
+    return xp.exp(position)
+
+
+@dataclass(frozen=True)
+class _Summit:
+    white: Any
+    value: Any
+    hessian: Any
+    done: Any
+    steps: int
+
+
+def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"]) -> _Summit:
+    """Climb to a mode by Newton steps; ℓ never falls.
+
+    Where the surface is not concave the step goes uphill along every axis of the Hessian, |λ| for −λ; a step
+    that does not gain is halved.
+    """
+    xp = array_namespace(start)
+    white = start
+    value, gradient, hessian = posterior.local(white)
+    length = xp.ones_like(value)
+    done = xp.zeros_like(value, dtype=xp.bool)
+    noise = 1e-15 * (1 + posterior.outward + xp.sum(posterior.weights))
+    steps, concave = 0, False
+    while steps < MOST_STEPS and not bool(xp.all(done)):
+        steps += 1
+        if concave:
+            step = xp.linalg.solve(-hessian, gradient[..., None])[..., 0]
+        else:
+            step, concave = _uphill(-hessian, gradient)
+        gain = xp.sum(step * gradient, axis=-1)
+        trial = white + length[..., None] * step
+        trial_value, trial_gradient, trial_hessian = posterior.local(trial)
+        # where the promised gain is below the rounding of ℓ, the gradient is the better judge
+        better = (gain >= 0) & (trial_value >= value - xp.where(gain < noise, noise, 0.0)) & ~done
+        arrived = (length == 1) & (gain >= 0) & (gain < CONVERGED)
+        white = xp.where(better[..., None], trial, white)
+        value = xp.where(better, trial_value, value)
+        gradient = xp.where(better[..., None], trial_gradient, gradient)
+        hessian = xp.where(better[..., None, None], trial_hessian, hessian)
+        length = xp.where(better, xp.minimum(2 * length, xp.ones_like(length)), length / 4)
+        done = done | arrived
+        concave = concave and bool(xp.all(better | done))
+    return _Summit(white, value, hessian, done, steps)
+
+
+def _uphill(bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"]) -> tuple[Array, bool]:
+    """Return |B|⁻¹g, and whether every B was positive definite."""
+    xp = array_namespace(bowl)
+    values, vectors = xp.linalg.eigh(bowl)
+    size = xp.maximum(xp.abs(values), 1e-10 * xp.max(xp.abs(values), axis=-1, keepdims=True))
+    along = (xp.matrix_transpose(vectors) @ gradient[..., None]) / size[..., None]
+    return (vectors @ along)[..., 0], bool(xp.all(values > 0))
+
+
+def _choose(flags: Bool[Array, "*batch"], yes: _Summit, no: _Summit) -> _Summit:
+    xp = array_namespace(flags)
+    return _Summit(
+        xp.where(flags[..., None], yes.white, no.white),
+        xp.where(flags, yes.value, no.value),
+        xp.where(flags[..., None, None], yes.hessian, no.hessian),
+        xp.where(flags, yes.done, no.done),
+        max(yes.steps, no.steps),
+    )
