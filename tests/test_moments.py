@@ -2,6 +2,7 @@
 
 import array_api_strict
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,6 +80,36 @@ def test_missing_and_infinite_values_are_refused():
     for bad in (np.nan, np.inf, 1e300):
         with pytest.raises(abo.InputError, match="missing, infinite or too large"):
             abo.Moments.of(np.array([[1.0, 2.0], [bad, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (np.ones((3, 0)), "p > 0"),
+        (np.ones(3), "shape"),
+        (np.ones((3, 2), dtype=object), "real numbers, got dtype object"),
+        (np.ones((3, 2), dtype=complex), "real numbers, got dtype complex128"),
+        (np.ma.masked_array([[1.0], [2.0]], [[True], [False]]), "masked"),
+    ],
+)
+def test_what_is_no_matrix_of_numbers_is_refused(records, message):
+    with pytest.raises(abo.InputError, match=message):
+        abo.Moments.of(records)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("dtype", [">f8", np.longdouble, np.float32, np.int16])
+def test_every_kind_of_real_number_comes_in(dtype):
+    records = np.array([[1, 2], [3, 5]], dtype=dtype)
+    for table in (records, np.asmatrix(records), pd.DataFrame({"a": [1, 3], "id": [2, 5]})):
+        np.testing.assert_array_equal(abo.Moments.of(table).scatter, [[2.0, 3.0], [3.0, 4.5]])
+
+
+def test_moments_need_no_spread_but_the_same_columns():
+    constant = abo.Moments.of(pd.DataFrame({"a": [4.0, 4.0]}))
+    assert constant.scatter == 0
+    with pytest.raises(abo.InputError, match="1 and 2 columns"):
+        constant.merge(abo.Moments.of(np.ones((2, 2))))
 
 
 @given(cases(max_p=5, max_n=30, min_n=2))

@@ -143,9 +143,17 @@ def test_the_same_lines_run_on_the_array_standard(case, count):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"df": 1.0}, "df must exceed p - 1 = 1, got 1.0"),
+        ({"df": 1.0}, "df must exceed p - 1 = 1 and be finite, got 1.0"),
         ({"df": float("nan")}, "df must exceed"),
-        ({"mean_weight": 0}, "mean_weight must exceed 0"),
+        ({"df": np.array([3.0, np.inf])}, "be finite"),
+        ({"df": "5"}, "df must be a number, got '5'"),
+        ({"mean_weight": 0}, "mean_weight must be a finite number above 0, got 0"),
+        ({"mean_weight": float("inf")}, "mean_weight must be a finite number above 0, got inf"),
+        ({"mean_weight": True}, "mean_weight must be a number, got True"),
+        ({"mean": ["a", "b"]}, "mean must be an array of numbers"),
+        ({"mean": np.zeros(2, complex)}, "mean must hold real numbers, got dtype complex128"),
+        ({"mean": np.ma.masked_array([1.0, 2.0], [True, False])}, "mean is a masked array"),
+        ({"mean": np.zeros((3, 2)), "df": np.full(4, 5.0)}, r"batch shapes \(3,\), \(\), \(\), \(4,\)"),
         ({"mean": [0.0, 0.0, 0.0]}, "got \\(3,\\) and \\(2, 2\\)"),
         ({"scale": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
         ({"scale": [[1.0, 0.5], [0.0, 1.0]]}, "symmetric"),
@@ -162,3 +170,37 @@ def test_impossible_priors_are_refused_with_the_cure(change, message):
 def test_records_of_another_width_are_refused():
     with pytest.raises(abo.InputError, match="prior is for 3 columns, the records have 2"):
         abo.NIW.default(3).update(np.ones((4, 2)))
+
+
+def test_batch_shapes_are_broadcast():
+    batch = abo.NIW(np.zeros(2), np.array([1.0, 2.0, 3.0]), 4, np.eye(2, dtype=">f4"))
+    assert batch.scale.shape == (3, 2, 2)
+    assert batch.draw(np.random.default_rng(), 5)[0].shape == (5, 3, 2)
+    records = np.array([[1.0, 2.0], [2.0, 0.0]])
+    for member, weight in enumerate((1.0, 2.0, 3.0)):
+        single = abo.NIW(np.zeros(2), weight, 4, np.eye(2)).update(records)
+        np.testing.assert_allclose(batch.update(records).scale[member], single.scale)
+
+
+def test_values_over_arrays_are_compared_by_identity():
+    prior = abo.NIW.default(2)
+    assert prior == prior
+    assert prior != abo.NIW.default(2)
+
+
+@pytest.mark.parametrize(
+    ("prior", "records", "message"),
+    [
+        (abo.NIW.default(3), 1e10, "prior's mean is too far from the records"),
+        (abo.NIW([0.0] * 3, 1.0, 5.0, 1e-30 * np.eye(3)), 0.0, "drop a column that repeats others"),
+    ],
+)
+def test_a_posterior_beyond_float64_is_explained(prior, records, message):
+    column = np.array([-1.0, 0.3, 0.9, 2.1])
+    with pytest.raises(abo.InputError, match=message):
+        prior.update(records + np.column_stack([column, column[::-1] if records else column, column**2]))
+
+
+def test_draws_that_overflow_are_refused():
+    with pytest.raises(abo.InputError, match="raise df"):
+        abo.NIW(np.zeros(2), 1.0, 1.0 + 1e-4, np.eye(2)).draw(np.random.default_rng(), 1000)

@@ -34,6 +34,8 @@ def test_a_matrix_comes_in_with_numbered_columns():
         ("b.csv", "\ufeffage;ldl\n51,5;3\n42,0;4\n37,25;2\n"),
         ("c.tsv", "age\tldl\n51.5\t3\n42\t4\n37.25\t2\n"),
         ("d.csv", '"age","ldl"\r\n51.5,3\r\n42,4\r\n37.25,2'),
+        ("e.csv", "age;ldl\n51,5;3\n42;4\n37,25;2\n"),
+        ("f.csv", "\nage,ldl\n51.5,3\n\n42,4\n37.25,2\n\n"),
     ],
 )
 def test_text_files_come_in(tmp_path, name, text):
@@ -42,6 +44,81 @@ def test_text_files_come_in(tmp_path, name, text):
     records = abo.Records.of(path)
     assert records.columns == ("age", "ldl")
     np.testing.assert_array_equal(records.values, MATRIX)
+
+
+def read(tmp_path, text, **choice):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
+    return abo.Records.of(tmp_path / "t.csv", **choice)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\n1,234\t5\n2,5\t7\n", "'a' is not numeric: row 1 holds '1,234'"),
+        ("a;b\n1,5;2.5\n2,5;3.5\n", "'a' is not numeric: row 1 holds '1,5'"),
+        ("a;b\n1.000,5;2\n2.000,5;3\n", "'a' is not numeric"),
+        ("a\n1\n\n2\n", "misses 1 of 3 values, the first in row 2"),
+        ('"","a"\n"1",2\n"2",3\n', r"column 1 of those kept has no name.*--columns"),
+    ],
+)
+def test_doubtful_text_files_are_refused(tmp_path, text, message):
+    with pytest.raises(abo.InputError, match=message):
+        read(tmp_path, text)
+
+
+def test_delimiters_within_quotes_are_part_of_names(tmp_path):
+    assert read(tmp_path, '"a;b;c",d\n1,2\n3,5\n').columns == ("a;b;c", "d")
+
+
+def test_headers_may_be_long(tmp_path):
+    names = [f'"{number:0>300}"' for number in range(5000)]
+    text = "\n".join(",".join(line) for line in (names, ["1.5"] * 5000, ["2.5"] * 5000))
+    assert len(read(tmp_path, text).columns) == 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "choice", "kept"),
+    [
+        ('"","a","b"\n1,2,3\n2,4,7\n', {"columns": ["a", "b"]}, ("a", "b")),
+        ('"","a","b"\n1,2,3\n2,4,7\n', {"drop": [""]}, ("a", "b")),
+        ("a,a,b\n1,2,3\n2,4,7\n", {"columns": "b"}, ("b",)),
+        ("a,a,b\n1,2,3\n2,4,7\n", {"drop": "a"}, ("b",)),
+        ("=cmd(),a,b\n1,2,3\n2,4,7\n", {"columns": "b,a"}, ("b", "a")),
+        ('"ldl, mmol/l", a\n1,2\n3,7\n', {"columns": ["ldl, mmol/l"]}, ("ldl, mmol/l",)),
+        ('"ldl, mmol/l", a\n1,2\n3,7\n', {"columns": [" a"]}, (" a",)),
+        ("ab,c\n1,2\n3,7\n", {"columns": "ab"}, ("ab",)),
+    ],
+)
+def test_only_chosen_columns_need_good_names(tmp_path, text, choice, kept):
+    assert read(tmp_path, text, **choice).columns == kept
+
+
+def test_a_chosen_column_goes_through_the_gate_once(tmp_path):
+    records = read(tmp_path, "id,b\n1,2\n2,4\n", columns="id,b")
+    assert abo.NIWSynthesizer(abo.NIW.default(2)).fit(records).columns == ("id", "b")
+
+
+def test_hints_can_be_pasted_into_a_shell():
+    with pytest.raises(abo.InputError, match=r"--drop 'body mass'; in Python drop=\['body mass'\]"):
+        abo.Records.of(pd.DataFrame({"body mass": ["x", "y"]}))
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_whole_numbers_beyond_doubles_are_rounded_alike(library):
+    values = abo.Records.of(library({"a": [2**53 + 1, 3]}), columns="a").values
+    np.testing.assert_array_equal(values, [[2.0**53], [3.0]])
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "int64[pyarrow]", "double[pyarrow]"])
+def test_missing_values_of_every_pandas_kind_are_seen(dtype):
+    with pytest.raises(abo.InputError, match="misses 1 of 3 values, the first in row 2"):
+        abo.Records.of(pd.DataFrame({"a": pd.array([1, None, 3], dtype=dtype)}))
+
+
+def test_pandas_columns_may_be_numbered():
+    table = pd.DataFrame(MATRIX)
+    assert abo.Records.of(table).columns == ("0", "1")
+    assert abo.Records.of(table, columns="1").columns == ("1",)
 
 
 def test_parquet_comes_in(tmp_path):
@@ -98,7 +175,7 @@ def test_what_looks_like_an_identifier(name, values, is_identifier):
         ({"<script>alert(1)</script>": [1.0, 2.0]}, "markup"),
         ({'a"b': [1.0, 2.0]}, "quotes"),
         ({"a\nb": [1.0, 2.0]}, r"'a\\nb' holds"),
-        ({" ": [1.0, 2.0]}, "column 1 has no name"),
+        ({" ": [1.0, 2.0]}, "column 1 of those kept has no name"),
     ],
 )
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
@@ -127,7 +204,20 @@ def test_impossible_choices_of_columns_are_refused(choice, message):
         abo.Records.of(pd.DataFrame(GOOD), **choice)
 
 
-@pytest.mark.parametrize("table", [np.ones(3), np.ones((2, 0)), np.array([["a"]]), np.ones((2, 2), complex), 3])
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.ones(3),
+        np.ones((2, 0)),
+        np.array([["a"]]),
+        np.ones((2, 2), complex),
+        np.ones((2, 2), object),
+        np.ma.masked_array([[1.0], [2.0]], [[True], [False]]),
+        np.array([[1], [2]], dtype="m8[s]"),
+        3,
+        "x" * 300 + ".csv",
+    ],
+)
 def test_what_is_no_table_is_refused(table):
     with pytest.raises(abo.InputError):
         abo.Records.of(table)

@@ -7,6 +7,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
 
+from allbutone.distributions import real_array
 from allbutone.errors import InputError
 from allbutone.records import Records
 
@@ -16,7 +17,7 @@ Scalar = Any  # a float, or an array over the batch
 BLOCK_BYTES = 1 << 20  # a block of rows and its centred copy stay in the processor's cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moments:
     """n, x̄ and S = Σ (xᵢ − x̄)(xᵢ − x̄)ᵀ; batch axes lead.
 
@@ -31,18 +32,18 @@ class Moments:
 
     @classmethod
     def of(cls, records: Any) -> "Moments":
-        """Summarize records, shape (n, p): an array of any namespace, or whatever `Records.of` accepts.
+        """Summarize records, shape (n, p): an array of any namespace, or any table of numbers.
 
         One pass over blocks of rows, each centred on the mean of the first block:
         S = Σ yᵢyᵢᵀ − n·ȳȳᵀ with yᵢ = xᵢ − origin.
         """
         if isinstance(records, Moments):
             return records
-        values = records if is_array_api_obj(records) else Records.of(records).values
-        if values.ndim != 2:
-            raise InputError(f"records have shape (n, p), got {tuple(values.shape)}")
+        values = records if is_array_api_obj(records) else Records.of_numbers(records).values
+        if values.ndim != 2 or values.shape[1] == 0:
+            raise InputError(f"records have shape (n, p) with p > 0, got {tuple(values.shape)}")
+        values = real_array(values, "records")
         xp = array_namespace(values)
-        values = xp.astype(values, xp.float64, copy=False)
         if values.shape[0] == 0:
             return cls.none(values.shape[1], like=values)
         with np.errstate(invalid="ignore", over="ignore"):  # said below, in words
@@ -59,6 +60,8 @@ class Moments:
 
     def merge(self, other: "Moments") -> "Moments":
         """Return the moments of both sets together: S = S₁ + S₂ + (n₁n₂/n)·δδᵀ, δ = x̄₂ − x̄₁."""
+        if self.mean.shape[-1] != other.mean.shape[-1]:
+            raise InputError(f"cannot merge moments of {self.mean.shape[-1]} and {other.mean.shape[-1]} columns")
         for empty, full in ((self, other), (other, self)):
             if isinstance(empty.count, float) and empty.count == 0:
                 return full

@@ -10,7 +10,15 @@ from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
 from scipy.special import multigammaln
 
-from allbutone.distributions import StudentT, cholesky, half_log_det, plain, squared_length
+from allbutone.distributions import (
+    StudentT,
+    cholesky,
+    half_log_det,
+    plain,
+    real_array,
+    require_symmetric,
+    squared_length,
+)
 from allbutone.errors import InputError
 from allbutone.moments import Moments, trail
 
@@ -18,7 +26,7 @@ Array = Any
 Scalar = Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NIW:
     """Σ ~ IW(Λ, ν), μ | Σ ~ N(m, Σ/κ); fields mean m, mean_weight κ, df ν, scale Λ; batch axes lead.
 
@@ -32,25 +40,27 @@ class NIW:
     scale: Float[Array, "*batch p p"]
 
     def __init__(self, mean: Any, mean_weight: Scalar, df: Scalar, scale: Any) -> None:
-        """Check the shapes, the bounds and positive definiteness; plain lists become NumPy arrays."""
-        mean, scale = (a if is_array_api_obj(a) else np.asarray(a, dtype=np.float64) for a in (mean, scale))
-        for name, value in (("mean", mean), ("scale", scale), ("mean_weight", mean_weight), ("df", df)):
-            object.__setattr__(self, name, float(value) if isinstance(value, int | np.number) else value)
+        """Check shapes, bounds and positive definiteness; lists become arrays, and batch shapes are broadcast."""
+        mean, scale = real_array(mean, "mean"), real_array(scale, "scale")
+        mean_weight, df = _scalar(mean_weight, "mean_weight"), _scalar(df, "df")
         p = mean.shape[-1] if mean.ndim else 0
         if p == 0 or tuple(scale.shape[-2:]) != (p, p):
             raise InputError(
                 f"mean must have shape (p,) and scale (p, p), got {tuple(mean.shape)} and {tuple(scale.shape)}"
             )
-        if not _all_above(mean_weight, 0):
-            raise InputError(f"mean_weight must exceed 0, got {mean_weight}; raise mean_weight")
-        if not _all_above(df, p - 1):
-            raise InputError(f"df must exceed p - 1 = {p - 1}, got {df}; raise df")
+        batch = _batch_shape(mean.shape[:-1], scale.shape[:-2], mean_weight, df)
         xp = array_namespace(mean, scale)
-        if not (bool(xp.all(xp.isfinite(mean))) and bool(xp.all(xp.isfinite(scale)))):
-            raise InputError("mean and scale must be finite numbers")
-        asymmetry = xp.abs(scale - xp.matrix_transpose(scale))
-        if bool(xp.any(asymmetry > 1e-8 * xp.max(xp.abs(scale)))):
-            raise InputError("scale must be a symmetric matrix; make it (scale + scale.T) / 2")
+        mean = mean if mean.shape[:-1] == batch else xp.broadcast_to(mean, (*batch, p))
+        scale = scale if scale.shape[:-2] == batch else xp.broadcast_to(scale, (*batch, p, p))
+        for name, value in (("mean", mean), ("mean_weight", mean_weight), ("df", df), ("scale", scale)):
+            object.__setattr__(self, name, value)
+        if not _all_above(mean_weight, 0):
+            raise InputError(f"mean_weight must be a finite number above 0, got {mean_weight}")
+        if not _all_above(df, p - 1):
+            raise InputError(f"df must exceed p - 1 = {p - 1} and be finite, got {df}")
+        if not bool(xp.all(xp.isfinite(mean))):
+            raise InputError("mean must hold finite numbers")
+        require_symmetric(scale, "scale")
         _ = self.root
 
     @classmethod
@@ -79,7 +89,14 @@ class NIW:
         mean = self.mean + trail(n / weight, 1) * step
         outer = step[..., :, None] * step[..., None, :]
         scale = self.scale + moments.scatter + trail(self.mean_weight * n / weight, 2) * outer
-        return NIW(mean, weight, self.df + n, scale)
+        try:
+            return NIW(mean, weight, self.df + n, scale)
+        except InputError as error:
+            cholesky(self.scale + moments.scatter, "the prior's scale plus the records' scatter")
+            raise InputError(
+                "the prior's mean is too far from the records, relative to their spread, to compute with; "
+                "write a prior file with centres from public knowledge (--prior)"
+            ) from error
 
     @property
     def p(self) -> int:
@@ -144,7 +161,10 @@ class NIW:
         bartlett = np.tril(rng.standard_normal((*shape, p, p)), -1)
         df = np.asarray(self.df)[..., None] - np.arange(p)
         diagonal = np.arange(p)
-        bartlett[..., diagonal, diagonal] = np.sqrt(rng.chisquare(df, size=(*shape, p)))
+        chi = np.sqrt(rng.chisquare(df, size=(*shape, p)))
+        if not np.all(chi > 1e-60):  # 1/√χ² scales the draw, which must stay within what the gate admits
+            raise InputError(f"df = {self.df} is so close to p - 1 = {p - 1} that draws overflow; raise df")
+        bartlett[..., diagonal, diagonal] = chi
         roots = np.linalg.solve(bartlett, np.swapaxes(np.asarray(self.root), -1, -2)).swapaxes(-1, -2)
         white = rng.standard_normal((*shape, p, 1))
         spread = (roots @ white)[..., 0] / np.sqrt(np.asarray(self.mean_weight))[..., None]
@@ -158,7 +178,26 @@ class NIW:
         return means, roots @ roots.swapaxes(-1, -2)
 
 
+def _scalar(value: Any, name: str) -> Scalar:
+    if is_array_api_obj(value) and not isinstance(value, np.generic):
+        return real_array(value, name)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        raise InputError(f"{name} must be a number, got {value!r}")
+    return float(real_array(value, name))
+
+
+def _batch_shape(mean: Any, scale: Any, *scalars: Scalar) -> tuple[int, ...]:
+    shapes = [tuple(mean), tuple(scale), *(tuple(getattr(scalar, "shape", ())) for scalar in scalars)]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise InputError(
+            f"mean, scale, mean_weight and df have batch shapes {', '.join(map(str, shapes))}, which do not agree"
+        ) from error
+
+
 def _all_above(value: Scalar, bound: float) -> bool:
     if is_array_api_obj(value):
-        return bool(array_namespace(value).all(value > bound))
+        xp = array_namespace(value)
+        return bool(xp.all((value > bound) & xp.isfinite(value)))
     return bool(np.isfinite(value)) and value > bound

@@ -1,6 +1,7 @@
 """The gate: any table or file becomes a float64 matrix with column names, or a clear error."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -11,6 +12,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
+from allbutone.distributions import real_array
 from allbutone.errors import InputError
 from allbutone.tables import read_table
 
@@ -25,7 +27,7 @@ _IDENTIFIER_NAME = re.compile(
 _UNSAFE_NAME = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\"'`]|<[a-zA-Z/!?]|^\s*[=+@-]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Records:
     """The confidential table as numbers: `values` of shape (n, p), one name a column.
 
@@ -38,14 +40,17 @@ class Records:
 
     @classmethod
     def of(
-        cls, table: Any, *, columns: Sequence[str] | None = None, drop: Sequence[str] | None = None
+        cls, table: Any, *, columns: str | Sequence[str] | None = None, drop: str | Sequence[str] | None = None
     ) -> "Records":
         """Turn a file, a dataframe (pandas, polars, pyarrow, …) or a NumPy matrix into records of people.
 
         Nothing is dropped or repaired silently: columns that are not numbers, do not vary, or look like
         identifiers are refused by name. `columns` keeps exactly those named, `drop` leaves those named out.
+        What is a `Records` already has been through the gate.
         """
         records = cls.of_numbers(table, columns=columns, drop=drop)
+        if isinstance(table, Records):
+            return records
         if len(records.values) < 2:
             raise InputError("the table holds one row; at least two records are needed")
         for name, numbers in zip(records.columns, records.values.T, strict=True):
@@ -56,92 +61,117 @@ class Records:
 
     @classmethod
     def of_numbers(
-        cls, table: Any, *, columns: Sequence[str] | None = None, drop: Sequence[str] | None = None
+        cls, table: Any, *, columns: str | Sequence[str] | None = None, drop: str | Sequence[str] | None = None
     ) -> "Records":
         """Read as `of` does, asking only for finite numbers under good names: synthetic tables need no more."""
         if isinstance(table, Records):
-            chosen = _choose(table.columns, columns, drop)
-            positions = [table.columns.index(name) for name in chosen]
-            return cls(table.values[:, positions], chosen, table.backend)
-        frame = _as_frame(table)
-        chosen = _choose(tuple(frame.columns), columns, drop)
+            positions = _choose(table.columns, columns, drop)
+            names = tuple(table.columns[position] for position in positions)
+            return cls(table.values[:, positions], names, table.backend)
+        frame = _as_frame(table, columns, drop)
         if len(frame) == 0:
             raise InputError("the table holds no rows; at least two records are needed")
-        values = np.empty((len(frame), len(chosen)))
-        for position, name in enumerate(chosen):
+        values = np.empty((len(frame), len(frame.columns)))
+        for position, name in enumerate(frame.columns):
             values[:, position] = _numbers(frame[name])
-        return cls(values, chosen, frame.implementation)
+        return cls(values, tuple(frame.columns), frame.implementation)
 
 
-def _as_frame(table: Any) -> nw.DataFrame[Any]:
+def _as_frame(table: Any, columns: Any, drop: Any) -> nw.DataFrame[Any]:
+    """Return the chosen columns; among the others names may be missing, unsafe or repeated."""
     if isinstance(table, str | PathLike):
         table = read_table(Path(table))
     if isinstance(table, np.ndarray):
         table = _name_columns(table)
-    # before narwhals sees them: it refuses duplicate names too, but in its own words
-    names = getattr(table, "column_names", getattr(table, "columns", ()))
-    _check_names([str(name) for name in names])
+    labels = getattr(table, "column_names", getattr(table, "columns", None))
+    if labels is None:
+        raise _no_table(table)
+    names = [str(name) for name in labels]
+    positions = _choose(names, columns, drop)
+    chosen = [names[position] for position in positions]
+    # by position, before narwhals sees it: it would refuse a repeated name wherever it is
+    if hasattr(table, "iloc"):
+        table = table.iloc[:, positions].set_axis(chosen, axis=1)
+    elif hasattr(table, "column_names"):
+        table = table.select(positions)
     try:
-        return nw.from_native(table, eager_only=True)
+        return nw.from_native(table, eager_only=True).select(chosen)
     except TypeError as error:
-        raise InputError(
-            f"cannot read a {type(table).__name__} as a table; "
-            "give a file, a NumPy matrix, or a pandas, polars or pyarrow table"
-        ) from error
+        raise _no_table(table) from error
+
+
+def _no_table(table: Any) -> InputError:
+    return InputError(
+        f"cannot read a {type(table).__name__} as a table; "
+        "give a file, a NumPy matrix, or a pandas, polars or pyarrow table"
+    )
 
 
 def _name_columns(matrix: np.ndarray) -> Any:
-    if matrix.ndim != 2:
-        raise InputError(f"a matrix of records has shape (n, p), got {matrix.shape}; try reshape(-1, 1)")
-    if not (np.issubdtype(matrix.dtype, np.number) and np.isrealobj(matrix)):
-        raise InputError(f"a matrix of records holds real numbers, got dtype {matrix.dtype}")
-    if matrix.shape[1] == 0:
-        raise InputError("the table has no columns")
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise InputError(f"a matrix of records has shape (n, p), p > 0, got {matrix.shape}; try reshape(-1, 1)")
     names = [f"x{position}" for position in range(1, matrix.shape[1] + 1)]
-    return nw.from_numpy(matrix, schema=names, backend="pyarrow").to_native()
+    values = np.asarray(real_array(matrix, "a matrix of records"))
+    return nw.from_numpy(values, schema=names, backend="pyarrow").to_native()
 
 
-def _check_names(names: list[str]) -> None:
-    for name in names:
+def _choose(names: Sequence[str], columns: Any, drop: Any) -> list[int]:
+    """Return the positions of the columns to keep, after checking their names."""
+    if columns is not None and drop is not None:
+        raise InputError("give either the columns to keep or the columns to drop, not both")
+    named = _split(columns if drop is None else drop, names)
+    for name in named:
+        if name not in names:
+            raise InputError(f"there is no column {name!r}; the table has {', '.join(names)}")
+    if columns is None:
+        positions = [position for position, name in enumerate(names) if name not in named]
+    else:
+        if len(set(named)) < len(named):
+            raise InputError("a column is asked for twice; name each once")
+        positions = [position for asked in named for position, name in enumerate(names) if name == asked]
+    if not positions:
+        raise InputError("no column is left; keep at least one" if names else "the table has no columns")
+    check_names([names[position] for position in positions])
+    return positions
+
+
+def _split(asked: Any, names: Sequence[str]) -> list[str]:
+    """Return the names asked for; what is no name as it stands is several, separated by commas."""
+    entries = [asked] if isinstance(asked, str) else [str(entry) for entry in asked or ()]
+    pairs = ([entry] if entry in names else [part.strip() for part in entry.split(",")] for entry in entries)
+    return [name for group in pairs for name in group]
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse column names that are missing, repeated, or not safe to copy into released files."""
+    cure = "or choose other columns (--columns; in Python columns=[…])"
+    for position, name in enumerate(names, start=1):
         if not name.strip():
-            raise InputError(f"column {names.index(name) + 1} has no name; give it one in the header")
+            raise InputError(f"column {position} of those kept has no name; give it one in the header, {cure}")
         if _UNSAFE_NAME.search(name):
             raise InputError(
                 f"column name {name!r} holds quotes, line breaks, markup or a spreadsheet formula, "
-                "which is not safe to copy into released files; rename it"
+                f"which is not safe to copy into released files; rename it, {cure}"
             )
-        if names.count(name) > 1:
-            raise InputError(f"column name {name!r} appears {names.count(name)} times; names must differ")
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"column name {name!r} appears {names.count(name)} times; rename one, {cure}")
 
 
-def _choose(names: tuple[str, ...], columns: Sequence[str] | None, drop: Sequence[str] | None) -> tuple[str, ...]:
-    if columns is not None and drop is not None:
-        raise InputError("give either the columns to keep or the columns to drop, not both")
-    for name in columns or drop or ():
-        if name not in names:
-            raise InputError(f"there is no column {name!r}; the table has {', '.join(names)}")
-    if columns is not None:
-        if len(set(columns)) < len(columns):
-            raise InputError("a column is asked for twice; name each once")
-        chosen = tuple(columns)
-    else:
-        chosen = tuple(name for name in names if name not in (drop or ()))
-    if not chosen:
-        raise InputError("the table has no columns" if not names else "no column is left; keep at least one")
-    return chosen
+def _without(name: str) -> str:
+    return f"leave it out (--drop {shlex.quote(name)}; in Python drop=[{name!r}])"
 
 
 def _numbers(column: nw.Series[Any]) -> Float[np.ndarray, " n"]:
     """Return the column as float64, or say which row is not a usable number."""
-    name, cure = column.name, f"leave the column out (--drop {column.name}) or choose others (--columns)"
-    if column.dtype in (nw.String, nw.Object, nw.Categorical) or not column.dtype.is_numeric():
+    name, cure = column.name, _without(column.name)
+    if not column.dtype.is_numeric():
         row, value = _first_text(column)
         if value is None:
             raise InputError(f"column {name!r} has no value in row {row}; complete it, or {cure}")
         raise InputError(f"column {name!r} is not numeric: row {row} holds {value!r}; {cure}")
-    missing = column.is_null().to_numpy()
-    numbers = column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
-    missing = missing | np.isnan(numbers)
+    numbers = column.to_numpy().astype(np.float64, copy=False)
+    missing = np.isnan(numbers)
     if missing.any():
         raise InputError(
             f"column {name!r} misses {int(missing.sum())} of {len(numbers)} values, the first in row "
@@ -173,7 +203,7 @@ def _check_spread(name: str, numbers: Float[np.ndarray, " n"]) -> None:
     if np.all(numbers == numbers[0]):
         raise InputError(
             f"column {name!r} is constant ({numbers[0]:g} in every row): there is nothing to synthesize; "
-            f"leave it out (--drop {name})"
+            f"{_without(name)}"
         )
 
 
@@ -190,8 +220,8 @@ def _check_not_identifier(name: str, numbers: Float[np.ndarray, " n"]) -> None:
     else:
         return
     raise InputError(
-        f"column {name!r} looks like an identifier (it {reason}); leave it out (--drop {name}), "
-        "or, if it is a measurement, name it among the columns to keep (--columns)"
+        f"column {name!r} looks like an identifier (it {reason}); {_without(name)}, "
+        "or, if it is a measurement, name it among the columns to keep (--columns; in Python columns=[…])"
     )
 
 

@@ -1,6 +1,7 @@
 """Reading and writing CSV and Parquet files as Arrow tables."""
 
 import codecs
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,37 +17,60 @@ from allbutone.errors import InputError
 READABLE = ".csv, .tsv or .parquet"
 
 
-def read_table(path: Path) -> pa.Table:
-    """Read a CSV, TSV or Parquet file; the suffix says which."""
-    if not path.is_file():
-        raise InputError(f"{path} is not a file; give the path of a {READABLE} file")
-    reader = {".csv": _read_csv, ".tsv": _read_csv, ".parquet": _read_parquet}.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"{path.name} ends in {path.suffix or 'nothing'!r}; save it as {READABLE}")
-    if path.stat().st_size == 0:
-        raise InputError(f"{path.name} is empty; it needs a header line and at least two rows")
-    return reader(path)
+def read_table(path: Path, delimiter: str | None = None) -> pa.Table:
+    """Read a CSV, TSV or Parquet file; the suffix says which, and the header says the delimiter unless given."""
+    try:
+        if not path.is_file():
+            raise InputError(f"{path} is not a file; give the path of a {READABLE} file")
+        if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
+            raise InputError(f"{path.name} ends in {path.suffix or 'nothing'!r}; save it as {READABLE}")
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise InputError(f"{path.name} is empty; it needs a header line and at least two rows")
+        return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path, delimiter)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _read_parquet(path: Path) -> pa.Table:
     try:
         return pyarrow.parquet.ParquetFile(path).read()
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"{path.name} is not a complete Parquet file ({_first_line(error)}); write it again"
         ) from error
 
 
-def _read_csv(path: Path) -> pa.Table:
+def _read_csv(path: Path, delimiter: str | None) -> pa.Table:
     _require_utf8(path)
-    delimiter, decimal = _dialect(path)
+    header = _header(path)
+    bare = re.sub(r'"[^"]*"', "", header)
+    delimiter = delimiter or max(",;\t", key=bare.count)
+    options = {
+        # the header must fit in a block, and a row of numbers is seldom eight times as long
+        "read_options": pyarrow.csv.ReadOptions(block_size=min(max(1 << 20, 8 * len(header)), 1 << 30)),
+        # an empty line in a file of one column is a missing value
+        "parse_options": pyarrow.csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=delimiter in bare
+        ),
+    }
+    table = _parse_csv(path, ".", options)
+    if delimiter != ";":
+        return table
+    # half of Europe writes 1,5;2,5 for 1.5,2.5: taken so only if that makes numbers of text, and text of none
+    other = _parse_csv(path, ",", options)
+    return other if _texts(other) < _texts(table) else table
+
+
+def _texts(table: pa.Table) -> set[int]:
+    return {position for position, kind in enumerate(table.schema.types) if pa.types.is_string(kind)}
+
+
+def _parse_csv(path: Path, decimal: str, options: dict[str, Any]) -> pa.Table:
+    convert = pyarrow.csv.ConvertOptions(decimal_point=decimal, strings_can_be_null=True)
     try:
-        return pyarrow.csv.read_csv(
-            path,
-            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(decimal_point=decimal, strings_can_be_null=True),
-        )
-    except pa.ArrowInvalid as error:
+        return pyarrow.csv.read_csv(path, convert_options=convert, **options)
+    except pa.ArrowException as error:
         raise InputError(f"{path.name} cannot be read as CSV: {_first_line(error)}") from error
 
 
@@ -68,13 +92,16 @@ def _require_utf8(path: Path) -> None:
         raise InputError(f"{path.name} is not UTF-8 text (its last character is cut off); save it again")
 
 
-def _dialect(path: Path) -> tuple[str, str]:
-    """Return the delimiter and the decimal mark: half of Europe writes 1,5;2,5 for 1.5,2.5."""
-    with path.open(encoding="utf-8-sig") as file:
-        header, first_row = file.readline(), file.readline()
-    delimiter = max(",;\t", key=header.count)
-    decimal = "," if delimiter != "," and "," in first_row and "." not in first_row else "."
-    return delimiter, decimal
+def _header(path: Path) -> str:
+    """Return the first line that is not blank; line breaks within quotes do not end it."""
+    lines, quotes = [], 0
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for line in file:
+            lines.append(line)
+            quotes += line.count('"')
+            if line.strip() and quotes % 2 == 0:
+                break
+    return "".join(lines)
 
 
 def _first_line(error: BaseException) -> str:
