@@ -34,6 +34,9 @@ demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo
 test: $(VENV)/dev ## Run the tests
 	$(BIN)/pytest
 
+test-torch: $(VENV)/torch ## Run the tests that need PyTorch
+	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch
+
 lint: $(VENV)/dev ## Style, types and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
