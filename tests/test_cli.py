@@ -4,6 +4,8 @@ import json
 import os
 import re
 import resource
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,8 +109,56 @@ def test_demo_makes_a_cohort_and_a_release(allbutone, tmp_path):
     assert allbutone("demo")[0] == 2
     assert allbutone("demo", "--force")[0] == 0
     # the command it names next is one that works
-    following = re.search(r"allbutone (synthesize .*)", out).group(1).split()
+    following = shlex.split(re.search(r"allbutone (synthesize .*)", out).group(1))
     assert allbutone(*following)[0] == 0
+
+
+def test_demo_names_a_next_command_that_runs_as_printed(tmp_path):
+    environment = os.environ | {"PATH": os.path.dirname(shutil.which("sh"))}
+    program = [sys.executable, "-m", "allbutone", "demo", "--out", "my demo; x"]
+    out = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    following = out.splitlines()[-1].strip()
+    subprocess.run(["sh", "-c", following], cwd=tmp_path, env=environment, capture_output=True, check=True)
+    assert len(abo.load_release(tmp_path / "my-release").datasets) == 3
+
+
+def test_force_replaces_only_a_demo_as_it_was_made(allbutone, tmp_path):
+    assert allbutone("demo")[0] == 0
+    (tmp_path / "demo" / "mine").mkdir()
+    assert allbutone("demo", "--force")[0] == 2
+    (tmp_path / "demo" / "mine").rmdir()
+    (tmp_path / "demo" / "release" / "mine.txt").touch()
+    assert allbutone("demo", "--force")[0] == 2
+    assert (tmp_path / "demo" / "release" / "mine.txt").exists()
+
+
+def test_a_table_inside_the_folder_to_replace_is_refused(allbutone, table, tmp_path):
+    assert allbutone("synthesize", table, "--out", "r")[0] == 0
+    (tmp_path / "link").symlink_to("r")
+    for path in ("r/dataset-001.csv", "link/dataset-001.csv"):
+        code, _, err = allbutone("synthesize", path, "--out", "r", "--force")
+        assert code == 2
+        assert "lies inside r" in err
+    assert abo.load_release(tmp_path / "r").rows == (30,)
+
+
+def test_words_agree_in_number(allbutone, table, tmp_path):
+    (tmp_path / "prior.toml").write_text("mean_weight = 5")
+    assert "the 2 columns are jointly normal" in allbutone("synthesize", table, "--out", "a")[1]
+    out = allbutone("synthesize", table, "--out", "b", "--columns", "ldl", "--prior", "prior.toml")[1]
+    assert "the column is normal" in out
+    assert "worth 5 records" in out
+
+
+def test_no_command_shows_the_help(allbutone):
+    code, out, err = allbutone()
+    assert (code, err) == (0, "")
+    assert "synthesize" in out
+
+
+@pytest.mark.parametrize("values", [np.ones(3), 1e16 + np.arange(3) * 2.0, np.array([1.0, np.nextafter(1, 2)])])
+def test_a_sparkline_can_be_drawn_of_any_numbers(values):
+    assert len(cli._sparkline(values)) == 24
 
 
 def csv(text):
@@ -150,12 +200,24 @@ BAD_INPUT = {
     "prior not positive definite": (GOOD, ["--prior", "scale = [[1, 2], [2, 1]]"], "positive definite"),
     "df too small": (GOOD, ["--prior", "df = 1"], "df must exceed p - 1 = 1"),
     "no prior file": (GOOD, ["--prior", None], "cannot read the prior file"),
+    "prior that is too far": (
+        csv("a,b\n10000000000.5,10000000001.5\n10000000002.5,10000000000.5\n"),
+        [],
+        "too far",
+    ),
     "rows 0": (GOOD, ["--rows", "0"], "rows must be at least 1, got 0"),
     "rows negative": (GOOD, ["--rows", "-4"], "rows must be at least 1, got -4"),
     "datasets 0": (GOOD, ["--datasets", "0"], "datasets must be at least 1, got 0"),
     "seed negative": (GOOD, ["--seed", "-1"], "seed"),
     "rows of parameters": (GOOD, ["--release", "parameters", "--rows", "3"], "--rows goes with"),
     "unknown kind": (GOOD, ["--release", "people"], "people"),
+    "unknown option": (GOOD, ["--colums", "a"], "No such option: --colums"),
+    "rows that are no number": (GOOD, ["--rows", "many"], "--rows"),
+    "rows beyond any disk": (GOOD, ["--rows", str(10**23)], "GB are free"),
+    "datasets beyond count": (GOOD, ["--datasets", str(10**8)], "at most 1,000,000"),
+    "draws beyond count": (GOOD, ["--release", "parameters", "--datasets", str(10**8)], "at most 1,000,000"),
+    "another scale and no rows": (csv("sbp\n141\n132\n155\n"), ["--rows", "0"], "at least 1"),
+    "a folder that cannot be": (GOOD, ["--out", "x" * 300], "File name too long"),
 }
 
 
@@ -173,8 +235,7 @@ def test_bad_input_gets_one_line_and_exit_code_2_and_leaves_nothing(allbutone, t
     assert code == 2
     assert out == ""
     assert re.search(message, err)
-    if "Usage:" not in err:
-        assert len(err.splitlines()) == 1
+    assert len(err.splitlines()) == 1
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -188,11 +249,14 @@ def test_an_existing_folder_is_refused(allbutone, table, tmp_path):
     assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
 
 
+def _command(table, *options):
+    return [sys.executable, "-m", "allbutone", "synthesize", str(table), "--out", "r", *map(str, options)]
+
+
 def _start(table, *options, **settings):
-    command = [sys.executable, "-m", "allbutone", "synthesize", table, "--out", "r", *options]
     environment = os.environ | {"COLUMNS": "80"}
     return subprocess.Popen(
-        [str(part) for part in command],
+        _command(table, *options),
         cwd=table.parent,
         env=environment,
         stdout=subprocess.PIPE,
@@ -207,11 +271,11 @@ def test_a_full_disk_is_said_and_leaves_nothing(table):
     process = _start(table, "--rows", 100_000, preexec_fn=limit)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert re.fullmatch(r"Error: cannot write: .*; nothing was released; .*\n", err)
+    assert re.fullmatch(r"Error: cannot write .*r: File too large; nothing was written; .*\n", err)
     assert [path.name for path in table.parent.iterdir()] == ["table.csv"]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("moment", [0.2, 1.0, 2.5])
 def test_interrupted_at_any_moment_there_is_the_whole_release_or_none(table, sent, moment):
     process = _start(table, "--rows", 200_000, "--datasets", 12)
@@ -220,9 +284,24 @@ def test_interrupted_at_any_moment_there_is_the_whole_release_or_none(table, sen
     process.communicate(timeout=60)
     if (table.parent / "r").exists():
         assert len(abo.load_release(table.parent / "r").datasets) == 12
-    elif sent == signal.SIGINT:
-        assert [path.name for path in table.parent.iterdir()] == ["table.csv"]
+    elif sent != signal.SIGKILL:
         assert process.returncode != 0
+        # a signal that comes before the command line has started ends Python as it always does
+        assert [path.name for path in table.parent.iterdir()] == ["table.csv"]
+
+
+def test_a_screen_that_cannot_be_written_is_not_a_release_that_was_not(table):
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(_command(table), cwd=table.parent, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert process.returncode == 2
+    assert re.fullmatch(r"Error: cannot print: No space left on device; .* is complete\n", process.stderr)
+    assert abo.load_release(table.parent / "r").rows == (30,)
+
+
+def test_a_screen_without_blocks_gets_question_marks(table):
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(_command(table), cwd=table.parent, env=environment, capture_output=True, check=True)
+    assert b"?" in done.stdout
 
 
 def test_a_bar_appears_when_work_takes_longer_than_two_seconds(allbutone, table, monkeypatch):

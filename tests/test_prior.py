@@ -4,6 +4,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import allbutone as abo
@@ -70,11 +71,34 @@ def test_a_prior_survives_its_file():
         ("scale = [[1, 2], [2, 1]]", "positive definite"),
         ("scale = [[1, 2]]", "2 × 2 matrix"),
         ("mean = ", "not valid TOML"),
+        ("mean_weight = inf", "mean_weight must be a finite number above 0, got inf"),
+        ("df = nan", "df must exceed p - 1 = 1 and be finite"),
+        ("mean = 1" + 400 * "0", "mean holds a whole number too large"),
+        ("mean = 1" + 5000 * "0", "not valid TOML or JSON"),
+        ("mean = " + 50_000 * "[", "not valid TOML or JSON"),
     ],
 )
 def test_bad_prior_files_are_refused(tmp_path, text, message):
     with pytest.raises(abo.InputError, match=message):
         read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[1]", "must name its entries"), ("[" * 100_000, "not valid TOML or JSON"), ('{"df": 1e999}', "be finite")],
+)
+def test_bad_json_priors_are_refused(tmp_path, text, message):
+    with pytest.raises(abo.InputError, match=message):
+        read(tmp_path, text, "prior.json")
+
+
+def test_centre_without_spread_means_spread_1(tmp_path):
+    np.testing.assert_array_equal(read(tmp_path, "centre = 3").scale, np.eye(2))
+
+
+def test_the_template_shows_names_as_they_are():
+    with pytest.warns(abo.PriorScaleWarning, match='"længde" = …'):
+        abo.NIWSynthesizer().fit(pd.DataFrame({"længde": [150.5, 171.0, 182.0]}))
 
 
 def test_an_absent_prior_file_is_refused(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import stat
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from allbutone.folder import synthesize_to_folder
 from cases import positive_definite
 
 Z = 5.0
+A = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 5.0]})
 
 
 @pytest.fixture
@@ -106,28 +108,35 @@ def test_a_release_folder_holds_the_mechanism_and_nothing_of_the_data(synthesize
         assert repr(float(number)) not in text
 
 
+def rewrite(folder, **changes):
+    path = folder / "release.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda r: (r / "release.json").unlink(), "is this a release folder"),
+        (lambda r: (r / "release.json").unlink(), "did allbutone write this"),
         (lambda r: (r / "release.json").write_text("{"), "not valid JSON"),
         (lambda r: (r / "release.json").write_text("{}"), "not a release description"),
         (lambda r: (r / "dataset-002.csv").unlink(), "is not a file"),
         (lambda r: (r / "dataset-002.csv").write_text("a,b\n1,2\n"), "1 rows of a, b"),
+        (lambda r: (r / "dataset-002.csv").write_text("a;b\n1;2\n"), "'a;b' is not numeric"),
+        (lambda r: (r / "release.json").write_text("[" * 100_000), "not valid JSON"),
+        (lambda r: rewrite(r, rows=[5]), "not a release description"),
+        (lambda r: rewrite(r, rows=["5", "5"]), "5 rows of"),
+        (lambda r: rewrite(r, files=[1, 2]), "outside its folder"),
+        (lambda r: rewrite(r, files=["../secret.csv", "x"]), "outside its folder"),
+        (lambda r: rewrite(r, columns=[1, 2, 3, 4, 5]), "columns must be text"),
+        (lambda r: rewrite(r, prior=["mean"]), "must name its entries"),
+        (lambda r: rewrite(r, release="people"), "unknown release 'people'"),
+        (lambda r: rewrite(r, release="parameters"), "cannot read .*parameters.json"),
     ],
 )
 def test_a_damaged_folder_is_refused(synthesizer, tmp_path, damage, message):
     abo.save_release(synthesizer.sample(datasets=2, rows=5), tmp_path / "r")
     damage(tmp_path / "r")
     with pytest.raises(abo.InputError, match=message):
-        abo.load_release(tmp_path / "r")
-
-
-def test_a_manifest_cannot_reach_outside_its_folder(synthesizer, tmp_path):
-    abo.save_release(synthesizer.sample(rows=5), tmp_path / "r")
-    path = tmp_path / "r" / "release.json"
-    path.write_text(path.read_text().replace("dataset-001.csv", "../secret.csv"))
-    with pytest.raises(abo.InputError, match="outside its folder"):
         abo.load_release(tmp_path / "r")
 
 
@@ -146,6 +155,63 @@ def test_only_a_release_is_ever_replaced(synthesizer, tmp_path):
     abo.save_release(synthesizer.sample(datasets=2, rows=5), tmp_path / "r", force=True)
     assert len(abo.load_release(tmp_path / "r").datasets) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r", "thesis"]
+
+
+def test_a_release_with_something_added_is_not_replaced(synthesizer, tmp_path):
+    release = synthesizer.sample(rows=3)
+    for number, (name, make) in enumerate({"notes.txt": Path.touch, "more": Path.mkdir}.items()):
+        folder = tmp_path / f"r{number}"
+        abo.save_release(release, folder)
+        make(folder / name)
+        with pytest.raises(abo.InputError, match=r"holds something added since, so force=True"):
+            abo.save_release(release, folder, force=True)
+        assert (folder / name).exists()
+    rewrite(tmp_path / "r0", made_by="someone else", files=["dataset-001.csv", "notes.txt"])
+    with pytest.raises(abo.InputError, match="not made by allbutone"):
+        abo.save_release(release, tmp_path / "r0", force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_that_comes_to_be_meanwhile_is_kept(synthesizer, tmp_path, force):
+    def meanwhile(block):
+        (tmp_path / "r").mkdir(exist_ok=True)
+        (tmp_path / "r" / "theirs.txt").touch()
+
+    with pytest.raises(abo.InputError, match=r"exists|not made by allbutone"):
+        synthesize_to_folder(
+            synthesizer.posterior, [3], np.random.default_rng(), tmp_path / "r",
+            columns=synthesizer.columns, prior=synthesizer.prior, watch=meanwhile, force=force,
+        )  # fmt: skip
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["r", "r/theirs.txt"]
+
+
+def test_an_old_release_comes_back_if_it_cannot_be_replaced(synthesizer, tmp_path, monkeypatch):
+    abo.save_release(synthesizer.sample(rows=3), tmp_path / "r")
+    rename = Path.rename
+
+    def interrupted(self, target):
+        if target == tmp_path / "r" and self.name != "old":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        abo.save_release(synthesizer.sample(rows=4), tmp_path / "r", force=True)
+    assert abo.load_release(tmp_path / "r").rows == (3,)
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize(("place", "message"), [("x" * 300, "File name too long"), ("no/r", "No such file")])
+def test_where_nothing_can_be_written_is_said(synthesizer, tmp_path, place, message):
+    with pytest.raises(abo.InputError, match=f"cannot write .*{message}"):
+        abo.save_release(synthesizer.sample(rows=3), tmp_path / place)
+    with pytest.raises(abo.InputError, match=f"cannot write .*{message}"):
+        synthesizer.save(tmp_path / place)
+
+
+def test_long_names_leave_room_for_the_one_aside(synthesizer, tmp_path):
+    abo.save_release(synthesizer.sample(rows=3), tmp_path / ("x" * 255))
+    assert [len(path.name) for path in tmp_path.iterdir()] == [255]
 
 
 def test_a_saved_synthesizer_is_private_and_says_so(synthesizer, tmp_path):
@@ -178,15 +244,44 @@ def test_frames_go_back_into_the_callers_library(synthesizer):
         (lambda s: s.sample(rows=-3), "rows must be at least 1, got -3"),
         (lambda s: s.sample(datasets=3, rows=[1, 2]), "2 sizes for 3 datasets"),
         (lambda s: s.sample_parameters(draws=0), "draws must be at least 1"),
+        (lambda s: s.sizes(1, 3.5), "rows must be a whole number, got 3.5"),
+        (lambda s: s.sample(rows=[3, 0]), "rows must be at least 1, got 0"),
+        (lambda s: s.sample(rows=[]), "datasets must be at least 1, got 0"),
+        (lambda s: s.sample(rows=10**23), "more than the 1,000,000,000 that are held in memory"),
+        (lambda s: s.sample(datasets=10**8), "datasets must be at most 1,000,000"),
+        (lambda s: s.sample_parameters(draws=10**8), "draws must be at most 1,000,000"),
         (lambda s: abo.NIWSynthesizer().sample(), "call fit"),
         (lambda s: abo.DatasetRelease([]), "at least one"),
         (lambda s: abo.DatasetRelease([np.ones((2, 2)), np.ones((2, 3))]), "different numbers of columns"),
+        (
+            lambda s: abo.DatasetRelease([np.array([[1.0], [np.nan]])]),
+            "dataset 1: .* missing",
+        ),
+        (lambda s: abo.DatasetRelease([np.ones((2, 2), dtype=object)]), "real numbers"),
+        (lambda s: abo.DatasetRelease([np.ones((3, 0))]), "none of them 0"),
+        (lambda s: abo.DatasetRelease([A, A.assign(secret=1.0)]), "dataset 2 has columns a, b, secret, not a, b"),
+        (lambda s: abo.DatasetRelease([A], columns=["a"]), "dataset 1 has columns a, b, not a"),
+        (lambda s: abo.DatasetRelease([np.ones((2, 1))], columns=["=cmd()"]), "spreadsheet formula"),
         (lambda s: abo.ParameterRelease(np.ones((2, 3)), np.ones((2, 2, 2))), "covariances"),
+        (lambda s: abo.ParameterRelease([[np.nan]], [[[1.0]]]), "released means"),
+        (lambda s: abo.ParameterRelease([[0.0, 0.0]], [[[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
+        (lambda s: abo.ParameterRelease([[0.0], [1.0, 2.0]], [[[1.0]]]), "means must be an array of numbers"),
     ],
 )
 def test_impossible_releases_are_refused(synthesizer, make, message):
     with pytest.raises(abo.InputError, match=message):
         make(synthesizer)
+
+
+def test_tables_may_differ_in_the_order_of_their_columns():
+    release = abo.DatasetRelease([A, A[["b", "a"]]])
+    np.testing.assert_array_equal(*release.datasets)
+
+
+@pytest.mark.parametrize("rows", [[3, 4], (3, 4), np.array([3, 4])])
+def test_rows_may_name_each_size(synthesizer, rows):
+    assert synthesizer.sample(rows=rows).rows == (3, 4)
+    assert synthesizer.sample(datasets=2, rows=rows).rows == (3, 4)
 
 
 def test_the_cohort_is_the_one_described():

@@ -1,14 +1,17 @@
 """The command line: wiring, words and exit codes; no numerics."""
 
-import errno
+import os
+import shlex
+import shutil
+import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import numpy as np
 import typer
@@ -20,21 +23,21 @@ from rich.table import Table as RichTable
 from allbutone import __version__
 from allbutone.atomic import fresh_folder
 from allbutone.cohort import COLUMNS, OUTLIER, PEOPLE, demo_cohort
-from allbutone.errors import InputError
-from allbutone.folder import save_release, synthesize_to_folder
+from allbutone.errors import InputError, reason
+from allbutone.folder import is_release, require_place, save_release, synthesize_to_folder
 from allbutone.prior import PriorScaleWarning
 from allbutone.records import Records
+from allbutone.release import MOST_DATASETS, count_of
 from allbutone.synthesizer import NIWSynthesizer
 from allbutone.tables import TableWriter
 
 app = typer.Typer(
     help="Synthetic continuous data, with what each person in it stands to lose.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console(highlight=False, soft_wrap=True)
-notes = Console(stderr=True, highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, emoji=False)
+notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 PROGRESS_AFTER_SECONDS = 2.0
 
@@ -64,10 +67,11 @@ Prior = Annotated[
 ]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(help="Columns to keep, separated by commas; all by default. May be repeated."),
+    typer.Option(help="A column to keep, or several separated by commas; all by default. May be repeated."),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(help="Columns to leave out, separated by commas. May be repeated.")
+    list[str] | None,
+    typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
 ]
 Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
 Seed = Annotated[
@@ -79,17 +83,30 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing releas
 
 def main() -> None:
     """Run the command line; bad input ends in one clear line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    # as Ctrl-C does, so that what was written aside is removed
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        app(standalone_mode=True)
-    except InputError as error:
-        _fail(str(error))
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        sys.stdout.flush()
+    except (InputError, MemoryError) as error:
+        _fail(str(error) or "not enough memory for this table or release; ask for less")
+    except typer.Abort:
+        code = 130
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.EIO):
+        # reading and writing files have words of their own: this is the terminal, or where it was sent
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _fail(f"cannot print: {reason(error)}; what was written to files before is complete")
+    except Exception as error:
+        # Typer's usage errors, which have no public base class in every version
+        if not hasattr(error, "format_message"):
             raise
-        _fail(f"cannot write: {error.strerror}; nothing was released; free space or choose another folder")
+        _fail(f"{error.format_message()} (allbutone --help shows what can be asked)")
+    sys.exit(code)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     print("Error:", " ".join(message.splitlines()), file=sys.stderr)
     sys.exit(2)
 
@@ -117,8 +134,16 @@ def synthesize(
     force: Force = False,
 ) -> None:
     """Fit the model to a table and write a release: synthetic datasets, or draws of the model's parameters."""
-    records = Records.of(table, columns=_split(columns), drop=_split(drop))
-    synthesizer = _fit(records, prior)
+    count_of("datasets", datasets, MOST_DATASETS)
+    if rows is not None:
+        count_of("rows", rows)
+        if release is ReleaseKind.parameters:
+            raise InputError("--rows goes with --release datasets; parameters have no rows")
+    if Path(os.path.realpath(table)).is_relative_to(os.path.realpath(out)):
+        raise InputError(f"{table} lies inside {out}, which the release would replace; choose another folder")
+    require_place(out, force=force)
+    records = Records.of(table, columns=columns, drop=drop)
+    synthesizer, note = _fit(records, prior)
     first = _release(synthesizer, out, datasets, rows, release, format, seed, force)
     if release is ReleaseKind.parameters:
         _describe_parameters(synthesizer, first, f"{_plural(datasets, 'parameter draw')} in {escape(str(out))}")
@@ -127,6 +152,8 @@ def synthesize(
         _describe_datasets(synthesizer, first, f"{what} in {escape(str(out))}")
     console.print(_assumed(synthesizer, prior))
     console.print(f"\nNext: look inside [bold]{escape(str(out))}[/bold]; release.json says how it was made.")
+    if note:
+        notes.print(f"\n[yellow]Note:[/yellow] {escape(note)}")
 
 
 @app.command()
@@ -138,7 +165,7 @@ def demo(
     cohort = demo_cohort()
     synthesizer = NIWSynthesizer().fit(cohort)
     release = synthesizer.sample(datasets=5)
-    with fresh_folder(out, marker="cohort.csv", force=force) as work:
+    with fresh_folder(out, ours=_is_demo, force=force) as work:
         with TableWriter(work / "cohort.csv", COLUMNS) as writer:
             writer.write(cohort.values)
         save_release(release, work / "release")
@@ -152,25 +179,33 @@ def demo(
     console.print(_assumed(synthesizer, None))
     console.print(
         "\nNext: do it yourself, on this table or yours:\n"
-        f"  [bold]allbutone synthesize {table} --out my-release --datasets 3[/bold]"
+        f"  [bold]{escape(_program())} synthesize {escape(shlex.quote(str(out / 'cohort.csv')))} "
+        "--out my-release --datasets 3[/bold]"
     )
+
+
+def _is_demo(folder: Path) -> bool:
+    parts = {path.name for path in folder.iterdir()}
+    return parts == {"cohort.csv", "release"} and is_release(folder / "release")
+
+
+def _program() -> str:
+    """Return what to type to run this program again."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return shlex.join([sys.executable, "-m", "allbutone"])
+    return "allbutone" if shutil.which("allbutone") else shlex.quote(sys.argv[0])
 
 
 def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def _split(names: list[str] | None) -> list[str] | None:
-    return None if names is None else [name.strip() for group in names for name in group.split(",")]
-
-
-def _fit(records: Records, prior: Path | None) -> NIWSynthesizer:
+def _fit(records: Records, prior: Path | None) -> tuple[NIWSynthesizer, str]:
+    """Return the fitted synthesizer and what there is to note about its prior."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PriorScaleWarning)
         synthesizer = NIWSynthesizer(prior).fit(records)
-    for warning in caught:
-        notes.print(f"[yellow]Note:[/yellow] {escape(str(warning.message))}\n")
-    return synthesizer
+    return synthesizer, "\n".join(str(warning.message) for warning in caught)
 
 
 def _release(
@@ -186,8 +221,6 @@ def _release(
     """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
     rng = np.random.default_rng(seed)
     if kind is ReleaseKind.parameters:
-        if rows is not None:
-            raise InputError("--rows goes with --release datasets; parameters have no rows")
         drawn = synthesizer.sample_parameters(datasets, rng)
         save_release(drawn, out, force=force)
         return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
@@ -217,14 +250,8 @@ def _release(
 @contextmanager
 def late_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function that counts work done; a bar with the time left appears after two seconds."""
-    bar = Progress(
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=notes,
-        transient=True,
-    )
+    shown = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*shown, console=notes, transient=True)
     task, started, done = bar.add_task(what, total=total), time.monotonic(), 0
 
     def advance(count: int) -> None:
@@ -242,34 +269,43 @@ def late_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _describe_datasets(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
-    """Say what was assumed and show the first rows' shape: synthetic values only."""
-    picture = RichTable(title=f"{what}: the first synthetic dataset", title_justify="left", box=None)
-    for heading in ("column", "mean", "SD", "from lowest to highest"):
-        picture.add_column(heading, justify="right" if heading in ("mean", "SD") else "left")
-    for name, values in zip(synthesizer.columns, first.T, strict=True):
-        shape = _sparkline(values)
-        picture.add_row(escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", shape)
-    console.print(picture)
+    """Show the shape of the first rows: synthetic values only."""
+    rows = [
+        (escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", _sparkline(values))
+        for name, values in zip(synthesizer.columns, first.T, strict=True)
+    ]
+    _show(f"{what}: the first synthetic dataset", ("column", "mean", "SD", "from lowest to highest"), rows)
 
 
 def _describe_parameters(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
-    picture = RichTable(title=f"{what}: the first draw", title_justify="left", box=None)
-    for heading in ("column", "mean", "SD"):
-        picture.add_column(heading, justify="left" if heading == "column" else "right")
-    for name, mean, deviation in zip(synthesizer.columns, *first, strict=True):
-        picture.add_row(escape(name), f"{mean:.4g}", f"{deviation:.4g}")
+    pairs = zip(synthesizer.columns, *first, strict=True)
+    rows = [(escape(name), f"{mean:.4g}", f"{deviation:.4g}") for name, mean, deviation in pairs]
+    _show(f"{what}: the first draw", ("column", "mean", "SD"), rows)
+
+
+def _show(title: str, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    picture = RichTable(title=title, title_justify="left", box=None)
+    for heading in headings:
+        picture.add_column(heading, justify="right" if heading in ("mean", "SD") else "left")
+    for row in rows:
+        picture.add_row(*row)
     console.print(picture)
 
 
 def _sparkline(values: np.ndarray) -> str:
-    counts, _ = np.histogram(values, bins=24)
+    low, high = values.min(), values.max()
+    # not np.histogram, which fails where 24 bins are narrower than the numbers are apart
+    places = np.minimum(24 * ((values - low) / ((high - low) or 1.0)), 23).astype(int)
+    counts = np.bincount(places, minlength=24)
     levels = np.ceil(8 * counts / counts.max()).astype(int)
     return "".join(" ▁▂▃▄▅▆▇█"[level] for level in levels)
 
 
 def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
     prior = "the prior of " + escape(str(given)) if given else "the default prior (mean 0, spread 1)"
+    p, weight = len(synthesizer.columns), synthesizer.prior.mean_weight
+    what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
     return (
-        f"Assumed: the {len(synthesizer.columns)} columns are jointly normal; {prior}, worth "
-        f"{synthesizer.prior.mean_weight:g} record for the mean; each dataset from its own posterior draw."
+        f"Assumed: {what}; {prior}, worth {weight:g} record{'' if weight == 1 else 's'} for the mean; "
+        "each dataset from its own posterior draw."
     )

@@ -4,6 +4,7 @@ Never in that folder: the seed, the posterior, any statistic of the confidential
 """
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from itertools import groupby
@@ -13,16 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.atomic import fresh_folder
-from allbutone.errors import InputError
+from allbutone.atomic import fresh_folder, require_free
+from allbutone.errors import InputError, reason
 from allbutone.niw import NIW
 from allbutone.prior import prior_entries, prior_from
 from allbutone.records import Records
-from allbutone.release import DatasetRelease, ParameterRelease, Release, stream_datasets
-from allbutone.tables import TableWriter
+from allbutone.release import (
+    MOST_DATASETS,
+    DatasetRelease,
+    ParameterRelease,
+    Release,
+    count_of,
+    stream_datasets,
+)
+from allbutone.tables import TableWriter, read_table
 
 MANIFEST = "release.json"
-FORMATS = ("csv", "parquet")
+BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
 _MECHANISM = (
     "Posterior of a multivariate normal model under the normal-inverse-Wishart prior below; "
     "every draw or dataset from its own independent posterior draw of mean and covariance."
@@ -33,7 +41,7 @@ def save_release(release: Release, folder: str | Path, *, format: str = "csv", f
     """Write a release to a new folder, whole or not at all."""
     if release.columns is None or release.prior is None:
         raise InputError("a release is saved with its mechanism: give it columns and the prior it was made with")
-    with fresh_folder(Path(folder), marker=MANIFEST, force=force) as work:
+    with fresh_folder(Path(folder), ours=is_release, force=force) as work:
         if isinstance(release, ParameterRelease):
             _write_parameters(work, release)
         else:
@@ -57,7 +65,9 @@ def synthesize_to_folder(
 
     `watch` sees each block of rows once it is written.
     """
-    with fresh_folder(Path(folder), marker=MANIFEST, force=force) as work:
+    with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+        count_of("datasets", len(rows), MOST_DATASETS)
+        _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
         blocks = stream_datasets(posterior, rows, rng)
         _write_datasets(work, blocks, rows, columns, prior, format, watch)
 
@@ -65,29 +75,59 @@ def synthesize_to_folder(
 def load_release(folder: str | Path) -> Release:
     """Read a release back from its folder."""
     folder = Path(folder)
-    manifest = _read_json(folder / MANIFEST)
+    manifest = read_json(folder / MANIFEST)
     try:
-        columns, prior = tuple(manifest["columns"]), prior_from(manifest["prior"], manifest["columns"])
+        columns = tuple(manifest["columns"])
+        if not all(isinstance(name, str) for name in columns):
+            raise TypeError("columns must be text")
+        prior = prior_from(manifest["prior"], columns)
         if manifest["release"] == "parameters":
-            draws = _read_json(folder / "parameters.json")["draws"]
-            means = np.array([draw["mean"] for draw in draws], dtype=np.float64)
-            covariances = np.array([draw["covariance"] for draw in draws], dtype=np.float64)
+            draws = read_json(folder / "parameters.json")["draws"]
+            means, covariances = ([draw[key] for draw in draws] for key in ("mean", "covariance"))
             return ParameterRelease(means, covariances, columns, prior)
-        files, rows = manifest["files"], manifest["rows"]
+        if manifest["release"] != "datasets":
+            raise ValueError(f"unknown release {manifest['release']!r}")
+        parts = list(zip(manifest["files"], manifest["rows"], strict=True))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder / MANIFEST} is not a release description: {error!r}") from error
-    datasets = []
-    for name, expected in zip(files, rows, strict=True):
-        if Path(name).name != name:
-            raise InputError(f"{folder / MANIFEST} names a file outside its folder: {name!r}")
-        table = Records.of_numbers(folder / name)
-        if table.columns != columns or len(table.values) != expected:
-            raise InputError(
-                f"{folder / name} holds {len(table.values)} rows of {', '.join(table.columns)}; {MANIFEST} says "
-                f"{expected} rows of {', '.join(columns)}"
-            )
-        datasets.append(table.values)
-    return DatasetRelease(datasets, columns, prior)
+    return DatasetRelease([_load_dataset(folder, name, rows, columns) for name, rows in parts], columns, prior)
+
+
+def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) -> np.ndarray:
+    if not isinstance(name, str) or Path(name).name != name:
+        raise InputError(f"{folder / MANIFEST} names a file outside its folder: {name!r}")
+    table = Records.of_numbers(read_table(folder / name, delimiter=","))
+    if table.columns != columns or len(table.values) != rows:
+        raise InputError(
+            f"{folder / name} holds {len(table.values)} rows of {', '.join(table.columns)}; {MANIFEST} says "
+            f"{rows} rows of {', '.join(columns)}"
+        )
+    return table.values
+
+
+def is_release(folder: Path) -> bool:
+    """Say whether allbutone made this folder and nothing has been added to it since."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        listed = {MANIFEST, *manifest["files"]}
+    except (InputError, KeyError, TypeError):
+        return False
+    ours = str(manifest.get("made_by")).startswith("allbutone ")
+    return ours and all(path.name in listed and path.is_file() for path in folder.iterdir())
+
+
+def require_place(folder: str | Path, *, force: bool) -> None:
+    """Refuse a folder to which no release can be saved."""
+    require_free(Path(folder), ours=is_release, force=force)
+
+
+def _require_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"the release needs about {needed / 1e9:,.1f} GB and {free / 1e9:,.1f} GB are free; "
+            "ask for fewer rows or datasets, or choose another disk"
+        )
 
 
 def _write_datasets(
@@ -99,7 +139,7 @@ def _write_datasets(
     format: str,
     watch: Callable[[np.ndarray], None] = lambda block: None,
 ) -> None:
-    if format not in FORMATS:
+    if format not in BYTES_PER_VALUE:
         raise InputError(f"format must be csv or parquet, got {format!r}")
     digits = max(3, len(str(len(rows))))
     files = [f"dataset-{number:0{digits}d}.{format}" for number in range(1, len(rows) + 1)]
@@ -113,11 +153,16 @@ def _write_datasets(
 
 
 def _write_parameters(work: Path, release: ParameterRelease) -> None:
-    pairs = zip(np.asarray(release.means), np.asarray(release.covariances), strict=True)
-    draws = [{"mean": mean.tolist(), "covariance": covariance.tolist()} for mean, covariance in pairs]
     assert release.columns is not None
     assert release.prior is not None
-    _write_json(work / "parameters.json", {"columns": release.columns, "draws": draws})
+    pairs = zip(np.asarray(release.means), np.asarray(release.covariances), strict=True)
+    with (work / "parameters.json").open("w", encoding="utf-8") as file:
+        # a draw a line, so that no more than one is ever held as text
+        file.write(f'{{"columns": {json.dumps(release.columns, ensure_ascii=False)}, "draws": [')
+        for number, (mean, covariance) in enumerate(pairs):
+            file.write(",\n" if number else "\n")
+            json.dump({"mean": mean.tolist(), "covariance": covariance.tolist()}, file)
+        file.write("\n]}\n")
     manifest = _manifest("parameters", release.columns, release.prior)
     _write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": ["parameters.json"]})
 
@@ -136,13 +181,14 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that this package wrote."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; is this a release folder?") from error
-    except ValueError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}; did allbutone write this?") from error
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise InputError(f"{path} is not a release description")
+        raise InputError(f"{path} is not a description that allbutone wrote")
     return content

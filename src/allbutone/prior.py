@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.errors import InputError
+from allbutone.errors import InputError, reason
 from allbutone.moments import Moments
 from allbutone.niw import NIW
 
@@ -24,6 +24,7 @@ def read_prior(path: str | Path, columns: Sequence[str]) -> NIW:
 
     `mean` with `scale` (a number, a list for the diagonal, or a matrix), or `centre` with `spread`: what public
     sources say of each column's mean and standard deviation; lists in column order or tables by column name.
+    Without `centre` it is 0, without `spread` 1.
     `mean_weight` (default 1) and `df` (default p + 2) say how many records the prior is worth.
     """
     path = Path(path)
@@ -31,17 +32,17 @@ def read_prior(path: str | Path, columns: Sequence[str]) -> NIW:
         text = path.read_text(encoding="utf-8")
         entries = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise InputError(f"cannot read the prior file {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"cannot read the prior file {path}: {reason(error)}") from error
+    except (ValueError, RecursionError) as error:  # bad text, bad syntax, numbers too long, nesting too deep
         raise InputError(f"the prior file {path.name} is not valid TOML or JSON: {error}") from error
-    if not isinstance(entries, dict):
-        raise InputError(f"the prior file {path.name} must name its entries: {', '.join(KEYS)}")
     return prior_from(entries, columns)
 
 
-def prior_from(entries: dict[str, Any], columns: Sequence[str]) -> NIW:
+def prior_from(entries: Any, columns: Sequence[str]) -> NIW:
     """Build the prior that the entries of a prior file describe."""
     p = len(columns)
+    if not isinstance(entries, dict):
+        raise InputError(f"a prior must name its entries: {', '.join(KEYS)}")
     for key in entries:
         if key not in KEYS:
             raise InputError(f"the prior has an unknown entry {key!r}; known are {', '.join(KEYS)}")
@@ -85,7 +86,7 @@ def scale_warning(moments: Moments, columns: Sequence[str]) -> str | None:
     if not far.any():
         return None
     named = ", ".join(repr(name) for name, is_far in zip(columns, far, strict=True) if is_far)
-    lines = [f"{json.dumps(name)} = …" for name in columns]
+    lines = [f"{json.dumps(name, ensure_ascii=False)} = …" for name in columns]
     template = "\n".join(["[centre]", *lines, "[spread]", *lines])
     return (
         f"The default prior expects columns with mean near 0 and standard deviation near 1; {named} "
@@ -99,7 +100,10 @@ def scale_warning(moments: Moments, columns: Sequence[str]) -> str | None:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"the prior's {name} must be a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InputError(f"the prior's {name} holds a whole number too large for a double") from error
 
 
 def _vector(name: str, value: Any, columns: Sequence[str]) -> np.ndarray:

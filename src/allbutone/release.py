@@ -1,5 +1,6 @@
 """What is released: draws of the model's parameters (Θ), or whole synthetic datasets (Φ)."""
 
+import operator
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,19 +9,21 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from array_api_compat import is_array_api_obj
+from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.distributions import cholesky
+from allbutone.distributions import cholesky, real_array, require_symmetric
 from allbutone.errors import InputError
 from allbutone.moments import Moments
 from allbutone.niw import NIW
-from allbutone.records import Records
+from allbutone.records import Records, check_names
 
 PIECE_VALUES = 1 << 17  # how many numbers a thread draws at a time: 1 MB, which stays in its cache
+MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
+MOST_VALUES = 10**9  # numbers of a release that is held in memory: 8 GB
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ParameterRelease:
     """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p).
 
@@ -36,7 +39,7 @@ class ParameterRelease:
         self, means: Any, covariances: Any, columns: Sequence[str] | None = None, prior: NIW | None = None
     ) -> None:
         """Check that there is at least one draw, that shapes agree and covariances are positive definite."""
-        means, covariances = (a if is_array_api_obj(a) else np.asarray(a, float) for a in (means, covariances))
+        means, covariances = real_array(means, "means"), real_array(covariances, "covariances")
         if means.ndim != 2 or tuple(covariances.shape) != (*means.shape, means.shape[-1]):
             raise InputError(
                 "a parameter release has means (draws, p) and covariances (draws, p, p), "
@@ -47,6 +50,8 @@ class ParameterRelease:
         object.__setattr__(self, "columns", None if columns is None else tuple(columns))
         object.__setattr__(self, "prior", prior)
         _check_release(self.draws, self.p, self.columns, prior)
+        _require_finite(means, "released means")
+        require_symmetric(covariances, "a released covariance")
         cholesky(covariances, "a released covariance")
 
     @property
@@ -70,11 +75,13 @@ class ParameterRelease:
         prior: NIW | None = None,
     ) -> "ParameterRelease":
         """Draw (μ*, Σ*) from the posterior `draws` times (Algorithm 1, lines 7 and 8)."""
-        means, covariances = posterior.draw(rng, _positive("draws", draws))
+        draws = count_of("draws", draws, MOST_DATASETS)
+        require_memory(draws * posterior.p * (posterior.p + 1))
+        means, covariances = posterior.draw(rng, draws)
         return cls(means, covariances, columns, prior)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DatasetRelease:
     """Φ: synthetic datasets, each of shape (rows, p); sizes may differ.
 
@@ -88,22 +95,32 @@ class DatasetRelease:
     def __init__(
         self, datasets: Sequence[Any], columns: Sequence[str] | None = None, prior: NIW | None = None
     ) -> None:
-        """Take arrays as they are and any other table through the gate."""
-        arrays = []
+        """Take arrays as they are and any other table through the gate; tables must share their names."""
+        names = None if columns is None else tuple(columns)
+        arrays: list[Any] = []
         for dataset in datasets:
             if not is_array_api_obj(dataset):
-                table = Records.of_numbers(dataset, columns=columns)
-                columns, dataset = table.columns, table.values
-            if dataset.ndim != 2 or dataset.shape[0] < 1:
-                raise InputError(f"a dataset has shape (rows, p) with rows > 0, got {tuple(dataset.shape)}")
-            arrays.append(dataset)
+                table = Records.of_numbers(dataset)
+                names = names or table.columns
+                if sorted(table.columns) != sorted(names):
+                    raise InputError(
+                        f"dataset {len(arrays) + 1} has columns {', '.join(table.columns)}, not {', '.join(names)}"
+                    )
+                dataset = Records.of_numbers(table, columns=names).values
+            if dataset.ndim != 2 or 0 in dataset.shape:
+                raise InputError(f"a dataset has shape (rows, p), none of them 0, got {tuple(dataset.shape)}")
+            arrays.append(real_array(dataset, f"dataset {len(arrays) + 1}"))
+            _require_finite(arrays[-1], f"dataset {len(arrays)}")
         widths = {int(array.shape[1]) for array in arrays}
         if len(widths) > 1:
             raise InputError(f"the datasets have different numbers of columns: {sorted(widths)}")
-        object.__setattr__(self, "datasets", tuple(arrays))
-        object.__setattr__(self, "columns", None if columns is None else tuple(columns))
+        self._hold(arrays, names, prior)
+
+    def _hold(self, datasets: list[Any], columns: tuple[str, ...] | None, prior: NIW | None) -> None:
+        object.__setattr__(self, "datasets", tuple(datasets))
+        object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "prior", prior)
-        _check_release(len(arrays), next(iter(widths), 0), self.columns, prior)
+        _check_release(len(datasets), int(datasets[0].shape[1]) if datasets else 0, columns, prior)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -129,6 +146,8 @@ class DatasetRelease:
 
         The same generator gives the same datasets as `stream_datasets`, whatever the number of threads.
         """
+        rows = [count_of("rows", count) for count in rows]
+        require_memory(sum(rows) * posterior.p)
         work = list(_pieces(posterior, rows, rng))
         p, ends = posterior.p, np.cumsum(rows)
         # one allocation for all: many small ones would have the threads wait for each other in the kernel
@@ -144,7 +163,9 @@ class DatasetRelease:
         datasets = [
             memory[p * (end - count) : p * end].reshape(p, count).T for count, end in zip(rows, ends, strict=True)
         ]
-        return cls(datasets, columns, prior)
+        release = cls.__new__(cls)
+        release._hold(datasets, columns, prior)  # not through the gate, which takes half as long as drawing
+        return release
 
     def to_frames(self, backend: Any = "pandas") -> list[Any]:
         """Return the datasets as dataframes of the library named (pandas, polars, pyarrow)."""
@@ -160,7 +181,7 @@ class DatasetRelease:
 Release = ParameterRelease | DatasetRelease
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Piece:
     """Rows `start` to `stop` of the datasets `numbers`, all drawn from one random stream."""
 
@@ -189,45 +210,63 @@ def _pieces(posterior: NIW, rows: Sequence[int], rng: np.random.Generator) -> It
     """
     if len(rows) == 0:
         raise InputError("datasets must be at least 1, got 0")
-    for count in rows:
-        _positive("rows", count)
     room = max(1, PIECE_VALUES // posterior.p)
-    spans: list[tuple[range, int, int]] = []
+    most = max(1, room // posterior.p)  # a piece's covariances must not outgrow its rows
     number = 0
     while number < len(rows):
-        last = number + 1
-        while last < len(rows) and rows[last] == rows[number] and (last + 1 - number) * rows[number] <= room:
+        count, last = rows[number], number + 1
+        while last - number < min(most, room // count) and last < len(rows) and rows[last] == count:
             last += 1
-        spans.extend(
-            (range(number, last), start, min(start + room, rows[number])) for start in range(0, rows[number], room)
-        )
+        means, roots = posterior.draw_roots(rng, last - number)
+        for start in range(0, count, room):
+            seed = rng.integers(0, 1 << 32, size=8, dtype=np.uint32)
+            yield _Piece(range(number, last), start, min(start + room, count), means, roots, seed)
         number = last
-    means, roots = posterior.draw_roots(rng, len(rows))
-    seeds = rng.integers(0, 1 << 32, size=(len(spans), 8), dtype=np.uint32)
-    for (numbers, start, stop), seed in zip(spans, seeds, strict=True):
-        part = slice(numbers.start, numbers.stop)
-        yield _Piece(numbers, start, stop, means[part], roots[part], seed)
 
 
 def stream_datasets(
     posterior: NIW, rows: Sequence[int], rng: np.random.Generator
 ) -> Iterator[tuple[int, Float[np.ndarray, "_ p"]]]:
     """Yield (dataset number, block of its rows), in order, holding no more than a few megabytes."""
-    for piece in _pieces(posterior, rows, rng):
+    for piece in _pieces(posterior, [count_of("rows", count) for count in rows], rng):
         memory = np.empty((len(piece.numbers), posterior.p, piece.stop - piece.start))
         yield from zip(piece.numbers, piece.draw(memory), strict=True)
 
 
-def _positive(name: str, count: int) -> int:
-    if count < 1:
-        raise InputError(f"{name} must be at least 1, got {count}")
-    return count
+def count_of(name: str, count: Any, most: int | None = None) -> int:
+    """Return a count as an int, or say that it is not a whole number from 1 to `most`."""
+    try:
+        number = operator.index(count)
+    except TypeError as error:
+        raise InputError(f"{name} must be a whole number, got {count!r}") from error
+    if number < 1:
+        raise InputError(f"{name} must be at least 1, got {number}")
+    if most is not None and number > most:
+        raise InputError(f"{name} must be at most {most:,}, got {number}")
+    return number
+
+
+def require_memory(values: int) -> None:
+    """Refuse to hold more than 10⁹ numbers in memory."""
+    if values > MOST_VALUES:
+        raise InputError(
+            f"{values:,} numbers are more than the {MOST_VALUES:,} that are held in memory; "
+            "ask for fewer, or write datasets straight to a folder (allbutone synthesize)"
+        )
+
+
+def _require_finite(array: Any, what: str) -> None:
+    xp = array_namespace(array)
+    if not bool(xp.all(xp.isfinite(array))):
+        raise InputError(f"{what}: there are values that are missing or infinite; correct them")
 
 
 def _check_release(count: int, p: int, columns: tuple[str, ...] | None, prior: NIW | None) -> None:
     if count < 1:
         raise InputError("a release holds at least one draw or dataset, got none")
-    if columns is not None and len(columns) != p:
-        raise InputError(f"the release has {p} columns but {len(columns)} names")
+    if columns is not None:
+        if len(columns) != p:
+            raise InputError(f"the release has {p} columns but {len(columns)} names")
+        check_names(columns)
     if prior is not None and prior.p != p:
         raise InputError(f"the release has {p} columns but its prior is for {prior.p}")

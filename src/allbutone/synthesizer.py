@@ -10,11 +10,12 @@ import numpy as np
 
 from allbutone.atomic import fresh_file
 from allbutone.errors import InputError
+from allbutone.folder import read_json
 from allbutone.moments import Moments
 from allbutone.niw import NIW
 from allbutone.prior import PriorScaleWarning, prior_entries, prior_from, read_prior, scale_warning
 from allbutone.records import Records
-from allbutone.release import DatasetRelease, ParameterRelease
+from allbutone.release import MOST_DATASETS, DatasetRelease, ParameterRelease, count_of
 
 _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records. "
@@ -34,7 +35,7 @@ class NIWSynthesizer:
         self._fitted: tuple[tuple[str, ...], NIW, NIW, int] | None = None
 
     def fit(
-        self, table: Any, *, columns: Sequence[str] | None = None, drop: Sequence[str] | None = None
+        self, table: Any, *, columns: str | Sequence[str] | None = None, drop: str | Sequence[str] | None = None
     ) -> "NIWSynthesizer":
         """Fit to a file, dataframe, matrix or `Records`; returns itself."""
         records = Records.of(table, columns=columns, drop=drop)
@@ -67,8 +68,8 @@ class NIWSynthesizer:
 
     def sample(
         self,
-        datasets: int = 1,
-        rows: int | Sequence[int] | None = None,
+        datasets: int | None = None,
+        rows: int | Sequence[int] | np.ndarray | None = None,
         rng: np.random.Generator | int | None = None,
     ) -> DatasetRelease:
         """Draw synthetic datasets; `rows` is a size for all, one for each, or as many as the table has."""
@@ -85,15 +86,14 @@ class NIWSynthesizer:
         stream = np.random.default_rng(rng)
         return ParameterRelease.draw(self.posterior, draws, stream, columns=self.columns, prior=self.prior)
 
-    def sizes(self, datasets: int, rows: int | Sequence[int] | None) -> list[int]:
+    def sizes(self, datasets: int | None, rows: Any) -> list[int]:
         """Return the number of rows of each dataset to draw."""
-        if datasets < 1:
-            raise InputError(f"datasets must be at least 1, got {datasets}")
-        if isinstance(rows, Sequence):
-            if len(rows) != datasets:
+        if rows is not None and np.ndim(rows) > 0:
+            if datasets is not None and len(rows) != datasets:
                 raise InputError(f"rows names {len(rows)} sizes for {datasets} datasets")
-            return list(rows)
-        return [self._require_fit()[3] if rows is None else rows] * datasets
+            return [count_of("rows", count) for count in rows]
+        count = self._require_fit()[3] if rows is None else count_of("rows", rows)
+        return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted synthesizer to a JSON file that only its owner can read. It is confidential."""
@@ -111,13 +111,11 @@ class NIWSynthesizer:
     @classmethod
     def load(cls, path: str | Path) -> "NIWSynthesizer":
         """Read a synthesizer that `save` wrote."""
+        content = read_json(Path(path))
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
             columns = tuple(content["columns"])
             prior, posterior = (prior_from(content[key], columns) for key in ("prior", "posterior"))
-            count = int(content["records"])
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}") from error
+            count = count_of("records", content["records"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is not a saved synthesizer: {error!r}") from error
         loaded = cls(prior)

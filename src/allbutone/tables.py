@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from allbutone.errors import InputError
+from allbutone.errors import InputError, reason
 
 READABLE = ".csv, .tsv or .parquet"
 
@@ -29,7 +29,7 @@ def read_table(path: Path, delimiter: str | None = None) -> pa.Table:
                 raise InputError(f"{path.name} is empty; it needs a header line and at least two rows")
         return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path, delimiter)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+        raise InputError(f"cannot read {path}: {reason(error)}") from error
 
 
 def _read_parquet(path: Path) -> pa.Table:
