@@ -109,6 +109,10 @@ def test_whole_numbers_beyond_doubles_are_rounded_alike(library):
     np.testing.assert_array_equal(values, [[2.0**53], [3.0]])
 
 
+def test_numbers_of_128_bits_come_in():
+    np.testing.assert_array_equal(abo.Records.of(pl.DataFrame({"a": [2**70, 3]})).values, [[2.0**70], [3.0]])
+
+
 @pytest.mark.parametrize("dtype", ["Int64", "Float64", "int64[pyarrow]", "double[pyarrow]"])
 def test_missing_values_of_every_pandas_kind_are_seen(dtype):
     with pytest.raises(abo.InputError, match="misses 1 of 3 values, the first in row 2"):

@@ -273,6 +273,10 @@ def test_impossible_releases_are_refused(synthesizer, make, message):
         make(synthesizer)
 
 
+def test_a_single_name_is_one_column():
+    assert abo.DatasetRelease([np.ones((2, 1))], columns="ldl").columns == ("ldl",)
+
+
 def test_tables_may_differ_in_the_order_of_their_columns():
     release = abo.DatasetRelease([A, A[["b", "a"]]])
     np.testing.assert_array_equal(*release.datasets)

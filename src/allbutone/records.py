@@ -170,6 +170,8 @@ def _numbers(column: nw.Series[Any]) -> Float[np.ndarray, " n"]:
         if value is None:
             raise InputError(f"column {name!r} has no value in row {row}; complete it, or {cure}")
         raise InputError(f"column {name!r} is not numeric: row {row} holds {value!r}; {cure}")
+    if column.dtype in (nw.Int128, nw.UInt128):  # NumPy has none; other kinds NumPy rounds alike for all libraries
+        column = column.cast(nw.Float64)
     numbers = column.to_numpy().astype(np.float64, copy=False)
     missing = np.isnan(numbers)
     if missing.any():

@@ -47,7 +47,7 @@ class ParameterRelease:
             )
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "covariances", covariances)
-        object.__setattr__(self, "columns", None if columns is None else tuple(columns))
+        object.__setattr__(self, "columns", _names(columns))
         object.__setattr__(self, "prior", prior)
         _check_release(self.draws, self.p, self.columns, prior)
         _require_finite(means, "released means")
@@ -96,7 +96,7 @@ class DatasetRelease:
         self, datasets: Sequence[Any], columns: Sequence[str] | None = None, prior: NIW | None = None
     ) -> None:
         """Take arrays as they are and any other table through the gate; tables must share their names."""
-        names = None if columns is None else tuple(columns)
+        names = _names(columns)
         arrays: list[Any] = []
         for dataset in datasets:
             if not is_array_api_obj(dataset):
@@ -227,7 +227,7 @@ def _pieces(posterior: NIW, rows: Sequence[int], rng: np.random.Generator) -> It
 def stream_datasets(
     posterior: NIW, rows: Sequence[int], rng: np.random.Generator
 ) -> Iterator[tuple[int, Float[np.ndarray, "_ p"]]]:
-    """Yield (dataset number, block of its rows), in order, holding no more than a few megabytes."""
+    """Yield (dataset number, block of its rows), in order, holding a megabyte of rows at a time."""
     for piece in _pieces(posterior, [count_of("rows", count) for count in rows], rng):
         memory = np.empty((len(piece.numbers), posterior.p, piece.stop - piece.start))
         yield from zip(piece.numbers, piece.draw(memory), strict=True)
@@ -253,6 +253,10 @@ def require_memory(values: int) -> None:
             f"{values:,} numbers are more than the {MOST_VALUES:,} that are held in memory; "
             "ask for fewer, or write datasets straight to a folder (allbutone synthesize)"
         )
+
+
+def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def _require_finite(array: Any, what: str) -> None:
