@@ -9,3 +9,6 @@ install_import_hook("allbutone", "shapecheck.checked")
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# PyTorch is large, so its tests run only where it was asked for: `make test-torch`
+collect_ignore = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["test_torch.py"]

@@ -77,3 +77,37 @@ def log_evidence(records, mean, mean_weight, df, scale):
         + log_multigamma(p, df_z / 2)
         - log_multigamma(p, df / 2)
     )
+
+
+def score_parameters(candidate, others, means, covariances, prior):
+    """The score of Algorithm 2."""
+    mean, kappa, df, scale = posterior(others, *prior)
+    p, step = len(mean), candidate - mean
+    kappa_x, df_x = kappa + 1, df + 1
+    mean_x, scale_x = mean + step / kappa_x, scale + kappa / kappa_x * np.outer(step, step)
+    score = len(means) * df_x * log_det(scale_x)
+    for mu, sigma in zip(means, covariances, strict=True):
+        inverse = np.linalg.inv(sigma)
+        score -= np.trace(scale_x @ inverse) + kappa_x * (mu - mean_x) @ inverse @ (mu - mean_x)
+    return score - _t_term(step, p, kappa, df, scale)
+
+
+def score_datasets(candidate, others, datasets, prior):
+    """The score of Algorithm 3."""
+    mean, kappa, df, scale = posterior(others, *prior)
+    p, step = len(mean), candidate - mean
+    kappa_x, df_x = kappa + 1, df + 1
+    mean_x, scale_x = mean + step / kappa_x, scale + kappa / kappa_x * np.outer(step, step)
+    score = len(datasets) * df_x * log_det(scale_x)
+    for z in datasets:
+        zbar, n_z = z.mean(axis=0), len(z)
+        scale_xz = scale_x + (z - zbar).T @ (z - zbar)
+        scale_xz = scale_xz + kappa_x * n_z / (kappa_x + n_z) * np.outer(zbar - mean_x, zbar - mean_x)
+        score -= (df_x + n_z) * log_det(scale_xz)
+    return score - _t_term(step, p, kappa, df, scale)
+
+
+def _t_term(step, p, kappa, df, scale):
+    delta = df - p + 1
+    v = (kappa + 1) / (kappa * delta) * scale
+    return (delta + p) * log(1 + step @ np.linalg.inv(v) @ step / delta)

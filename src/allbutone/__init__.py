@@ -2,14 +2,17 @@
 
 from importlib.metadata import version
 
-from allbutone.adversary import posterior
-from allbutone.attack import Attack, attack, attack_all
+from allbutone.adversary import ParameterStatistics
+from allbutone.attack import Attack, attack, attack_many
 from allbutone.cohort import demo_cohort
 from allbutone.distributions import Normal, StudentT
 from allbutone.errors import InputError
+from allbutone.everyone import attack_all
 from allbutone.folder import load_release, save_release
+from allbutone.missing import posterior_missing
 from allbutone.moments import Moments
 from allbutone.niw import NIW
+from allbutone.posterior import Posterior, posterior
 from allbutone.prior import PriorScaleWarning, read_prior
 from allbutone.records import Records
 from allbutone.release import DatasetRelease, ParameterRelease
@@ -26,15 +29,19 @@ __all__ = [
     "NIWSynthesizer",
     "Normal",
     "ParameterRelease",
+    "ParameterStatistics",
+    "Posterior",
     "PriorScaleWarning",
     "Records",
     "StudentT",
     "__version__",
     "attack",
     "attack_all",
+    "attack_many",
     "demo_cohort",
     "load_release",
     "posterior",
+    "posterior_missing",
     "read_prior",
     "save_release",
 ]

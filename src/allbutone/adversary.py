@@ -1,11 +1,13 @@
 """What the adversary knows, turned into the posterior of the missing record."""
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
+from allbutone.distributions import solve_rows
 from allbutone.errors import InputError
 from allbutone.logquadratic import LogQuadratic
 from allbutone.moments import Moments
@@ -15,8 +17,10 @@ from allbutone.release import DatasetRelease, ParameterRelease, Release
 Array = Any
 Reading = Literal["record", "mechanism"]
 
+SMALL_DATASET = 1 << 16  # numbers; larger datasets are summarized one by one, in blocks
 
-def posterior(
+
+def log_posterior(
     others: Any,
     release: Release,
     prior: NIW,
@@ -38,14 +42,52 @@ def posterior(
         prior, adversary_prior = adversary_prior, None
     check_widths(release, prior, moments.mean.shape[-1])
     crowd = prior.update(moments)
-    root = aligned_root(crowd, release)
     if isinstance(release, ParameterRelease):
-        whole = _from_parameters(crowd, root, release)
+        root, precision, pull = whitened_parameters(crowd, release)
+        whole = from_parameters(crowd, root, release.draws, precision, pull)
     else:
-        whole = from_datasets(crowd, root, whitened_moments(crowd.mean, root, release))
+        whole = from_datasets(crowd, *whitened_datasets(crowd, release))
     if adversary_prior is not None:
         whole = with_own_prior(whole, adversary_prior.update(moments))
     return whole if known is None else whole.given(*split_known(known, whole.p))
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterStatistics:
+    """All that the attack sees of released parameters: their number, Σⱼ Σⱼ⁻¹ and Σⱼ Σⱼ⁻¹μⱼ; batch axes lead."""
+
+    draws: int
+    precision: Float[Array, "*batch p p"]
+    pull: Float[Array, "*batch p"]
+
+    @classmethod
+    def of(cls, release: ParameterRelease) -> "ParameterStatistics":
+        """Summarize a release."""
+        xp, p = array_namespace(release.means), release.p
+        centre, root = xp.zeros(p, dtype=xp.float64), xp.eye(p, dtype=xp.float64)
+        return cls(release.draws, *_parameters_in(centre, root, release))
+
+
+Statistics = ParameterStatistics | Moments
+
+
+def from_statistics(crowd: NIW, released: Statistics) -> LogQuadratic:
+    """Return the posteriors of many targets at once, from sufficient statistics; batch axes lead.
+
+    `crowd`: each adversary's own posterior (*batch). `released`: `ParameterStatistics` (*batch), or the moments of
+    k datasets, mean (*batch, k, p), whose counts (k,) are shared by the batch.
+    """
+    xp, root = array_namespace(crowd.mean), crowd.root
+    turned = xp.matrix_transpose(root)
+    if isinstance(released, ParameterStatistics):
+        moved = released.pull - (released.precision @ crowd.mean[..., None])[..., 0]
+        pull = (turned @ moved[..., None])[..., 0]
+        return from_parameters(crowd, root, released.draws, turned @ released.precision @ root, pull)
+    centred = released.mean - crowd.mean[..., None, :]
+    mean = xp.matrix_transpose(xp.linalg.solve(root, xp.matrix_transpose(centred)))
+    half = xp.linalg.solve(root[..., None, :, :], released.scatter)
+    scatter = xp.linalg.solve(root[..., None, :, :], xp.matrix_transpose(half))
+    return from_datasets(crowd, root, Moments(released.count, mean, scatter))
 
 
 def from_datasets(crowd: NIW, root: Float[Array, "*#batch p p"], released: Moments) -> LogQuadratic:
@@ -80,19 +122,24 @@ def from_datasets(crowd: NIW, root: Float[Array, "*#batch p p"], released: Momen
     )
 
 
-def _from_parameters(crowd: NIW, root: Float[Array, "p p"], release: ParameterRelease) -> LogQuadratic:
-    """Return the posterior after parameter draws.
+def from_parameters(
+    crowd: NIW,
+    root: Float[Array, "*batch p p"],
+    draws: int,
+    precision: Float[Array, "*batch p p"],
+    pull: Float[Array, "*batch p"],
+) -> LogQuadratic:
+    """Return the posterior after parameter draws whose whitened A and b are given.
 
     s(x) = (n_θ − 1)ν′·log(1 + c·q₀) − dᵀAd + 2bᵀd,  A = Σⱼ Σⱼ*⁻¹,  b = Σⱼ Σⱼ*⁻¹(μⱼ* − μ)
     (the paper's two quadratic terms merge because c + 1/κ′ = 1)
     """
-    precision, pull = whitened_parameters(crowd.mean, root, release)
     xp, p, kappa = array_namespace(precision), crowd.p, crowd.mean_weight
     return LogQuadratic(
         centre=crowd.mean,
         root=root,
         df=crowd.df,
-        outward=(release.draws - 1) * (crowd.df + 1),
+        outward=(draws - 1) * (crowd.df + 1),
         inflation=kappa / (kappa + 1),
         precision=precision,
         pull=pull,
@@ -140,53 +187,58 @@ def with_own_prior(whole: LogQuadratic, own: NIW) -> LogQuadratic:
     )
 
 
-def whitened_moments(centre: Float[Array, " p"], root: Float[Array, "p p"], release: DatasetRelease) -> Moments:
-    """Return the moments of each dataset in whitened coordinates, stacked: shapes (k,), (k, p), (k, p, p).
+def whitened_datasets(crowd: NIW, release: DatasetRelease) -> tuple[Float[Array, "p p"], Moments]:
+    """Return a root of the crowd's scale and the datasets' moments in its coordinates, stacked along k.
 
-    Rows are whitened first and summarized second, so that neither a large mean nor near-collinear columns nor a
-    far outlier costs digits.
+    Any C·Q with Q orthogonal is a root. It is turned to the release's own axes, so that one direction in which an
+    outlier has stretched the release a million times cannot drown the digits of the others; rows are whitened
+    first and summarized second, so that neither a large mean nor near-collinear columns cost any.
     """
-    xp = array_namespace(root)
-    each = [
-        Moments.of(xp.linalg.solve(root, xp.astype(dataset, xp.float64).T - centre[:, None]).T)
-        for dataset in release.datasets
-    ]
-    return Moments(
-        xp.asarray([one.count for one in each], dtype=xp.float64),
-        xp.stack([one.mean for one in each]),
-        xp.stack([one.scatter for one in each]),
-    )
+    xp = array_namespace(crowd.scale)
+    moments = _moments_in(crowd.mean, crowd.root, release)
+    weighted = moments.count[:, None] * moments.mean
+    spread, axes = xp.linalg.eigh(xp.sum(moments.scatter, axis=0) + weighted.T @ moments.mean)
+    root = crowd.root @ axes
+    if bool(spread[-1] > 1e6 * spread[0]):
+        return root, _moments_in(crowd.mean, root, release)
+    return root, Moments(moments.count, moments.mean @ axes, axes.T @ moments.scatter @ axes)
+
+
+def _moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"], release: DatasetRelease) -> Moments:
+    """Return the moments of root⁻¹(z − centre), shapes (k,), (k, p), (k, p, p); equal sizes in one batch."""
+    xp, p = array_namespace(root), release.p
+    sizes = release.rows
+    counts = xp.asarray([float(size) for size in sizes], dtype=xp.float64)
+    if len(set(sizes)) > 1 or sizes[0] * p > SMALL_DATASET:
+        each = [Moments.of(solve_rows(root, xp.astype(z, xp.float64) - centre)) for z in release.datasets]
+        return Moments(counts, xp.stack([one.mean for one in each]), xp.stack([one.scatter for one in each]))
+    white = solve_rows(root, xp.astype(xp.stack(release.datasets), xp.float64) - centre)
+    mean = xp.mean(white, axis=1)
+    centred = white - mean[:, None, :]
+    return Moments(counts, mean, xp.matrix_transpose(centred) @ centred)
 
 
 def whitened_parameters(
+    crowd: NIW, release: ParameterRelease
+) -> tuple[Float[Array, "p p"], Float[Array, "p p"], Float[Array, " p"]]:
+    """Return a root of the crowd's scale along the release's own axes, and A and b in its coordinates."""
+    xp = array_namespace(crowd.scale)
+    precision, _ = _parameters_in(crowd.mean, crowd.root, release)
+    _, axes = xp.linalg.eigh(precision)
+    root = crowd.root @ axes
+    return root, *_parameters_in(crowd.mean, root, release)
+
+
+def _parameters_in(
     centre: Float[Array, " p"], root: Float[Array, "p p"], release: ParameterRelease
 ) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
-    """Return A = Σⱼ Σⱼ⁻¹ and b = Σⱼ Σⱼ⁻¹(μⱼ − centre) in whitened coordinates."""
+    """Return A = Σⱼ Σⱼ⁻¹ and b = Σⱼ Σⱼ⁻¹(μⱼ − centre) in the coordinates of root."""
     xp = array_namespace(root)
     roots = xp.linalg.cholesky(release.covariances)
     half = xp.linalg.solve(roots, xp.broadcast_to(root, roots.shape))
     shift = xp.linalg.solve(roots, (release.means - centre)[..., None])
     turned = xp.matrix_transpose(half)
     return xp.sum(turned @ half, axis=0), xp.sum((turned @ shift)[..., 0], axis=0)
-
-
-def aligned_root(crowd: NIW, release: Release) -> Float[Array, "p p"]:
-    """Return a root of the crowd's scale along whose axes the release is spread.
-
-    Any C·Q with Q orthogonal is a root. Turned to the release's own axes, one direction in which an outlier has
-    stretched the release a million times cannot drown the digits of the others.
-    """
-    xp = array_namespace(crowd.scale)
-    if isinstance(release, ParameterRelease):
-        precision, _ = whitened_parameters(crowd.mean, crowd.root, release)
-        _, axes = xp.linalg.eigh(precision)
-        return crowd.root @ axes
-    spread = xp.zeros_like(crowd.scale)
-    for dataset in release.datasets:
-        white = xp.linalg.solve(crowd.root, xp.astype(dataset, xp.float64).T - crowd.mean[:, None])
-        spread = spread + white @ white.T
-    _, axes = xp.linalg.eigh(spread)
-    return crowd.root @ axes
 
 
 def split_known(known: Any, p: int) -> tuple[tuple[int, ...], Array]:

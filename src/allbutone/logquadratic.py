@@ -1,6 +1,6 @@
 """One small family of functions holds the adversary's posterior for every kind of release."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -176,6 +176,16 @@ class LogQuadratic:
             shapes=half[..., None, :, :] @ self.shapes @ across[..., None, :, :],
         )
 
+    def take(self, rows: Any) -> "LogQuadratic":
+        """Return the posteriors at these positions of the one batch axis."""
+        xp = array_namespace(self.centre)
+        taken = {}
+        for name, axes in _AXES.items():
+            array = getattr(self, name)
+            if getattr(array, "ndim", 0) > axes and array.shape[0] > 1:
+                taken[name] = xp.take(array, rows, axis=0)
+        return replace(self, **taken)
+
     def _wells(
         self, white: Float[Array, "*points p"]
     ) -> tuple[Float[Array, "*points k"], Float[Array, "*points k p"]]:
@@ -211,6 +221,12 @@ class LogQuadratic:
         xp = array_namespace(covariance)
         covered = self.root @ covariance @ xp.matrix_transpose(self.root)
         return (covered + xp.matrix_transpose(covered)) / 2
+
+
+# how many axes of each field are not the batch's
+_AXES = {
+    "centre": 1, "root": 2, "inflation": 0, "precision": 2, "pull": 1, "levels": 1, "slopes": 2, "shapes": 3,
+}  # fmt: skip
 
 
 def _times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch r"]:

@@ -12,6 +12,7 @@ Array = Any
 
 ROUNDS = 3  # of the reweighted exact solution before Newton takes over: enough to choose the right hill
 MOST_STEPS = 100
+FEW_STEPS = 6  # after these, the few that still climb go on by themselves
 CONVERGED = 1e-20  # squared length of a Newton step in posterior standard deviations: the mode to ten digits
 SAME_PLACE = 1e-4  # two modes closer than this many standard deviations are one
 TIE = 1e-9  # a difference in log posterior that rounding could reverse
@@ -127,7 +128,7 @@ class _Summit:
     steps: int
 
 
-def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"]) -> _Summit:
+def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int = MOST_STEPS) -> _Summit:
     """Climb to a mode by Newton steps; ℓ never falls.
 
     Where the surface is not concave the step goes uphill along every axis of the Hessian, |λ| for −λ; a step
@@ -140,7 +141,9 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"]) -> _Summit:
     done = xp.zeros_like(value, dtype=xp.bool)
     noise = 1e-15 * (1 + posterior.outward + xp.sum(posterior.weights))
     steps, concave = 0, False
-    while steps < MOST_STEPS and not bool(xp.all(done)):
+    while steps < most and not bool(xp.all(done)):
+        if steps >= FEW_STEPS and white.ndim == 2 and 2 * int(xp.sum(xp.astype(~done, xp.int64))) <= done.shape[0]:
+            return _climb_rest(posterior, _Summit(white, value, hessian, done, steps), most)
         steps += 1
         if concave:
             step = xp.linalg.solve(-hessian, gradient[..., None])[..., 0]
@@ -160,6 +163,25 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"]) -> _Summit:
         done = done | arrived
         concave = concave and bool(xp.all(better | done))
     return _Summit(white, value, hessian, done, steps)
+
+
+def _climb_rest(posterior: LogQuadratic, so_far: _Summit, most: int) -> _Summit:
+    """Go on with those of a batch that have not arrived, without the others' weight."""
+    xp = array_namespace(so_far.white)
+    (late,), (early,) = xp.nonzero(~so_far.done), xp.nonzero(so_far.done)
+    rest = _climb(posterior.take(late), xp.take(so_far.white, late, axis=0), most - so_far.steps)
+    back = xp.argsort(xp.concat([early, late]))
+
+    def joined(whole: Array, part: Array) -> Array:
+        return xp.take(xp.concat([xp.take(whole, early, axis=0), part]), back, axis=0)
+
+    return _Summit(
+        joined(so_far.white, rest.white),
+        joined(so_far.value, rest.value),
+        joined(so_far.hessian, rest.hessian),
+        joined(so_far.done, rest.done),
+        so_far.steps + rest.steps,
+    )
 
 
 def _uphill(bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"]) -> tuple[Array, bool]:

@@ -1,0 +1,263 @@
+"""Leave-one-out: attack every record of a table at once."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+from jaxtyping import Bool, Float
+
+from allbutone.adversary import (
+    Reading,
+    check_widths,
+    from_datasets,
+    from_parameters,
+    log_posterior,
+    whitened_datasets,
+    whitened_parameters,
+    with_own_prior,
+)
+from allbutone.attack import Attack, describe, with_known
+from allbutone.distributions import solve_rows
+from allbutone.errors import InputError
+from allbutone.logquadratic import LogQuadratic
+from allbutone.maximize import find_modes
+from allbutone.niw import NIW
+from allbutone.records import Records
+from allbutone.release import ParameterRelease, Release
+
+Array = Any
+
+BLOCK_BYTES = 4 << 20  # of wells that a thread works on at a time
+MOST_LEVERAGE = 0.9  # above this, removing a record by a rank-one downdate would cost more than one digit
+
+
+def attack_all(
+    records: Any,
+    release: Release,
+    prior: NIW,
+    *,
+    known: Any = None,
+    adversary_prior: NIW | None = None,
+    reading: Reading = "record",
+    watch: Callable[[int], None] = lambda records: None,
+) -> Attack:
+    """Attack every record in turn, the adversary holding all the others; fields have a leading axis n.
+
+    `known`: columns (names or positions) that the adversary knows of every target, or a mask of shape (n, p).
+    The crowd without record i is the whole minus a rank-one term, so nothing is fitted again; blocks of records
+    run in parallel in bounded memory. `watch` is called with the number of records finished.
+    """
+    values, names = _values(records)
+    check_widths(release, prior, values.shape[1])
+    mask = _known_mask(known, names, values.shape)
+    results: list[tuple[np.ndarray, Attack]] = []
+    problem = _LeaveOneOut.of(values, release, prior, adversary_prior, reading)
+    work = [part for pattern in _patterns(mask) for part in problem.blocks(*pattern)]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for rows, result in threads.map(problem.attack, work):
+            results.append((rows, result))
+            watch(len(rows))
+    order = np.argsort(np.concatenate([rows for rows, _ in results]))
+    attacks = [one for _, one in results]
+    return Attack(
+        mode=_gather([one.mode for one in attacks], order),
+        other_mode=_gather([one.other_mode for one in attacks], order),
+        log_posterior_gap=_gather([one.log_posterior_gap for one in attacks], order),
+        covariance=_gather([one.covariance for one in attacks], order),
+        status=_gather([one.status for one in attacks], order),
+        iterations=max(one.iterations for one in attacks),
+    )
+
+
+def _gather(parts: list[Any], order: np.ndarray) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)[order]
+    xp = array_namespace(parts[0])
+    return xp.take(xp.concat(parts), xp.asarray(order), axis=0)
+
+
+@dataclass(frozen=True)
+class _LeaveOneOut:
+    """All that the n attacks share: the whole table's posterior and the release, in its whitened coordinates."""
+
+    records: Float[Array, "n p"]
+    release: Release
+    prior: NIW
+    own_prior: NIW | None
+    whole: NIW
+    root: Float[Array, "p p"]
+    white: Float[Array, "n p"]
+    released: Any
+
+    @classmethod
+    def of(
+        cls, records: Array, release: Release, prior: NIW, own_prior: NIW | None, reading: Reading
+    ) -> "_LeaveOneOut":
+        if own_prior is not None and reading == "mechanism":
+            prior, own_prior = own_prior, None
+        whole = prior.update(records)
+        if isinstance(release, ParameterRelease):
+            root, *released = whitened_parameters(whole, release)
+        else:
+            root, moments = whitened_datasets(whole, release)
+            released = [moments, from_datasets(whole, root, moments)]
+        white = solve_rows(root, records - whole.mean)
+        return cls(records, release, prior, own_prior, whole, root, white, released)
+
+    def blocks(self, known: tuple[int, ...], rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
+        """Cut rows that share their known features into blocks; the few of high leverage go one by one.
+
+        Leverages sum to less than p, so fewer than p/0.9 records can be above 0.9.
+        """
+        leverage = np.asarray(self._leverage())
+        high = leverage[rows] > MOST_LEVERAGE
+        yield from ((row[None], known) for row in rows[high])
+        rest, p = rows[~high], self.whole.p
+        wells = 1 if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
+        size = max(1, BLOCK_BYTES // (8 * wells * p * p))
+        yield from ((rest[start : start + size], known) for start in range(0, len(rest), size))
+
+    def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
+        rows, known = block
+        xp = array_namespace(self.records)
+        targets = xp.take(self.records, xp.asarray(rows), axis=0)
+        if len(rows) == 1:
+            problem = self._single(int(rows[0]))
+        else:
+            problem = self._block(targets, xp.take(self.white, xp.asarray(rows), axis=0))
+        if known:
+            values = xp.stack([targets[:, position] for position in known], axis=-1)
+            problem = problem.given(known, values)
+        result = describe(problem, find_modes(problem))
+        return rows, with_known(result, known, values, self.whole.p) if known else result
+
+    def _leverage(self) -> Float[Array, " n"]:
+        """Return (κ/(κ−1))·δᵀΛ⁻¹δ: the share of its own direction that a record supplies."""
+        xp, kappa = array_namespace(self.white), self.whole.mean_weight
+        return kappa / (kappa - 1) * xp.sum(self.white * self.white, axis=-1)
+
+    def _single(self, row: int) -> LogQuadratic:
+        """Return one record's posterior from its others, with a batch axis of length 1."""
+        xp = array_namespace(self.records)
+        n = self.records.shape[0]
+        others = xp.concat([self.records[:row, :], self.records[row + 1 :, :]]) if n > 1 else self.records[:0, :]
+        alone = log_posterior(others, self.release, self.prior, adversary_prior=self.own_prior)
+        return replace(alone, centre=alone.centre[None, :])
+
+    def _block(self, targets: Float[Array, "b p"], white: Float[Array, "b p"]) -> LogQuadratic:
+        """Return the posteriors of a block of records by rank-one downdates.
+
+        In the table's coordinates Λ₋ = I − (κ/κ₋)uuᵀ, whose symmetric root is R = I + (√(1−l) − 1)·êêᵀ with
+        l = (κ/κ₋)‖u‖² the leverage; μ₋ = −u/κ₋.
+        """
+        xp, p, kappa = array_namespace(white), self.whole.p, self.whole.mean_weight
+        squared = xp.sum(white * white, axis=-1)
+        shrink = xp.sqrt(1 - kappa / (kappa - 1) * squared) - 1
+        unit = white / xp.sqrt(xp.where(squared > 0, squared, 1.0))[:, None]
+        own = xp.eye(p, dtype=white.dtype) + shrink[:, None, None] * (unit[:, :, None] * unit[:, None, :])
+        shift = -white / (kappa - 1)
+        without = remove_each(self.whole, targets)
+        if isinstance(self.release, ParameterRelease):
+            precision, pull = self.released
+            moved = pull - (precision @ shift[..., None])[..., 0]
+            turned = (own @ moved[..., None])[..., 0]
+            problem = from_parameters(without, self.root @ own, self.release.draws, own @ precision @ own, turned)
+        else:
+            problem = self._datasets(without, white, own, shift)
+        if self.own_prior is None:
+            return problem
+        return with_own_prior(problem, remove_each(self.own_prior.update(self.records), targets))
+
+    def _datasets(
+        self, without: NIW, white: Float[Array, "b p"], own: Float[Array, "b p p"], shift: Float[Array, "b p"]
+    ) -> LogQuadratic:
+        """Return the wells of each record.
+
+        With t = u − r, K = κ + n_z and G = K/(K−1): B₋ = B − G·ttᵀ and r₋ = r − t/(K−1), so that
+        h·B₋⁻¹ = B⁻¹/G + nnᵀ/(1 − G·tᵀn), n = B⁻¹t.
+        """
+        moments, whole = self.released
+        xp, p, k = array_namespace(white), self.whole.p, moments.count.shape[0]
+        kappa, weight = self.whole.mean_weight, self.whole.mean_weight + moments.count
+        ratio = weight / (weight - 1)
+        inverse = whole.shapes * ((weight + 1) / weight)[:, None, None]
+        location = (moments.count / weight)[:, None] * moments.mean
+        stay = (inverse @ location[..., None])[..., 0]
+        product = xp.reshape(white @ xp.reshape(inverse, (k * p, p)).T, (-1, k, p))
+        away, normal = white[:, None, :] - location, product - stay
+        left = (1 - ratio * xp.sum(away * normal, axis=-1))[..., None]
+        shapes = inverse / ratio[:, None, None] + (normal / left)[..., :, None] * normal[..., None, :]
+        # R·M·R for all wells of a record in two products: M is symmetric, so the second works on the transpose
+        half = xp.reshape(shapes, (-1, k * p, p)) @ own
+        turned = xp.matrix_transpose(xp.reshape(half, (-1, k, p, p)))
+        shapes = xp.reshape(xp.reshape(turned, (-1, k * p, p)) @ own, (-1, k, p, p))
+        # r₋ − μ₋, and h·B₋⁻¹ times it, without a matrix of their own: B⁻¹ has met every vector they are made of
+        apart = location - away / (weight - 1)[:, None] - shift[:, None, :]
+        slopes = (stay - normal / (weight - 1)[:, None] + product / (kappa - 1)) / ratio[:, None]
+        slopes = slopes + normal * xp.sum(normal * apart, axis=-1)[..., None] / left
+        return LogQuadratic(
+            centre=without.mean,
+            root=self.root @ own,
+            df=without.df,
+            outward=(k - 1) * self.whole.df,
+            inflation=(kappa - 1) / kappa,
+            precision=whole.precision,
+            pull=whole.pull,
+            weights=self.whole.df + moments.count,
+            levels=1 + xp.sum(apart * slopes, axis=-1),
+            slopes=slopes @ own,
+            shapes=shapes,
+        )
+
+
+def remove_each(whole: NIW, records: Float[Array, "n p"]) -> NIW:
+    """Return the posterior without each record in turn: κ₋ = κ−1, μ₋ = (κμ − x)/κ₋, Λ₋ = Λ − (κ/κ₋)δδᵀ."""
+    step, left = records - whole.mean, whole.mean_weight - 1
+    scale = whole.scale - (whole.mean_weight / left) * (step[:, :, None] * step[:, None, :])
+    return NIW(whole.mean - step / left, left, whole.df - 1, scale)
+
+
+def _values(records: Any) -> tuple[Float[Array, "n p"], tuple[str, ...] | None]:
+    if is_array_api_obj(records):
+        return records, None
+    table = Records.of_numbers(records)
+    return table.values, table.columns
+
+
+def _known_mask(known: Any, names: Sequence[str] | None, shape: tuple[int, int]) -> Bool[np.ndarray, "n p"]:
+    n, p = shape
+    mask = np.zeros((n, p), dtype=bool)
+    if known is None:
+        return mask
+    if isinstance(known, np.ndarray) and known.dtype == bool:
+        if known.shape not in ((n, p), (p,)):
+            raise InputError(f"a mask of known features has shape ({n}, {p}), got {known.shape}")
+        mask |= known
+    else:
+        for column in [known] if isinstance(known, str | int) else known:
+            mask[:, _position(column, names, p)] = True
+    if mask.all(axis=1).any():
+        raise InputError("every feature of a record is known; leave at least one for the adversary to infer")
+    return mask
+
+
+def _position(column: str | int, names: Sequence[str] | None, p: int) -> int:
+    if isinstance(column, str):
+        if names is None or column not in names:
+            found = ", ".join(names) if names else "unnamed"
+            raise InputError(f"there is no column {column!r} to know; the columns are {found}")
+        return list(names).index(column)
+    if not 0 <= column < p:
+        raise InputError(f"there is no column {column} to know; positions run from 0 to {p - 1}")
+    return column
+
+
+def _patterns(mask: Bool[np.ndarray, "n p"]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    """Yield each set of known features with the rows that have it."""
+    patterns, which = np.unique(mask, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        yield tuple(int(i) for i in np.flatnonzero(pattern)), np.flatnonzero(which.ravel() == number)

@@ -1,0 +1,152 @@
+"""An adversary who misses several records: the other unknown ones are integrated out by Gibbs sampling."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.adversary import ParameterStatistics, Statistics, check_widths, from_statistics
+from allbutone.distributions import StudentT
+from allbutone.errors import InputError
+from allbutone.integrate import spread_at
+from allbutone.logquadratic import LogQuadratic
+from allbutone.maximize import Modes, find_modes
+from allbutone.moments import Moments
+from allbutone.niw import NIW
+from allbutone.release import ParameterRelease, Release
+
+PROPOSAL_DF = 6.0  # heavier tails than a posterior that rests on at least that many records
+
+
+@dataclass(frozen=True, eq=False)
+class MissingPosterior:
+    """Draws of a missing record when `missing` records are unknown: shape (chains, draws, p).
+
+    The unknown records are exchangeable, so all of them are draws of the target.
+    """
+
+    missing: int
+    draws: Float[np.ndarray, "chains draws p"]
+    acceptance: float
+
+    @property
+    def mean(self) -> Float[np.ndarray, " p"]:
+        """The posterior mean of a missing record."""
+        return self.draws.mean(axis=(0, 1))
+
+    @property
+    def covariance(self) -> Float[np.ndarray, "p p"]:
+        """The posterior covariance of a missing record."""
+        flat = self.draws.reshape(-1, self.draws.shape[-1])
+        return np.atleast_2d(np.cov(flat.T))
+
+    @property
+    def standard_error(self) -> Float[np.ndarray, " p"]:
+        """The Monte Carlo error of the mean, from the spread of the independent chains."""
+        return self.draws.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(len(self.draws))
+
+    @property
+    def effective_size(self) -> float:
+        """How many independent draws these are worth, for the worst feature's mean."""
+        return float(np.min(np.diagonal(self.covariance) / self.standard_error**2))
+
+
+def posterior_missing(
+    others: Any,
+    release: Release,
+    prior: NIW,
+    missing: int,
+    rng: np.random.Generator,
+    *,
+    chains: int = 32,
+    sweeps: int = 200,
+    warm_up: int = 50,
+) -> MissingPosterior:
+    """Sample the posterior of a missing record when the adversary lacks `missing` of them.
+
+    Given the other unknown records, each one's posterior is the log-quadratic posterior of a single missing
+    record; it is updated by an independence sampler from Student t distributions at its two modes. All chains
+    advance at once.
+    """
+    moments = Moments.of(others)
+    check_widths(release, prior, moments.mean.shape[-1])
+    if missing < 1:
+        raise InputError(f"missing must be at least 1, got {missing}")
+    if chains < 2:
+        raise InputError(f"chains must be at least 2, to tell the Monte Carlo error; got {chains}")
+    crowd, released = prior.update(moments), _statistics(release)
+    unknown = np.stack([crowd.predictive().draw(rng, missing) for _ in range(chains)])
+    kept, accepted = [], 0.0
+    for sweep in range(warm_up + sweeps):
+        for which in range(missing):
+            rest = np.delete(unknown, which, axis=1)
+            target = from_statistics(_joined(crowd, rest), released)
+            unknown[:, which], moved = _update(target, unknown[:, which], rng)
+            accepted += moved if sweep >= warm_up else 0.0
+        if sweep >= warm_up:
+            kept.append(unknown.copy())
+    draws = np.concatenate(kept, axis=1)
+    return MissingPosterior(missing, draws, accepted / (sweeps * missing))
+
+
+def _statistics(release: Release) -> Statistics:
+    if isinstance(release, ParameterRelease):
+        return ParameterStatistics.of(release)
+    each = release.moments()
+    return Moments(
+        np.array([one.count for one in each]),
+        np.stack([one.mean for one in each]),
+        np.stack([one.scatter for one in each]),
+    )
+
+
+def _joined(crowd: NIW, records: Float[np.ndarray, "chains m p"]) -> NIW:
+    """Return each chain's posterior with its own current records added to the crowd."""
+    chains, m, p = records.shape
+    mean = records.mean(axis=1) if m else np.zeros((chains, p))
+    centred = records - mean[:, None, :]
+    scatter = centred.swapaxes(1, 2) @ centred
+    return crowd.update(Moments(float(m), mean, scatter))
+
+
+def _update(
+    target: LogQuadratic, records: Float[np.ndarray, "chains p"], rng: np.random.Generator
+) -> tuple[Float[np.ndarray, "chains p"], float]:
+    """Advance every chain by one step of an independence sampler; return the records and the share accepted."""
+    modes = find_modes(target)
+    parts, log_shares = _proposal(target, modes)
+    current = target.whiten(records)
+    which = (np.log(rng.random(len(current)))[:, None] > np.logaddexp.accumulate(log_shares, axis=1)).sum(axis=1)
+    which = np.minimum(which, len(parts) - 1)
+    white = rng.standard_normal(current.shape) * np.sqrt(
+        PROPOSAL_DF / rng.chisquare(PROPOSAL_DF, size=(len(current), 1))
+    )
+    options = np.stack([part.location + (part.root @ white[..., None])[..., 0] for part in parts], axis=1)
+    proposed = options[np.arange(len(current)), which]
+
+    def log_ratio(point: np.ndarray) -> np.ndarray:
+        each = np.stack([part.log_density(point) for part in parts], axis=1) + log_shares
+        return target.value(point) - np.logaddexp.reduce(each, axis=1)
+
+    accept = np.log(rng.random(len(current))) < log_ratio(proposed) - log_ratio(current)
+    chosen = np.where(accept[:, None], proposed, current)
+    return target.unwhiten(chosen), float(accept.mean())
+
+
+def _proposal(target: LogQuadratic, modes: Modes) -> tuple[list[StudentT], Float[np.ndarray, "chains parts"]]:
+    """Return Student t parts at both modes and at the crowd, and the log share of each, chain by chain."""
+    p, chains = target.p, len(modes.best)
+    present = np.isfinite(modes.gap)
+    other = np.where(present[:, None], modes.other, modes.best)
+    crowd = np.broadcast_to(np.eye(p) / target.df, (chains, p, p))
+    parts = [
+        StudentT(modes.best, spread_at(modes.hessian, target.df), PROPOSAL_DF),
+        StudentT(other, spread_at(modes.other_hessian, target.df), PROPOSAL_DF),
+        StudentT(np.zeros((chains, p)), crowd, PROPOSAL_DF),
+    ]
+    sizes = [np.sum(np.log(np.diagonal(part.root, axis1=-2, axis2=-1)), axis=-1) for part in parts[:2]]
+    odds = np.exp(np.clip(sizes[1] - sizes[0] - modes.gap, -700, 700))
+    second = np.where(present, np.clip(odds / (1 + odds), 0.05, 0.95), 0.0)
+    with np.errstate(divide="ignore"):
+        return parts, np.log(np.stack([0.9 * (1 - second), 0.9 * second, np.full(chains, 0.1)], axis=1))

@@ -1,0 +1,279 @@
+"""The log-quadratic posterior is the paper's; every variant is what it says."""
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import allbutone as abo
+import exact
+import paper
+from cases import positive_definite
+from targets import make, recipes
+
+
+def printed(target, candidates):
+    if isinstance(target.release, abo.ParameterRelease):
+        released = (target.release.means, target.release.covariances)
+        return np.array(
+            [paper.score_parameters(x, target.others, *released, target.prior_fields) for x in candidates]
+        )
+    datasets = target.release.datasets
+    return np.array([paper.score_datasets(x, target.others, datasets, target.prior_fields) for x in candidates])
+
+
+def differs_by_a_constant(ours, theirs, size=0.0):
+    difference = np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float)
+    spread = np.max(difference) - np.min(difference)
+    return spread <= 1e-9 * (1 + np.max(np.abs(np.asarray(theirs, dtype=float)))) + size
+
+
+@given(recipes(outlying=(-1, 2)))
+def test_twice_the_log_posterior_is_the_printed_score(recipe):
+    target = recipe.make()
+    candidates = target.candidates(6)
+    ours = 2 * abo.posterior(target.others, target.release, target.prior).log_density_unnormalized(candidates)
+    assert differs_by_a_constant(ours, printed(target, candidates))
+
+
+@given(recipes(max_p=6, max_releases=6, outlying=(-1, 2)))
+def test_the_log_posterior_is_the_sum_of_normalised_densities(recipe):
+    target = recipe.make()
+    candidates = target.candidates(5)
+    total = []
+    for x in candidates:
+        crowd = paper.posterior(target.others, *target.prior_fields)
+        fitted = paper.posterior([*target.others, x], *target.prior_fields)
+        value = paper.log_student_t(x, *paper.predictive(*crowd))
+        if isinstance(target.release, abo.ParameterRelease):
+            draws = zip(target.release.means, target.release.covariances, strict=True)
+            value += sum(paper.log_niw(mean, covariance, *fitted) for mean, covariance in draws)
+        else:
+            value += sum(paper.log_evidence(z, *fitted) for z in target.release.datasets)
+        total.append(value)
+    ours = abo.posterior(target.others, target.release, target.prior).log_density_unnormalized(candidates)
+    assert differs_by_a_constant(ours, total)
+
+
+def rounded(array, rng, symmetric=False):
+    """The same numbers, each moved by one rounding."""
+    signs = rng.choice([-1.0, 1.0], size=np.shape(array))
+    if symmetric:
+        signs = np.triu(signs) + np.swapaxes(np.triu(signs, 1), -1, -2)
+    return array * (1 + 2.2e-16 * signs)
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from(["parameters", "datasets"]),
+    st.integers(1, 4),
+    st.integers(0, 8),
+    st.integers(1, 4),
+    st.sampled_from(["outlier", "near-singular", "far mean"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_extreme_data_are_as_exact_as_their_digits_allow(kind, p, n, releases, extreme, seed):
+    """Outliers of 1e6 standard deviations, columns equal to 1e-5, means of 1e6: against 60-digit arithmetic.
+
+    What one rounding of the release's own numbers changes in the score, no float64 computation can be asked to
+    resolve; beyond a few times that, 1e-9 must hold.
+    """
+    rng = np.random.default_rng(seed)
+    target = make(rng, kind, p, n, releases, outlying=1e6 if extreme == "outlier" else 5.0, most_rows=15)
+    others, record, prior, release = target.others, target.record, target.prior, target.release
+    if extreme != "outlier":
+        squeeze = np.ones((p, p)) + 1e-5 * rng.standard_normal((p, p)) if extreme == "near-singular" else np.eye(p)
+        shift = 1e6 if extreme == "far mean" else 0.0
+        others, record = others @ squeeze + shift, record @ squeeze + shift
+        scale = squeeze.T @ squeeze + 1e-10 * np.eye(p)
+        prior = abo.NIW(prior.mean @ squeeze + shift, prior.mean_weight, prior.df, scale)
+        fitted = prior.update(np.vstack([others, record]))
+        if kind == "parameters":
+            release = abo.ParameterRelease.draw(fitted, releases, rng)
+        else:
+            release = abo.DatasetRelease.draw(fitted, [int(r) for r in rng.integers(1, 15, releases)], rng)
+    centre = np.mean([*others, prior.mean], axis=0)
+    candidates = centre + np.array([-0.7, 0.0, 0.3, 1.0, 1.2])[:, None] * (record - centre)
+    fields = (prior.mean, prior.mean_weight, prior.df, prior.scale)
+    parameters = kind == "parameters"
+    released = (release.means, release.covariances) if parameters else list(release.datasets)
+    truth = exact.scores(candidates, others, released, fields)
+    nudged = [rounded(z, rng) for z in released]
+    if parameters:
+        nudged = (nudged[0], rounded(release.covariances, rng, symmetric=True))
+    nudged_fields = (*fields[:3], rounded(prior.scale, rng, symmetric=True))
+    moved = exact.scores(candidates, rounded(others, rng), nudged, nudged_fields)
+    digits = np.max(np.abs(((moved - truth) - (moved - truth)[0]).astype(float)))
+    ours = 2 * abo.posterior(others, release, prior).log_density_unnormalized(candidates)
+    assert differs_by_a_constant(ours - ours[0], (truth - truth[0]).astype(float), size=30 * digits)
+
+
+@given(recipes(max_p=6, max_releases=8, outlying=(-1, 1.5)))
+def test_gradient_and_hessian_are_derivatives(recipe):
+    target = recipe.make()
+    posterior = abo.posterior(target.others, target.release, target.prior)
+    point = target.candidates(1)[0]
+    hessian = posterior.hessian(point)
+    curvature = np.abs(np.linalg.eigvalsh(hessian)).max()
+    step = 1e-4 / np.sqrt(curvature)
+    slopes = np.array(
+        [
+            (posterior.gradient(point + step * e) - posterior.gradient(point - step * e)) / (2 * step)
+            for e in np.eye(target.p)
+        ]
+    )
+    np.testing.assert_allclose(slopes, hessian, atol=1e-5 * curvature)
+    rises = [
+        posterior.log_density_unnormalized(point + step * e) - posterior.log_density_unnormalized(point - step * e)
+        for e in np.eye(target.p)
+    ]
+    gradient = posterior.gradient(point)
+    size = np.abs(gradient).max() + np.sqrt(curvature)
+    noise = 1e-15 * abs(posterior.log_density_unnormalized(point)) / step
+    np.testing.assert_allclose(np.array(rises) / (2 * step), gradient, atol=1e-5 * size + 10 * noise)
+
+
+@given(recipes(max_p=8, max_releases=1))
+def test_a_single_release_has_its_closed_form(recipe):
+    """Parameters: exactly N(μ*, Σ*). A dataset: exactly the Student t predictive of X₋ᵢ ∪ Z."""
+    target = recipe.make()
+    posterior = abo.posterior(target.others, target.release, target.prior)
+    named = posterior.closed_form
+    if isinstance(target.release, abo.ParameterRelease):
+        np.testing.assert_allclose(
+            named.mean, target.release.means[0], rtol=1e-8, atol=1e-8 * np.abs(named.mean).max()
+        )
+        size = np.abs(target.release.covariances[0]).max()
+        np.testing.assert_allclose(named.covariance, target.release.covariances[0], rtol=1e-7, atol=1e-7 * size)
+    else:
+        together = target.prior.update(target.others).update(target.release.datasets[0]).predictive()
+        assert named.df == pytest.approx(together.df)
+        size = np.abs(together.location).max()
+        np.testing.assert_allclose(named.location, together.location, rtol=1e-8, atol=1e-8 * size)
+        np.testing.assert_allclose(
+            named.scale, together.scale, rtol=1e-7, atol=1e-7 * np.abs(together.scale).max()
+        )
+    mode = abo.attack(target.others, target.release, target.prior).mode
+    centre = named.mean if isinstance(named, abo.Normal) else named.location
+    np.testing.assert_allclose(
+        mode, centre, atol=1e-6 * np.sqrt(np.abs(np.diagonal(posterior._cover(np.eye(target.p)))).max())
+    )
+
+
+def test_many_rows_tend_to_the_parameters_they_were_drawn_from():
+    rng = np.random.default_rng(4)
+    target = make(rng, "parameters", 2, 30, 4, outlying=8.0)
+    roots = np.linalg.cholesky(target.release.covariances)
+    datasets = []
+    for mean, root in zip(target.release.means, roots, strict=True):
+        white = rng.standard_normal((1000, 2))
+        white = np.linalg.solve(np.linalg.cholesky(np.cov(white.T, bias=True)), (white - white.mean(axis=0)).T).T
+        datasets.append(np.tile(mean + white @ root.T, (100, 1)))
+    few = abo.attack(target.others, target.release, target.prior)
+    many = abo.attack(target.others, abo.DatasetRelease(datasets), target.prior)
+    np.testing.assert_allclose(many.mode, few.mode, rtol=2e-3)
+
+
+@given(recipes(max_p=6, min_p=2, max_releases=5, outlying=(-1, 1.5)), st.data())
+def test_known_features_slice_the_posterior(recipe, data):
+    target = recipe.make()
+    count = data.draw(st.integers(1, target.p - 1))
+    positions = sorted(target.rng.choice(target.p, size=count, replace=False))
+    known = np.full(target.p, np.nan)
+    known[positions] = target.record[positions]
+    sliced = abo.posterior(target.others, target.release, target.prior, known=known)
+    whole = abo.posterior(target.others, target.release, target.prior)
+    candidates = target.candidates(5)
+    candidates[:, positions] = target.record[positions]
+    unknown = np.isnan(known)
+    ours = sliced.log_density_unnormalized(candidates[:, unknown])
+    assert differs_by_a_constant(ours, whole.log_density_unnormalized(candidates))
+    attack = abo.attack(target.others, target.release, target.prior, known=known)
+    np.testing.assert_array_equal(attack.mode[positions], target.record[positions])
+    assert not attack.covariance[positions].any()
+
+
+@given(recipes(max_p=5, max_releases=5, outlying=(-1, 1.5)))
+def test_both_readings_of_an_adversarys_own_prior(recipe):
+    target = recipe.make()
+    own = abo.NIW(
+        target.rng.standard_normal(target.p), 2.0, target.p + 3.0, positive_definite(target.rng, target.p)
+    )
+    candidates = target.candidates(5)
+    record = abo.posterior(target.others, target.release, target.prior, adversary_prior=own)
+    holder_t = target.prior.update(target.others).predictive().log_density(candidates)
+    own_t = own.update(target.others).predictive().log_density(candidates)
+    expected = printed(target, candidates) / 2 - holder_t + own_t
+    assert differs_by_a_constant(record.log_density_unnormalized(candidates), expected)
+    believed = abo.posterior(target.others, target.release, target.prior, adversary_prior=own, reading="mechanism")
+    same = abo.posterior(target.others, target.release, own)
+    np.testing.assert_array_equal(
+        believed.log_density_unnormalized(candidates), same.log_density_unnormalized(candidates)
+    )
+
+
+@given(recipes(max_p=6, max_releases=6, outlying=(0, 2)))
+def test_the_attack_is_affine_equivariant(recipe):
+    target = recipe.make()
+    p = target.p
+    turn = np.linalg.qr(target.rng.standard_normal((p, p)))[0] * 10 ** target.rng.uniform(-1, 1, p)
+    shift = target.rng.standard_normal(p)
+    prior = abo.NIW(
+        turn @ target.prior.mean + shift,
+        target.prior.mean_weight,
+        target.prior.df,
+        turn @ target.prior.scale @ turn.T,
+    )
+    if isinstance(target.release, abo.ParameterRelease):
+        release = abo.ParameterRelease(
+            target.release.means @ turn.T + shift, turn @ target.release.covariances @ turn.T
+        )
+    else:
+        release = abo.DatasetRelease([z @ turn.T + shift for z in target.release.datasets])
+    there = abo.attack(target.others @ turn.T + shift, release, prior)
+    here = abo.attack(target.others, target.release, target.prior)
+    if here.log_posterior_gap > 1e-6:  # below that, which of the two modes is higher is a matter of rounding
+        deviations = np.sqrt(np.diagonal(turn @ here.covariance @ turn.T))
+        assert np.all(np.abs(there.mode - (turn @ here.mode + shift)) < 1e-5 * deviations)
+
+
+@settings(max_examples=25)
+@given(recipes(max_p=4, max_n=15, max_releases=4, outlying=(0, 1.5)))
+def test_the_same_lines_run_on_the_array_standard(recipe):
+    target = recipe.make()
+    xp = array_api_strict
+    mean, weight, df, scale = target.prior_fields
+    prior = abo.NIW(xp.asarray(mean), weight, df, xp.asarray(scale))
+    if isinstance(target.release, abo.ParameterRelease):
+        release = abo.ParameterRelease(xp.asarray(target.release.means), xp.asarray(target.release.covariances))
+    else:
+        release = abo.DatasetRelease([xp.asarray(z.copy()) for z in target.release.datasets])
+    others = xp.asarray(target.others)
+    strict = abo.attack(others, release, prior)
+    plain = abo.attack(target.others, target.release, target.prior)
+    deviations = np.sqrt(np.diagonal(plain.covariance))
+    if plain.log_posterior_gap > 1e-6:
+        assert np.all(np.abs(np.asarray(strict.mode) - plain.mode) < 1e-6 * deviations)
+    records = xp.concat([others, xp.asarray(target.record)[None, :]])
+    everyone = abo.attack_all(records, release, prior)
+    again = abo.attack_all(np.vstack([target.others, target.record]), target.release, target.prior)
+    np.testing.assert_allclose(
+        np.asarray(everyone.log_posterior_gap), again.log_posterior_gap, rtol=1e-5, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"known": [1.0, np.nan, 2.0]}, "vector of 2 values"),
+        ({"known": [1.0, 2.0]}, "every feature is known"),
+        ({"prior": abo.NIW.default(3)}, "records have 2 columns, the release 2, the prior 3"),
+        ({"others": np.ones((3, 3))}, "records have 3 columns"),
+    ],
+)
+def test_impossible_attacks_are_refused(arguments, message):
+    target = make(np.random.default_rng(1), "parameters", 2, 10, 2)
+    given = {"others": target.others, "release": target.release, "prior": target.prior} | arguments
+    with pytest.raises(abo.InputError, match=message):
+        abo.attack(given.pop("others"), given.pop("release"), given.pop("prior"), **given)

@@ -1,0 +1,124 @@
+"""The maximum is the maximum: nothing found by any other search is higher."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import allbutone as abo
+from allbutone import as_printed
+from allbutone.adversary import log_posterior
+from allbutone.maximize import _climb, find_modes, maximize_bound
+from targets import make, recipes
+
+STARTS = 200
+
+
+def problem(seed, kind):
+    rng = np.random.default_rng(seed)
+    return make(rng, kind, int(rng.integers(1, 13)), int(rng.integers(0, 80)), int(rng.integers(1, 21)))
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+@pytest.mark.parametrize("hundred", range(10))
+def test_no_search_from_200_starts_finds_more(kind, hundred):
+    """2,000 problems in all, seeds fresh each time; starts on both sides of crowd and record, at all distances."""
+    for seed in np.random.default_rng().integers(2**32, size=100):
+        target = problem(seed, kind)
+        posterior = log_posterior(target.others, target.release, target.prior)
+        modes = find_modes(posterior)
+        assert modes.converged, f"seed {seed}"
+        record = posterior.whiten(target.record)
+        direction = target.rng.standard_normal((STARTS, target.p))
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        reach = np.linalg.norm(modes.best) + np.linalg.norm(record) + 1
+        starts = direction * reach * 10.0 ** target.rng.uniform(-2, 0.5, (STARTS, 1))
+        starts[:4] = record, -record, modes.best, -modes.best
+        found = np.max(_climb(posterior, starts).value)
+        assert found - modes.value <= 1e-8 * max(1.0, abs(modes.value)), f"seed {seed}"
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+def test_an_independent_optimiser_on_the_printed_score_finds_no_more(kind):
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        target = make(rng, kind, int(rng.integers(1, 5)), int(rng.integers(3, 40)), int(rng.integers(1, 8)), 8.0)
+        score = as_printed.printed_score(target.others, target.release, target.prior)
+        ours = score(abo.attack(target.others, target.release, target.prior).mode)
+        for start in (target.record, -target.record, *target.candidates(4)):
+            theirs = -minimize(lambda x, score=score: -score(x), start, method="BFGS").fun
+            assert theirs - ours <= 1e-8 * abs(ours)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.floats(0.1, 1e4), st.floats(0.5, 1.0))
+def test_the_bound_is_maximised_exactly(seed, p, outward, inflation):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((p, p + 1)) * 10 ** rng.uniform(-1, 1)
+    precision, pull = root @ root.T + 0.01 * np.eye(p), rng.standard_normal(p) * 10 ** rng.uniform(-8, 2)
+
+    def height(v):
+        squared = np.sum(v * v, axis=-1)
+        bowl = np.einsum("...i,ij,...j->...", v, precision, v)
+        return outward * np.log1p(inflation * squared) - bowl + 2 * v @ pull
+
+    best = maximize_bound(outward, inflation, precision, pull)
+    tau = outward * inflation / (1 + inflation * best @ best)
+    # stationary, and no eigenvalue of A lies below τ: the certificate of the global maximum
+    size = np.abs(precision @ best).max() + np.abs(pull).max()
+    np.testing.assert_allclose((precision - tau * np.eye(p)) @ best, pull, atol=1e-7 * size)
+    assert tau <= np.linalg.eigvalsh(precision)[0] * (1 + 1e-9)
+    reach = np.linalg.norm(best) + 0.1
+    elsewhere = reach * rng.standard_normal((500, p)) * 10 ** rng.uniform(-2, 1, (500, 1))
+    assert np.max(height(elsewhere)) <= height(best) + 1e-9 * (1 + abs(height(best)))
+
+
+def test_two_modes_that_the_release_cannot_tell_apart_are_a_tie():
+    """Released means equal to the crowd's own: nothing says on which side the record lies."""
+    others = np.array([[1.0, 0.0], [-1.0, 0.5], [0.0, -0.5]])
+    prior = abo.NIW.default(2)
+    crowd = prior.update(others)
+    wide = crowd.scale / crowd.df + np.diag([30.0, 0.0])
+    release = abo.ParameterRelease(np.stack([crowd.mean] * 5), np.stack([wide] * 5))
+    attack = abo.attack(others, release, prior)
+    assert attack.status == "tie"
+    assert attack.log_posterior_gap == pytest.approx(0, abs=1e-9)
+    np.testing.assert_allclose(attack.mode + attack.other_mode, 2 * crowd.mean, atol=1e-8)
+    assert np.linalg.norm(attack.mode - crowd.mean) > 1
+
+
+@settings(max_examples=50)
+@given(recipes(max_p=6, max_releases=10))
+def test_what_the_attack_reports_is_so(recipe):
+    target = recipe.make()
+    posterior = abo.posterior(target.others, target.release, target.prior)
+    attack = abo.attack(target.others, target.release, target.prior)
+    deviations = np.sqrt(np.abs(np.diagonal(attack.covariance)))
+    curvature = -posterior.hessian(attack.mode)
+    np.testing.assert_allclose(curvature @ attack.covariance, np.eye(target.p), atol=1e-5)
+    assert np.all(np.abs(posterior.gradient(attack.mode)) * deviations < 1e-5)
+    if np.isfinite(attack.log_posterior_gap):
+        heights = posterior.log_density_unnormalized(np.stack([attack.mode, attack.other_mode]))
+        assert heights[0] - heights[1] == pytest.approx(attack.log_posterior_gap, abs=1e-6)
+        assert np.all(np.linalg.eigvalsh(posterior.hessian(attack.other_mode)) < 0)
+    else:
+        assert np.all(np.isnan(attack.other_mode))
+    expected = "global" if isinstance(target.release, abo.ParameterRelease) else "converged"
+    assert attack.status in (expected, "tie")
+
+
+def test_the_printed_methods_do_what_they_print_and_never_find_more():
+    rng = np.random.default_rng(11)
+    for kind in ("parameters", "datasets"):
+        target = make(rng, kind, 2, 30, 5, outlying=6.0, most_rows=40)
+        exactly = abo.attack(target.others, target.release, target.prior)
+        score = as_printed.printed_score(target.others, target.release, target.prior)
+        axis = np.linspace(-15, 15, 61)
+        grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        best = as_printed.grid_search(target.others, target.release, target.prior, grid)
+        assert best.evaluations == len(grid)
+        assert best.score == pytest.approx(max(score(x) for x in grid))
+        climbed = as_printed.lbfgsb(target.others, target.release, target.prior)
+        for found in (best, climbed):
+            assert found.score == pytest.approx(score(found.mode))
+            assert found.score <= score(exactly.mode) + 1e-8 * abs(found.score)

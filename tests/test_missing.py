@@ -1,0 +1,78 @@
+"""Several records missing: the sampler agrees with the exact posterior, and with quadrature."""
+
+import numpy as np
+import pytest
+
+import allbutone as abo
+import paper
+from targets import make
+
+KINDS = ["parameters", "datasets"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("p", [1, 3])
+def test_one_missing_record_has_the_exact_posterior(kind, p):
+    target = make(np.random.default_rng(3), kind, p, 25, 4, outlying=3.0, most_rows=40)
+    rng = np.random.default_rng()
+    sampled = abo.posterior_missing(target.others, target.release, target.prior, 1, rng)
+    exactly = abo.posterior(target.others, target.release, target.prior).importance_sample(rng, 1 << 14)
+    mean = exactly.weights @ exactly.records
+    spread = (exactly.weights[:, None] * (exactly.records - mean)).T @ (exactly.records - mean)
+    assert np.all(np.abs(sampled.mean - mean) < 6 * sampled.standard_error)
+    deviation = np.sqrt(np.diagonal(spread))
+    by_chain = np.array([np.cov(chain.T).reshape(p, p) for chain in sampled.draws])
+    error = by_chain.std(axis=0, ddof=1) / np.sqrt(len(by_chain))
+    assert np.all(np.abs(sampled.covariance - spread) < 6 * error + 0.01 * np.outer(deviation, deviation))
+    assert sampled.acceptance > 0.5
+    assert sampled.effective_size > 1000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_missing_records_agree_with_quadrature(kind):
+    """p = 1: the joint density of both unknown records on a grid, one of them summed out."""
+    target = make(np.random.default_rng(8), kind, 1, 12, 3, outlying=3.0, most_rows=20)
+    crowd = paper.posterior(target.others, *target.prior_fields)
+    axis = np.linspace(-25, 25, 81)
+
+    def log_joint(x, y):
+        after = paper.posterior(np.array([[x]]), *crowd)
+        value = paper.log_student_t(np.array([x]), *paper.predictive(*crowd))
+        value += paper.log_student_t(np.array([y]), *paper.predictive(*after))
+        both = paper.posterior(np.array([[y]]), *after)
+        if kind == "parameters":
+            draws = zip(target.release.means, target.release.covariances, strict=True)
+            return value + sum(paper.log_niw(m, s, *both) for m, s in draws)
+        return value + sum(paper.log_evidence(z, *both) for z in target.release.datasets)
+
+    logs = np.array([[log_joint(x, y) for y in axis] for x in axis])
+    joint = np.exp(logs - logs.max())
+    marginal = joint.sum(axis=1) / joint.sum()
+    mean = marginal @ axis
+    variance = marginal @ (axis - mean) ** 2
+    sampled = abo.posterior_missing(target.others, target.release, target.prior, 2, np.random.default_rng())
+    assert abs(sampled.mean[0] - mean) < 6 * sampled.standard_error[0] + 1e-3
+    by_chain = sampled.draws.var(axis=(1, 2))
+    error = by_chain.std(ddof=1) / np.sqrt(len(by_chain))
+    # between-chain differences of the mean belong to the variance, too
+    assert abs(sampled.covariance[0, 0] - variance) < 6 * error + 0.02 * variance
+
+
+def test_unknown_records_are_exchangeable():
+    """No slot of the sampler is special: each missing record has the same marginal posterior."""
+    target = make(np.random.default_rng(5), "datasets", 2, 30, 5, outlying=6.0, most_rows=100)
+    rng = np.random.default_rng()
+    sampled = abo.posterior_missing(target.others[:28], target.release, target.prior, 3, rng, sweeps=100)
+    assert sampled.draws.shape == (32, 300, 2)
+    slots = sampled.draws.reshape(32, 100, 3, 2).mean(axis=1)
+    contrast = slots[:, 0] - slots[:, 2]
+    assert np.all(np.abs(contrast.mean(axis=0)) < 6 * contrast.std(axis=0, ddof=1) / np.sqrt(32))
+
+
+@pytest.mark.parametrize(("missing", "chains", "message"), [(0, 8, "missing must be"), (1, 1, "chains must be")])
+def test_impossible_requests_are_refused(missing, chains, message):
+    target = make(np.random.default_rng(5), "parameters", 2, 30, 5)
+    with pytest.raises(abo.InputError, match=message):
+        abo.posterior_missing(
+            target.others, target.release, target.prior, missing, np.random.default_rng(), chains=chains
+        )
