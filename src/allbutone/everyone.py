@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Bool, Float
+from threadpoolctl import threadpool_limits
 
 from allbutone.adversary import (
     Reading,
@@ -31,7 +32,7 @@ from allbutone.release import ParameterRelease, Release
 
 Array = Any
 
-BLOCK_BYTES = 4 << 20  # of wells that a thread works on at a time
+BLOCK_BYTES = 16 << 20  # of wells that a thread works on at a time
 MOST_LEVERAGE = 0.9  # above this, removing a record by a rank-one downdate would cost more than one digit
 
 
@@ -57,7 +58,8 @@ def attack_all(
     results: list[tuple[np.ndarray, Attack]] = []
     problem = _LeaveOneOut.of(values, release, prior, adversary_prior, reading)
     work = [part for pattern in _patterns(mask) for part in problem.blocks(*pattern)]
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    # many small products: a thread each, and none of the linear algebra's own, which would wait for each other
+    with ThreadPoolExecutor(_threads()) as threads, threadpool_limits(limits=1, user_api="blas"):
         for rows, result in threads.map(problem.attack, work):
             results.append((rows, result))
             watch(len(rows))
@@ -71,6 +73,10 @@ def attack_all(
         status=_gather([one.status for one in attacks], order),
         iterations=max(one.iterations for one in attacks),
     )
+
+
+def _threads() -> int:
+    return os.cpu_count() or 1
 
 
 def _gather(parts: list[Any], order: np.ndarray) -> Any:
@@ -118,7 +124,8 @@ class _LeaveOneOut:
         yield from ((row[None], known) for row in rows[high])
         rest, p = rows[~high], self.whole.p
         wells = 1 if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
-        size = max(1, BLOCK_BYTES // (8 * wells * p * p))
+        # as few blocks as memory and threads allow: each costs the same number of calls
+        size = max(1, min(-(-len(rest) // _threads()), BLOCK_BYTES // (8 * wells * p * p)))
         yield from ((rest[start : start + size], known) for start in range(0, len(rest), size))
 
     def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:

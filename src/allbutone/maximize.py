@@ -109,12 +109,12 @@ def _pole_distance(
         excess = xp.log1p(inflation * rho) + xp.log(tau / target)
         slope = -2 * inflation * xp.sum(squares / gap**3, axis=-1) / (1 + inflation * rho) - 1 / tau
         low, high = xp.where(excess > 0, position, low), xp.where(excess > 0, high, position)
-        newton = position - excess / (delta * slope)
-        inside = (newton > low) & (newton < high)
-        following = xp.where(inside, newton, (low + high) / 2)
-        moved = xp.abs(following - position)
-        position = following
-        if bool(xp.all(moved <= 4e-16 * (1 + xp.abs(position)))):
+        step = -excess / (delta * slope)
+        arrived = xp.abs(step) <= 1e-13 * (1 + xp.abs(position))
+        inside = (position + step > low) & (position + step < high)
+        following = xp.where(inside, position + step, (low + high) / 2)
+        position = xp.where(arrived, position, following)
+        if bool(xp.all(arrived)):
             break
     return xp.exp(position)
 
