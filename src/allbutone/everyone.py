@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def attack_all(
     check_widths(release, prior, values.shape[1])
     mask = _known_mask(known, names, values.shape)
     results: list[tuple[np.ndarray, Attack]] = []
-    problem = _LeaveOneOut.of(values, release, prior, adversary_prior, reading)
+    problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading)
     work = [part for pattern in _patterns(mask) for part in problem.blocks(*pattern)]
     # many small products: a thread each, and none of the linear algebra's own, which would wait for each other
     with ThreadPoolExecutor(_threads()) as threads, threadpool_limits(limits=1, user_api="blas"):
@@ -87,7 +87,7 @@ def _gather(parts: list[Any], order: np.ndarray) -> Any:
 
 
 @dataclass(frozen=True)
-class _LeaveOneOut:
+class LeaveOneOut:
     """All that the n attacks share: the whole table's posterior and the release, in its whitened coordinates."""
 
     records: Float[Array, "n p"]
@@ -102,7 +102,8 @@ class _LeaveOneOut:
     @classmethod
     def of(
         cls, records: Array, release: Release, prior: NIW, own_prior: NIW | None, reading: Reading
-    ) -> "_LeaveOneOut":
+    ) -> "LeaveOneOut":
+        """Fit the whole table once and bring the release into its coordinates."""
         if own_prior is not None and reading == "mechanism":
             prior, own_prior = own_prior, None
         whole = prior.update(records)
@@ -128,19 +129,29 @@ class _LeaveOneOut:
         size = max(1, min(-(-len(rest) // _threads()), BLOCK_BYTES // (8 * wells * p * p)))
         yield from ((rest[start : start + size], known) for start in range(0, len(rest), size))
 
-    def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
-        rows, known = block
+    def problem(self, rows: np.ndarray, known: tuple[int, ...]) -> LogQuadratic:
+        """Return the posteriors of a block of records, of their unknown features where some are known."""
         xp = array_namespace(self.records)
         targets = xp.take(self.records, xp.asarray(rows), axis=0)
         if len(rows) == 1:
-            problem = self._single(int(rows[0]))
+            found = self._single(int(rows[0]))
         else:
-            problem = self._block(targets, xp.take(self.white, xp.asarray(rows), axis=0))
-        if known:
-            values = xp.stack([targets[:, position] for position in known], axis=-1)
-            problem = problem.given(known, values)
+            found = self._block(targets, xp.take(self.white, xp.asarray(rows), axis=0))
+        return found.given(known, self._features(rows, known)) if known else found
+
+    def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
+        """Attack a block of records."""
+        rows, known = block
+        problem = self.problem(rows, known)
         result = describe(problem, find_modes(problem))
-        return rows, with_known(result, known, values, self.whole.p) if known else result
+        if known:
+            result = with_known(result, known, self._features(rows, known), self.whole.p)
+        return rows, result
+
+    def _features(self, rows: np.ndarray, features: tuple[int, ...]) -> Float[Array, "b known"]:
+        xp = array_namespace(self.records)
+        targets = xp.take(self.records, xp.asarray(rows), axis=0)
+        return xp.stack([targets[:, position] for position in features], axis=-1)
 
     def _leverage(self) -> Float[Array, " n"]:
         """Return (κ/(κ−1))·δᵀΛ⁻¹δ: the share of its own direction that a record supplies."""
@@ -153,7 +164,7 @@ class _LeaveOneOut:
         n = self.records.shape[0]
         others = xp.concat([self.records[:row, :], self.records[row + 1 :, :]]) if n > 1 else self.records[:0, :]
         alone = log_posterior(others, self.release, self.prior, adversary_prior=self.own_prior)
-        return replace(alone, centre=alone.centre[None, :])
+        return alone.as_batch()
 
     def _block(self, targets: Float[Array, "b p"], white: Float[Array, "b p"]) -> LogQuadratic:
         """Return the posteriors of a block of records by rank-one downdates.

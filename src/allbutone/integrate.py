@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import pi
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
+from scipy.special import gammaincinv, logsumexp, ndtri
 from scipy.stats import qmc
 
 from allbutone.distributions import StudentT
@@ -39,49 +38,6 @@ def values_at(posterior: LogQuadratic, white: Float[np.ndarray, "n p"]) -> Float
     """Return ℓ at many points, a bounded number at a time."""
     size = max(1, POINTS_AT_ONCE // (max(1, posterior.wells) * posterior.p))
     return np.concatenate([posterior.value(white[at : at + size]) for at in range(0, len(white), size)])
-
-
-def log_total_on_a_contour(posterior: LogQuadratic) -> float:
-    """Return log ∫ exp ℓ(v) dv for released parameters, in any dimension, by one integral over a line.
-
-    By Laplace's transform (1 + cρ)^s = Γ(s+1)/(2πi) ∫ exp(t(1 + cρ))·t^(−s−1) dt, and under that integral v is
-    normal. With s = a/2, A = QΩQᵀ and β = Qᵀb, along the vertical line through the saddle t₀ of ψ:
-
-        Z = (2π)^(p/2)·Γ(s+1)/(2πi) ∫ exp ψ(t) dt
-        ψ(t) = t − (s+1)·log t − ½ Σ log(ωᵢ − 2ct) + ½ Σ βᵢ²/(ωᵢ − 2ct)
-    """
-    omega, vectors = np.linalg.eigh(np.asarray(posterior.precision))
-    beta = vectors.T @ np.asarray(posterior.pull)
-    s, c, p = 0.5 * posterior.outward, float(posterior.inflation), posterior.p
-
-    def exponent(t: np.ndarray) -> np.ndarray:
-        gap = omega - 2 * c * t[:, None]
-        return t - (s + 1) * np.log(t) + 0.5 * np.sum(beta**2 / gap - np.log(gap), axis=1)
-
-    saddle = _saddle(s, c, omega, beta)
-    gap = omega - 2 * c * saddle
-    bend = (s + 1) / saddle**2 + 2 * c**2 * np.sum(1 / gap**2 + 2 * beta**2 / gap**3)
-    # y = sinh(u)/√ψ'': a step of the trapezoid rule that sees the saddle, and reaches the polynomial tail
-    step = 1 / 32
-    u = step * np.arange(-40 * 32, 40 * 32 + 1)
-    y, weight = np.sinh(u) / np.sqrt(bend), np.cosh(u) / np.sqrt(bend)
-    top = exponent(np.array([saddle + 0j])).real[0]
-    with np.errstate(under="ignore"):
-        integral = step * np.sum(weight * np.exp(exponent(saddle + 1j * y) - top)).real
-    return float(0.5 * p * np.log(2 * pi) + gammaln(s + 1) - np.log(2 * pi) + top + np.log(integral))
-
-
-def _saddle(s: float, c: float, omega: np.ndarray, beta: np.ndarray) -> float:
-    """Return the minimum of ψ on 0 < t < ω₁/2c, where it is convex, by bisection of its derivative."""
-    low, high = 0.0, omega[0] / (2 * c)
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        gap = omega - 2 * c * middle
-        slope = 1 - (s + 1) / middle + c * np.sum(1 / gap + beta**2 / gap**2)
-        low, high = (middle, high) if slope < 0 else (low, middle)
-    return (low + high) / 2
 
 
 def log_total_on_a_line(posterior: LogQuadratic, modes: Modes) -> float:

@@ -186,6 +186,10 @@ class LogQuadratic:
                 taken[name] = xp.take(array, rows, axis=0)
         return replace(self, **taken)
 
+    def as_batch(self) -> "LogQuadratic":
+        """Return a single posterior as a batch of one."""
+        return replace(self, **{name: getattr(self, name)[None, ...] for name in _AXES if _AXES[name]})
+
     def _wells(
         self, white: Float[Array, "*points p"]
     ) -> tuple[Float[Array, "*points k"], Float[Array, "*points k p"]]:

@@ -1,6 +1,6 @@
 """The exact maximiser: where the adversary's posterior is highest, and where its mirror image stands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -33,6 +33,11 @@ class Modes:
     other_hessian: Float[Array, "*batch p p"]
     converged: Bool[Array, "*batch"]
     steps: int
+
+    def as_batch(self) -> "Modes":
+        """Return the modes of a single posterior as a batch of one."""
+        arrays = [field.name for field in fields(self) if field.name != "steps"]
+        return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
 
 
 def find_modes(posterior: LogQuadratic) -> Modes:

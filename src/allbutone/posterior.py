@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import gammaln, logsumexp, ndtri
+from scipy.special import logsumexp
 
 from allbutone.adversary import Reading, log_posterior
 from allbutone.errors import InputError
@@ -14,13 +14,12 @@ from allbutone.integrate import (
     REPLICATES,
     Estimate,
     Mixture,
-    log_total_on_a_contour,
     log_total_on_a_line,
-    scrambled_points,
     values_at,
 )
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import Modes, find_modes
+from allbutone.measures import Learned, exact_log_totals, integrate_many
 from allbutone.niw import NIW
 from allbutone.release import Release
 
@@ -91,16 +90,13 @@ class Posterior(LogQuadratic):
         In closed form after a single release; exact by a one-dimensional integral for released parameters and
         for a single unknown feature; by importance sampling, with its standard error, otherwise.
         """
-        named = self.closed_form
-        if named is not None:
-            record = self.unwhiten(self.modes.best)
-            log_total = self.log_density_unnormalized(record) - named.log_density(record) - self.log_volume
-            return Estimate(float(log_total))
-        if self.wells == 0:
-            return Estimate(log_total_on_a_contour(self))
+        exact = exact_log_totals(self.as_batch())
+        if exact is not None:
+            return Estimate(float(exact[0]))
         if self.p == 1:
             return Estimate(log_total_on_a_line(self, self.modes))
-        return self.importance_sample(np.random.default_rng(0), 1 << 14).log_total
+        learned = self._learned(self.modes.best, None, np.random.default_rng(0))
+        return Estimate(float(learned.log_total[0]), float(learned.log_total_error[0]))
 
     def log_density(self, candidates: Float[np.ndarray, "*points p"]) -> Float[np.ndarray, "*points"]:
         """Return the normalised log posterior density at candidate records."""
@@ -160,26 +156,13 @@ class Posterior(LogQuadratic):
         reach = radius / np.sqrt(self.df)
         if self.p == 1:
             return Estimate(self._mass_on_the_line(float(middle[0]), reach))
-        rng = np.random.default_rng(0) if rng is None else rng
-        mixture = Mixture.around(self, self.modes, rng)
-        ball = _Ball(middle, reach)
-        inside, everywhere = [], []
-        for _ in range(REPLICATES):
-            around, within = mixture.draw(rng, 2048), ball.draw(rng, 2048)
-            points = np.concatenate([around, within])
-            share = len(within) / len(points)
-            log_proposal = np.logaddexp(
-                np.log1p(-share) + mixture.log_density(points), np.log(share) + ball.log_density(points)
-            )
-            with np.errstate(under="ignore"):
-                weight = np.exp(values_at(self, points) - log_proposal - float(self.log_total))
-            inside.append(np.mean(weight * ball.contains(points)))
-            everywhere.append(np.mean(weight))
-        # the weights average to one; where they happen not to, the part inside has strayed along
-        held = np.mean(inside) / np.mean(everywhere)
-        masses = np.array(inside) - held * (np.array(everywhere) - np.mean(everywhere))
-        error = float(np.std(masses, ddof=1) / np.sqrt(REPLICATES))
-        return Estimate(float(min(1.0, held)), error)
+        learned = self._learned(middle, radius, np.random.default_rng(0) if rng is None else rng)
+        assert learned.mass is not None
+        assert learned.mass_error is not None
+        return Estimate(float(learned.mass[0]), float(learned.mass_error[0]))
+
+    def _learned(self, white: np.ndarray, radius: float | None, rng: np.random.Generator) -> Learned:
+        return integrate_many(self.as_batch(), self.modes.as_batch(), white[None], radius, rng)
 
     def credible_region(self, level: float = 0.95, rng: np.random.Generator | None = None) -> CredibleRegion:
         """Return the smallest region that holds `level` of the posterior; it may consist of two pieces."""
@@ -200,26 +183,3 @@ class Posterior(LogQuadratic):
         points = (edges[:-1, None] + half + half * nodes).ravel()
         logs = values_at(self, points[:, None]) + np.log((half * weights).ravel())
         return float(np.exp(logsumexp(logs) - float(self.log_total)))
-
-
-@dataclass(frozen=True)
-class _Ball:
-    """The uniform distribution on a ball."""
-
-    centre: Float[np.ndarray, " p"]
-    radius: float
-
-    def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
-        p = len(self.centre)
-        uniform = scrambled_points(rng, p + 1, count)
-        white = ndtri(uniform[:, :-1])
-        white /= np.linalg.norm(white, axis=1, keepdims=True)
-        return self.centre + self.radius * uniform[:, -1:] ** (1 / p) * white
-
-    def contains(self, white: Float[np.ndarray, "n p"]) -> Bool[np.ndarray, " n"]:
-        return np.sum((white - self.centre) ** 2, axis=1) <= self.radius**2
-
-    def log_density(self, white: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        p = len(self.centre)
-        log_volume = 0.5 * p * np.log(np.pi) - gammaln(0.5 * p + 1) + p * np.log(self.radius)
-        return np.where(self.contains(white), -log_volume, -np.inf)
