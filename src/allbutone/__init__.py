@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from allbutone.adversary import ParameterStatistics
 from allbutone.attack import Attack, attack, attack_many
+from allbutone.budget import Budget, budget, plan_budget, verify_budget
 from allbutone.cohort import demo_cohort
 from allbutone.distributions import Normal, StudentT
 from allbutone.errors import InputError
@@ -16,6 +17,7 @@ from allbutone.posterior import Posterior, posterior
 from allbutone.prior import PriorScaleWarning, read_prior
 from allbutone.records import Records
 from allbutone.release import DatasetRelease, ParameterRelease
+from allbutone.risk import risk
 from allbutone.synthesizer import NIWSynthesizer
 
 __version__ = version("allbutone")
@@ -23,6 +25,7 @@ __version__ = version("allbutone")
 __all__ = [
     "NIW",
     "Attack",
+    "Budget",
     "DatasetRelease",
     "InputError",
     "Moments",
@@ -38,10 +41,14 @@ __all__ = [
     "attack",
     "attack_all",
     "attack_many",
+    "budget",
     "demo_cohort",
     "load_release",
+    "plan_budget",
     "posterior",
     "posterior_missing",
     "read_prior",
+    "risk",
     "save_release",
+    "verify_budget",
 ]

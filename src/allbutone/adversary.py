@@ -124,7 +124,7 @@ def from_datasets(crowd: NIW, root: Float[Array, "*#batch p p"], released: Momen
 
 def from_parameters(
     crowd: NIW,
-    root: Float[Array, "*batch p p"],
+    root: Float[Array, "*#batch p p"],
     draws: int,
     precision: Float[Array, "*batch p p"],
     pull: Float[Array, "*batch p"],
@@ -151,18 +151,23 @@ def from_parameters(
 
 
 def with_own_prior(whole: LogQuadratic, own: NIW) -> LogQuadratic:
-    """Replace the Student t term of the holder's prior by that of the adversary's own.
-
-    The holder's t term had cancelled one copy of the determinant; it comes back, and the adversary's
-    −(ν_a + 1)·log(1 + c_a(x − μ_a)ᵀΛ_a⁻¹(x − μ_a)) joins the wells.
-    """
+    """Replace the Student t term of the holder's prior by that of the adversary's own."""
     xp = array_namespace(whole.centre)
     half = xp.linalg.solve(own.root, whole.root)
-    shift = whole.whiten(own.mean)
     inflation = own.mean_weight / (own.mean_weight + 1)
-    shape = inflation * (xp.matrix_transpose(half) @ half)
-    slope = (shape @ shift[..., None])[..., 0]
-    level = 1 + xp.sum(shift * slope, axis=-1)
+    return add_own_well(whole, own.df, inflation * (xp.matrix_transpose(half) @ half), whole.whiten(own.mean))
+
+
+def add_own_well(
+    whole: LogQuadratic, df: float, shape: Float[Array, "*batch p p"], place: Float[Array, "*batch p"]
+) -> LogQuadratic:
+    """Add −(ν_a + 1)·log(1 + (v − place)ᵀM(v − place)), the adversary's own Student t, to the wells.
+
+    The holder's t term had cancelled one copy of the determinant; it comes back.
+    """
+    xp = array_namespace(whole.centre)
+    slope = (shape @ place[..., None])[..., 0]
+    level = 1 + xp.sum(place * slope, axis=-1)
     batch = whole.centre.shape[:-1]
     k, p = whole.wells, whole.p
 
@@ -180,10 +185,11 @@ def with_own_prior(whole: LogQuadratic, own: NIW) -> LogQuadratic:
         inflation=whole.inflation,
         precision=whole.precision,
         pull=whole.pull,
-        weights=xp.concat([whole.weights, xp.full(1, own.df + 1, dtype=whole.weights.dtype)]),
+        weights=xp.concat([whole.weights, xp.full(1, df + 1, dtype=whole.weights.dtype)]),
         levels=joined(whole.levels, level, ()),
         slopes=joined(whole.slopes, slope, (p,)),
         shapes=joined(whole.shapes, shape, (p, p)),
+        own_well=True,
     )
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from allbutone.adversary import Reading, Statistics, from_statistics, log_posterior, split_known
 from allbutone.logquadratic import LogQuadratic
-from allbutone.maximize import TIE, Modes, find_modes
+from allbutone.maximize import TIE, Modes, find_modes, rounding_of
 from allbutone.niw import NIW
 from allbutone.release import Release
 
@@ -67,7 +67,7 @@ def describe(problem: LogQuadratic, modes: Modes) -> Attack:
     curvature = xp.linalg.inv(-modes.hessian)
     covariance = problem.root @ curvature @ xp.matrix_transpose(problem.root)
     sure = "converged" if problem.wells else "global"
-    tie, converged = np.asarray(modes.gap < TIE), np.asarray(modes.converged)
+    tie, converged = np.asarray(modes.gap < TIE + 10 * rounding_of(problem)), np.asarray(modes.converged)
     status = np.where(converged, np.where(tie, "tie", sure), "not converged")
     return Attack(
         mode=problem.unwhiten(modes.best),

@@ -1,52 +1,35 @@
 """The command line: wiring, words and exit codes; no numerics."""
 
 import os
-import shlex
-import shutil
 import signal
 import sys
-import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table as RichTable
 
-from allbutone import __version__
+from allbutone import __version__, cli_risk
 from allbutone.atomic import fresh_folder
 from allbutone.cohort import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.errors import InputError, reason
 from allbutone.folder import is_release, require_place, save_release, synthesize_to_folder
-from allbutone.prior import PriorScaleWarning
+from allbutone.options import Columns, Drop, Kind, Prior, ReleaseKind, Rows, TableFile, describe_prior, fit
 from allbutone.records import Records
 from allbutone.release import MOST_DATASETS, count_of
 from allbutone.synthesizer import NIWSynthesizer
 from allbutone.tables import TableWriter
+from allbutone.terminal import console, late_progress, plural, show, show_next, show_note, sparkline
 
 app = typer.Typer(
     help="Synthetic continuous data, with what each person in it stands to lose.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console(highlight=False, soft_wrap=True, emoji=False)
-notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
-
-PROGRESS_AFTER_SECONDS = 2.0
-
-
-class ReleaseKind(StrEnum):
-    """What to release."""
-
-    datasets = "datasets"
-    parameters = "parameters"
+app.command()(cli_risk.risk)
+app.command()(cli_risk.budget)
 
 
 class FileFormat(StrEnum):
@@ -56,23 +39,8 @@ class FileFormat(StrEnum):
     parquet = "parquet"
 
 
-Table = Annotated[Path, typer.Argument(help="The confidential table: a .csv, .tsv or .parquet file.")]
 Out = Annotated[Path, typer.Option(help="The folder to create for the release.")]
 Datasets = Annotated[int, typer.Option(help="How many datasets (or parameter draws) to release.")]
-Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
-Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, or the model's parameters.")]
-Prior = Annotated[
-    Path | None,
-    typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(help="A column to keep, or several separated by commas; all by default. May be repeated."),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
-]
 Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
 Seed = Annotated[
     int | None,
@@ -121,7 +89,7 @@ def about(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
 @app.command()
 def synthesize(
-    table: Table,
+    table: TableFile,
     out: Out,
     datasets: Datasets = 1,
     rows: Rows = None,
@@ -143,17 +111,16 @@ def synthesize(
         raise InputError(f"{table} lies inside {out}, which the release would replace; choose another folder")
     require_place(out, force=force)
     records = Records.of(table, columns=columns, drop=drop)
-    synthesizer, note = _fit(records, prior)
+    synthesizer, note = fit(records, prior)
     first = _release(synthesizer, out, datasets, rows, release, format, seed, force)
     if release is ReleaseKind.parameters:
-        _describe_parameters(synthesizer, first, f"{_plural(datasets, 'parameter draw')} in {escape(str(out))}")
+        _describe_parameters(synthesizer, first, f"{plural(datasets, 'parameter draw')} in {escape(str(out))}")
     else:
-        what = f"{_plural(datasets, 'dataset')} of {_plural(rows or len(records.values), 'row')}"
+        what = f"{plural(datasets, 'dataset')} of {plural(rows or len(records.values), 'row')}"
         _describe_datasets(synthesizer, first, f"{what} in {escape(str(out))}")
     console.print(_assumed(synthesizer, prior))
-    console.print(f"\nNext: look inside [bold]{escape(str(out))}[/bold]; release.json says how it was made.")
-    if note:
-        notes.print(f"\n[yellow]Note:[/yellow] {escape(note)}")
+    show_next("see what it gives away of each record, before anyone else does:", "risk", table, out)
+    show_note(note)
 
 
 @app.command()
@@ -177,35 +144,13 @@ def demo(
     what = f"5 datasets of {PEOPLE} rows in {escape(str(out / 'release'))}"
     _describe_datasets(synthesizer, release.datasets[0], what)
     console.print(_assumed(synthesizer, None))
-    console.print(
-        "\nNext: do it yourself, on this table or yours:\n"
-        f"  [bold]{escape(_program())} synthesize {escape(shlex.quote(str(out / 'cohort.csv')))} "
-        "--out my-release --datasets 3[/bold]"
-    )
+    words = "see what those datasets give away of each person:"
+    show_next(words, "risk", out / "cohort.csv", out / "release")
 
 
 def _is_demo(folder: Path) -> bool:
     parts = {path.name for path in folder.iterdir()}
     return parts == {"cohort.csv", "release"} and is_release(folder / "release")
-
-
-def _program() -> str:
-    """Return what to type to run this program again."""
-    if Path(sys.argv[0]).name == "__main__.py":
-        return shlex.join([sys.executable, "-m", "allbutone"])
-    return "allbutone" if shutil.which("allbutone") else shlex.quote(sys.argv[0])
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def _fit(records: Records, prior: Path | None) -> tuple[NIWSynthesizer, str]:
-    """Return the fitted synthesizer and what there is to note about its prior."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PriorScaleWarning)
-        synthesizer = NIWSynthesizer(prior).fit(records)
-    return synthesizer, "\n".join(str(warning.message) for warning in caught)
 
 
 def _release(
@@ -247,65 +192,24 @@ def _release(
     return seen[0]
 
 
-@contextmanager
-def late_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that counts work done; a bar with the time left appears after two seconds."""
-    shown = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*shown, console=notes, transient=True)
-    task, started, done = bar.add_task(what, total=total), time.monotonic(), 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        if time.monotonic() - started > PROGRESS_AFTER_SECONDS:
-            bar.start()
-            bar.update(task, completed=done)
-
-    try:
-        yield advance
-    finally:
-        if bar.live.is_started:
-            bar.stop()
-
-
 def _describe_datasets(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
     """Show the shape of the first rows: synthetic values only."""
     rows = [
-        (escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", _sparkline(values))
+        (escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", sparkline(values))
         for name, values in zip(synthesizer.columns, first.T, strict=True)
     ]
-    _show(f"{what}: the first synthetic dataset", ("column", "mean", "SD", "from lowest to highest"), rows)
+    headings = ("column", "mean", "SD", "from lowest to highest")
+    show(f"{what}: the first synthetic dataset", headings, rows, words=(headings[0], headings[-1]))
 
 
 def _describe_parameters(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
     pairs = zip(synthesizer.columns, *first, strict=True)
     rows = [(escape(name), f"{mean:.4g}", f"{deviation:.4g}") for name, mean, deviation in pairs]
-    _show(f"{what}: the first draw", ("column", "mean", "SD"), rows)
-
-
-def _show(title: str, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    picture = RichTable(title=title, title_justify="left", box=None)
-    for heading in headings:
-        picture.add_column(heading, justify="right" if heading in ("mean", "SD") else "left")
-    for row in rows:
-        picture.add_row(*row)
-    console.print(picture)
-
-
-def _sparkline(values: np.ndarray) -> str:
-    low, high = values.min(), values.max()
-    # not np.histogram, which fails where 24 bins are narrower than the numbers are apart
-    places = np.minimum(24 * ((values - low) / ((high - low) or 1.0)), 23).astype(int)
-    counts = np.bincount(places, minlength=24)
-    levels = np.ceil(8 * counts / counts.max()).astype(int)
-    return "".join(" ▁▂▃▄▅▆▇█"[level] for level in levels)
+    show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
 
 
 def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
-    prior = "the prior of " + escape(str(given)) if given else "the default prior (mean 0, spread 1)"
     p, weight = len(synthesizer.columns), synthesizer.prior.mean_weight
+    worth = f"worth {weight:g} record{'' if weight == 1 else 's'} for the mean"
     what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
-    return (
-        f"Assumed: {what}; {prior}, worth {weight:g} record{'' if weight == 1 else 's'} for the mean; "
-        "each dataset from its own posterior draw."
-    )
+    return f"Assumed: {what}; {escape(describe_prior(given))}, {worth}; each dataset from its own posterior draw."

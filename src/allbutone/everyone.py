@@ -13,13 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from allbutone.adversary import (
     Reading,
+    add_own_well,
     check_widths,
     from_datasets,
     from_parameters,
     log_posterior,
     whitened_datasets,
     whitened_parameters,
-    with_own_prior,
 )
 from allbutone.attack import Attack, describe, with_known
 from allbutone.distributions import solve_rows
@@ -54,10 +54,10 @@ def attack_all(
     """
     values, names = _values(records)
     check_widths(release, prior, values.shape[1])
-    mask = _known_mask(known, names, values.shape)
+    mask = known_mask(known, names, values.shape)
     results: list[tuple[np.ndarray, Attack]] = []
     problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading)
-    work = [part for pattern in _patterns(mask) for part in problem.blocks(*pattern)]
+    work = [part for pattern in known_patterns(mask) for part in problem.blocks(*pattern)]
     # many small products: a thread each, and none of the linear algebra's own, which would wait for each other
     with ThreadPoolExecutor(_threads()) as threads, threadpool_limits(limits=1, user_api="blas"):
         for rows, result in threads.map(problem.attack, work):
@@ -94,6 +94,7 @@ class LeaveOneOut:
     release: Release
     prior: NIW
     own_prior: NIW | None
+    own: NIW | None
     whole: NIW
     root: Float[Array, "p p"]
     white: Float[Array, "n p"]
@@ -113,7 +114,8 @@ class LeaveOneOut:
             root, moments = whitened_datasets(whole, release)
             released = [moments, from_datasets(whole, root, moments)]
         white = solve_rows(root, records - whole.mean)
-        return cls(records, release, prior, own_prior, whole, root, white, released)
+        own = None if own_prior is None else own_prior.update(records)
+        return cls(records, release, prior, own_prior, own, whole, root, white, released)
 
     def blocks(self, known: tuple[int, ...], rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
         """Cut rows that share their known features into blocks; the few of high leverage go one by one.
@@ -154,9 +156,13 @@ class LeaveOneOut:
         return xp.stack([targets[:, position] for position in features], axis=-1)
 
     def _leverage(self) -> Float[Array, " n"]:
-        """Return (κ/(κ−1))·δᵀΛ⁻¹δ: the share of its own direction that a record supplies."""
+        """Return (κ/(κ−1))·δᵀΛ⁻¹δ, the share of its direction that a record supplies, for either prior."""
         xp, kappa = array_namespace(self.white), self.whole.mean_weight
-        return kappa / (kappa - 1) * xp.sum(self.white * self.white, axis=-1)
+        share = kappa / (kappa - 1) * xp.sum(self.white * self.white, axis=-1)
+        if self.own is None:
+            return share
+        kappa, white = self.own.mean_weight, solve_rows(self.own.root, self.records - self.own.mean)
+        return xp.maximum(share, kappa / (kappa - 1) * xp.sum(white * white, axis=-1))
 
     def _single(self, row: int) -> LogQuadratic:
         """Return one record's posterior from its others, with a batch axis of length 1."""
@@ -186,9 +192,24 @@ class LeaveOneOut:
             problem = from_parameters(without, self.root @ own, self.release.draws, own @ precision @ own, turned)
         else:
             problem = self._datasets(without, white, own, shift)
-        if self.own_prior is None:
-            return problem
-        return with_own_prior(problem, remove_each(self.own_prior.update(self.records), targets))
+        return problem if self.own_prior is None else self._with_own_prior(problem, targets)
+
+    def _with_own_prior(self, problem: LogQuadratic, targets: Float[Array, "b p"]) -> LogQuadratic:
+        """Add each adversary's own prior, downdated in its own coordinates.
+
+        With u = C⁻¹(x − μ) and g = κ/(κ−1): Λ₋⁻¹ = C⁻ᵀ(I + g·uuᵀ/(1 − g‖u‖²))C⁻¹.
+        """
+        assert self.own is not None
+        xp, kappa = array_namespace(targets), self.own.mean_weight
+        ratio, step = kappa / (kappa - 1), targets - self.own.mean
+        white = solve_rows(self.own.root, step)
+        half = xp.linalg.solve(self.own.root, problem.root)
+        turned = (xp.matrix_transpose(half) @ white[..., None])[..., 0]
+        left = 1 - ratio * xp.sum(white * white, axis=-1)
+        shape = xp.matrix_transpose(half) @ half
+        shape = shape + (ratio / left)[:, None, None] * (turned[..., :, None] * turned[..., None, :])
+        place = problem.whiten(self.own.mean - step / (kappa - 1))
+        return add_own_well(problem, self.own.df - 1, shape / ratio, place)
 
     def _datasets(
         self, without: NIW, white: Float[Array, "b p"], own: Float[Array, "b p p"], shift: Float[Array, "b p"]
@@ -246,7 +267,8 @@ def _values(records: Any) -> tuple[Float[Array, "n p"], tuple[str, ...] | None]:
     return table.values, table.columns
 
 
-def _known_mask(known: Any, names: Sequence[str] | None, shape: tuple[int, int]) -> Bool[np.ndarray, "n p"]:
+def known_mask(known: Any, names: Sequence[str] | None, shape: tuple[int, int]) -> Bool[np.ndarray, "n p"]:
+    """Return which features of which records the adversary knows."""
     n, p = shape
     mask = np.zeros((n, p), dtype=bool)
     if known is None:
@@ -274,7 +296,7 @@ def _position(column: str | int, names: Sequence[str] | None, p: int) -> int:
     return column
 
 
-def _patterns(mask: Bool[np.ndarray, "n p"]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+def known_patterns(mask: Bool[np.ndarray, "n p"]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
     """Yield each set of known features with the rows that have it."""
     patterns, which = np.unique(mask, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):

@@ -40,14 +40,16 @@ def values_at(posterior: LogQuadratic, white: Float[np.ndarray, "n p"]) -> Float
     return np.concatenate([posterior.value(white[at : at + size]) for at in range(0, len(white), size)])
 
 
-def log_total_on_a_line(posterior: LogQuadratic, modes: Modes) -> float:
-    """Return log ∫ exp ℓ(v) dv for a single unknown feature, by Gauss's rule on panels around each mode."""
-    points, weights = line_rule(posterior, modes)
+def log_mass_on_a_line(posterior: LogQuadratic, modes: Modes, low: float, high: float) -> float:
+    """Return log ∫ exp ℓ(v) dv between two ends, for a single unknown feature."""
+    points, weights = line_rule(posterior, modes, low, high)
     return float(logsumexp(posterior.value(points[:, None]) + np.log(weights)))
 
 
-def line_rule(posterior: LogQuadratic, modes: Modes) -> tuple[np.ndarray, np.ndarray]:
-    """Return points and weights for integrals of exp ℓ over the line.
+def line_rule(
+    posterior: LogQuadratic, modes: Modes, start: float = -np.inf, end: float = np.inf
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return points and weights for integrals of exp ℓ over the line, or a piece of it.
 
     The line is cut half-way between the modes; on either side v = mode + sinh(u)/√curvature, with panels of half
     a unit of u, which resolve the peak and follow its polynomial tail for sixteen decades.
@@ -61,7 +63,8 @@ def line_rule(posterior: LogQuadratic, modes: Modes) -> tuple[np.ndarray, np.nda
     points, weights = [], []
     for (centre, bend), low, high in zip(centres, cuts[:-1], cuts[1:], strict=True):
         spread = 1 / np.sqrt(max(-bend, 1e-12))
-        ends = [np.clip(np.arcsinh((cut - centre) / spread), -40, 40) for cut in (low, high)]
+        pieces = (np.clip(cut, start, end) for cut in (low, high))
+        ends = [np.clip(np.arcsinh((cut - centre) / spread), -40, 40) for cut in pieces]
         edges = np.linspace(ends[0], ends[1], 2 + int(2 * (ends[1] - ends[0])))
         half = np.diff(edges)[:, None] / 2
         u = (edges[:-1, None] + half + half * nodes).ravel()

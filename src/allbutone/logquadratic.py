@@ -14,7 +14,7 @@ Array = Any
 Scalar = Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LogQuadratic:
     """The log posterior of a record x = centre + root·v, up to a constant; batch axes lead.
 
@@ -22,7 +22,8 @@ class LogQuadratic:
 
     In the coordinates v the adversary's own posterior scale is the identity. `outward` a pushes away from the
     crowd, with `inflation` c; released parameters give the quadratic `precision` A and `pull` b; each released
-    dataset gives a well of weight wⱼ (`weights`, `levels` g, `slopes` m, `shapes` M).
+    dataset gives a well of weight wⱼ (`weights`, `levels` g, `slopes` m, `shapes` M). `own_well`: the last well is
+    not a dataset but the adversary's own prior.
     `df` is the adversary's ν: distances are measured by E[Σ⁻¹] = νΛ⁻¹, so that ν‖v‖² is a squared Mahalanobis
     distance from the crowd.
     """
@@ -38,6 +39,7 @@ class LogQuadratic:
     levels: Float[Array, "*#batch k"]
     slopes: Float[Array, "*#batch k p"]
     shapes: Float[Array, "*#batch k p p"]
+    own_well: bool = False
 
     @property
     def p(self) -> int:
@@ -112,10 +114,6 @@ class LogQuadratic:
         levels, _ = self._wells(white)
         return self._weighted(self.weights / levels)
 
-    def normalized_to(self, records: Float[Array, "*points p"], log_total: Array) -> Float[Array, "*points"]:
-        """Return the log density at records, given log ∫ exp ℓ(v) dv."""
-        return self.log_density_unnormalized(records) - log_total - self.log_volume
-
     @cached_property
     def log_volume(self) -> Float[Array, "*#batch"]:
         """log |det root|: what a unit of volume in v is worth in x."""
@@ -174,6 +172,7 @@ class LogQuadratic:
             levels=levels,
             slopes=(self.slopes - well_slopes) @ across,
             shapes=half[..., None, :, :] @ self.shapes @ across[..., None, :, :],
+            own_well=self.own_well,
         )
 
     def take(self, rows: Any) -> "LogQuadratic":

@@ -14,11 +14,12 @@ ROUNDS = 3  # of the reweighted exact solution before Newton takes over: enough 
 MOST_STEPS = 100
 FEW_STEPS = 6  # after these, the few that still climb go on by themselves
 CONVERGED = 1e-20  # squared length of a Newton step in posterior standard deviations: the mode to ten digits
+STALLED = 1e-10  # the same where rounding allows no more: the mode to 1e-5 standard deviations
 SAME_PLACE = 1e-4  # two modes closer than this many standard deviations are one
 TIE = 1e-9  # a difference in log posterior that rounding could reverse
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Modes:
     """The highest mode and the other one, in whitened coordinates; batch axes lead.
 
@@ -47,27 +48,54 @@ def find_modes(posterior: LogQuadratic) -> Modes:
     rounds of it, then Newton. In both, Newton from the mirrored point finds the other mode, and the better wins.
     """
     xp = array_namespace(posterior.centre)
-    start = xp.zeros_like(posterior.centre)
-    for _ in range(ROUNDS if posterior.wells else 1):
-        precision, pull = posterior.lower_bound(start)
-        start = maximize_bound(posterior.outward, posterior.inflation, precision, pull)
-    first, second = _climb(posterior, start), _climb(posterior, -start)
-    swap = second.value > first.value
-    best, other = _choose(swap, second, first), _choose(swap, first, second)
-    apart = best.white - other.white
-    bent = xp.sum(apart * (best.hessian @ apart[..., None])[..., 0], axis=-1)
-    same = (-bent < SAME_PLACE**2) | ~other.done
-    gap = xp.where(same, xp.inf, best.value - other.value)
+    summits = [_climb(posterior, start) for start in _starts(posterior)]
+    best, other = summits[0], summits[0]
+    for summit in summits[1:]:
+        higher = summit.value > best.value
+        # what was best becomes the other, unless it is the same place or lower than the other already known
+        runner = _choose(higher, best, summit)
+        best = _choose(higher, summit, best)
+        keep = _same_place(best, runner) | ~runner.done
+        replace_other = ~keep & ((runner.value > other.value) | _same_place(best, other) | ~other.done)
+        other = _choose(replace_other, runner, other)
+    none = _same_place(best, other) | ~other.done
     return Modes(
         best=best.white,
-        other=xp.where(same[..., None], xp.nan, other.white),
-        gap=gap,
+        other=xp.where(none[..., None], xp.nan, other.white),
+        gap=xp.where(none, xp.inf, best.value - other.value),
         value=best.value,
         hessian=best.hessian,
         other_hessian=other.hessian,
         converged=best.done,
-        steps=max(first.steps, second.steps),
+        steps=max(summit.steps for summit in summits),
     )
+
+
+def _starts(posterior: LogQuadratic) -> list[Float[Array, "*batch p"]]:
+    """Return where to climb from: the bound's maximum and its mirror image.
+
+    An adversary's own prior may disagree with the release; then a hill of its own may stand at the prior's centre,
+    and another where the release alone would have it.
+    """
+    xp = array_namespace(posterior.centre)
+    start = _bound_maximum(posterior)
+    if not posterior.own_well:
+        return [start, -start]
+    weights = xp.concat([posterior.weights[:-1], xp.zeros(1, dtype=posterior.weights.dtype)])
+    without = _bound_maximum(replace(posterior, weights=weights))
+    slope, shape = posterior.slopes[..., -1, :], posterior.shapes[..., -1, :, :]
+    own = xp.linalg.solve(shape, slope[..., None])[..., 0] + 0 * start
+    return [start, -start, without, -without, own]
+
+
+def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
+    """Maximise the bound exactly and reweight it there, a few times."""
+    xp = array_namespace(posterior.centre)
+    start = xp.zeros_like(posterior.centre)
+    for _ in range(ROUNDS if posterior.wells else 1):
+        precision, pull = posterior.lower_bound(start)
+        start = maximize_bound(posterior.outward, posterior.inflation, precision, pull)
+    return start
 
 
 def maximize_bound(
@@ -137,14 +165,15 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int =
     """Climb to a mode by Newton steps; ℓ never falls.
 
     Where the surface is not concave the step goes uphill along every axis of the Hessian, |λ| for −λ; a step
-    that does not gain is halved.
+    that does not gain is cut to a quarter.
     """
     xp = array_namespace(start)
     white = start
     value, gradient, hessian = posterior.local(white)
     length = xp.ones_like(value)
     done = xp.zeros_like(value, dtype=xp.bool)
-    noise = 1e-15 * (1 + posterior.outward + xp.sum(posterior.weights))
+    noise = rounding_of(posterior)
+    last = xp.full_like(value, xp.inf)
     steps, concave = 0, False
     while steps < most and not bool(xp.all(done)):
         if steps >= FEW_STEPS and white.ndim == 2 and 2 * int(xp.sum(xp.astype(~done, xp.int64))) <= done.shape[0]:
@@ -159,7 +188,10 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int =
         trial_value, trial_gradient, trial_hessian = posterior.local(trial)
         # where the promised gain is below the rounding of ℓ, the gradient is the better judge
         better = (gain >= 0) & (trial_value >= value - xp.where(gain < noise, noise, 0.0)) & ~done
-        arrived = (length == 1) & (gain >= 0) & (gain < CONVERGED)
+        # Newton's gains fall by orders of magnitude; this close, one that does not is rounding itself
+        still = (gain < CONVERGED) | ((gain < STALLED) & (gain > last / 16))
+        arrived = (gain >= 0) & still
+        last = gain
         white = xp.where(better[..., None], trial, white)
         value = xp.where(better, trial_value, value)
         gradient = xp.where(better[..., None], trial_gradient, gradient)
@@ -196,6 +228,18 @@ def _uphill(bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"]
     size = xp.maximum(xp.abs(values), 1e-10 * xp.max(xp.abs(values), axis=-1, keepdims=True))
     along = (xp.matrix_transpose(vectors) @ gradient[..., None]) / size[..., None]
     return (vectors @ along)[..., 0], bool(xp.all(values > 0))
+
+
+def rounding_of(posterior: LogQuadratic) -> Any:
+    """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
+    return 1e-15 * (1 + posterior.outward + array_namespace(posterior.weights).sum(posterior.weights))
+
+
+def _same_place(one: _Summit, two: _Summit) -> Bool[Array, "*batch"]:
+    xp = array_namespace(one.white)
+    apart = one.white - two.white
+    bent = xp.sum(apart * (one.hessian @ apart[..., None])[..., 0], axis=-1)
+    return -bent < SAME_PLACE**2
 
 
 def _choose(flags: Bool[Array, "*batch"], yes: _Summit, no: _Summit) -> _Summit:

@@ -14,8 +14,6 @@ from allbutone.integrate import scrambled_points, spread_at
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import Modes
 
-REPLICATES = 4
-WORK = 1 << 29  # products of a point with a well that one integration may spend
 LIGHTEST_DF = (
     60.0  # proposals need tails no lighter than the posterior's; near-normal ones waste the fewest points
 )
@@ -81,13 +79,21 @@ def information_gain(
     return problem.value(truth) - log_total - prior_log_density(problem, truth)
 
 
+def points_for(work: float, targets: int, problem: LogQuadratic) -> int:
+    """Return how many points a posterior may have if `work` products of points and wells are spent on all."""
+    # drawing and weighing a point costs as much as ten wells
+    each = work / (targets * (problem.wells + 10) * problem.p)
+    return 1 << int(np.clip(np.log2(max(each, 1)), 5, 13 if problem.p <= 2 else 11))
+
+
 def integrate_many(
     problem: LogQuadratic,
     modes: Modes,
     truth: Float[np.ndarray, "n p"],
     radius: float | None,
     rng: np.random.Generator,
-    work: float = WORK,
+    size: int = 1 << 14,
+    replicates: int = 4,
 ) -> Learned:
     """Integrate many posteriors at once by quasi-random importance sampling around both modes.
 
@@ -95,15 +101,13 @@ def integrate_many(
     from points of the ball, which is accurate where the posterior is wider than the ball, and as the share of the
     sample's weight inside, which is where it is narrower; each record keeps the steadier of the two.
     """
-    n, p = truth.shape
-    each = work / (n * max(1, problem.wells) * p)
-    size = 1 << int(np.clip(np.log2(max(each, 1)), 5, 14))
+    n = len(truth)
     exact = exact_log_totals(problem)
     if exact is not None and radius is None:
         return Learned(exact, np.zeros(n), None, None)
     parts, ball = _parts(problem, modes), 0.0 if radius is None else radius / np.sqrt(problem.df)
     totals, shares, volumes = [], [], []
-    for _ in range(REPLICATES):
+    for _ in range(replicates):
         points, log_proposal = _sample(parts, size, rng)
         ratio = values_many(problem, points) - log_proposal
         totals.append(logsumexp(ratio, axis=1) - np.log(ratio.shape[1]))
@@ -116,13 +120,13 @@ def integrate_many(
         log_total, error = exact, np.zeros(n)
     if radius is None:
         return Learned(log_total, error, None, None)
-    by_share, share_error = np.mean(shares, axis=0), np.std(shares, axis=0, ddof=1) / np.sqrt(REPLICATES)
+    by_share, share_error = np.mean(shares, axis=0), np.std(shares, axis=0, ddof=1) / np.sqrt(replicates)
     log_volume, volume_error = _mean_and_error(volumes)
     with np.errstate(under="ignore"):
         by_ball = np.exp(log_volume - log_total)
     ball_error = by_ball * np.hypot(volume_error, error)
     # a share of zero or one has no spread, and says little: it is trusted only to the nearest point
-    share_error = np.maximum(share_error, 1 / (REPLICATES * size))
+    share_error = np.maximum(share_error, 1 / (replicates * size))
     steadier = ball_error <= share_error
     mass = np.minimum(np.where(steadier, by_ball, by_share), 1.0)
     return Learned(log_total, error, mass, np.where(steadier, ball_error, share_error))
@@ -162,43 +166,65 @@ def contour_log_totals(problem: LogQuadratic) -> Float[np.ndarray, " n"]:
         Z = (2π)^(p/2)·Γ(s+1)/(2πi) ∫ exp ψ(t) dt
         ψ(t) = t − (s+1)·log t − ½ Σ log(ωᵢ − 2ct) + ½ Σ βᵢ²/(ωᵢ − 2ct)
 
-    The curve is the parabola t = t₀(1 + iw − w²/2) through the saddle t₀: along it exp t dies like a Gaussian and
-    |t| only grows; the trapezoid rule with w = width·sinh(x) converges to rounding.
+    The curve crosses the real axis at the saddle t₀, leans right, where t^(−s−1) falls, and then bends left, where
+    exp t dies; the trapezoid rule with w = width·sinh(x) converges to rounding.
     """
     omega, vectors = np.linalg.eigh(np.asarray(problem.precision))
     beta = (np.swapaxes(vectors, -1, -2) @ np.asarray(problem.pull)[..., None])[..., 0]
-    s, p = 0.5 * problem.outward, problem.p
+    z, p = 0.5 * problem.outward + 1, problem.p
     c = np.broadcast_to(np.asarray(problem.inflation), omega.shape[:-1])[:, None]
-    saddle = _saddles(s, c, omega, beta)
-    gap = omega - 2 * c * saddle
-    bend = (s + 1) / saddle**2 + np.sum(2 * c**2 * (1 / gap**2 + 2 * beta**2 / gap**3), axis=1, keepdims=True)
+    gap = _saddle_gaps(z, c, omega, beta)
+    saddle = (omega[:, :1] - gap[:, :1]) / (2 * c)
+    bend = z / saddle**2 + np.sum(2 * c**2 * (1 / gap**2 + 2 * beta**2 / gap**3), axis=1, keepdims=True)
     width = 1 / (saddle * np.sqrt(bend))
-    reach = np.arcsinh(np.sqrt(90 / saddle) / width)
-    x = np.linspace(0, 1, 257) * reach
-    w, weight = width * np.sinh(x), width * np.cosh(x) * reach / 256
+    # t^−z falls to the right as long as t₀ < z, exp t to the left: how far the curve leans, and where both end
+    lean = 0.5 * (z - saddle) / (z - saddle + np.sqrt(z))
+    reach = np.arcsinh(1.5 / (np.sqrt(saddle / 90) + (z - saddle) * lean / 45) / width)
+    x = np.linspace(0, 1, 513) * reach
+    w, weight = width * np.sinh(x), width * np.cosh(x) * reach / 512
     weight[:, 0] /= 2  # the curve is its own mirror image: half of it, twice
+    bow = np.hypot(w, width)
+    away = 1j * w + lean * (bow - width) - w**2 / 2  # t/t₀ − 1
+    turn = 1 + 1j * (w - lean * w / bow)  # dt/(i·t₀·dw)
     totals = np.empty(len(omega))
     for start in range(0, len(omega), 64):
         part = slice(start, start + 64)
-        t = saddle[part] * (1 + 1j * w[part] - w[part] ** 2 / 2)
-        gaps = omega[part, None, :] - 2 * (c[part] * t)[..., None]
-        exponent = t - (s + 1) * np.log(t) + 0.5 * np.sum(beta[part, None, :] ** 2 / gaps - np.log(gaps), axis=-1)
-        top = exponent[:, :1].real
+        squares, gaps = beta[part, None, :] ** 2, gap[part, None, :]
+        moved = gaps - 2 * (c[part] * saddle[part] * away[part])[..., None]
+        exponent = saddle[part] * away[part] - z * np.log1p(away[part])
+        exponent = exponent + 0.5 * np.sum(squares * (1 / moved - 1 / gaps) - np.log(moved / gaps), axis=-1)
         with np.errstate(under="ignore"):
-            integrand = np.exp(exponent - top) * (1 + 1j * w[part])
-        totals[part] = top[:, 0] + np.log(2 * np.sum(weight[part] * integrand.real, axis=1) * saddle[part, 0])
-    return 0.5 * p * np.log(2 * np.pi) + gammaln(s + 1) - np.log(2 * np.pi) + totals
+            integrand = np.exp(exponent) * turn[part]
+        totals[part] = np.log(2 * np.sum(weight[part] * integrand.real, axis=1) * saddle[part, 0])
+    # Γ(z)·exp(t₀)/t₀^z without the large numbers that cancel in it
+    off = (saddle[:, 0] - z) / z
+    top = z * (off - np.log1p(off)) + _stirling(z) + 0.5 * np.sum(beta**2 / gap - np.log(gap), axis=1)
+    return 0.5 * p * np.log(2 * np.pi) - np.log(2 * np.pi) + top + totals
 
 
-def _saddles(s: float, c: np.ndarray, omega: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    """Return the minimum of ψ on 0 < t < ω₁/2c for each posterior, shape (n, 1), by bisection."""
-    low, high = np.zeros_like(c, dtype=float), omega[:, :1] / (2 * c)
-    for _ in range(60):
+def _stirling(z: float) -> float:
+    """Return log Γ(z) − z·log z + z."""
+    if z < 1e4:
+        return float(gammaln(z) - z * np.log(z) + z)
+    return float(0.5 * np.log(2 * np.pi / z) + 1 / (12 * z) - 1 / (360 * z**3))
+
+
+def _saddle_gaps(z: float, c: np.ndarray, omega: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, "n p"]:
+    """Return ωᵢ − 2ct₀ at the minimum t₀ of ψ on 0 < t < ω₁/2c, where it is convex.
+
+    Bisection runs over the logarithm of the first gap: an exposed record's saddle comes so close to ω₁/2c that the
+    difference would have no digits left.
+    """
+    above, first = omega - omega[:, :1], omega[:, :1]
+    low, high = np.log(first) - 80, np.log(first)
+    for _ in range(64):
         middle = (low + high) / 2
-        gap = omega - 2 * c * middle
-        slope = 1 - (s + 1) / middle + np.sum(c * (1 / gap + beta**2 / gap**2), axis=1, keepdims=True)
-        low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
-    return (low + high) / 2
+        gap = above + np.exp(middle)
+        t = -np.expm1(middle - np.log(first)) * first / (2 * c)
+        slope = 1 - z / t + np.sum(c * (1 / gap + beta**2 / gap**2), axis=1, keepdims=True)
+        # a larger gap is a smaller t, where ψ still falls
+        low, high = np.where(slope < 0, low, middle), np.where(slope < 0, middle, high)
+    return above + np.exp((low + high) / 2)
 
 
 def values_many(problem: LogQuadratic, white: Float[np.ndarray, "n s p"]) -> Float[np.ndarray, "n s"]:

@@ -14,7 +14,7 @@ from allbutone.integrate import (
     REPLICATES,
     Estimate,
     Mixture,
-    log_total_on_a_line,
+    log_mass_on_a_line,
     values_at,
 )
 from allbutone.logquadratic import LogQuadratic
@@ -94,13 +94,13 @@ class Posterior(LogQuadratic):
         if exact is not None:
             return Estimate(float(exact[0]))
         if self.p == 1:
-            return Estimate(log_total_on_a_line(self, self.modes))
+            return Estimate(log_mass_on_a_line(self, self.modes, -np.inf, np.inf))
         learned = self._learned(self.modes.best, None, np.random.default_rng(0))
         return Estimate(float(learned.log_total[0]), float(learned.log_total_error[0]))
 
     def log_density(self, candidates: Float[np.ndarray, "*points p"]) -> Float[np.ndarray, "*points"]:
         """Return the normalised log posterior density at candidate records."""
-        return self.log_density_unnormalized(candidates) - float(self.log_total) - self.log_volume
+        return np.asarray(self.log_density_unnormalized(candidates) - float(self.log_total) - self.log_volume)
 
     def importance_sample(self, rng: np.random.Generator, count: int) -> WeightedDraws:
         """Sample at least `count` points from a defensive mixture around both modes, and weigh them.
@@ -155,7 +155,8 @@ class Posterior(LogQuadratic):
         middle = self.whiten(np.asarray(centre, dtype=np.float64))
         reach = radius / np.sqrt(self.df)
         if self.p == 1:
-            return Estimate(self._mass_on_the_line(float(middle[0]), reach))
+            log_mass = log_mass_on_a_line(self, self.modes, float(middle[0]) - reach, float(middle[0]) + reach)
+            return Estimate(min(1.0, float(np.exp(log_mass - float(self.log_total)))))
         learned = self._learned(middle, radius, np.random.default_rng(0) if rng is None else rng)
         assert learned.mass is not None
         assert learned.mass_error is not None
@@ -172,14 +173,3 @@ class Posterior(LogQuadratic):
         order = np.argsort(-sample.log_values)
         held = np.cumsum(sample.weights[order])
         return CredibleRegion(self, level, float(sample.log_values[order][np.searchsorted(held, level)]))
-
-    def _mass_on_the_line(self, middle: float, reach: float) -> float:
-        nodes, weights = np.polynomial.legendre.leggauss(20)
-        # panels no wider than the narrower of the ball and the peak
-        peak = 1 / np.sqrt(max(-float(self.modes.hessian[0, 0]), 1e-12))
-        panels = int(np.clip(np.ceil(4 * reach / peak), 1, 20_000))
-        edges = np.linspace(middle - reach, middle + reach, panels + 1)
-        half = np.diff(edges)[:, None] / 2
-        points = (edges[:-1, None] + half + half * nodes).ravel()
-        logs = values_at(self, points[:, None]) + np.log((half * weights).ravel())
-        return float(np.exp(logsumexp(logs) - float(self.log_total)))

@@ -18,6 +18,7 @@ from allbutone.measures import exposure_of, information_gain, integrate_many, pr
 from allbutone.moments import Moments
 from allbutone.niw import NIW
 
+POINTS = 128  # to integrate each posterior: its own noise is far below that between releases
 AT_ONCE = 1 << 22  # numbers in the wells that are held at a time
 
 
@@ -47,10 +48,11 @@ def simulate(
     replicates: int,
     rng: np.random.Generator,
     radius: float | None = None,
+    gain: bool = False,
 ) -> Simulated:
     """Attack `replicates` releases of `count` datasets (or draws), for a record of each leverage.
 
-    With a radius, also the information gained and the posterior mass gained within that Mahalanobis radius.
+    With `gain` also the information gained; with a radius that and the mass gained within that Mahalanobis radius.
     """
     leverage = np.asarray(leverage, dtype=float)
     wells = 1 if setting.rows is None else count
@@ -58,11 +60,10 @@ def simulate(
     parts = []
     for start in range(0, replicates, size):
         drawn = _Drawn.of(setting, count, min(size, replicates - start), rng)
-        parts.append([_measure(setting, drawn, q, radius, rng) for q in leverage])
+        parts.append([_measure(setting, drawn, q, radius, gain, rng) for q in leverage])
     joined = [np.concatenate([part[row] for part in parts], axis=1) for row in range(len(leverage))]
     measures = np.stack(joined, axis=1)
-    extra = (None, None) if radius is None else (measures[2], measures[3])
-    return Simulated(leverage, measures[0], measures[1], *extra)
+    return Simulated(leverage, *measures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,19 +124,17 @@ class _Drawn:
 
 
 def _measure(
-    setting: Setting, drawn: _Drawn, leverage: float, radius: float | None, rng: np.random.Generator
+    setting: Setting, drawn: _Drawn, leverage: float, radius: float | None, gain: bool, rng: np.random.Generator
 ) -> Float[np.ndarray, "m r"]:
     problem, record = drawn.problem(setting, leverage)
     modes = find_modes(problem)
     truth = np.broadcast_to(record, modes.best.shape)
     found = [exposure_of(modes.best, truth), relative_error(modes.best, truth)]
-    if radius is not None:
-        learned = integrate_many(problem, modes, truth, radius, rng, work=1 << 24)
-        assert learned.mass is not None
-        found += [
-            information_gain(problem, truth, learned.log_total),
-            learned.mass - prior_mass(problem, truth, radius),
-        ]
+    if gain or radius is not None:
+        learned = integrate_many(problem, modes, truth, radius, rng, size=POINTS, replicates=2)
+        found.append(information_gain(problem, truth, learned.log_total))
+        if learned.mass is not None and radius is not None:
+            found.append(learned.mass - prior_mass(problem, truth, radius))
     return np.stack(found)
 
 

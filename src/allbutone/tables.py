@@ -108,6 +108,11 @@ def _first_line(error: BaseException) -> str:
     return str(error).splitlines()[0].strip().rstrip(".")
 
 
+def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Write columns of numbers to a CSV file."""
+    pyarrow.csv.write_csv(pa.table({name: pa.array(column) for name, column in columns.items()}), path)
+
+
 class TableWriter:
     """Writes blocks of rows to one CSV or Parquet file, never holding more than a block."""
 

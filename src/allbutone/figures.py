@@ -1,0 +1,239 @@
+"""Figures: results in, pictures out; nothing is computed here but where to put the ink."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+
+from allbutone.budget import Budget
+
+# Okabe and Ito's colours, told apart by every kind of colour vision
+BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
+GREY, INK = "#9A9A9A", "#222222"
+SHOWN = 5000  # dots: beyond that a browser grows slow
+HALF = 0.5
+_MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mass")
+_NO_REQUESTS = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:\">"
+)
+
+
+def risk_figure(columns: dict[str, np.ndarray], names: Sequence[str], order: np.ndarray) -> go.Figure:
+    """Draw how close the adversary's guess comes to each record against what the release tells of it.
+
+    `columns` as in risk.csv, `names` of the table's columns, `order` the records from the most exposed down.
+    """
+    shown, first = order[:SHOWN], order[:10]
+    closer = np.maximum(1 - columns["relative_error"], -1.0)  # worse than -1 is as good as no guess at all
+    gain = np.arcsinh(columns["information_gain"])
+    exposed = int(np.sum(columns["relative_error"] <= HALF))
+    figure = go.Figure(
+        go.Scatter(
+            x=gain[shown],
+            y=closer[shown],
+            mode="markers",
+            marker={"size": 8, "color": _dot_colours(closer[shown]), "opacity": 0.75, "line": {"width": 0}},
+            hovertext=[_describe(columns, names, place) for place in shown],
+            hoverinfo="text",
+        )
+    )
+    spans = _x_range(gain[shown])
+    _shade(figure, spans)
+    for place, (right, up) in zip(first, _label_shifts(gain[first], closer[first], spans), strict=True):
+        figure.add_annotation(
+            x=gain[place],
+            y=closer[place],
+            text=f"row {columns['row'][place]}",
+            ax=right,
+            ay=-up,
+            arrowwidth=1,
+            arrowcolor=GREY,
+            arrowhead=0,
+            standoff=4,
+            font={"size": 13, "color": INK},
+        )
+    _style(figure, _risk_title(exposed, columns, shown))
+    ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
+    figure.update_xaxes(
+        title="Information gain at the record's true values, nats (below: times more likely after the release)",
+        tickvals=np.arcsinh(ticks),
+        ticktext=[f"{t}<br>×{_factor(t)}" for t in ticks],
+        range=spans,
+    )
+    figure.update_yaxes(title="Guess closer to the record by this share of the way", range=[-1.1, 1.1], dtick=0.5)
+    return figure
+
+
+def budget_figure(budget: Budget) -> go.Figure:
+    """Draw the law's exposure of the five most exposed records against the number of datasets released."""
+    order = np.argsort(-budget.leverage)[:5]
+    last = 2 * float(np.max(budget.setting.threshold(budget.leverage[order])))
+    last = max(last, 2.0 * max(budget.sure, budget.law or 0), 10.0)
+    counts = np.unique(np.round(np.geomspace(1, min(last, 1e9), 400)))
+    noun = "draws" if budget.setting.rows is None else "datasets"
+    figure = go.Figure()
+    heights = [float(budget.setting.exposure(budget.leverage[place], counts[-1])) for place in order]
+    for place, colour, height in zip(
+        order, (VERMILION, BLUE, GREEN, ORANGE, PURPLE), _apart(heights), strict=False
+    ):
+        row = f"row {place + 1}"
+        figure.add_scatter(
+            x=counts,
+            y=budget.setting.exposure(budget.leverage[place], counts),
+            mode="lines",
+            line={"color": colour, "width": 3},
+            hovertemplate=f"{row}<br>%{{x:,.0f}} {noun}<br>exposure %{{y:.2f}}<extra></extra>",
+        )
+        figure.add_annotation(
+            x=1.01, xref="paper", xanchor="left", y=height, text=row, showarrow=False, font={"color": colour}
+        )
+    _mark_budget(figure, budget, noun)
+    _style(figure, _budget_title(budget, noun))
+    figure.update_xaxes(title=f"Number of {budget.what} released", type="log", dtick="D2", tickformat=",d")
+    figure.update_xaxes(range=[np.log10(0.9), np.log10(counts[-1])])
+    figure.update_yaxes(title="Expected exposure: 0 with the crowd, 1 at the record", range=[-0.03, 1.05])
+    figure.update_layout(margin={"r": 110, "t": 150})
+    return figure
+
+
+def write_figure(figure: go.Figure, path: Path) -> None:
+    """Write a page of its own that opens offline and asks nothing of any server."""
+    page = figure.to_html(
+        include_plotlyjs=True, full_html=True, div_id="figure", config={"displaylogo": False, "responsive": True}
+    )
+    path.write_text(page.replace("<head>", "<head>" + _NO_REQUESTS, 1), encoding="utf-8")
+
+
+def _style(figure: go.Figure, title: str) -> None:
+    axis = {"gridcolor": "#EBEBEB", "zeroline": False, "linecolor": GREY, "ticks": "outside", "title_standoff": 12}
+    figure.update_layout(
+        title={"text": title, "x": 0.02, "xanchor": "left", "y": 0.97, "yanchor": "top", "font": {"size": 19}},
+        font={"family": "Arial, Helvetica, sans-serif", "size": 15, "color": INK},
+        template="none",
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        showlegend=False,
+        margin={"l": 80, "r": 40, "t": 110, "b": 100},
+        xaxis=axis,
+        yaxis=axis,
+    )
+
+
+def _smaller(text: str) -> str:
+    return f"<br><span style='font-size:14px;color:#555555'>{text}</span>"
+
+
+def _risk_title(exposed: int, columns: dict[str, np.ndarray], shown: np.ndarray) -> str:
+    people = len(columns["row"])
+    best = int(np.argmax(columns["information_gain"]))
+    head = (
+        "No record is exposed by half or more"
+        if exposed == 0
+        else f"{exposed:,} of {people:,} records are exposed"
+    )
+    head += f"; the release tells most of row {columns['row'][best]}"
+    what = "One dot a record" if len(shown) == people else f"The {len(shown):,} most exposed of {people:,} records"
+    return head + _smaller(f"{what}; hover for its measures. Confidential: it describes individual records.")
+
+
+def _budget_title(budget: Budget, noun: str) -> str:
+    head = f"Row {budget.limiting_row} sets the limit: {budget.sure:,} {noun} keep everyone below {budget.limit}"
+    if budget.sure == 0:
+        head = (
+            f"Row {budget.limiting_row} sets the limit: not even one of the {noun} keeps it below {budget.limit}"
+        )
+    return head + _smaller("The five most exposed records by the law's average. Confidential: it describes them.")
+
+
+def _mark_budget(figure: go.Figure, budget: Budget, noun: str) -> None:
+    """Draw the limit, the law's budget and the one that is 95 % sure."""
+    if budget.limit.kind == "exposure":
+        figure.add_hline(y=budget.limit.value, line={"dash": "dash", "color": INK, "width": 1.5})
+        figure.add_annotation(
+            x=0.005, xref="paper", xanchor="left", y=budget.limit.value, yanchor="bottom", showarrow=False
+        )
+        figure.layout.annotations[-1].text = f"limit: {budget.limit}"
+    marks = [(budget.sure, "solid", f"{budget.sure:,} {noun}: 95 % sure that no record passes", 1.1)]
+    if budget.law is not None:
+        marks.append((budget.law, "dot", f"{budget.law:,} {noun}: the most exposed record's average", 1.03))
+    for count, dash, text, height in marks:
+        if count >= 1:
+            end = {"yref": "paper", "y0": 0, "y1": height}
+            figure.add_shape(
+                type="line", x0=count, x1=count, **end, line={"dash": dash, "color": INK, "width": 1.5}
+            )
+            # annotations on a logarithmic axis are placed by the logarithm, shapes are not
+            place = {"x": np.log10(count), "y": height, "yref": "paper"}
+            figure.add_annotation(**place, text=text, xanchor="left", xshift=4, showarrow=False, yanchor="middle")
+
+
+def _shade(figure: go.Figure, spans: tuple[float, float]) -> None:
+    """Shade where a record is found, and where its mirror image is."""
+    for low, high, colour, words in (
+        (HALF, 1.1, VERMILION, "exposed: the guess comes more than halfway to the record"),
+        (-1.1, -HALF, GREY, "misled: the guess is far worse than the crowd's centre; perhaps the mirror image"),
+    ):
+        figure.add_hrect(y0=low, y1=high, fillcolor=colour, opacity=0.08, line_width=0, layer="below")
+        corner = {"yanchor": "top", "y": high} if low > 0 else {"yanchor": "bottom", "y": low}
+        figure.add_annotation(
+            x=spans[1],
+            xanchor="right",
+            text=words,
+            showarrow=False,
+            font={"size": 13, "color": "#555555"},
+            **corner,
+        )
+
+
+def _dot_colours(closer: np.ndarray) -> list[str]:
+    return [VERMILION if value >= HALF else BLUE for value in closer]
+
+
+def _describe(columns: dict[str, np.ndarray], names: Sequence[str], place: int) -> str:
+    measures = [key for key in _MEASURES if key in columns]
+    lines = [f"<b>row {columns['row'][place]}</b>"]
+    lines += [f"{key.replace('_', ' ')} {columns[key][place]:.3g}" for key in measures]
+    lines += [f"guess of {name} off by {columns[f'error_{name}'][place]:.3g}" for name in names[:10]]
+    return "<br>".join(lines)
+
+
+def _x_range(gain: np.ndarray) -> tuple[float, float]:
+    low, high = min(float(gain.min()), -0.3), max(float(gain.max()), 1.0)
+    return low - 0.08 * (high - low), high + 0.08 * (high - low)
+
+
+def _factor(nats: float) -> str:
+    """Return e to the nats in round numbers."""
+    if -5 <= nats <= 5:
+        return f"{np.exp(nats):.2g}"
+    return f"10<sup>{nats / np.log(10):.0f}</sup>"
+
+
+def _label_shifts(x: np.ndarray, y: np.ndarray, spans: tuple[float, float]) -> list[tuple[int, int]]:
+    """Return, for each dot, the shift in pixels of the first place around it where its label covers no other."""
+    across, down = 1100 / (spans[1] - spans[0]), 550 / 2.2
+    around = [
+        (r * side, u) for r in (45, 90, 140) for u in (22, -22, 45, -45, 70, -70, 95, -95) for side in (1, -1)
+    ]
+    taken: list[tuple[float, float]] = []
+    shifts = []
+    for left, top in zip(x * across, y * down, strict=True):
+        free = (s for s in around if all(_clear(left + s[0], top + s[1], *other) for other in taken))
+        shift = next(free, around[0])
+        taken.append((left + shift[0], top + shift[1]))
+        shifts.append(shift)
+    return shifts
+
+
+def _clear(x: float, y: float, left: float, top: float) -> bool:
+    return abs(x - left) > 62 or abs(y - top) > 20
+
+
+def _apart(heights: Sequence[float], gap: float = 0.045) -> list[float]:
+    """Return the heights moved down where needed so that labels in descending order keep a gap."""
+    moved: list[float] = []
+    for height in heights:
+        moved.append(min(height, moved[-1] - gap) if moved else height)
+    return moved

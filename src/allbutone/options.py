@@ -1,0 +1,49 @@
+"""What can be asked of more than one command, and the fit they share."""
+
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from allbutone.prior import PriorScaleWarning
+from allbutone.records import Records
+from allbutone.synthesizer import NIWSynthesizer
+
+
+class ReleaseKind(StrEnum):
+    """What to release."""
+
+    datasets = "datasets"
+    parameters = "parameters"
+
+
+TableFile = Annotated[Path, typer.Argument(help="The confidential table: a .csv, .tsv or .parquet file.")]
+Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
+Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, or the model's parameters.")]
+Prior = Annotated[
+    Path | None,
+    typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(help="A column to keep, or several separated by commas; all by default. May be repeated."),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
+]
+
+
+def fit(records: Records, prior: Path | None) -> tuple[NIWSynthesizer, str]:
+    """Return the fitted synthesizer and what there is to note about its prior."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PriorScaleWarning)
+        synthesizer = NIWSynthesizer(prior).fit(records)
+    return synthesizer, "\n".join(str(warning.message) for warning in caught)
+
+
+def describe_prior(given: Path | None) -> str:
+    """Return in words which prior is in use."""
+    return f"the prior of {given}" if given else "the default prior (mean 0, spread 1)"

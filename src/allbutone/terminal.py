@@ -1,0 +1,90 @@
+"""What the terminal shows: words, small tables, and a bar when work takes long."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+console = Console(highlight=False, soft_wrap=True, emoji=False)
+notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+PROGRESS_AFTER_SECONDS = 2.0
+
+
+@contextmanager
+def late_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Yield a function that counts work done; a bar with the time left appears after two seconds."""
+    shown = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Progress(*shown, console=notes, transient=True)
+    task = bar.add_task(what, total=total)
+    # by the clock, not by the work: its first part may itself be long
+    timer = Timer(PROGRESS_AFTER_SECONDS, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda count: bar.advance(task, count)
+    finally:
+        timer.cancel()
+        timer.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+def show(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> None:
+    """Print a small table; numbers stand to the right, the columns named in `words` to the left."""
+    picture = Table(title=title, title_justify="left", box=None)
+    for heading in headings:
+        picture.add_column(heading, justify="left" if heading in words else "right")
+    for row in rows:
+        picture.add_row(*row)
+    console.print(picture)
+
+
+def show_note(note: str) -> None:
+    """Print what there is to note, if anything."""
+    if note:
+        notes.print(f"\n[yellow]Note:[/yellow] {escape(note)}")
+
+
+def show_next(words: str, *arguments: object) -> None:
+    """Print the command to run next, as it can be typed."""
+    command = " ".join([program(), *(shlex.quote(str(argument)) for argument in arguments)])
+    console.print(f"\nNext: {words}\n  [bold]{escape(command)}[/bold]")
+
+
+def program() -> str:
+    """Return what to type to run this program again."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return shlex.join([sys.executable, "-m", "allbutone"])
+    return "allbutone" if shutil.which("allbutone") else shlex.quote(sys.argv[0])
+
+
+def plural(count: int, noun: str) -> str:
+    """Return the count with its noun."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def sparkline(values: np.ndarray) -> str:
+    """Return a histogram of 24 characters."""
+    low, high = values.min(), values.max()
+    # not np.histogram, which fails where 24 bins are narrower than the numbers are apart
+    places = np.minimum(24 * ((values - low) / ((high - low) or 1.0)), 23).astype(int)
+    counts = np.bincount(places, minlength=24)
+    levels = np.ceil(8 * counts / counts.max()).astype(int)
+    return "".join(" ▁▂▃▄▅▆▇█"[level] for level in levels)
