@@ -170,9 +170,10 @@ def _points() -> np.random.Generator:
 
 def _counts(text: str) -> list[int]:
     try:
-        return sorted({count_of("counts", int(part)) for part in text.split(",")})
+        counts = {int(part) for part in text.split(",")}
     except ValueError as error:
         raise InputError(f"--counts are whole numbers separated by commas, got {text!r}") from error
+    return sorted(count_of("counts", count) for count in counts)
 
 
 def _same(option: str, value: Any) -> list[str]:
@@ -230,7 +231,7 @@ def _show_budget(plan: Budget) -> None:
     predicted = plan.setting.exposure(plan.leverage[places], at)
     kept = [columns[name][places] for name in ("row", "leverage", "threshold_datasets", "max_datasets")]
     rows = [[_number(value) for value in line] for line in zip(*kept, predicted, strict=True)]
-    headings = ("row", "leverage", "leaves the crowd at", "most by average", f"exposure at {at:,}")
+    headings = ("row", "leverage", "leaves the crowd at", "most allowed", f"exposure at {at:,}")
     show("The ten most exposed rows", headings, rows)
     console.print()
     for title, table in (

@@ -35,13 +35,15 @@ def risk_figure(columns: dict[str, np.ndarray], names: Sequence[str], order: np.
             y=closer[shown],
             mode="markers",
             marker={"size": 8, "color": _dot_colours(closer[shown]), "opacity": 0.75, "line": {"width": 0}},
-            hovertext=[_describe(columns, names, place) for place in shown],
+            hovertext=[_describe(columns, names, place) for place in map(int, shown)],
             hoverinfo="text",
         )
     )
     spans = _x_range(gain[shown])
     _shade(figure, spans)
-    for place, (right, up) in zip(first, _label_shifts(gain[first], closer[first], spans), strict=True):
+    for place, (right, up) in zip(
+        first, _label_shifts(gain[shown], closer[shown], len(first), spans), strict=True
+    ):
         figure.add_annotation(
             x=gain[place],
             y=closer[place],
@@ -62,7 +64,7 @@ def risk_figure(columns: dict[str, np.ndarray], names: Sequence[str], order: np.
         ticktext=[f"{t}<br>×{_factor(t)}" for t in ticks],
         range=spans,
     )
-    figure.update_yaxes(title="Guess closer to the record by this share of the way", range=[-1.1, 1.1], dtick=0.5)
+    figure.update_yaxes(title="Guess closer to the record by this share of the way", range=[-1.1, 1.3], dtick=0.5)
     return figure
 
 
@@ -71,7 +73,7 @@ def budget_figure(budget: Budget) -> go.Figure:
     order = np.argsort(-budget.leverage)[:5]
     last = 2 * float(np.max(budget.setting.threshold(budget.leverage[order])))
     last = max(last, 2.0 * max(budget.sure, budget.law or 0), 10.0)
-    counts = np.unique(np.round(np.geomspace(1, min(last, 1e9), 400)))
+    counts = np.geomspace(1, min(last, 1e9), 1000)
     noun = "draws" if budget.setting.rows is None else "datasets"
     figure = go.Figure()
     heights = [float(budget.setting.exposure(budget.leverage[place], counts[-1])) for place in order]
@@ -100,9 +102,10 @@ def budget_figure(budget: Budget) -> go.Figure:
 
 def write_figure(figure: go.Figure, path: Path) -> None:
     """Write a page of its own that opens offline and asks nothing of any server."""
-    page = figure.to_html(
-        include_plotlyjs=True, full_html=True, div_id="figure", config={"displaylogo": False, "responsive": True}
-    )
+    # named one by one, so that no button can ever send the figure anywhere
+    buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]]
+    config = {"displaylogo": False, "responsive": True, "modeBarButtons": buttons}
+    page = figure.to_html(include_plotlyjs=True, div_id="figure", default_height="92vh", config=config)
     path.write_text(page.replace("<head>", "<head>" + _NO_REQUESTS, 1), encoding="utf-8")
 
 
@@ -131,7 +134,7 @@ def _risk_title(exposed: int, columns: dict[str, np.ndarray], shown: np.ndarray)
     head = (
         "No record is exposed by half or more"
         if exposed == 0
-        else f"{exposed:,} of {people:,} records are exposed"
+        else f"{exposed:,} of {people:,} records are exposed by half or more"
     )
     head += f"; the release tells most of row {columns['row'][best]}"
     what = "One dot a record" if len(shown) == people else f"The {len(shown):,} most exposed of {people:,} records"
@@ -172,11 +175,11 @@ def _mark_budget(figure: go.Figure, budget: Budget, noun: str) -> None:
 def _shade(figure: go.Figure, spans: tuple[float, float]) -> None:
     """Shade where a record is found, and where its mirror image is."""
     for low, high, colour, words in (
-        (HALF, 1.1, VERMILION, "exposed: the guess comes more than halfway to the record"),
+        (HALF, 1.3, VERMILION, "exposed: the guess comes more than halfway to the record"),
         (-1.1, -HALF, GREY, "misled: the guess is far worse than the crowd's centre; perhaps the mirror image"),
     ):
         figure.add_hrect(y0=low, y1=high, fillcolor=colour, opacity=0.08, line_width=0, layer="below")
-        corner = {"yanchor": "top", "y": high} if low > 0 else {"yanchor": "bottom", "y": low}
+        corner = {"yanchor": "bottom", "y": low} if low > 0 else {"yanchor": "top", "y": high}
         figure.add_annotation(
             x=spans[1],
             xanchor="right",
@@ -211,24 +214,28 @@ def _factor(nats: float) -> str:
     return f"10<sup>{nats / np.log(10):.0f}</sup>"
 
 
-def _label_shifts(x: np.ndarray, y: np.ndarray, spans: tuple[float, float]) -> list[tuple[int, int]]:
-    """Return, for each dot, the shift in pixels of the first place around it where its label covers no other."""
-    across, down = 1100 / (spans[1] - spans[0]), 550 / 2.2
+def _label_shifts(x: np.ndarray, y: np.ndarray, labels: int, spans: tuple[float, float]) -> list[tuple[int, int]]:
+    """Return, for each of the first dots, the shift in pixels that puts its label where it covers least."""
+    dots = np.column_stack([x * 1100 / (spans[1] - spans[0]), y * 480 / 2.4])
     around = [
-        (r * side, u) for r in (45, 90, 140) for u in (22, -22, 45, -45, 70, -70, 95, -95) for side in (1, -1)
+        (r * side, u) for u in (22, -22, 45, -45, 70, -70, 95, -95) for r in (45, 100, 160) for side in (1, -1)
     ]
-    taken: list[tuple[float, float]] = []
+    around.sort(key=lambda shift: shift[0] ** 2 + shift[1] ** 2)
+    taken = np.empty((0, 2))
     shifts = []
-    for left, top in zip(x * across, y * down, strict=True):
-        free = (s for s in around if all(_clear(left + s[0], top + s[1], *other) for other in taken))
-        shift = next(free, around[0])
-        taken.append((left + shift[0], top + shift[1]))
-        shifts.append(shift)
+    for dot in dots[:labels]:
+        # another label is worse to cover than any number of dots
+        cost = [
+            len(dots) * _covered(dot + shift, taken, 64, 20) + _covered(dot + shift, dots, 36, 13)
+            for shift in around
+        ]
+        shifts.append(around[int(np.argmin(cost))])
+        taken = np.vstack([taken, dot + shifts[-1]])
     return shifts
 
 
-def _clear(x: float, y: float, left: float, top: float) -> bool:
-    return abs(x - left) > 62 or abs(y - top) > 20
+def _covered(label: np.ndarray, things: np.ndarray, width: float, height: float) -> int:
+    return int(np.sum(np.all(np.abs(things - label) < (width, height), axis=1)))
 
 
 def _apart(heights: Sequence[float], gap: float = 0.045) -> list[float]:
