@@ -105,7 +105,7 @@ def write_figure(figure: go.Figure, path: Path) -> None:
     # named one by one, so that no button can ever send the figure anywhere
     buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]]
     config = {"displaylogo": False, "responsive": True, "modeBarButtons": buttons}
-    page = figure.to_html(include_plotlyjs=True, div_id="figure", default_height="92vh", config=config)
+    page = figure.to_html(include_plotlyjs=True, div_id="figure", default_height="96vh", config=config)
     path.write_text(page.replace("<head>", "<head>" + _NO_REQUESTS, 1), encoding="utf-8")
 
 

@@ -31,7 +31,8 @@ PROGRESS_AFTER_SECONDS = 2.0
 def late_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Yield a function that counts work done; a bar with the time left appears after two seconds."""
     shown = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    bar = Progress(*shown, console=notes, transient=True)
+    # a file or a pipe would get an empty line for a bar
+    bar = Progress(*shown, console=notes, transient=True, disable=not notes.is_terminal)
     task = bar.add_task(what, total=total)
     # by the clock, not by the work: its first part may itself be long
     timer = Timer(PROGRESS_AFTER_SECONDS, bar.start)
