@@ -6,7 +6,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from allbutone.errors import InputError
 from allbutone.everyone import LeaveOneOut
@@ -43,7 +43,7 @@ class Limit:
             raise InputError(f"a limit reads exposure=0.5, gain=1 or mass=0.05, got {text!r}")
         return cls(kind, value)
 
-    def passed(self, found: Simulated) -> Float[np.ndarray, "q r"]:
+    def passed(self, found: Simulated) -> Bool[np.ndarray, "q r"]:
         """Say where the limit is passed.
 
         An exposure counts as passed when the guess has come that share of the way, that is, within the rest of the
@@ -111,8 +111,9 @@ class Budget:
         return (
             "Assumed: the records are jointly normal; the prior was written without looking at them; the "
             "adversary has every other record, the release and the mechanism, and guesses by the posterior's "
-            "mode. This is a prediction, not a guarantee: an adversary who knows some features, or data that are "
-            "not normal, can do better. verify_budget (--verify) simulates releases of this very table."
+            "mode. Records of less than average leverage are not counted: a guess near them is a guess near the "
+            "crowd. This is a prediction, not a guarantee: an adversary who knows some features, or data that are "
+            "not normal, can do better. Simulated releases of this very table can check it."
         )
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -177,12 +178,14 @@ def plan_budget(
     by_law = bound.kind == "exposure"
     tried: dict[int, float] = {}
 
+    watched = leverage[_standing_out(leverage)]
+
     def safe(count: int) -> bool:
         watch(1)
-        found = _simulated(setting, leverage[order[0]], count, stream, bound.kind)
+        found = _simulated(setting, watched, count, stream, bound.kind)
         chance = np.mean(bound.passed(found), axis=1)
         tried[count] = float(np.max(found.leverage[chance <= 1 - CONFIDENCE], initial=0.0))
-        return _chance_of_any(found.leverage, chance, leverage) <= 1 - CONFIDENCE
+        return _chance_of_any(found.leverage, chance, watched) <= 1 - CONFIDENCE
 
     law = int(min(setting.most(leverage[order[0]], bound.value), 1e15)) if by_law else None
     sure = _largest(safe, 1 if law is None else min(max(law, 1), MOST))
@@ -203,9 +206,16 @@ def plan_budget(
     )
 
 
-def _simulated(setting: Setting, highest: float, count: int, rng: np.random.Generator, kind: str) -> Simulated:
+def _standing_out(leverage: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Say which records have at least the average leverage: a guess near any other is near the crowd, and luck."""
+    return leverage >= np.mean(leverage)
+
+
+def _simulated(
+    setting: Setting, leverage: Float[np.ndarray, " w"], count: int, rng: np.random.Generator, kind: str
+) -> Simulated:
     """Simulate a grid of leverages from the highest down, with as many replicates as are worth waiting for."""
-    grid = highest * np.geomspace(1, 1 / 32, 11)
+    grid = np.geomspace(np.max(leverage), np.min(leverage) * (1 - 1e-9), 11)
     wells = 1 if setting.rows is None else count
     replicates = int(np.clip(3e7 / (len(grid) * wells * setting.p**2), 200, 1000))
     if kind == "exposure":
@@ -217,10 +227,7 @@ def _chance_of_any(
     grid: Float[np.ndarray, " q"], chance: Float[np.ndarray, " q"], leverage: Float[np.ndarray, " n"]
 ) -> float:
     """Return a bound on the chance that some record passes: the sum of each one's own, read off its leverage."""
-    rising = np.maximum.accumulate(chance[::-1])
-    with np.errstate(divide="ignore"):
-        each = np.interp(np.log(leverage), np.log(grid[::-1]), rising, left=0.0)
-    return float(np.sum(each))
+    return float(np.sum(np.interp(np.log(leverage), np.log(grid[::-1]), chance[::-1])))
 
 
 def _largest(safe: Callable[[int], bool], guess: int) -> int:
@@ -312,10 +319,13 @@ def verify_budget(
     rng: np.random.Generator | int | None = None,
     watch: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Simulate releases of this very table at the budget, attack its fifty most exposed records, and count."""
+    """Simulate releases of this very table at the budget, attack the records that stand out, and count.
+
+    At most the fifty of highest leverage are attacked.
+    """
     stream, count = np.random.default_rng(rng), max(plan.sure, 1)
     posterior = prior.update(records.values)
-    rows = np.argsort(-plan.leverage)[:50]
+    rows = np.argsort(-plan.leverage)[: min(50, int(np.sum(_standing_out(plan.leverage))))]
     passed = 0
     for _ in range(releases):
         if plan.setting.rows is None:

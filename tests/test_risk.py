@@ -1,0 +1,186 @@
+"""Risk per record and the budget: each measure beside its baseline, each verdict beside its proof."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.special import logsumexp
+
+import allbutone as abo
+from allbutone.budget import Limit
+from allbutone.everyone import LeaveOneOut
+from allbutone.exposure import leverages
+from allbutone.measures import prior_mass
+from allbutone.risk import risk_columns
+
+PRIOR = abo.NIW.default(2)
+
+
+@pytest.fixture(scope="module")
+def table():
+    values = np.random.default_rng(4).standard_normal((30, 2))
+    values[6] = [5.0, -4.0]
+    return abo.Records(values, ("bmi", "ldl"))
+
+
+def released(table, kind, count, rows=25):
+    synthesizer = abo.NIWSynthesizer(abo.NIW.default(len(table.columns))).fit(table)
+    if kind == "parameters":
+        return synthesizer.sample_parameters(count, rng=1)
+    return synthesizer.sample(datasets=count, rows=rows, rng=1)
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_mass_and_gain_agree_with_a_fine_grid(table, kind, count):
+    """p = 2, to 1e-4: the posterior on a grid, record by record."""
+    release = released(table, kind, count)
+    found = risk_columns(table, release)
+    for row in (0, 6, 13):
+        others, record = np.delete(table.values, row, axis=0), table.values[row]
+        posterior, crowd = abo.posterior(others, release, PRIOR), PRIOR.update(others)
+        spread = 1 / np.sqrt(np.linalg.eigvalsh(-posterior.modes.hessian)[0])
+        reach = max(14 * spread, 14 / np.sqrt(crowd.df)) + np.linalg.norm(posterior.modes.best)
+        axis = np.linspace(-reach, reach, 1601)
+        points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+        values = np.concatenate([posterior.value(part) for part in np.array_split(points, 40)])
+        step = axis[1] - axis[0]
+        total = logsumexp(values) + 2 * np.log(step)
+        gain = posterior.value(posterior.whiten(record)) - total - posterior.log_volume
+        gain -= crowd.predictive().log_density(record)
+        assert found["information_gain"][row] == pytest.approx(float(gain), abs=3e-4)
+        away = np.sqrt(np.sum((points - posterior.whiten(record)) ** 2, axis=1) * crowd.df)
+        share = np.clip(0.5 + (1 - away) / (step * np.sqrt(crowd.df)), 0, 1)
+        mass = np.sum(np.exp(values - total) * share) * step**2
+        assert found["mass"][row] == pytest.approx(mass, abs=3e-4)
+
+
+def test_the_baseline_mass_is_the_student_t_s(table):
+    release = released(table, "parameters", 3)
+    problem = LeaveOneOut.of(table.values, release, PRIOR, None, "record").problem(np.arange(30), ())
+    ours = prior_mass(problem, problem.whiten(table.values), 2.0)
+    rng = np.random.default_rng()
+    for row in (0, 6):
+        crowd = PRIOR.update(np.delete(table.values, row, axis=0))
+        draws = crowd.predictive().draw(rng, 200_000)
+        away = np.sum(np.linalg.solve(crowd.root, (draws - table.values[row]).T) ** 2, axis=0) * crowd.df
+        share = np.mean(away <= 4.0)
+        assert abs(ours[row] - share) < 5 * np.sqrt(share * (1 - share) / 200_000) + 2e-5
+
+
+def test_measures_are_what_the_attack_says(table):
+    release = released(table, "datasets", 6)
+    found = risk_columns(table, release, mass=False)
+    everyone = abo.attack_all(table.values, release, PRIOR)
+    np.testing.assert_allclose(found["distance"], np.linalg.norm(everyone.mode - table.values, axis=1), rtol=1e-8)
+    np.testing.assert_allclose(found["error_bmi"], (everyone.mode - table.values)[:, 0], rtol=1e-6, atol=1e-9)
+    for row in (0, 6):
+        crowd = PRIOR.update(np.delete(table.values, row, axis=0))
+        distance = np.linalg.norm(crowd.mean - table.values[row])
+        assert found["baseline_distance"][row] == pytest.approx(distance)
+        metric = np.linalg.inv(crowd.scale)
+        off, base = everyone.mode[row] - table.values[row], crowd.mean - table.values[row]
+        assert found["relative_error"][row] == pytest.approx(np.sqrt(off @ metric @ off / (base @ metric @ base)))
+
+
+def test_a_single_release_shows_its_risk_through_gain_not_distance(table):
+    found = risk_columns(table, released(table, "parameters", 1))
+    assert abs(found["exposure"][6]) < 0.2
+    assert found["information_gain"][6] > 1.5
+    assert found["mass"][6] > 10 * found["prior_mass"][6]
+    assert np.median(np.abs(found["information_gain"])) < 0.5
+
+
+def test_no_relative_measure_changes_with_scale_or_rotation(table):
+    release = released(table, "datasets", 3)
+    turn, shift = np.array([[3.0, 40.0], [-2.0, 50.0]]), np.array([7.0, -300.0])
+    moved = abo.Records(table.values @ turn.T + shift, table.columns)
+    prior = abo.NIW(turn @ PRIOR.mean + shift, 1.0, 4.0, turn @ PRIOR.scale @ turn.T)
+    there = abo.DatasetRelease([z @ turn.T + shift for z in release.datasets], table.columns, prior)
+    ours, theirs = (
+        risk_columns(*pair, rng=np.random.default_rng(1)) for pair in ((table, release), (moved, there))
+    )
+    for measure, tolerance in (
+        ("relative_error", 1e-6),
+        ("exposure", 1e-6),
+        ("information_gain", 2e-3),
+        ("mass", 2e-3),
+    ):
+        np.testing.assert_allclose(ours[measure], theirs[measure], rtol=tolerance, atol=tolerance)
+
+
+def test_what_the_adversary_knows_is_not_an_error(table):
+    release = released(table, "datasets", 3)
+    found = risk_columns(table, release, known=["ldl"])
+    assert not found["error_ldl"].any()
+    np.testing.assert_allclose(found["distance"], np.abs(found["error_bmi"]))
+    assert np.all(found["baseline_distance"] > 0)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_dataframes_go_back_in_the_callers_library(table, library):
+    frame = library({name: table.values[:, place] for place, name in enumerate(table.columns)})
+    found = abo.risk(frame, released(table, "datasets", 2), mass=False)
+    assert isinstance(found, library)
+    assert list(found.columns)[:5] == ["row", "distance", "baseline_distance", "relative_error", "exposure"]
+    allowed = abo.budget(frame, PRIOR, rows=30, counts=(1, 10))
+    assert isinstance(allowed, library)
+    assert list(allowed.columns) == [
+        "row", "leverage", "threshold_datasets", "max_datasets", "exposure_at_1", "exposure_at_10",
+    ]  # fmt: skip
+
+
+def test_another_mechanism_is_refused_with_the_difference(table):
+    release = released(table, "datasets", 2)
+    other = abo.Records(table.values, ("bmi", "hdl"))
+    with pytest.raises(abo.InputError, match="hdl"):
+        risk_columns(other, release)
+    with pytest.raises(abo.InputError, match="df"):
+        risk_columns(table, release, abo.NIW(np.zeros(2), 1.0, 9.0, np.eye(2)))
+    with pytest.raises(abo.InputError, match="radius must exceed 0"):
+        risk_columns(table, release, radius=-1.0)
+
+
+def test_the_budget_says_who_sets_it_and_what_without(table):
+    plan = abo.plan_budget(table, PRIOR, rows=30, rng=1)
+    assert plan.limiting_row == 7
+    assert plan.law == int(plan.setting.most(np.max(leverages(table.values, PRIOR)), 0.5))
+    fewer = abo.Records(np.delete(table.values, 6, axis=0), table.columns)
+    assert plan.law_without == abo.plan_budget(fewer, PRIOR, rows=30, rng=1).law
+    assert plan.law_without > plan.law
+    assert "row 7 sets the limit" in plan.sentence
+    assert {row["measure"].split()[0] for row in plan.beside} == {"exposure", "information", "mass"}
+    dropped = next(row for row in plan.what_if if row["change"].startswith("drop the 1"))
+    assert dropped["datasets"] == plan.law_without
+    assert [row["rows"] for row in plan.trade] == [3, 15, 30, 60, 300]
+    assert plan.columns()["max_datasets"][6] == plan.law
+
+
+@pytest.mark.parametrize("rows", [None, 30])
+def test_the_confident_budget_keeps_its_promise(table, rows):
+    """At the budget, releases of this very table seldom expose anyone; at three times it, often."""
+    plan = abo.plan_budget(table, PRIOR, rows=rows, rng=1)
+    kept = abo.verify_budget(table, PRIOR, plan, 150, rng=2)
+    assert kept["low"] < 0.05 + 0.03
+    beyond = replace(plan, sure=3 * max(plan.sure, 2))
+    assert abo.verify_budget(table, PRIOR, beyond, 60, rng=3)["share"] > kept["share"]
+
+
+def test_limits_by_gain_and_mass(table):
+    by_gain = abo.plan_budget(table, PRIOR, rows=30, limit="gain=1", rng=1)
+    assert by_gain.law is None
+    assert by_gain.sure < 3
+    by_mass = abo.plan_budget(table, PRIOR, rows=30, limit="mass=0.5", rng=1)
+    assert by_mass.sure >= by_gain.sure
+    most = by_mass.columns()["max_datasets"]
+    assert most[6] == most.min()
+
+
+@pytest.mark.parametrize(
+    "text", ["exposure", "exposure=1", "exposure=0", "gain=x", "mass=2", "distance=3", "gain=inf"]
+)
+def test_limits_that_make_no_sense_are_refused(text):
+    with pytest.raises(abo.InputError, match="a limit reads"):
+        Limit.of(text)
