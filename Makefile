@@ -28,8 +28,10 @@ $(VENV)/torch: $(VENV)/dev
 	$(BIN)/pip install -q --disable-pip-version-check torch==$(TORCH)
 	@touch $@
 
-demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo
+demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo and show what that gives away
 	$(BIN)/allbutone demo --out demo --force
+	@echo
+	$(BIN)/allbutone risk demo/cohort.csv demo/release --out demo-risk.csv --force
 
 test: $(VENV)/dev ## Run the tests
 	$(BIN)/pytest
@@ -47,4 +49,4 @@ bench: $(VENV)/dev ## Run the benchmarks and print ratios
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo demo-risk.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

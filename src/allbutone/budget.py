@@ -20,7 +20,8 @@ from allbutone.risk import RADIUS
 from allbutone.simulate import Simulated, simulate
 
 CONFIDENCE = 0.95
-MOST = 1000  # the largest number of datasets that is simulated
+MOST = 1000  # the largest number of datasets that is ever simulated
+WORK = 5e7  # numbers in the wells that one simulation may hold: wide tables are simulated to fewer datasets
 KINDS = ("exposure", "gain", "mass")
 
 
@@ -74,6 +75,7 @@ class Budget:
     counts: tuple[int, ...]
     law: int | None
     sure: int
+    tried_up_to: int
     limiting_row: int
     law_without: int | None
     safe_leverage: dict[int, float] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class Budget:
                 f"Not even one of the {self.what} keeps every record below {self.limit} with {level} confidence"
             )
         else:
-            amount = f"{MOST:,} or more" if self.sure >= MOST else f"{self.sure:,}"
+            amount = f"{self.sure:,} or more" if self.sure >= self.tried_up_to else f"{self.sure:,}"
             verdict = f"Up to {amount} {self.what} leave every record below {self.limit} with {level} confidence"
         parts = [verdict]
         if self.law is not None:
@@ -149,11 +151,14 @@ def budget(
 
     `rows` a dataset, or None for released parameters. `plan_budget` gives the verdict over the whole table.
     """
-    records = Records.of(table)
-    setting = Setting.of(prior, len(records.values), rows)
-    leverage = leverages(records.values, prior)
-    plain = Budget(setting, Limit.of(limit), leverage, tuple(counts), None, 0, int(np.argmax(leverage)) + 1, None)
-    return nw.from_dict(plain.columns(), backend=records.backend).to_native()  # type: ignore[arg-type]
+    records, bound = Records.of(table), Limit.of(limit)
+    if bound.kind == "exposure":  # the law needs no simulation
+        setting, leverage = Setting.of(prior, len(records.values), rows), leverages(records.values, prior)
+        worst = int(np.argmax(leverage)) + 1
+        plan = Budget(setting, bound, leverage, tuple(counts), None, 0, 0, worst, None)
+    else:
+        plan = plan_budget(records, prior, rows=rows, limit=limit, counts=counts)
+    return nw.from_dict(plan.columns(), backend=records.backend).to_native()  # type: ignore[arg-type]
 
 
 def plan_budget(
@@ -188,8 +193,9 @@ def plan_budget(
         return _chance_of_any(found.leverage, chance, watched) <= 1 - CONFIDENCE
 
     law = int(min(setting.most(leverage[order[0]], bound.value), 1e15)) if by_law else None
-    sure = _largest(safe, 1 if law is None else min(max(law, 1), MOST))
-    without = records.values[np.arange(len(leverage)) != order[0]]
+    most = int(np.clip(WORK / (11 * 200 * setting.p**2), 10, MOST))
+    sure = _largest(safe, 1 if law is None else max(law, 1), most)
+    changes = _what_if(records.values, prior, rows, bound, order) if by_law else []
     return Budget(
         setting,
         bound,
@@ -197,12 +203,13 @@ def plan_budget(
         tuple(counts),
         law,
         sure,
+        most,
         int(order[0]) + 1,
-        _law(without, prior, rows, bound) if by_law else None,
+        changes[0]["datasets"] if changes else None,
         tried,
         _beside(setting, leverage[order[0]], sure, stream),
         _trade(setting, leverage[order[0]], bound) if by_law and rows is not None else [],
-        _what_if(records.values, prior, rows, bound, order) if by_law else [],
+        changes,
     )
 
 
@@ -217,7 +224,7 @@ def _simulated(
     """Simulate a grid of leverages from the highest down, with as many replicates as are worth waiting for."""
     grid = np.geomspace(np.max(leverage), np.min(leverage) * (1 - 1e-9), 11)
     wells = 1 if setting.rows is None else count
-    replicates = int(np.clip(3e7 / (len(grid) * wells * setting.p**2), 200, 1000))
+    replicates = int(np.clip(WORK / (len(grid) * wells * setting.p**2), 200, 1000))
     if kind == "exposure":
         return simulate(setting, grid, count, replicates, rng)
     return simulate(setting, grid, count, 200, rng, RADIUS if kind == "mass" else None, gain=True)
@@ -230,14 +237,14 @@ def _chance_of_any(
     return float(np.sum(np.interp(np.log(leverage), np.log(grid[::-1]), chance[::-1])))
 
 
-def _largest(safe: Callable[[int], bool], guess: int) -> int:
-    """Return the largest count up to MOST that is safe, 0 if none, starting from a guess."""
-    low, high = 0, min(guess, MOST)
+def _largest(safe: Callable[[int], bool], guess: int, most: int) -> int:
+    """Return the largest count up to `most` that is safe, 0 if none, starting from a guess."""
+    low, high = 0, min(guess, most)
     while safe(high):
         low = high
-        if high == MOST:
-            return MOST
-        high = min(MOST, max(high + 1, int(1.5 * high)))
+        if high == most:
+            return most
+        high = min(most, max(high + 1, int(1.5 * high)))
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if safe(middle) else (low, middle)
@@ -251,7 +258,7 @@ def _law(values: Float[np.ndarray, "n p"], prior: NIW, rows: int | None, limit: 
 
 def _beside(setting: Setting, leverage: float, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
     """Return every measure for the most exposed record, at one dataset and at the budget: none tells all alone."""
-    found = {k: simulate(setting, np.array([leverage]), k, 200, rng, RADIUS) for k in {1, max(count, 1)}}
+    found = {k: simulate(setting, np.array([leverage]), k, 100, rng, RADIUS) for k in {1, max(count, 1)}}
     table = []
     names = {
         "exposure": "exposure",

@@ -176,13 +176,13 @@ def _shade(figure: go.Figure, spans: tuple[float, float]) -> None:
     """Shade where a record is found, and where its mirror image is."""
     for low, high, colour, words in (
         (HALF, 1.3, VERMILION, "exposed: the guess comes more than halfway to the record"),
-        (-1.1, -HALF, GREY, "misled: the guess is far worse than the crowd's centre; perhaps the mirror image"),
+        (-1.1, -HALF, GREY, "misled: worse than guessing the centre, perhaps the mirror image"),
     ):
         figure.add_hrect(y0=low, y1=high, fillcolor=colour, opacity=0.08, line_width=0, layer="below")
-        corner = {"yanchor": "bottom", "y": low} if low > 0 else {"yanchor": "top", "y": high}
+        corner = {"yanchor": "top", "y": high} if low > 0 else {"yanchor": "bottom", "y": low}
         figure.add_annotation(
-            x=spans[1],
-            xanchor="right",
+            x=spans[0],
+            xanchor="left",
             text=words,
             showarrow=False,
             font={"size": 13, "color": "#555555"},
