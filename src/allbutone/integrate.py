@@ -65,6 +65,8 @@ def line_rule(
         spread = 1 / np.sqrt(max(-bend, 1e-12))
         pieces = (np.clip(cut, start, end) for cut in (low, high))
         ends = [np.clip(np.arcsinh((cut - centre) / spread), -40, 40) for cut in pieces]
+        if ends[1] <= ends[0]:
+            continue  # this side of the cut lies outside the piece
         edges = np.linspace(ends[0], ends[1], 2 + int(2 * (ends[1] - ends[0])))
         half = np.diff(edges)[:, None] / 2
         u = (edges[:-1, None] + half + half * nodes).ravel()
