@@ -1,7 +1,9 @@
 """Leave-one-out by downdates is the same as attacking one by one."""
 
+import array_api_strict
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import allbutone as abo
@@ -97,19 +99,98 @@ def test_columns_are_known_by_name_and_progress_is_watched():
     assert sum(seen) == 503
 
 
+MASK = np.arange(5) == 3
+COHORT = abo.demo_cohort().values[:40]
+COLUMNS = list(abo.demo_cohort().columns)
+ONLY_BMI = np.where(MASK, COHORT, np.nan)
+
+
+def cohort_and_release():
+    frame = pd.DataFrame(COHORT, columns=COLUMNS)
+    synthesizer = abo.NIWSynthesizer().fit(frame)
+    return frame, synthesizer.sample(datasets=2, rows=9, rng=1), synthesizer.prior
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        "BMI",
+        ["BMI"],
+        pd.Index(["BMI"]),
+        3,
+        np.int64(3),
+        [np.int32(3)],
+        np.array([3, 3]),
+        array_api_strict.asarray([3]),
+        MASK.tolist(),
+        MASK,
+        np.tile(MASK, (40, 1)),
+        np.tile(MASK, (40, 1)).tolist(),
+        array_api_strict.asarray(MASK),
+        pd.DataFrame(np.tile(MASK, (40, 1)), columns=COLUMNS).iloc[:, ::-1],
+        pl.DataFrame(np.tile(MASK, (40, 1)), schema=COLUMNS),
+        ONLY_BMI,
+        ONLY_BMI.tolist(),
+        pd.DataFrame(ONLY_BMI, columns=COLUMNS).iloc[:, ::-1],
+    ],
+)
+def test_columns_are_known_in_many_ways(known):
+    frame, release, prior = cohort_and_release()
+    plain = abo.attack_all(frame, release, prior, known=["BMI"]).mode
+    for table in (frame, frame.iloc[:, ::-1], COHORT):
+        np.testing.assert_array_equal(abo.attack_all(table, release, prior, known=known).mode, plain)
+    np.testing.assert_array_equal(plain[:, 3], COHORT[:, 3])
+
+
+def test_an_empty_list_is_nothing_known():
+    _, release, prior = cohort_and_release()
+    nothing, plain = (abo.attack_all(COHORT, release, prior, known=known) for known in ([], None))
+    np.testing.assert_array_equal(nothing.mode, plain.mode)
+
+
 @pytest.mark.parametrize(
     ("known", "message"),
     [
-        (["height"], "no column 'height' to know"),
+        (["height"], "no column 'height' to know; the columns are T2D, CAD, HT, BMI, HBA1C"),
         ([7], "no column 7 to know; positions run from 0 to 4"),
-        (np.ones((3, 5), dtype=bool), r"shape \(503, 5\)"),
+        (-1, "no column -1 to know"),
+        (np.ones((3, 5), dtype=bool), r"a mask of known features has shape \(40, 5\) or \(5,\), got \(3, 5\)"),
+        ([True, False], r"shape \(40, 5\) or \(5,\), got \(2,\)"),
+        ([True, 3], "known holds True; give names, positions, a mask"),
+        (3.0, "known holds 3.0; give names"),
+        (np.array([1.0, 2.0]), "known holds 1.0; give names"),
+        (np.where(MASK, 1, 0) * np.ones((40, 1), dtype=int), r"known is a int64 array of shape \(40, 5\); give"),
+        (np.full((3, 5), np.nan), r"known is a float64 array of shape \(3, 5\); give"),
+        ({"BMI": True}, "known is a dict; give"),
+        (pd.Series(MASK, index=COLUMNS[::-1]), "known is a Series; give"),
+        (ONLY_BMI + 1, "record 1, column 4, the records say .* give the records' own values"),
+        (pd.DataFrame(ONLY_BMI), "known has the columns 0, 1, 2, 3, 4, the records T2D"),
+        ([[True], [True, False]], "known is ragged; give"),
         (list(range(5)), "every feature of a record is known"),
     ],
 )
 def test_impossible_knowledge_is_refused(known, message):
-    synthesizer = abo.NIWSynthesizer().fit(abo.demo_cohort())
+    frame, release, prior = cohort_and_release()
     with pytest.raises(abo.InputError, match=message):
-        abo.attack_all(abo.demo_cohort(), synthesizer.sample(rows=9), synthesizer.prior, known=known)
+        abo.attack_all(frame, release, prior, known=known)
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+def test_leverage_not_the_length_of_a_block_chooses_the_direct_road(kind, monkeypatch):
+    """A pattern of known features that a single record has is still a downdate."""
+    rng = np.random.default_rng(6)
+    records = table(rng, 30, 3)
+    records[3] *= 30
+    prior, direct = abo.NIW.default(3), []
+    single = everyone.LeaveOneOut._single
+    monkeypatch.setattr(everyone.LeaveOneOut, "_single", lambda self, row: direct.append(row) or single(self, row))
+    mask = np.zeros((30, 3), dtype=bool)
+    mask[5, 1] = True
+    release = released(rng, records, prior, kind)
+    many = abo.attack_all(records, release, prior, known=mask)
+    assert direct == [3]
+    known = np.where(mask[5], records[5], np.nan)
+    assert_same(abo.attack(np.delete(records, 5, axis=0), release, prior, known=known), many, 5)
 
 
 def test_many_tables_at_once_from_their_statistics():

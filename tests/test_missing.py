@@ -69,10 +69,24 @@ def test_unknown_records_are_exchangeable():
     assert np.all(np.abs(contrast.mean(axis=0)) < 6 * contrast.std(axis=0, ddof=1) / np.sqrt(32))
 
 
-@pytest.mark.parametrize(("missing", "chains", "message"), [(0, 8, "missing must be"), (1, 1, "chains must be")])
-def test_impossible_requests_are_refused(missing, chains, message):
-    target = make(np.random.default_rng(5), "parameters", 2, 30, 5)
-    with pytest.raises(abo.InputError, match=message):
-        abo.posterior_missing(
-            target.others, target.release, target.prior, missing, np.random.default_rng(), chains=chains
-        )
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reading", ["record", "mechanism"])
+def test_an_adversarys_own_prior_has_its_exact_posterior(kind, reading):
+    target = make(np.random.default_rng(4), kind, 2, 15, 3, outlying=3.0, most_rows=30)
+    own = abo.NIW([9.0, -9.0], 40.0, 50.0, 50 * np.eye(2))
+    given = (target.others, target.release, target.prior)
+    options = {"adversary_prior": own, "reading": reading}
+    sampled = abo.posterior_missing(*given, 1, None, **options)
+    exactly = abo.posterior(*given, **options).importance_sample(None, 1 << 14)
+    assert np.all(np.abs(sampled.mean - exactly.weights @ exactly.records) < 6 * sampled.standard_error)
+    holders = abo.posterior(*given).importance_sample(1, 1 << 14)
+    assert np.any(np.abs(sampled.mean - holders.weights @ holders.records) > 6 * sampled.standard_error)
+
+
+def test_the_holders_prior_as_ones_own_changes_nothing():
+    """Two missing records under the adversary's prior: equal to the holder's, it is the holder's posterior."""
+    target = make(np.random.default_rng(9), "datasets", 2, 15, 3, outlying=3.0, most_rows=30)
+    given = (target.others, target.release, target.prior, 2, None)
+    plain, own = abo.posterior_missing(*given), abo.posterior_missing(*given, adversary_prior=target.prior)
+    error = np.hypot(plain.standard_error, own.standard_error)
+    assert np.all(np.abs(plain.mean - own.mean) < 6 * error)

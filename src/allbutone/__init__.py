@@ -13,7 +13,7 @@ from allbutone.folder import load_release, save_release
 from allbutone.missing import posterior_missing
 from allbutone.moments import Moments
 from allbutone.niw import NIW
-from allbutone.posterior import Posterior, posterior
+from allbutone.posterior import PoorSampling, Posterior, posterior
 from allbutone.prior import PriorScaleWarning, read_prior
 from allbutone.records import Records
 from allbutone.release import DatasetRelease, ParameterRelease
@@ -33,6 +33,7 @@ __all__ = [
     "Normal",
     "ParameterRelease",
     "ParameterStatistics",
+    "PoorSampling",
     "Posterior",
     "PriorScaleWarning",
     "Records",

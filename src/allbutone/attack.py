@@ -7,21 +7,31 @@ import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from allbutone.adversary import Reading, Statistics, from_statistics, log_posterior, split_known
+from allbutone.adversary import (
+    ParameterStatistics,
+    Reading,
+    Statistics,
+    from_statistics,
+    log_posterior,
+    split_known,
+)
+from allbutone.errors import InputError, given
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import TIE, Modes, find_modes, rounding_of
+from allbutone.moments import Moments
 from allbutone.niw import NIW
 from allbutone.release import Release
 
 Array = Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attack:
     """What the adversary concludes; for many targets every field has a leading axis.
 
-    `mode`: the most probable record. `other_mode`: the second hill, usually the mirror image, NaN where there is
-    none. `log_posterior_gap`: how much lower it is. `covariance`: the inverse curvature at the mode.
+    `mode`: the most probable record, in the release's column order. `other_mode`: the second hill, usually the
+    mirror image, NaN where there is none. `log_posterior_gap`: how much lower it is. `covariance`: the inverse
+    curvature at the mode.
     `status`: "global" (proven: released parameters), "converged" (released datasets: a maximum, the better of the
     two hills), "tie" (the release cannot tell the two modes apart) or "not converged".
     """
@@ -46,10 +56,8 @@ def attack(
     """Infer the one record missing from `others`; the arguments are those of `posterior`."""
     target = log_posterior(others, release, prior, known=known, adversary_prior=adversary_prior, reading=reading)
     result = describe(target, find_modes(target))
-    if known is None:
-        return result
-    positions, values = split_known(known, prior.p)
-    return with_known(result, positions, np.asarray(values), prior.p)
+    positions, values = split_known(known, release)
+    return with_known(result, positions, values, release.p) if positions else result
 
 
 def attack_many(crowd: NIW, released: Statistics) -> Attack:
@@ -57,8 +65,30 @@ def attack_many(crowd: NIW, released: Statistics) -> Attack:
 
     `crowd` has one batch axis: each adversary's own posterior. For simulation studies.
     """
+    _check_statistics(crowd, released)
     problem = from_statistics(crowd, released)
     return describe(problem, find_modes(problem))
+
+
+def _check_statistics(crowd: NIW, released: Statistics) -> None:
+    """Refuse what is no sufficient statistic, or one of other columns or targets than the crowd's."""
+    if not isinstance(crowd, NIW) or crowd.mean.ndim > 2:
+        raise InputError(f"crowd must be an NIW with one batch axis at most, got {given(crowd)}")
+    if isinstance(released, ParameterStatistics):
+        tails: dict[str, tuple[int, ...]] = {"precision": (crowd.p, crowd.p), "pull": (crowd.p,)}
+    elif isinstance(released, Moments) and getattr(released.count, "ndim", 0) == 1:
+        k = int(released.count.shape[0])
+        tails = {"mean": (k, crowd.p), "scatter": (k, crowd.p, crowd.p)}
+    else:
+        raise InputError(
+            f"released must be ParameterStatistics, or Moments whose counts (k,) are those of k datasets, "
+            f"got {given(released)}; use ParameterStatistics.of(release), or stack the datasets' moments"
+        )
+    batch = tuple(crowd.mean.shape[:-1])
+    for name, tail in tails.items():
+        shape = tuple(getattr(released, name).shape)
+        if shape not in (tail, batch + tail):
+            raise InputError(f"the released {name} must have shape {batch + tail} as the crowd has, got {shape}")
 
 
 def describe(problem: LogQuadratic, modes: Modes) -> Attack:

@@ -1,11 +1,13 @@
 """Leave-one-out: attack every record of a table at once."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Bool, Float
@@ -14,24 +16,28 @@ from threadpoolctl import threadpool_limits
 from allbutone.adversary import (
     Reading,
     add_own_well,
-    check_widths,
+    admit,
+    believed,
+    by_name,
     from_datasets,
     from_parameters,
-    log_posterior,
+    posterior_of,
     whitened_datasets,
     whitened_parameters,
 )
 from allbutone.attack import Attack, describe, with_known
 from allbutone.distributions import solve_rows
-from allbutone.errors import InputError
+from allbutone.errors import InputError, given
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import find_modes
+from allbutone.moments import Moments
 from allbutone.niw import NIW
 from allbutone.records import Records
 from allbutone.release import ParameterRelease, Release
 
 Array = Any
 
+KNOWN = "give names, positions, a mask of booleans (p,) or (n, p), or a matrix (n, p) with NaN where unknown"
 BLOCK_BYTES = 16 << 20  # of wells that a thread works on at a time
 MOST_LEVERAGE = 0.9  # above this, removing a record by a rank-one downdate would cost more than one digit
 
@@ -48,13 +54,19 @@ def attack_all(
 ) -> Attack:
     """Attack every record in turn, the adversary holding all the others; fields have a leading axis n.
 
-    `known`: columns (names or positions) that the adversary knows of every target, or a mask of shape (n, p).
+    Columns are in the release's order, in which a table with names is put and an array is taken to be.
+    `known`: columns (names or positions) that the adversary knows of every target; a mask of booleans (p,) or
+    (n, p); or a matrix (n, p) of the records' own values with NaN where unknown.
     The crowd without record i is the whole minus a rank-one term, so nothing is fitted again; blocks of records
     run in parallel in bounded memory. `watch` is called with the number of records finished.
     """
-    values, names = _values(records)
-    check_widths(release, prior, values.shape[1])
-    mask = known_mask(known, names, values.shape)
+    table = records if is_array_api_obj(records) else Records.of_numbers(records)
+    values = admit(table, release, prior, adversary_prior, reading)
+    if values.shape[0] < 2:
+        raise InputError(
+            f"attack_all needs at least two records, got {values.shape[0]}; for one target use attack"
+        )
+    mask = known_mask(known, release.columns or getattr(table, "columns", None), values.shape, values)
     results: list[tuple[np.ndarray, Attack]] = []
     problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading)
     work = [part for pattern in known_patterns(mask) for part in problem.blocks(*pattern)]
@@ -86,7 +98,7 @@ def _gather(parts: list[Any], order: np.ndarray) -> Any:
     return xp.take(xp.concat(parts), xp.asarray(order), axis=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LeaveOneOut:
     """All that the n attacks share: the whole table's posterior and the release, in its whitened coordinates."""
 
@@ -105,16 +117,15 @@ class LeaveOneOut:
         cls, records: Array, release: Release, prior: NIW, own_prior: NIW | None, reading: Reading
     ) -> "LeaveOneOut":
         """Fit the whole table once and bring the release into its coordinates."""
-        if own_prior is not None and reading == "mechanism":
-            prior, own_prior = own_prior, None
-        whole = prior.update(records)
+        prior, own_prior = believed(prior, own_prior, reading)
+        moments = Moments.of(records)
+        whole, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
         if isinstance(release, ParameterRelease):
             root, *released = whitened_parameters(whole, release)
         else:
-            root, moments = whitened_datasets(whole, release)
-            released = [moments, from_datasets(whole, root, moments)]
+            root, datasets = whitened_datasets(whole, release)
+            released = [datasets, from_datasets(whole, root, datasets)]
         white = solve_rows(root, records - whole.mean)
-        own = None if own_prior is None else own_prior.update(records)
         return cls(records, release, prior, own_prior, own, whole, root, white, released)
 
     def blocks(self, known: tuple[int, ...], rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
@@ -122,8 +133,7 @@ class LeaveOneOut:
 
         Leverages sum to less than p, so fewer than p/0.9 records can be above 0.9.
         """
-        leverage = np.asarray(self._leverage())
-        high = leverage[rows] > MOST_LEVERAGE
+        high = self.leverage[rows] > MOST_LEVERAGE
         yield from ((row[None], known) for row in rows[high])
         rest, p = rows[~high], self.whole.p
         wells = 1 if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
@@ -135,7 +145,7 @@ class LeaveOneOut:
         """Return the posteriors of a block of records, of their unknown features where some are known."""
         xp = array_namespace(self.records)
         targets = xp.take(self.records, xp.asarray(rows), axis=0)
-        if len(rows) == 1:
+        if len(rows) == 1 and self.leverage[rows[0]] > MOST_LEVERAGE:
             found = self._single(int(rows[0]))
         else:
             found = self._block(targets, xp.take(self.white, xp.asarray(rows), axis=0))
@@ -155,22 +165,21 @@ class LeaveOneOut:
         targets = xp.take(self.records, xp.asarray(rows), axis=0)
         return xp.stack([targets[:, position] for position in features], axis=-1)
 
-    def _leverage(self) -> Float[Array, " n"]:
-        """Return (κ/(κ−1))·δᵀΛ⁻¹δ, the share of its direction that a record supplies, for either prior."""
+    @cached_property
+    def leverage(self) -> Float[np.ndarray, " n"]:
+        """(κ/(κ−1))·δᵀΛ⁻¹δ, the share of its direction that a record supplies, for either prior."""
         xp, kappa = array_namespace(self.white), self.whole.mean_weight
         share = kappa / (kappa - 1) * xp.sum(self.white * self.white, axis=-1)
-        if self.own is None:
-            return share
-        kappa, white = self.own.mean_weight, solve_rows(self.own.root, self.records - self.own.mean)
-        return xp.maximum(share, kappa / (kappa - 1) * xp.sum(white * white, axis=-1))
+        if self.own is not None:
+            kappa, white = self.own.mean_weight, solve_rows(self.own.root, self.records - self.own.mean)
+            share = xp.maximum(share, kappa / (kappa - 1) * xp.sum(white * white, axis=-1))
+        return np.asarray(share)
 
     def _single(self, row: int) -> LogQuadratic:
         """Return one record's posterior from its others, with a batch axis of length 1."""
         xp = array_namespace(self.records)
-        n = self.records.shape[0]
-        others = xp.concat([self.records[:row, :], self.records[row + 1 :, :]]) if n > 1 else self.records[:0, :]
-        alone = log_posterior(others, self.release, self.prior, adversary_prior=self.own_prior)
-        return alone.as_batch()
+        others = Moments.of(xp.concat([self.records[:row, :], self.records[row + 1 :, :]]))
+        return posterior_of(others, self.release, self.prior, self.own_prior).as_batch()
 
     def _block(self, targets: Float[Array, "b p"], white: Float[Array, "b p"]) -> LogQuadratic:
         """Return the posteriors of a block of records by rank-one downdates.
@@ -260,40 +269,68 @@ def remove_each(whole: NIW, records: Float[Array, "n p"]) -> NIW:
     return NIW(whole.mean - step / left, left, whole.df - 1, scale)
 
 
-def _values(records: Any) -> tuple[Float[Array, "n p"], tuple[str, ...] | None]:
-    if is_array_api_obj(records):
-        return records, None
-    table = Records.of_numbers(records)
-    return table.values, table.columns
-
-
-def known_mask(known: Any, names: Sequence[str] | None, shape: tuple[int, int]) -> Bool[np.ndarray, "n p"]:
-    """Return which features of which records the adversary knows."""
+def known_mask(
+    known: Any, names: Sequence[str] | None, shape: tuple[int, int], values: Any = None
+) -> Bool[np.ndarray, "n p"]:
+    """Return which features of which records the adversary knows; values given as known must be the records'."""
     n, p = shape
     mask = np.zeros((n, p), dtype=bool)
     if known is None:
         return mask
-    if isinstance(known, np.ndarray) and known.dtype == bool:
-        if known.shape not in ((n, p), (p,)):
-            raise InputError(f"a mask of known features has shape ({n}, {p}), got {known.shape}")
-        mask |= known
+    entries = _known_entries(known, names)
+    if entries.dtype == bool:
+        if entries.shape not in ((n, p), (p,)):
+            raise InputError(f"a mask of known features has shape ({n}, {p}) or ({p},), got {entries.shape}")
+        mask |= entries
+    elif entries.dtype.kind == "f" and entries.shape == (n, p):
+        mask |= ~np.isnan(entries)
+        for row, column in np.argwhere(mask & (entries != np.asarray(values)))[:1]:
+            raise InputError(
+                f"known says {entries[row, column]} of record {row + 1}, column {column + 1}, the records say "
+                f"{np.asarray(values)[row, column]}; give the records' own values, NaN where unknown"
+            )
+    elif entries.ndim == 1:
+        mask[:, [_position(column, names, p) for column in entries]] = True
     else:
-        for column in [known] if isinstance(known, str | int) else known:
-            mask[:, _position(column, names, p)] = True
+        raise InputError(f"known is a {entries.dtype} array of shape {entries.shape}; {KNOWN}")
     if mask.all(axis=1).any():
         raise InputError("every feature of a record is known; leave at least one for the adversary to infer")
     return mask
 
 
-def _position(column: str | int, names: Sequence[str] | None, p: int) -> int:
+def _known_entries(known: Any, names: Sequence[str] | None) -> np.ndarray:
+    """Return what is known as an array: booleans, numbers, or in one dimension names and positions."""
+    frame = nw.from_native(known, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        if names is not None and set(frame.columns) != set(names):
+            found = ", ".join(map(str, frame.columns))
+            raise InputError(f"known has the columns {found}, the records {', '.join(names)}; name them alike")
+        return (frame if names is None else frame.select(names)).to_numpy()
+    if is_array_api_obj(known):
+        return np.atleast_1d(np.asarray(known))
+    if by_name(known) is not None:
+        raise InputError(f"known is a {type(known).__name__}; {KNOWN}")
+    entries = list(known) if isinstance(known, Iterable) and not isinstance(known, str) else [known]
+    if any(isinstance(entry, Sized) and not isinstance(entry, str) for entry in entries):
+        try:
+            return np.asarray(entries)
+        except ValueError as error:
+            raise InputError(f"known is ragged; {KNOWN}") from error
+    same = bool(entries) and all(isinstance(entry, bool | np.bool_) for entry in entries)
+    return np.array(entries, dtype=bool if same else object)
+
+
+def _position(column: Any, names: Sequence[str] | None, p: int) -> int:
     if isinstance(column, str):
         if names is None or column not in names:
             found = ", ".join(names) if names else "unnamed"
             raise InputError(f"there is no column {column!r} to know; the columns are {found}")
         return list(names).index(column)
+    if isinstance(column, bool | np.bool_) or not isinstance(column, int | np.integer):
+        raise InputError(f"known holds {given(column)}; {KNOWN}")
     if not 0 <= column < p:
         raise InputError(f"there is no column {column} to know; positions run from 0 to {p - 1}")
-    return column
+    return int(column)
 
 
 def known_patterns(mask: Bool[np.ndarray, "n p"]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:

@@ -1,12 +1,22 @@
 """An adversary who misses several records: the other unknown ones are integrated out by Gibbs sampling."""
 
+import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary import ParameterStatistics, Statistics, check_widths, from_statistics
+from allbutone.adversary import (
+    ParameterStatistics,
+    Reading,
+    Statistics,
+    admit,
+    believed,
+    from_statistics,
+    with_own_prior,
+)
 from allbutone.distributions import StudentT
 from allbutone.errors import InputError
 from allbutone.integrate import spread_at
@@ -14,8 +24,10 @@ from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import Modes, find_modes
 from allbutone.moments import Moments
 from allbutone.niw import NIW
-from allbutone.release import ParameterRelease, Release
+from allbutone.posterior import PoorSampling, Seed
+from allbutone.release import ParameterRelease, Release, count_of
 
+ENOUGH = 100  # independent draws: a mean to a tenth of its standard deviation
 PROPOSAL_DF = 6.0  # heavier tails than a posterior that rests on at least that many records
 
 
@@ -57,8 +69,10 @@ def posterior_missing(
     release: Release,
     prior: NIW,
     missing: int,
-    rng: np.random.Generator,
+    rng: Seed,
     *,
+    adversary_prior: NIW | None = None,
+    reading: Reading = "record",
     chains: int = 32,
     sweeps: int = 200,
     warm_up: int = 50,
@@ -67,27 +81,49 @@ def posterior_missing(
 
     Given the other unknown records, each one's posterior is the log-quadratic posterior of a single missing
     record; it is updated by an independence sampler from Student t distributions at its two modes. All chains
-    advance at once.
+    advance at once. The other arguments are those of `posterior`; NumPy arrays only.
     """
-    moments = Moments.of(others)
-    check_widths(release, prior, moments.mean.shape[-1])
-    if missing < 1:
-        raise InputError(f"missing must be at least 1, got {missing}")
+    moments = Moments.of(admit(others, release, prior, adversary_prior, reading))
+    missing, sweeps, chains = count_of("missing", missing), count_of("sweeps", sweeps), count_of("chains", chains)
     if chains < 2:
         raise InputError(f"chains must be at least 2, to tell the Monte Carlo error; got {chains}")
-    crowd, released = prior.update(moments), _statistics(release)
-    unknown = np.stack([crowd.predictive().draw(rng, missing) for _ in range(chains)])
+    warm_up = count_of("warm_up", warm_up) if warm_up else 0
+    prior, own_prior = believed(prior, adversary_prior, reading)
+    crowd, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
+    rng, released = np.random.default_rng(rng), _statistics(release)
+    unknown = np.stack([(own or crowd).predictive().draw(rng, missing) for _ in range(chains)])
+    sweep = partial(_sweep, crowd, own, released, rng)
+    for _ in range(warm_up):
+        unknown, _ = sweep(unknown)
     kept, accepted = [], 0.0
-    for sweep in range(warm_up + sweeps):
-        for which in range(missing):
-            rest = np.delete(unknown, which, axis=1)
-            target = from_statistics(_joined(crowd, rest), released)
-            unknown[:, which], moved = _update(target, unknown[:, which], rng)
-            accepted += moved if sweep >= warm_up else 0.0
-        if sweep >= warm_up:
-            kept.append(unknown.copy())
-    draws = np.concatenate(kept, axis=1)
-    return MissingPosterior(missing, draws, accepted / (sweeps * missing))
+    for _ in range(sweeps):
+        unknown, moved = sweep(unknown)
+        kept.append(unknown)
+        accepted += moved / sweeps
+    found = MissingPosterior(missing, np.concatenate(kept, axis=1), accepted)
+    if found.effective_size < ENOUGH:
+        message = f"the draws are worth {found.effective_size:.0f} independent ones; raise sweeps, now {sweeps}"
+        warnings.warn(message, PoorSampling, stacklevel=2)
+    return found
+
+
+def _sweep(
+    crowd: NIW,
+    own: NIW | None,
+    released: Statistics,
+    rng: np.random.Generator,
+    unknown: Float[np.ndarray, "chains m p"],
+) -> tuple[Float[np.ndarray, "chains m p"], float]:
+    """Update every unknown record in turn, given the others; return them and the share accepted."""
+    unknown, accepted = unknown.copy(), 0.0
+    for which in range(unknown.shape[1]):
+        rest = np.delete(unknown, which, axis=1)
+        target = from_statistics(_joined(crowd, rest), released)
+        if own is not None:
+            target = with_own_prior(target, _joined(own, rest))
+        unknown[:, which], moved = _update(target, unknown[:, which], rng)
+        accepted += moved / unknown.shape[1]
+    return unknown, accepted
 
 
 def _statistics(release: Release) -> Statistics:

@@ -7,7 +7,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.distributions import real_array
+from allbutone.distributions import real_array, require_symmetric
 from allbutone.errors import InputError
 from allbutone.records import Records
 
@@ -57,6 +57,24 @@ class Moments:
         """Return the moments of no records, in the namespace of `like`."""
         xp = array_namespace(like)
         return cls(0.0, xp.zeros(p, dtype=xp.float64), xp.zeros((p, p), dtype=xp.float64))
+
+    def require_possible(self) -> None:
+        """Refuse what no table has: a negative count, a scatter with a negative eigenvalue, batch axes."""
+        p = self.mean.shape[-1] if self.mean.ndim == 1 else 0
+        if p == 0 or tuple(self.scatter.shape) != (p, p) or getattr(self.count, "ndim", 0):
+            raise InputError(
+                f"the moments of one table have mean (p,) and scatter (p, p), got {tuple(self.mean.shape)} and "
+                f"{tuple(self.scatter.shape)}; use Moments.of(records)"
+            )
+        if not 0 <= self.count < np.inf:
+            raise InputError(f"moments cannot count {self.count} records; use Moments.of(records)")
+        require_symmetric(self.scatter, "the moments' scatter")
+        spread = np.linalg.eigvalsh(np.asarray(self.scatter))
+        if spread[0] < -1e-3 * spread[-1]:  # less may be rounding, where an outlier has been removed
+            raise InputError(
+                f"the moments' scatter has the negative eigenvalue {spread[0]:g}, which no records have; "
+                "use Moments.of(records)"
+            )
 
     def merge(self, other: "Moments") -> "Moments":
         """Return the moments of both sets together: S = S₁ + S₂ + (n₁n₂/n)·δδᵀ, δ = x̄₂ − x̄₁."""

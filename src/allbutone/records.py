@@ -76,6 +76,20 @@ class Records:
             values[:, position] = _numbers(frame[name])
         return cls(values, tuple(frame.columns), frame.implementation)
 
+    @classmethod
+    def in_order(cls, table: Any, columns: Sequence[str] | None) -> "Records":
+        """Read as `of_numbers` does and put the columns in this order; a table of other names is refused."""
+        records = table if isinstance(table, Records) else cls.of_numbers(table)
+        if columns is None or records.columns == tuple(columns):
+            return records
+        if set(records.columns) != set(columns):
+            raise InputError(
+                f"the records have the columns {', '.join(records.columns)}, the release {', '.join(columns)}; "
+                "choose the release's columns"
+            )
+        places = [records.columns.index(name) for name in columns]
+        return cls(np.take(records.values, places, axis=1), tuple(columns), records.backend)
+
 
 def _as_frame(table: Any, columns: Any, drop: Any) -> nw.DataFrame[Any]:
     """Return the chosen columns; among the others names may be missing, unsafe or repeated."""

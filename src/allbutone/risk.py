@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from allbutone.adversary import require_same_prior
 from allbutone.errors import InputError
 from allbutone.everyone import LeaveOneOut, known_mask, known_patterns
 from allbutone.maximize import find_modes
@@ -126,12 +127,5 @@ def require_same_mechanism(records: Records, release: Release, prior: NIW | None
         if release.prior is None:
             raise InputError("the release does not say which prior it was made with; give it (--prior)")
         return release.prior
-    if release.prior is not None:
-        for field in ("mean", "mean_weight", "df", "scale"):
-            ours, theirs = (np.asarray(getattr(each, field)) for each in (prior, release.prior))
-            if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-12, atol=0):
-                raise InputError(
-                    f"the release was made with another prior: its {field} is {theirs.tolist()}, the one given "
-                    f"has {ours.tolist()}; leave --prior out to use the release's own"
-                )
+    require_same_prior(release, prior)
     return prior
