@@ -38,7 +38,7 @@ from allbutone.release import ParameterRelease, Release
 Array = Any
 
 KNOWN = "give names, positions, a mask of booleans (p,) or (n, p), or a matrix (n, p) with NaN where unknown"
-BLOCK_BYTES = 16 << 20  # of wells that a thread works on at a time
+BLOCK_BYTES = 8 << 20  # of wells that a thread works on at a time
 MOST_LEVERAGE = 0.9  # above this, removing a record by a rank-one downdate would cost more than one digit
 
 
