@@ -389,7 +389,15 @@ def test_budget_answers_in_words_numbers_and_a_picture(allbutone, table, tmp_pat
         assert words in out
     for words in ("Assumed:", "not a guarantee", "Next:"):
         assert words in out
-    names = ("row", "leverage", "threshold_datasets", "max_datasets", "exposure_at_1", "exposure_at_5")
+    names = (
+        "row",
+        "leverage",
+        "threshold_datasets",
+        "max_datasets",
+        "exposure_at_1",
+        "exposure_at_5",
+        "sure_datasets",
+    )
     assert _header(tmp_path / "budget.csv") == names
     assert _asks_nothing_of_servers((tmp_path / "budget.html").read_text(encoding="utf-8"))
     assert all(_is_private(tmp_path / name) for name in ("budget.csv", "budget.html"))

@@ -10,7 +10,7 @@ from allbutone.everyone import LeaveOneOut
 from allbutone.exposure import Setting, leverages
 from allbutone.maximize import find_modes
 from allbutone.measures import exposure_of, relative_error
-from allbutone.simulate import simulate
+from allbutone.simulate import quantiles, simulate
 from cases import cases, positive_definite
 
 
@@ -124,3 +124,21 @@ def test_one_draw_exposes_nobody_and_gives_away_26_nats():
     error = found.gain[0].std() / np.sqrt(800)
     assert abs(found.gain[0].mean() - setting.gain_of_one_draw(2.4)) < 5 * error + 0.5
     assert 25 < setting.gain_of_one_draw(2.4) < 27
+
+
+@pytest.mark.parametrize("rows", [None, 60])
+def test_quantiles_of_every_record_are_those_of_its_leverage(rows):
+    """The look-up on a grid against a simulation at the record's own leverage, the threshold included."""
+    setting = Setting.of(abo.NIW.default(3), 120, rows)
+    count = 6
+    threshold = setting.ratio / (count - 1)
+    leverage = threshold * np.array([0.2, 0.55, 1.0, 1.7, 5.0])
+    exposure, error = quantiles(setting, leverage, count, (0.1, 0.5, 0.9), 1000)
+    for place, q in enumerate(leverage):
+        found = simulate(setting, np.array([q]), count, 1000, np.random.default_rng())
+        for level, ours, theirs in zip((0.1, 0.5, 0.9), exposure[:, place], error[:, place], strict=True):
+            # a quantile's Monte Carlo interval, in both simulations: ranks 5·√2 standard errors away
+            half = 5 * np.sqrt(2 * level * (1 - level) / 1000) + 0.01
+            for value, measure in ((ours, found.exposure[0]), (theirs, found.relative_error[0])):
+                low, high = np.quantile(measure, np.clip([level - half, level + half], 0, 1))
+                assert low - 1e-3 <= value <= high + 1e-3

@@ -50,11 +50,27 @@ def test_mass_and_gain_agree_with_a_fine_grid(table, kind, count):
         total = logsumexp(values) + 2 * np.log(step)
         gain = posterior.value(posterior.whiten(record)) - total - posterior.log_volume
         gain -= crowd.predictive().log_density(record)
-        assert found["information_gain"][row] == pytest.approx(float(gain), abs=3e-4)
+        assert found["information_gain"][row] == pytest.approx(float(gain), abs=1e-4)
         away = np.sqrt(np.sum((points - posterior.whiten(record)) ** 2, axis=1) * crowd.df)
         share = np.clip(0.5 + (1 - away) / (step * np.sqrt(crowd.df)), 0, 1)
         mass = np.sum(np.exp(values - total) * share) * step**2
-        assert found["mass"][row] == pytest.approx(mass, abs=3e-4)
+        assert found["mass"][row] == pytest.approx(mass, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+@pytest.mark.parametrize("count", [1, 5])
+def test_mass_and_gain_of_a_single_column_agree_with_quadrature(table, kind, count):
+    """p = 1, to 1e-4: against the exact posterior on the line."""
+    single = abo.Records(table.values[:, :1], ("bmi",))
+    release = released(single, kind, count)
+    found = risk_columns(single, release)
+    prior = abo.NIW.default(1)
+    for row in (0, 6):
+        others, record = np.delete(single.values, row, axis=0), single.values[row]
+        posterior = abo.posterior(others, release, prior)
+        gain = posterior.log_density(record) - prior.update(others).predictive().log_density(record)
+        assert found["information_gain"][row] == pytest.approx(float(gain), abs=1e-4)
+        assert found["mass"][row] == pytest.approx(float(posterior.mass_within(record, 1.0)), abs=1e-4)
 
 
 def test_the_baseline_mass_is_the_student_t_s(table):
@@ -155,7 +171,10 @@ def test_the_budget_says_who_sets_it_and_what_without(table):
     dropped = next(row for row in plan.what_if if row["change"].startswith("drop the 1"))
     assert dropped["datasets"] == plan.law_without
     assert [row["rows"] for row in plan.trade] == [3, 15, 30, 60, 300]
-    assert plan.columns()["max_datasets"][6] == plan.law
+    columns = plan.columns()
+    assert columns["max_datasets"][6] == plan.law
+    assert columns["sure_datasets"][6] == plan.sure
+    assert np.all(columns["sure_datasets"] >= plan.sure)
 
 
 @pytest.mark.parametrize("rows", [None, 30])

@@ -121,22 +121,21 @@ class Budget:
     def columns(self) -> dict[str, np.ndarray]:
         """Return a row a record: leverage, threshold, the most datasets for the limit, exposures at the counts.
 
-        The most for an exposure is the law's; for a gain or a mass it is the largest number tried in the search
-        that keeps a record of its leverage below the limit with 95 % confidence.
+        `max_datasets` for an exposure is the law's; `sure_datasets` is the largest number tried that keeps a
+        record of its leverage below the limit with 95 % confidence, and stands for both for other limits.
         """
-        if self.limit.kind == "exposure":
-            most = self.setting.most(self.leverage, self.limit.value)
-        else:
-            most = np.zeros(len(self.leverage))
-            for count, highest in sorted(self.safe_leverage.items()):
-                most[self.leverage <= highest] = count
+        sure = np.zeros(len(self.leverage))
+        for count, highest in sorted(self.safe_leverage.items()):
+            sure[self.leverage <= highest] = count
+        by_law = self.limit.kind == "exposure"
         found = {
             "row": np.arange(1, len(self.leverage) + 1),
             "leverage": self.leverage,
             "threshold_datasets": self.setting.threshold(self.leverage),
-            "max_datasets": most,
+            "max_datasets": self.setting.most(self.leverage, self.limit.value) if by_law else sure,
         }
-        return found | {f"exposure_at_{k}": self.setting.exposure(self.leverage, k) for k in self.counts}
+        found |= {f"exposure_at_{k}": self.setting.exposure(self.leverage, k) for k in self.counts}
+        return found | ({"sure_datasets": sure} if self.safe_leverage else {})
 
 
 def budget(
@@ -195,6 +194,10 @@ def plan_budget(
     law = int(min(setting.most(leverage[order[0]], bound.value), 1e15)) if by_law else None
     most = int(np.clip(WORK / (11 * 200 * setting.p**2), 10, MOST))
     sure = _largest(safe, 1 if law is None else max(law, 1), most)
+    # the same by record: a look-up in what the counts asked for would do, where that costs no sampling
+    for count in counts if by_law else ():
+        if count <= most and count not in tried:
+            safe(count)
     changes = _what_if(records.values, prior, rows, bound, order) if by_law else []
     return Budget(
         setting,

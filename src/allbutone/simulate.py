@@ -5,6 +5,7 @@ some direction, which by rotation may be the first axis. So given p, κ, ν and 
 affine-invariant measure of risk has a distribution that depends on the leverage q alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +65,28 @@ def simulate(
     joined = [np.concatenate([part[row] for part in parts], axis=1) for row in range(len(leverage))]
     measures = np.stack(joined, axis=1)
     return Simulated(leverage, *measures)
+
+
+def quantiles(
+    setting: Setting,
+    leverage: Float[np.ndarray, " n"],
+    count: int,
+    levels: Sequence[float] = (0.05, 0.5, 0.95),
+    replicates: int = 400,
+    rng: np.random.Generator | int | None = None,
+) -> tuple[Float[np.ndarray, "levels n"], Float[np.ndarray, "levels n"]]:
+    """Return quantiles of exposure and of relative error for every record, from one simulation on a grid.
+
+    Thirty-two leverages from the lowest to the highest, the same random numbers for all, and a look-up a record.
+    """
+    grid = np.geomspace(np.min(leverage), np.max(leverage), 32)
+    found = simulate(setting, grid, count, replicates, np.random.default_rng(rng))
+
+    def look_up(measure: np.ndarray) -> np.ndarray:
+        curves = np.quantile(measure, levels, axis=1)
+        return np.stack([np.interp(np.log(leverage), np.log(grid), curve) for curve in curves])
+
+    return look_up(found.exposure), look_up(found.relative_error)
 
 
 @dataclass(frozen=True, eq=False)
