@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from allbutone.adversary import ParameterStatistics
 from allbutone.attack import Attack, attack, attack_many
-from allbutone.budget import Budget, budget, plan_budget, verify_budget
+from allbutone.budget import Budget, budget, plan_budget
 from allbutone.cohort import demo_cohort
 from allbutone.distributions import Normal, StudentT
 from allbutone.errors import InputError
@@ -19,6 +19,7 @@ from allbutone.records import Records
 from allbutone.release import DatasetRelease, ParameterRelease
 from allbutone.risk import risk
 from allbutone.synthesizer import NIWSynthesizer
+from allbutone.verify import verify_budget
 
 __version__ = version("allbutone")
 

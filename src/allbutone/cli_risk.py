@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from allbutone.atomic import fresh_file
-from allbutone.budget import MOST, Budget, Limit, plan_budget, verify_budget
+from allbutone.budget import MOST, Budget, Limit, plan_budget
 from allbutone.errors import InputError
 from allbutone.figures import HALF, budget_figure, risk_figure, write_figure
 from allbutone.folder import load_release
@@ -21,6 +21,7 @@ from allbutone.release import DatasetRelease, Release, count_of
 from allbutone.risk import RADIUS, risk_columns
 from allbutone.tables import read_table, write_columns
 from allbutone.terminal import console, late_progress, plural, show, show_next, show_note
+from allbutone.verify import verify_budget
 
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 MechanismPrior = Annotated[
