@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-torch lint bench clean
+.PHONY: demo test test-torch system-parts lint bench clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -33,8 +33,13 @@ demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo and show what th
 	@echo
 	$(BIN)/allbutone risk demo/cohort.csv demo/release --out demo-risk.csv --force
 
-test: $(VENV)/dev ## Run the tests
+test: $(VENV)/dev system-parts ## Run the tests
 	$(BIN)/pytest
+
+system-parts: ## Install what some tests need from Debian, where that is possible; else those tests are left out
+	@command -v chromium >/dev/null \
+		|| { echo "Installing chromium from Debian for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+		|| echo "chromium is missing and could not be installed (try: sudo apt-get install chromium); tests/test_browser.py is left out"
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch

@@ -1,7 +1,9 @@
 """Shapes are checked by beartype wherever the tests go: the hook must come before the package is imported."""
 
 import os
+import shutil
 
+import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
@@ -12,3 +14,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # PyTorch is large, so its tests run only where it was asked for: `make test-torch`
 collect_ignore = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["test_torch.py"]
+
+# Tests that need a part of the system; `make test` installs it from Debian where it can
+SYSTEM_PARTS = {"test_browser.py": "chromium"}
+MISSING = {name: part for name, part in SYSTEM_PARTS.items() if shutil.which(part) is None}
+collect_ignore += list(MISSING)
+
+
+def pytest_configure(config):
+    if MISSING and os.environ.get("CI") == "true":
+        raise pytest.UsageError(f"missing on this machine, and CI leaves nothing out: {MISSING}")
+
+
+def pytest_terminal_summary(terminalreporter):
+    for name, part in MISSING.items():
+        terminalreporter.write_line(f"LEFT OUT: tests/{name}, because {part} is missing on this machine")
