@@ -9,9 +9,9 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.budget import Limit
+from allbutone.budget import Budget, Limit
 from allbutone.everyone import LeaveOneOut
-from allbutone.exposure import leverages
+from allbutone.exposure import Setting, leverages
 from allbutone.measures import prior_mass
 from allbutone.risk import risk_columns
 
@@ -185,6 +185,23 @@ def test_the_confident_budget_keeps_its_promise(table, rows):
     assert kept["low"] < 0.05 + 0.03
     beyond = replace(plan, sure=3 * max(plan.sure, 2))
     assert abo.verify_budget(table, PRIOR, beyond, 60, rng=3)["share"] > kept["share"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "sure", "start"),
+    [
+        (30, 0, "Not even one dataset of 30 rows leaves every record below exposure 0.5"),
+        (30, 1, "One dataset of 30 rows leaves every record"),
+        (None, 1, "One parameter draw leaves every record"),
+        (30, 9, "Up to 9 datasets of 30 rows leave every record"),
+        (30, 50, "At least 50 datasets of 30 rows, the most that were tried, leave every record"),
+    ],
+)
+def test_the_verdict_is_a_sentence(rows, sure, start):
+    setting = Setting.of(PRIOR, 30, rows)
+    plan = Budget(setting, Limit.of("exposure=0.5"), np.ones(30), (1,), 4, sure, 50, 7, 20)
+    assert plan.sentence.startswith(start)
+    assert plan.sentence.endswith("up to 4; row 7 sets the limit; without it the average would allow 20.")
 
 
 def test_limits_by_gain_and_mass(table):

@@ -87,14 +87,16 @@ class Budget:
     @property
     def sentence(self) -> str:
         """The verdict, for a board."""
-        level = f"{CONFIDENCE:.0%}"
+        one = self.what.replace("draws", "draw").replace("datasets", "dataset")
+        kept = f"every record below {self.limit} with {CONFIDENCE:.0%} confidence"
         if self.sure == 0:
-            verdict = (
-                f"Not even one of the {self.what} keeps every record below {self.limit} with {level} confidence"
-            )
+            verdict = f"Not even one {one} leaves {kept}"
+        elif self.sure == 1:
+            verdict = f"One {one} leaves {kept}, two do not"
+        elif self.sure < self.tried_up_to:
+            verdict = f"Up to {self.sure:,} {self.what} leave {kept}"
         else:
-            amount = f"{self.sure:,} or more" if self.sure >= self.tried_up_to else f"{self.sure:,}"
-            verdict = f"Up to {amount} {self.what} leave every record below {self.limit} with {level} confidence"
+            verdict = f"At least {self.sure:,} {self.what}, the most that were tried, leave {kept}"
         parts = [verdict]
         if self.law is not None:
             parts.append(f"by the law's average, up to {self.law:,}")
