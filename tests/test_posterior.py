@@ -13,11 +13,11 @@ from scipy.special import logsumexp
 
 import allbutone as abo
 from allbutone import as_printed
+from allbutone.drawn import Drawn
 from allbutone.exposure import Setting
 from allbutone.integrate import log_mass_on_a_line
 from allbutone.maximize import find_modes
 from allbutone.measures import contour_log_totals
-from allbutone.simulate import _Drawn
 from targets import make, recipes
 
 KINDS = ["parameters", "datasets"]
@@ -127,8 +127,8 @@ def test_the_contour_integral_holds_from_nobody_to_millions(people, outlying):
     rng = np.random.default_rng(people)
     setting = Setting.of(abo.NIW.default(1), people, None)
     for draws in (2, 3, 10, 100, 1000):
-        drawn = _Drawn.of(setting, draws, 2, rng)
-        many, _ = drawn.problem(setting, outlying**2 / (people + 3))
+        drawn = Drawn.of(setting, draws, 2, rng)
+        many, _ = drawn.problem(outlying**2 / (people + 3))
         totals = contour_log_totals(many)
         for row, total in enumerate(totals):
             one = replace(many, centre=many.centre[row], precision=many.precision[row], pull=many.pull[row])
