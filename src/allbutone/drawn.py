@@ -51,9 +51,9 @@ class Drawn:
         size = replicates * (1 if setting.rows is None else count)
         noise = rng.standard_normal((p, size))
         if setting.rows is None:
-            return cls(setting, count, replicates, noise, _triangle(rng, count * df - axes[::-1], size), None)
-        precision = _triangle(rng, df - axes[::-1], size)
-        return cls(setting, count, replicates, noise, precision, _triangle(rng, setting.rows - 1 - axes, size))
+            return cls(setting, count, replicates, noise, triangle(rng, count * df - axes[::-1], size), None)
+        precision = triangle(rng, df - axes[::-1], size)
+        return cls(setting, count, replicates, noise, precision, triangle(rng, setting.rows - 1 - axes, size))
 
     def problem(self, leverage: Any) -> tuple[LogQuadratic, Float[np.ndarray, "r p"]]:
         """Return the posteriors of records of this leverage (one for all, or one a replicate), and the records."""
@@ -110,7 +110,7 @@ class Drawn:
         )
 
 
-def _triangle(rng: np.random.Generator, df: Float[np.ndarray, " p"], size: int) -> Triangle:
+def triangle(rng: np.random.Generator, df: Float[np.ndarray, " p"], size: int) -> Triangle:
     """Draw lower triangles T by Bartlett: χ(dfᵢ) on the diagonal, standard normal below it.
 
     TTᵀ ~ W(m, I) if dfᵢ = m − i, TᵀT if dfᵢ = m − p + 1 + i, i from 0. With m < p only m columns are not zero.

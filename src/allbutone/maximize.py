@@ -213,10 +213,10 @@ def _climb_rest(posterior: LogQuadratic, so_far: _Summit, most: int) -> _Summit:
     (late,) = xp.nonzero(~so_far.done)
     rest = _climb(posterior.take(late), xp.take(so_far.white, late, axis=0), most - so_far.steps)
     return _Summit(
-        *(
-            _put(so_far.done, getattr(so_far, name), getattr(rest, name))
-            for name in ("white", "value", "hessian", "done")
-        ),
+        _put(so_far.done, so_far.white, rest.white),
+        _put(so_far.done, so_far.value, rest.value),
+        _put(so_far.done, so_far.hessian, rest.hessian),
+        _put(so_far.done, so_far.done, rest.done),
         so_far.steps + rest.steps,
     )
 
