@@ -1,12 +1,15 @@
 """The figures in a real browser: drawn, offline, and names shown as text."""
 
+import struct
 import subprocess
+from xml.etree import ElementTree
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 import allbutone as abo
-from allbutone.figures import budget_figure, write_figure
+from allbutone.figures import budget_figure, style_panels, write_figure, write_images
 
 
 def opened(path, profile):
@@ -31,3 +34,18 @@ def test_the_budget_figure_is_drawn_offline(tmp_path, rows):
     assert 'class="main-svg"' in page
     assert "row 4" in page
     assert "Row 4 sets the limit" in page
+
+
+def test_figures_become_pictures(tmp_path):
+    figure = go.Figure(go.Scatter(x=[1, 2, 3], y=[1, 3, 2]))
+    style_panels(figure, "p < 0.05 </script> & more", "")
+    paths = [tmp_path / name for name in ("one.png", "two.SVG", "three.png")]
+    write_images(dict(zip(paths, [figure, figure, go.Figure(figure).update_layout(height=500)], strict=True)))
+    for path, size in ((paths[0], (1280, 900)), (paths[2], (1280, 500))):
+        content = path.read_bytes()
+        assert content[:8] == b"\x89PNG\r\n\x1a\n"
+        assert struct.unpack(">II", content[16:24]) == size
+        assert 10_000 < len(content) < 300_000
+    picture = ElementTree.parse(paths[1]).getroot()
+    assert (picture.get("width"), picture.get("height")) == ("1280", "900")
+    assert "p < 0.05 </script> & more" in "".join(picture.itertext())

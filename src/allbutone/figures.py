@@ -1,12 +1,19 @@
 """Figures: results in, pictures out; nothing is computed here but where to put the ink."""
 
-from collections.abc import Sequence
+import base64
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
 
+from allbutone.browser import text_left_by
 from allbutone.budget import Budget
+from allbutone.errors import InputError
 
 # Okabe and Ito's colours, told apart by every kind of colour vision
 BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
@@ -18,6 +25,17 @@ _NO_REQUESTS = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:\">"
 )
+_NOT_TOO_LOW = "<style>#figure { min-height: 640px }</style>"  # a lower window scrolls
+_PAGE = """<!doctype html><html><head><meta charset="utf-8">{meta}<script>{plotly}</script></head><body><script>
+(async () => {{
+  const urls = [];
+  for (const [figure, options] of {jobs}) urls.push(await Plotly.toImage(figure, options));
+  return urls.join(" ");
+}})().catch(error => "error: " + error).then(text => {{
+  document.querySelectorAll("script").forEach(script => script.remove());
+  document.body.textContent = text;
+}});
+</script></body></html>"""
 
 
 def risk_figure(columns: dict[str, np.ndarray], names: Sequence[str], order: np.ndarray) -> go.Figure:
@@ -56,7 +74,7 @@ def risk_figure(columns: dict[str, np.ndarray], names: Sequence[str], order: np.
             standoff=4,
             font={"size": 13, "color": INK},
         )
-    _style(figure, _risk_title(exposed, columns, shown))
+    style(figure, _risk_title(exposed, columns, shown))
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
         title="Information gain at the record's true values, nats (below: times more likely after the release)",
@@ -92,7 +110,7 @@ def budget_figure(budget: Budget) -> go.Figure:
             x=1.01, xref="paper", xanchor="left", y=height, text=row, showarrow=False, font={"color": colour}
         )
     _mark_budget(figure, budget, noun)
-    _style(figure, _budget_title(budget, noun))
+    style(figure, _budget_title(budget, noun))
     figure.update_xaxes(title=f"Number of {budget.what} released", type="log", dtick="D2", tickformat=",d")
     figure.update_xaxes(range=[np.log10(0.9), np.log10(counts[-1])])
     figure.update_yaxes(title="Expected exposure: 0 with the crowd, 1 at the record", range=[-0.03, 1.05])
@@ -106,10 +124,37 @@ def write_figure(figure: go.Figure, path: Path) -> None:
     buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]]
     config = {"displaylogo": False, "responsive": True, "modeBarButtons": buttons}
     page = figure.to_html(include_plotlyjs=True, div_id="figure", default_height="96vh", config=config)
-    path.write_text(page.replace("<head>", "<head>" + _NO_REQUESTS, 1), encoding="utf-8")
+    path.write_text(page.replace("<head>", "<head>" + _NO_REQUESTS + _NOT_TOO_LOW, 1), encoding="utf-8")
 
 
-def _style(figure: go.Figure, title: str) -> None:
+def write_image(figure: go.Figure, path: Path) -> None:
+    """Write a figure as a picture, PNG or SVG by the file's name."""
+    write_images({path: figure})
+
+
+def write_images(figures: Mapping[Path, go.Figure], width: int = 1280, height: int = 900) -> None:
+    """Write figures as pictures, PNG or SVG by the files' names, in one start of a browser, offline.
+
+    A figure that has a width or height of its own keeps it.
+    """
+    jobs = []
+    for path, figure in figures.items():
+        kind = path.suffix.lower().removeprefix(".")
+        if kind not in ("png", "svg"):
+            raise InputError(f"{path}: pictures are written as .png or .svg; name one, or write .html")
+        size = {"width": figure.layout.width or width, "height": figure.layout.height or height}
+        jobs.append(f"[{figure.to_json()},{json.dumps({'format': kind, **size})}]")
+    page = _PAGE.format(meta=_NO_REQUESTS, plotly=get_plotlyjs(), jobs=f"[{','.join(jobs)}]")
+    left = text_left_by(page, 60 + 20 * len(jobs))
+    if not left.startswith("data:image"):
+        raise InputError(f"the browser did not draw the pictures: {left:.200}; open the .html files instead")
+    for path, url in zip(figures, left.split(), strict=True):
+        head, data = url.split(",", 1)
+        path.write_bytes(base64.b64decode(data) if head.endswith("base64") else unquote_to_bytes(data))
+
+
+def style(figure: go.Figure, title: str) -> None:
+    """Give a figure, and all panels of it, the house style."""
     axis = {"gridcolor": "#EBEBEB", "zeroline": False, "linecolor": GREY, "ticks": "outside", "title_standoff": 12}
     figure.update_layout(
         title={"text": title, "x": 0.02, "xanchor": "left", "y": 0.97, "yanchor": "top", "font": {"size": 19}},
@@ -122,9 +167,22 @@ def _style(figure: go.Figure, title: str) -> None:
         xaxis=axis,
         yaxis=axis,
     )
+    figure.update_xaxes(axis).update_yaxes(axis)
 
 
-def _smaller(text: str) -> str:
+def style_panels(figure: go.Figure, head: str, below: str) -> None:
+    """Give a figure of panels the house style, and a legend at the foot.
+
+    Title and subtitle are broken to fit a page of 800 pixels.
+    """
+    large, small = textwrap.wrap(head, 86), textwrap.wrap(below, 110)
+    style(figure, "<br>".join(large) + "".join(map(smaller, small)))
+    foot = {"orientation": "h", "x": 0.5, "xanchor": "center", "yref": "container", "y": 0.01, "yanchor": "bottom"}
+    figure.update_layout(margin={"t": 60 + 25 * len(large + small), "b": 135}, showlegend=True, legend=foot)
+
+
+def smaller(text: str) -> str:
+    """Put words on a line of their own below a title, smaller and lighter."""
     return f"<br><span style='font-size:14px;color:#555555'>{text}</span>"
 
 
@@ -138,7 +196,7 @@ def _risk_title(exposed: int, columns: dict[str, np.ndarray], shown: np.ndarray)
     )
     head += f"; the release tells most of row {columns['row'][best]}"
     what = "One dot a record" if len(shown) == people else f"The {len(shown):,} most exposed of {people:,} records"
-    return head + _smaller(f"{what}; hover for its measures. Confidential: it describes individual records.")
+    return head + smaller(f"{what}; hover for its measures. Confidential: it describes individual records.")
 
 
 def _budget_title(budget: Budget, noun: str) -> str:
@@ -147,7 +205,7 @@ def _budget_title(budget: Budget, noun: str) -> str:
         head = (
             f"Row {budget.limiting_row} sets the limit: not even one of the {noun} keeps it below {budget.limit}"
         )
-    return head + _smaller("The five most exposed records by the law's average. Confidential: it describes them.")
+    return head + smaller("The five most exposed records by the law's average. Confidential: it describes them.")
 
 
 def _mark_budget(figure: go.Figure, budget: Budget, noun: str) -> None:
