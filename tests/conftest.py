@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,3 +30,23 @@ def pytest_configure(config):
 def pytest_terminal_summary(terminalreporter):
     for name, part in MISSING.items():
         terminalreporter.write_line(f"LEFT OUT: tests/{name}, because {part} is missing on this machine")
+
+
+@pytest.fixture
+def allbutone(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process; returns (exit code, output, errors)."""
+    from allbutone import cli  # not above: the hook must be in place first
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["allbutone", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return run

@@ -25,24 +25,6 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def allbutone(monkeypatch, capsys, tmp_path):
-    """Run the command line in this process; returns (exit code, output, errors)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["allbutone", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code or 0
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return run
-
-
-@pytest.fixture
 def table(tmp_path):
     path = tmp_path / "table.csv"
     values = np.random.default_rng(1).standard_normal((30, 2)).round(3)

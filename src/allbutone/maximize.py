@@ -186,8 +186,9 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int =
         if steps >= FEW_STEPS and white.ndim == 2 and 2 * int(xp.sum(xp.astype(~done, xp.int64))) <= done.shape[0]:
             return _climb_rest(posterior, _Summit(white, value, hessian, done, steps), most)
         steps += 1
-        concave = concave or bool(xp.all(_is_definite(-hessian)))
-        step = (_newton if concave else _uphill)(-hessian, gradient)
+        definite = None if concave else _is_definite(-hessian)
+        concave = definite is None or bool(xp.all(definite))
+        step = _newton(-hessian, gradient) if concave else _uphill(-hessian, gradient, definite)
         gain = xp.sum(step * gradient, axis=-1)
         trial = white + length[..., None] * step
         trial_value, trial_gradient, trial_hessian = posterior.local(trial)
@@ -233,15 +234,17 @@ def _newton(bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"]
     return array_namespace(bowl).linalg.solve(bowl, gradient[..., None])[..., 0]
 
 
-def _uphill(bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
+def _uphill(
+    bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"], definite: Bool[Array, "*batch"]
+) -> Float[Array, "*batch p"]:
     """Return |B|⁻¹g: Newton's step B⁻¹g where B is positive definite, else uphill along every axis of B."""
     xp = array_namespace(bowl)
-    definite = _is_definite(bowl)
     if bowl.ndim == 3 and bool(xp.any(definite)):
         # the axes are dear, and few need them
         (bent,) = xp.nonzero(~definite)
         step = _newton(xp.where(definite[:, None, None], bowl, xp.eye(bowl.shape[-1], dtype=bowl.dtype)), gradient)
-        return _put(definite, step, _uphill(xp.take(bowl, bent, axis=0), xp.take(gradient, bent, axis=0)))
+        few = [xp.take(array, bent, axis=0) for array in (bowl, gradient, definite)]
+        return _put(definite, step, _uphill(*few))
     values, vectors = xp.linalg.eigh(bowl)
     size = xp.maximum(xp.abs(values), 1e-10 * xp.max(xp.abs(values), axis=-1, keepdims=True))
     along = (xp.matrix_transpose(vectors) @ gradient[..., None]) / size[..., None]
