@@ -1,0 +1,193 @@
+"""Combining rules: their formulas, and that 95 % intervals cover the population's value as often as they say."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import allbutone as abo
+
+
+def population(rng, tables, people, p=2):
+    """Moments of many independent tables from N(0, I), and the posterior of each."""
+    records = rng.standard_normal((tables, people, p))
+    mean = records.mean(axis=1)
+    centred = records - mean[:, None]
+    moments = abo.Moments(float(people), mean, centred.swapaxes(1, 2) @ centred)
+    return abo.NIW.default(p).update(moments)
+
+
+def synthesized(rng, posterior, rows):
+    """For each table a dataset of every size in `rows`: means (m, tables, p) and scatters (m, tables, p, p)."""
+    means, scatters = [], []
+    for size in rows:
+        centre, root = (part[0] for part in posterior.draw_roots(rng, 1))
+        data = centre[:, None] + rng.standard_normal((len(centre), size, posterior.p)) @ root.swapaxes(1, 2)
+        means.append(data.mean(axis=1))
+        centred = data - means[-1][:, None]
+        scatters.append(centred.swapaxes(1, 2) @ centred)
+    return np.stack(means), np.stack(scatters)
+
+
+def combined_means(rng, tables, people, rows, **options):
+    means, scatters = synthesized(rng, population(rng, tables, people), rows)
+    sizes = np.array(rows)
+    variances = np.diagonal(scatters, axis1=2, axis2=3) / (sizes * (sizes - 1))[:, None, None]
+    return abo.combine(means, variances, people=people, rows=rows, **options)
+
+
+def covered(found, truth=0.0):
+    return np.mean((found.low <= truth) & (truth <= found.high))
+
+
+def slack(tables):
+    """Five binomial standard errors, counting a table once though it has several columns."""
+    return 5 * np.sqrt(0.95 * 0.05 / tables)
+
+
+ONE = [(100, [100]), (20, [20]), (20, [200]), (300, [20])]
+SEVERAL = [(100, [50] * 3), (50, [50] * 10), (60, [20, 60, 300])]
+
+
+@pytest.mark.parametrize(("people", "rows"), ONE + SEVERAL)
+def test_within_covers_as_often_as_it_says(people, rows):
+    """From one dataset or several, of few rows or many, of one size or of several."""
+    tables = 10_000
+    for level in (0.95, 0.5):
+        found = combined_means(np.random.default_rng(), tables, people, rows, level=level)
+        # the prior, worth one record, draws towards the truth: errors are smaller by a share of 1/(2n) or so
+        assert abs(covered(found) - level) < 5 * np.sqrt(level * (1 - level) / tables) + 0.4 / people
+
+
+@pytest.mark.parametrize(("people", "rows"), ONE[:1] + SEVERAL)
+def test_the_variance_is_that_of_the_estimate(people, rows):
+    """On average T is the mean squared error of q̄: σ²·(1/n + Σ(1/n + 1/k)/m²), the prior taken into account."""
+    tables = 4000
+    found = combined_means(np.random.default_rng(), tables, people, rows)
+    squared = found.estimate**2
+    # the prior's mean, worth one record, is the truth: errors shrink by n/(n + 1)
+    error = 5 * np.sqrt(2 / (2 * tables))
+    assert abs(squared.mean() / found.variance.mean() - 1) < error + 2 / people
+    exact = 1 / people + np.mean(1 / people + 1 / np.array(rows)) / len(rows)
+    assert abs(found.variance.mean() / exact - 1) < error + 2 / people
+
+
+@pytest.mark.parametrize(("rows", "known"), [([100] * 100, "exact"), ([60] * 5, "wide"), ([60] * 20, "wide")])
+def test_between_covers_and_is_wide_with_few_datasets(rows, known):
+    """With few datasets the rule's few degrees of freedom make it cover more than 95 %: known, and allowed."""
+    tables = 1000 if known == "exact" else 3000
+    found = combined_means(np.random.default_rng(), tables, 60, rows, rule="between")
+    share = covered(found)
+    assert share > 0.95 - slack(tables) - 0.005
+    if known == "exact":
+        assert share < 0.95 + slack(tables)
+        assert not found.adjusted.any()
+    else:
+        assert np.mean(found.adjusted) > 0
+
+
+def test_a_regression_slope_is_covered_too():
+    """Not only means: the slope of the second column on the first, 0 in the population."""
+    rng, tables, people, rows = np.random.default_rng(), 3000, 80, [80, 80]
+    _, scatter = synthesized(rng, population(rng, tables, people), rows)
+    slope = scatter[..., 0, 1] / scatter[..., 0, 0]
+    rest = scatter[..., 1, 1] - slope * scatter[..., 0, 1]
+    found = abo.combine(slope, rest / (80 - 2) / scatter[..., 0, 0], people=people, rows=rows)
+    assert abs(covered(found) - 0.95) < slack(tables) + 0.01
+
+
+def test_taking_synthetic_data_for_real_does_not_cover():
+    """Why the rules are needed: with n = k and one dataset the naive interval covers 2·Φ(1.96/√3) − 1 = 74 %."""
+    tables = 4000
+    found = combined_means(np.random.default_rng(), tables, 200, [200])
+    naive = np.mean(np.abs(found.estimate) < 1.96 * np.sqrt(found.within))
+    assert abs(naive - (2 * stats.norm.cdf(1.96 / np.sqrt(3)) - 1)) < slack(tables) + 0.02
+
+
+def test_the_whole_way_from_table_to_interval():
+    rng, hits = np.random.default_rng(), []
+    prior = abo.NIW([10.0, 0.0], 0.01, 4.0, np.eye(2))
+    for _ in range(300):
+        records = rng.standard_normal((50, 2)) * [2.0, 0.5] + [10.0, -1.0]
+        release = abo.NIWSynthesizer(prior).fit(records).sample(3, 80, rng)
+        found = abo.combine_means(release, people=50)
+        hits.append((found.low < [10.0, -1.0]) & (found.high > [10.0, -1.0]))
+    assert abs(np.mean(hits) - 0.95) < slack(300) + 0.005
+
+
+def test_within_is_its_formula():
+    rng = np.random.default_rng()
+    q, v, n, k, m = rng.standard_normal((4, 3)), rng.uniform(1, 2, (4, 3)), 70, 30, 4
+    found = abo.combine(q, v, people=n, rows=k)
+    np.testing.assert_allclose(found.estimate, q.mean(axis=0))
+    np.testing.assert_allclose(found.variance, v.mean(axis=0) * (k / n + (1 + k / n) / m))
+    share = (k / n) / (k / n + (1 + k / n) / m)
+    df = 1 / (share**2 * (1 + 1 / m) / (n - 1) + 1 / (m * (k - 1)))
+    np.testing.assert_allclose(found.df, df)
+    reach = stats.t.ppf(0.975, df) * np.sqrt(found.variance)
+    np.testing.assert_allclose(found.low, found.estimate - reach)
+    np.testing.assert_allclose(found.high, found.estimate + reach)
+    one = abo.combine([5.0], [2.0], people=n, rows=k)
+    assert one.variance == pytest.approx(2.0 * (1 + 2 * k / n))
+    assert np.isnan(one.between)
+
+
+def test_between_is_its_formula_and_never_negative():
+    q, v = np.array([[1.0, 1.0], [3.0, 1.1], [5.0, 0.9]]), np.array([[1.0, 2.0], [2.0, 2.0], [1.5, 2.0]])
+    found = abo.combine(q, v, people=50, rows=25, rule="between")
+    b, mean = np.var(q, axis=0, ddof=1), v.mean(axis=0)
+    assert found.variance[0] == pytest.approx(4 / 3 * b[0] - mean[0])
+    assert found.df[0] == pytest.approx(2 * (1 - mean[0] / (4 / 3 * b[0])) ** 2)
+    assert list(found.adjusted) == [False, True]
+    assert found.variance[1] == pytest.approx(25 / 50 * mean[1])
+    assert found.df[1] == 2
+    np.testing.assert_allclose(found.between, b)
+
+
+def test_nothing_known_of_the_variance_is_an_unbounded_interval_and_no_variance_a_point():
+    q, m = np.array([0.0, 2.0]), 2
+    at_zero = (1 + 1 / m) * np.var(q, ddof=1)
+    found = abo.combine(q, [at_zero * (1 - 1e-9)] * 2, people=9, rows=9, rule="between")
+    assert found.high == np.inf
+    for rule in ("within", "between"):
+        point = abo.combine([3.0, 3.0], [0.0, 0.0], people=9, rows=9, rule=rule)
+        assert point.low == point.estimate == point.high == 3
+
+
+def test_means_of_a_release_are_combined_as_their_estimates():
+    rng = np.random.default_rng()
+    data = [rng.standard_normal((size, 2)) for size in (10, 20, 40)]
+    found = abo.combine_means(abo.DatasetRelease(data), people=33)
+    estimates = [each.mean(axis=0) for each in data]
+    variances = [each.var(axis=0, ddof=1) / len(each) for each in data]
+    expected = abo.combine(estimates, variances, people=33, rows=[10, 20, 40])
+    np.testing.assert_allclose(found.low, expected.low)
+    np.testing.assert_allclose(found.df, expected.df)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"estimates": [1.0, 2.0, 3.0]}, "same for both, got"),
+        ({"estimates": [], "variances": []}, "shape"),
+        ({"variances": [1.0, -1.0]}, "not negative"),
+        ({"estimates": [1.0, np.nan]}, "finite"),
+        ({"people": 1}, "at least 2, got 1 and 9"),
+        ({"rows": [9, 9.5]}, "whole number"),
+        ({"rows": [9, 1]}, "at least 2"),
+        ({"rows": [9, 9, 9]}, "rows names 3 sizes for 2 datasets"),
+        ({"rule": "rubin"}, "'within' or 'between'"),
+        ({"level": 95}, "between 0 and 1, got 95"),
+        ({"estimates": [1.0], "variances": [1.0], "rule": "between"}, "use rule='within'"),
+    ],
+)
+def test_what_cannot_be_combined_is_refused(change, message):
+    given = {"estimates": [1.0, 2.0], "variances": [1.0, 1.0], "people": 9, "rows": 9} | change
+    with pytest.raises(abo.InputError, match=message):
+        abo.combine(given.pop("estimates"), given.pop("variances"), **given)
+
+
+def test_releases_without_datasets_or_with_one_row_are_refused():
+    with pytest.raises(abo.InputError, match="no datasets"):
+        abo.combine_means(abo.ParameterRelease(np.zeros((1, 2)), np.eye(2)[None]), people=9)
+    with pytest.raises(abo.InputError, match="dataset 2 has one row"):
+        abo.combine_means(abo.DatasetRelease([np.eye(2), np.ones((1, 2))]), people=9)
