@@ -31,7 +31,8 @@ def distance_violins(by_count: Mapping[int, Mapping[str, np.ndarray]]) -> go.Fig
             name = "guessing the centre" if side == "negative" else "after the release"
             _violin(figure, place, by_count[count][column], name, side=side, **look)
     words = [
-        f"{counted(count, 'dataset')}<br>median distance of the guess {size(found)}<br>of the centre {size(centre)}"
+        f"{counted(count, 'dataset')}<br>median distance of the guess {size(found)}<br>"
+        f"of the centre {size(centre)}"
         for count, found, centre in zip(counts, middle, crowd, strict=True)
     ]
     _medians(figure, middle, words)
