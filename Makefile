@@ -31,7 +31,7 @@ $(VENV)/torch: $(VENV)/dev
 demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo and show what that gives away
 	$(BIN)/allbutone demo --out demo --force
 	@echo
-	$(BIN)/allbutone risk demo/cohort.csv demo/release --out demo-risk.csv --force
+	$(BIN)/allbutone report demo/cohort.csv demo/release --out demo-report.html --force
 
 test: $(VENV)/dev system-parts ## Run the tests
 	$(BIN)/pytest
@@ -54,4 +54,4 @@ bench: $(VENV)/dev ## Run the benchmarks and print ratios
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) demo demo-risk.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo demo-report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 import allbutone as abo
-from allbutone import figures_fidelity as drawn
+from allbutone import figures_fidelity, figures_shapes, figures_tests, figures_violins
 from allbutone.browser import text_left_by
 from allbutone.cohort import demo_cohort
 from allbutone.densities import densities
@@ -32,16 +32,16 @@ class Results:
 
     def figures(self):
         return {
-            "correlations": drawn.correlation_figure(self.fidelity),
-            "differences": drawn.correlation_difference_figure(self.fidelity),
-            "means": drawn.mean_difference_figure(self.fidelity),
-            "ks": drawn.ks_figure(self.fidelity),
-            "propensity": drawn.propensity_figure(self.fidelity),
-            "densities": drawn.density_figure(self.densities),
-            "qq": drawn.qq_figure(self.normality),
-            "distances": drawn.distance_qq_figure(self.normality),
-            "violins": drawn.distance_violins(self.by_count),
-            "errors": drawn.relative_error_violins(self.by_count),
+            "correlations": figures_fidelity.correlation_figure(self.fidelity),
+            "differences": figures_fidelity.correlation_difference_figure(self.fidelity),
+            "means": figures_fidelity.mean_difference_figure(self.fidelity),
+            "ks": figures_tests.ks_figure(self.fidelity),
+            "propensity": figures_tests.propensity_figure(self.fidelity),
+            "densities": figures_shapes.density_figure(self.densities),
+            "qq": figures_shapes.qq_figure(self.normality),
+            "distances": figures_shapes.distance_qq_figure(self.normality),
+            "violins": figures_violins.distance_violins(self.by_count),
+            "errors": figures_violins.relative_error_violins(self.by_count),
         }
 
 
@@ -122,7 +122,7 @@ def test_every_figure_fits_its_page_and_leaves_the_message_to_it(request, count)
 
 
 def test_the_square_of_correlations_is_real_below_and_synthetic_above(many):
-    figure, found = drawn.correlation_figure(many.fidelity), many.fidelity
+    figure, found = figures_fidelity.correlation_figure(many.fidelity), many.fidelity
     shown = np.array(figure.data[0].z)
     low, median, high = found.correlation_quartiles
     above, below = np.triu_indices(5, 1), np.tril_indices(5, -1)
@@ -141,13 +141,13 @@ def test_the_square_of_correlations_is_real_below_and_synthetic_above(many):
 @pytest.mark.parametrize(("p", "pattern"), [(8, r"−?\.\d\d"), (13, "")])
 def test_where_numbers_do_not_fit_the_cells_first_quartiles_are_left_out_then_all(p, pattern):
     found = results(simulated(60, p), 2).fidelity
-    texts = np.array(drawn.correlation_figure(found).data[0].text)[~np.eye(p, dtype=bool)]
+    texts = np.array(figures_fidelity.correlation_figure(found).data[0].text)[~np.eye(p, dtype=bool)]
     assert all(re.fullmatch(pattern, text) for text in texts)
-    assert "quartiles" not in drawn.correlation_figure(found).layout.xaxis.title.text
+    assert "quartiles" not in figures_fidelity.correlation_figure(found).layout.xaxis.title.text
 
 
 def test_differences_of_correlations_show_range_quartiles_and_median(many):
-    figure, pairs = drawn.correlation_difference_figure(many.fidelity), np.triu_indices(5, 1)
+    figure, pairs = figures_fidelity.correlation_difference_figure(many.fidelity), np.triu_indices(5, 1)
     values = many.fidelity.correlation_differences[:, pairs[0], pairs[1]]
     one, middle, three = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
     ranges, halves, medians = figure.data
@@ -161,20 +161,20 @@ def test_differences_of_correlations_show_range_quartiles_and_median(many):
 
 def test_of_many_pairs_the_furthest_off_are_shown():
     found = results(simulated(60, 9), 25).fidelity
-    figure, pairs = drawn.correlation_difference_figure(found), np.triu_indices(9, 1)
+    figure, pairs = figures_fidelity.correlation_difference_figure(found), np.triu_indices(9, 1)
     middle = np.abs((found.correlation_quartiles[1] - found.correlations)[pairs])
     np.testing.assert_allclose(np.sort(np.abs(figure.data[-1].x)), np.sort(middle)[-30:], atol=1e-12)
     assert "the 30 of 36 pairs" in figure.layout.xaxis.title.text.replace("<br>", " ")
 
 
 def test_mean_differences_show_the_band_and_who_leaves_it(many):
-    figure = drawn.mean_difference_figure(many.fidelity)
+    figure = figures_fidelity.mean_difference_figure(many.fidelity)
     np.testing.assert_array_equal(figure.data[-1].x, many.fidelity.mean_difference_quartiles[1])
     band = figure.layout.shapes[0]
     assert (band.x0, band.x1) == (-0.1, 0.1)
     assert message(figure).startswith("In every column the middle half")
     shifted = many.fidelity.mean_differences + np.array([0, 0, 0.3, 0, 0])
-    figure = drawn.mean_difference_figure(dataclasses.replace(many.fidelity, mean_differences=shifted))
+    figure = figures_fidelity.mean_difference_figure(dataclasses.replace(many.fidelity, mean_differences=shifted))
     assert message(figure).startswith("In 1 of 5 columns")
     assert "HT is furthest off" in message(figure)
     assert len(set(figure.data[-1].marker.color)) == 2
@@ -183,19 +183,24 @@ def test_mean_differences_show_the_band_and_who_leaves_it(many):
 
 def test_of_few_datasets_each_is_a_dot(few):
     for figure, values in (
-        (drawn.mean_difference_figure(few.fidelity), few.fidelity.mean_differences),
-        (drawn.ks_figure(few.fidelity), few.fidelity.ks_p),
-        (drawn.propensity_figure(few.fidelity), few.fidelity.pmse_ratio_drawn),
+        (figures_fidelity.mean_difference_figure(few.fidelity), few.fidelity.mean_differences),
+        (figures_tests.ks_figure(few.fidelity), few.fidelity.ks_p),
+        (figures_tests.propensity_figure(few.fidelity), few.fidelity.pmse_ratio_drawn),
     ):
         np.testing.assert_array_equal(markers(figure)[0].x, values.ravel())
         assert "a dot a dataset" in figure.layout.xaxis.title.text.replace("<br>", " ")
     above = int(np.sum(few.fidelity.ks_p > 0.05))
-    assert message(drawn.ks_figure(few.fidelity)).startswith(f"{above} of 15 Kolmogorov-Smirnov tests give")
+    assert message(figures_tests.ks_figure(few.fidelity)).startswith(
+        f"{above} of 15 Kolmogorov-Smirnov tests give"
+    )
     one = results(simulated(40, 1), 1)
-    assert message(drawn.correlation_figure(one.fidelity)) == "A single column has no correlations."
-    assert message(drawn.correlation_difference_figure(one.fidelity)) == "A single column has no correlations."
-    assert message(drawn.ks_figure(one.fidelity)).startswith(("1 of 1 Kol", "0 of 1 Kol"))
-    assert "1 dataset" not in message(drawn.mean_difference_figure(one.fidelity))
+    assert message(figures_fidelity.correlation_figure(one.fidelity)) == "A single column has no correlations."
+    assert (
+        message(figures_fidelity.correlation_difference_figure(one.fidelity))
+        == "A single column has no correlations."
+    )
+    assert message(figures_tests.ks_figure(one.fidelity)).startswith(("1 of 1 Kol", "0 of 1 Kol"))
+    assert "1 dataset" not in message(figures_fidelity.mean_difference_figure(one.fidelity))
     assert len(one.figures()) == 10
 
 
@@ -203,7 +208,7 @@ def test_p_values_fill_bins_and_the_first_holds_its_upper_end(many):
     p_values = np.tile((np.arange(20) + 0.5) / 20, 2)[:, None] * np.ones(5)
     p_values[0] = 0.05
     p_values[1, 1] = 0.01
-    figure = drawn.ks_figure(dataclasses.replace(many.fidelity, ks_p=p_values))
+    figure = figures_tests.ks_figure(dataclasses.replace(many.fidelity, ks_p=p_values))
     heights = np.reshape(figure.data[0].y, (5, 20))
     np.testing.assert_allclose(heights[0], heights[0, 0])
     np.testing.assert_allclose(heights[1, :3] / heights[0, 0], [1.5, 0.5, 1])
@@ -215,22 +220,22 @@ def test_p_values_fill_bins_and_the_first_holds_its_upper_end(many):
 def test_a_bar_too_tall_is_cut_and_says_so(many):
     p_values = many.fidelity.ks_p.copy()
     p_values[:, 2] = 1e-9
-    figure = drawn.ks_figure(dataclasses.replace(many.fidelity, ks_p=p_values))
+    figure = figures_tests.ks_figure(dataclasses.replace(many.fidelity, ks_p=p_values))
     assert "100.0\u00a0%" in [note.text for note in figure.layout.annotations]
     assert "0.0\u00a0% (HT) to" in message(figure)
 
 
 def test_the_propensity_figure_counts_every_dataset(many):
-    figure = drawn.propensity_figure(many.fidelity)
+    figure = figures_tests.propensity_figure(many.fidelity)
     assert sum(figure.data[0].y) == 40
     assert f"over 40 datasets is {np.median(many.fidelity.pmse_ratio_drawn):.2f}" in message(figure)
     apart = np.arange(40) < 38
-    figure = drawn.propensity_figure(dataclasses.replace(many.fidelity, propensity_finite=apart))
+    figure = figures_tests.propensity_figure(dataclasses.replace(many.fidelity, propensity_finite=apart))
     assert "in 2 datasets the columns tell every synthetic row" in message(figure)
 
 
 def test_densities_lie_over_each_other(many):
-    figure = drawn.density_figure(many.densities)
+    figure = figures_shapes.density_figure(many.densities)
     for place in range(5):
         real, synthetic = figure.data[2 * place : 2 * place + 2]
         assert (real.name, synthetic.name) == ("real", "synthetic")
@@ -242,23 +247,23 @@ def test_densities_lie_over_each_other(many):
 
 
 def test_quantiles_stand_against_their_reference(many):
-    figure, found = drawn.qq_figure(many.normality), many.normality
+    figure, found = figures_shapes.qq_figure(many.normality), many.normality
     for place, trace in enumerate(markers(figure)):
         np.testing.assert_array_equal(trace.x, found.qq_normal)
         np.testing.assert_array_equal(trace.y, found.qq_values[place])
     doubted = [verdict for verdict in found.verdicts if verdict.level != "fit"]
     assert message(figure).startswith(f"{len(doubted)} of 5 columns")
-    figure = drawn.distance_qq_figure(found)
+    figure = figures_shapes.distance_qq_figure(found)
     np.testing.assert_allclose(markers(figure)[0].y ** 2, found.squared_distances)
     np.testing.assert_allclose(markers(figure)[0].x ** 2, found.distance_quantiles)
     assert message(figure) == f"All columns together are {found.together.words}."
     none = dataclasses.replace(found, distance_quantiles=np.empty(0), squared_distances=np.empty(0))
-    assert "too few records" in message(drawn.distance_qq_figure(none))
+    assert "too few records" in message(figures_shapes.distance_qq_figure(none))
 
 
 def test_of_a_long_table_the_tails_of_quantiles_stay():
     found = check_normality(simulated(1500, 9))
-    figure = drawn.qq_figure(found)
+    figure = figures_shapes.qq_figure(found)
     for trace in markers(figure):
         assert (trace.x[0], trace.x[-1]) == (found.qq_normal[0], found.qq_normal[-1])
         assert np.max(np.diff(trace.x)) <= np.max(np.diff(found.qq_normal)) + 0.02
@@ -266,7 +271,7 @@ def test_of_a_long_table_the_tails_of_quantiles_stay():
 
 
 def test_violins_carry_distances_beside_the_baseline(many):
-    figure = drawn.distance_violins(many.by_count)
+    figure = figures_violins.distance_violins(many.by_count)
     violins = [trace for trace in figure.data if trace.type == "violin"]
     for place, count in enumerate((1, 5, 40)):
         columns = many.by_count[count]
@@ -280,14 +285,14 @@ def test_violins_carry_distances_beside_the_baseline(many):
 
 
 def test_relative_errors_are_drawn_by_their_logarithm(many):
-    figure = drawn.relative_error_violins(many.by_count)
+    figure = figures_violins.relative_error_violins(many.by_count)
     for trace, count in zip(figure.data, (1, 5, 40), strict=False):
         np.testing.assert_allclose(10.0 ** np.array(trace.y), many.by_count[count]["relative_error"], rtol=1e-5)
     near = [int(np.sum(many.by_count[count]["relative_error"] <= 0.5)) for count in (1, 40)]
     expected = f"to {near[0]} of 503 records after 1 dataset and to {near[1]} after 40 datasets."
     assert message(figure).endswith(expected)
     long = {1: {"relative_error": np.linspace(0, 2, 9001)}}
-    figure = drawn.relative_error_violins(long)
+    figure = figures_violins.relative_error_violins(long)
     assert len(figure.data[0].y) == 2000
     assert np.isfinite(figure.data[0].y).all()
     assert message(figure) == "The guess comes closer than halfway to 2,251 of 9,001 records after 1 dataset."

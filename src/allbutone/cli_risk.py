@@ -12,21 +12,33 @@ from rich.markup import escape
 from allbutone.atomic import fresh_file
 from allbutone.budget import MOST, Budget, Limit, plan_budget
 from allbutone.errors import InputError
-from allbutone.figures import HALF, budget_figure, risk_figure, write_figure
+from allbutone.figures import budget_figure, risk_figure, write_figure
 from allbutone.folder import load_release
-from allbutone.options import Columns, Drop, Kind, Prior, ReleaseKind, Rows, TableFile, describe_prior, fit
+from allbutone.options import (
+    Columns,
+    Drop,
+    Kind,
+    LimitText,
+    MechanismPrior,
+    Prior,
+    ReleaseColumns,
+    ReleaseDir,
+    ReleaseKind,
+    Rows,
+    TableFile,
+    describe_prior,
+    fit,
+    records_of,
+)
 from allbutone.prior import read_prior
 from allbutone.records import Records
-from allbutone.release import DatasetRelease, Release, count_of
+from allbutone.release import DatasetRelease, count_of
 from allbutone.risk import RADIUS, risk_columns
-from allbutone.tables import read_table, write_columns
+from allbutone.tables import write_columns
 from allbutone.terminal import console, late_progress, plural, show, show_next, show_note
 from allbutone.verify import verify_budget
+from allbutone.words import most_exposed, number, risk_sentence
 
-ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
-MechanismPrior = Annotated[
-    Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")
-]
 Known = Annotated[
     list[str] | None,
     typer.Option(help="A column the adversary knows of everyone, or several separated by commas."),
@@ -34,13 +46,6 @@ Known = Annotated[
 Radius = Annotated[float, typer.Option(help="How near the truth counts as near: a Mahalanobis distance.")]
 NoMass = Annotated[
     bool, typer.Option("--no-mass", help="Leave out the mass near the truth: several times faster.")
-]
-ReleaseColumns = Annotated[
-    list[str] | None,
-    typer.Option(help="The columns of the table to use; those of the release by default. May be repeated."),
-]
-LimitText = Annotated[
-    str, typer.Option("--limit", help="What no record may pass: exposure=0.5, gain=1 (nats) or mass=0.05.")
 ]
 Counts = Annotated[str, typer.Option(help="The numbers of datasets for which the file gives every exposure.")]
 Verify = Annotated[
@@ -66,7 +71,7 @@ def risk(
     """Play the adversary against every record of the table: who is exposed by this release, and how badly."""
     with _outputs(out, force) as save:
         release = load_release(release_dir)
-        records = _records_of(table, release, columns, drop)
+        records = records_of(table, release, columns, drop)
         given = read_prior(prior, records.columns) if prior else None
         names = Records.of_numbers(records, columns=known).columns if known else ()
         with late_progress("Attacking records", len(records.values)) as watch:
@@ -74,9 +79,9 @@ def risk(
             found = risk_columns(
                 records, release, given, known=names, radius=radius, mass=not no_mass, rng=_points(), watch=watch
             )
-        order = _most_exposed(found)
+        order = most_exposed(found)
         save(found, risk_figure(found, records.columns, order))
-    console.print(f"[bold]{_risk_sentence(found)}[/bold]\n")
+    console.print(f"[bold]{risk_sentence(found)}[/bold]\n")
     _show_risk(found, order[:10])
     _show_files(out)
     console.print(_risk_assumed(records, names, release_dir))
@@ -150,21 +155,6 @@ def _outputs(out: Path, force: bool) -> Iterator[Callable[[dict[str, np.ndarray]
         yield save
 
 
-def _records_of(table: Path, release: Release, columns: list[str] | None, drop: list[str] | None) -> Records:
-    """Read the release's columns of the table, or those asked for."""
-    content = read_table(table)
-    if columns or drop:
-        return Records.of(content, columns=columns, drop=drop)
-    of_release = release.columns or ()
-    absent = [name for name in of_release if name not in content.column_names]
-    if absent:
-        raise InputError(
-            f"the release is of the columns {', '.join(of_release)}, and {table.name} has no {', '.join(absent)}: "
-            "it was made from another table"
-        )
-    return Records.of(content, columns=of_release)
-
-
 def _points() -> np.random.Generator:
     return np.random.default_rng(0)
 
@@ -184,34 +174,6 @@ def _same(option: str, value: Any) -> list[str]:
     return [option, str(value)] if value else []
 
 
-def _most_exposed(found: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the records from the most exposed down: those that lead by either measure, named or known, first."""
-    by_guess = np.argsort(np.argsort(found["relative_error"], kind="stable"))
-    by_gain = np.argsort(np.argsort(-found["information_gain"], kind="stable"))
-    return np.lexsort((by_gain, np.minimum(by_guess, by_gain)))
-
-
-def _risk_sentence(found: dict[str, np.ndarray]) -> str:
-    """Return the verdict for a board: can they name the record, and how much closer did they get?"""
-    people, error, gain = len(found["row"]), found["relative_error"], found["information_gain"]
-    exposed, closest, best = int(np.sum(error <= HALF)), int(np.argmin(error)), int(np.argmax(gain))
-    if exposed:
-        first = (
-            f"{exposed:,} of {people:,} records {'is' if exposed == 1 else 'are'} exposed by half or more, row "
-            f"{found['row'][closest]} the most: the adversary's guess closes {1 - error[closest]:.0%} of the "
-            "distance from the crowd to it"
-        )
-    else:
-        first = f"No record is exposed by half or more: no guess comes halfway to any of {people:,} records"
-    if gain[best] <= 0:
-        return f"{first}; and the release makes no record's true values more likely."
-    size = f"{np.exp(gain[best]):.2g} (e^{gain[best]:.2g})" if gain[best] < 7 else f"e^{gain[best]:.0f}"
-    return (
-        f"{first}. The most is told of row {found['row'][best]}: the release raises the density at its true "
-        f"values by a factor {size}."
-    )
-
-
 def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
     headings = {
         "row": "row",
@@ -222,7 +184,7 @@ def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
         "prior_mass": "without release",
     }
     kept = [name for name in headings if name in found]
-    rows = [[_number(found[name][place]) for name in kept] for place in places]
+    rows = [[number(found[name][place]) for name in kept] for place in places]
     show("The ten most exposed rows, by guess or by gain", [headings[name] for name in kept], rows)
 
 
@@ -231,7 +193,7 @@ def _show_budget(plan: Budget) -> None:
     places = np.argsort(-plan.leverage)[:10]
     predicted = plan.setting.exposure(plan.leverage[places], at)
     kept = [columns[name][places] for name in ("row", "leverage", "threshold_datasets", "max_datasets")]
-    rows = [[_number(value) for value in line] for line in zip(*kept, predicted, strict=True)]
+    rows = [[number(value) for value in line] for line in zip(*kept, predicted, strict=True)]
     headings = ("row", "leverage", "leaves the crowd at", "most allowed", f"exposure at {at:,}")
     show("The ten most exposed rows", headings, rows)
     console.print()
@@ -242,18 +204,9 @@ def _show_budget(plan: Budget) -> None:
     ):
         if table:
             names = list(table[0])
-            shown = [[escape(_number(line[name])) for name in names] for line in table]
+            shown = [[escape(number(line[name])) for name in names] for line in table]
             show(title, [name.replace("_", " ") for name in names], shown, words=("measure", "change"))
             console.print()
-
-
-def _number(value: Any) -> str:
-    """Return a number as a person writes it; text as it is."""
-    if isinstance(value, str):
-        return value
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:.3g}"
 
 
 def _checked(plan: Budget, checked: dict[str, Any]) -> str:

@@ -1,7 +1,9 @@
 """Figures: results in, pictures out; nothing is computed here but where to put the ink."""
 
 import base64
+import html
 import json
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,17 +16,23 @@ from plotly.offline import get_plotlyjs
 from allbutone.browser import text_left_by
 from allbutone.budget import Budget
 from allbutone.errors import InputError
+from allbutone.risk import HALF
 
 # Okabe and Ito's colours, told apart by every kind of colour vision
 BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
 GREY, INK = "#9A9A9A", "#222222"
 SHOWN = 5000  # dots: beyond that a browser grows slow
-HALF = 0.5
 _MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mass")
-_NO_REQUESTS = (
+NO_REQUESTS = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:\">"
 )
+# buttons are named one by one, so that none can ever send a figure anywhere
+_CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+}
 _NOT_TOO_LOW = "<style>#figure { min-height: 640px }</style>"  # a lower window scrolls
 _PAGE = """<!doctype html><html><head><meta charset="utf-8">{meta}<script>{plotly}</script></head><body><script>
 (async () => {{
@@ -38,12 +46,15 @@ _PAGE = """<!doctype html><html><head><meta charset="utf-8">{meta}<script>{plotl
 </script></body></html>"""
 
 
-def risk_figure(columns: dict[str, np.ndarray], names: Sequence[str], order: np.ndarray) -> go.Figure:
+def risk_figure(
+    columns: dict[str, np.ndarray], names: Sequence[str], order: np.ndarray, labels: int = 10
+) -> go.Figure:
     """Draw how close the adversary's guess comes to each record against what the release tells of it.
 
-    `columns` as in risk.csv, `names` of the table's columns, `order` the records from the most exposed down.
+    `columns` as in risk.csv, `names` of the table's columns, `order` the records from the most exposed down, some
+    of them labelled.
     """
-    shown, first = order[:SHOWN], order[:10]
+    shown, first = order[:SHOWN], order[:labels]
     closer = np.maximum(1 - columns["relative_error"], -1.0)  # worse than -1 is as good as no guess at all
     gain = np.arcsinh(columns["information_gain"])
     exposed = int(np.sum(columns["relative_error"] <= HALF))
@@ -77,12 +88,12 @@ def risk_figure(columns: dict[str, np.ndarray], names: Sequence[str], order: np.
     style(figure, _risk_title(exposed, columns, shown))
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
-        title="Information gain at the record's true values, nats (below: times more likely after the release)",
+        title="Information gain at the true values, nats<br>(below: times more likely than before)",
         tickvals=np.arcsinh(ticks),
         ticktext=[f"{t}<br>×{_factor(t)}" for t in ticks],
         range=spans,
     )
-    figure.update_yaxes(title="Guess closer to the record by this share of the way", range=[-1.1, 1.3], dtick=0.5)
+    figure.update_yaxes(title="Closer to the record<br>by this share of the way", range=[-1.1, 1.3], dtick=0.5)
     return figure
 
 
@@ -109,22 +120,28 @@ def budget_figure(budget: Budget) -> go.Figure:
         figure.add_annotation(
             x=1.01, xref="paper", xanchor="left", y=height, text=row, showarrow=False, font={"color": colour}
         )
-    _mark_budget(figure, budget, noun)
+    _mark_budget(figure, budget, noun, counts[-1])
     style(figure, _budget_title(budget, noun))
     figure.update_xaxes(title=f"Number of {budget.what} released", type="log", dtick="D2", tickformat=",d")
     figure.update_xaxes(range=[np.log10(0.9), np.log10(counts[-1])])
-    figure.update_yaxes(title="Expected exposure: 0 with the crowd, 1 at the record", range=[-0.03, 1.05])
+    figure.update_yaxes(title="Expected exposure:<br>0 with the crowd, 1 at the record", range=[-0.03, 1.05])
     figure.update_layout(margin={"r": 110, "t": 150})
     return figure
 
 
 def write_figure(figure: go.Figure, path: Path) -> None:
     """Write a page of its own that opens offline and asks nothing of any server."""
-    # named one by one, so that no button can ever send the figure anywhere
-    buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]]
-    config = {"displaylogo": False, "responsive": True, "modeBarButtons": buttons}
-    page = figure.to_html(include_plotlyjs=True, div_id="figure", default_height="96vh", config=config)
-    path.write_text(page.replace("<head>", "<head>" + _NO_REQUESTS + _NOT_TOO_LOW, 1), encoding="utf-8")
+    page = figure.to_html(include_plotlyjs=True, div_id="figure", default_height="96vh", config=_CONFIG)
+    path.write_text(page.replace("<head>", "<head>" + NO_REQUESTS + _NOT_TOO_LOW, 1), encoding="utf-8")
+
+
+def embedded(figure: go.Figure, name: str) -> str:
+    """Return a figure as a part of a page that has Plotly already and prints the figure's message itself."""
+    copy = go.Figure(figure).update_layout(title=None, font_size=13)
+    if figure.layout.title.text:  # made to stand alone, with room for the title
+        margin = figure.layout.margin
+        copy.update_layout(margin={"t": max(30, margin.t - 80), "l": 75, "r": min(margin.r, 70), "b": 90})
+    return copy.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=_CONFIG)
 
 
 def write_image(figure: go.Figure, path: Path) -> None:
@@ -144,7 +161,7 @@ def write_images(figures: Mapping[Path, go.Figure], width: int = 1280, height: i
             raise InputError(f"{path}: pictures are written as .png or .svg; name one, or write .html")
         size = {"width": figure.layout.width or width, "height": figure.layout.height or height}
         jobs.append(f"[{figure.to_json()},{json.dumps({'format': kind, **size})}]")
-    page = _PAGE.format(meta=_NO_REQUESTS, plotly=get_plotlyjs(), jobs=f"[{','.join(jobs)}]")
+    page = _PAGE.format(meta=NO_REQUESTS, plotly=get_plotlyjs(), jobs=f"[{','.join(jobs)}]")
     left = text_left_by(page, 60 + 20 * len(jobs))
     if not left.startswith("data:image"):
         raise InputError(f"the browser did not draw the pictures: {left:.200}; open the .html files instead")
@@ -157,6 +174,7 @@ def style(figure: go.Figure, title: str) -> None:
     """Give a figure, and all panels of it, the house style."""
     axis = {"gridcolor": "#EBEBEB", "zeroline": False, "linecolor": GREY, "ticks": "outside", "title_standoff": 12}
     figure.update_layout(
+        meta={"message": html.unescape(re.sub(r"<[^>]+>", " ", title.split("<br>")[0]))},
         title={"text": title, "x": 0.02, "xanchor": "left", "y": 0.97, "yanchor": "top", "font": {"size": 19}},
         font={"family": "Arial, Helvetica, sans-serif", "size": 15, "color": INK},
         template="none",
@@ -208,7 +226,7 @@ def _budget_title(budget: Budget, noun: str) -> str:
     return head + smaller("The five most exposed records by the law's average. Confidential: it describes them.")
 
 
-def _mark_budget(figure: go.Figure, budget: Budget, noun: str) -> None:
+def _mark_budget(figure: go.Figure, budget: Budget, noun: str, last: float) -> None:
     """Draw the limit, the law's budget and the one that is 95 % sure."""
     if budget.limit.kind == "exposure":
         figure.add_hline(y=budget.limit.value, line={"dash": "dash", "color": INK, "width": 1.5})
@@ -216,9 +234,9 @@ def _mark_budget(figure: go.Figure, budget: Budget, noun: str) -> None:
             x=0.005, xref="paper", xanchor="left", y=budget.limit.value, yanchor="bottom", showarrow=False
         )
         figure.layout.annotations[-1].text = f"limit: {budget.limit}"
-    marks = [(budget.sure, "solid", f"{budget.sure:,} {noun}: 95 % sure that no record passes", 1.1)]
+    marks = [(budget.sure, "solid", f"{budget.sure:,} {noun}: 95 % sure<br>that no record passes", 1.16)]
     if budget.law is not None:
-        marks.append((budget.law, "dot", f"{budget.law:,} {noun}: the most exposed record's average", 1.03))
+        marks.append((budget.law, "dot", f"{budget.law:,} {noun}: the most<br>exposed record's average", 1.03))
     for count, dash, text, height in marks:
         if count >= 1:
             end = {"yref": "paper", "y0": 0, "y1": height}
@@ -227,14 +245,23 @@ def _mark_budget(figure: go.Figure, budget: Budget, noun: str) -> None:
             )
             # annotations on a logarithmic axis are placed by the logarithm, shapes are not
             place = {"x": np.log10(count), "y": height, "yref": "paper"}
-            figure.add_annotation(**place, text=text, xanchor="left", xshift=4, showarrow=False, yanchor="middle")
+            left = np.log10(count) < np.log10(last) / 2  # where there is room for the words
+            figure.add_annotation(
+                **place,
+                text=text,
+                align="left" if left else "right",
+                xanchor="left" if left else "right",
+                xshift=4 if left else -4,
+                showarrow=False,
+                yanchor="middle",
+            )
 
 
 def _shade(figure: go.Figure, spans: tuple[float, float]) -> None:
     """Shade where a record is found, and where its mirror image is."""
     for low, high, colour, words in (
-        (HALF, 1.3, VERMILION, "exposed: the guess comes more than halfway to the record"),
-        (-1.1, -HALF, GREY, "misled: worse than guessing the centre, perhaps the mirror image"),
+        (HALF, 1.3, VERMILION, "exposed: more than halfway there"),
+        (-1.1, -HALF, GREY, "misled: worse than guessing the centre"),
     ):
         figure.add_hrect(y0=low, y1=high, fillcolor=colour, opacity=0.08, line_width=0, layer="below")
         corner = {"yanchor": "top", "y": high} if low > 0 else {"yanchor": "bottom", "y": low}
@@ -274,20 +301,20 @@ def _factor(nats: float) -> str:
 
 def _label_shifts(x: np.ndarray, y: np.ndarray, labels: int, spans: tuple[float, float]) -> list[tuple[int, int]]:
     """Return, for each of the first dots, the shift in pixels that puts its label where it covers least."""
-    dots = np.column_stack([x * 1100 / (spans[1] - spans[0]), y * 480 / 2.4])
-    around = [
-        (r * side, u) for u in (22, -22, 45, -45, 70, -70, 95, -95) for r in (45, 100, 160) for side in (1, -1)
-    ]
+    dots = np.column_stack([(x - np.mean(spans)) * 1100 / (spans[1] - spans[0]), y * 480 / 2.4])
+    around = [(r, u) for u in (22, -22, 45, -45, 70, -70, 95, -95) for r in (45, 100, 160)]
     around.sort(key=lambda shift: shift[0] ** 2 + shift[1] ** 2)
     taken = np.empty((0, 2))
     shifts = []
     for dot in dots[:labels]:
+        # towards the middle, where there is room on the narrowest screen
+        inward = [(-r if dot[0] > 0 else r, u) for r, u in around]
         # another label is worse to cover than any number of dots
         cost = [
             len(dots) * _covered(dot + shift, taken, 64, 20) + _covered(dot + shift, dots, 36, 13)
-            for shift in around
+            for shift in inward
         ]
-        shifts.append(around[int(np.argmin(cost))])
+        shifts.append(inward[int(np.argmin(cost))])
         taken = np.vstack([taken, dot + shifts[-1]])
     return shifts
 

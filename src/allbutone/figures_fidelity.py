@@ -8,9 +8,6 @@ from jaxtyping import Bool, Float
 
 from allbutone.fidelity import MEAN_BAND, Fidelity
 from allbutone.figures import BLUE, GREEN, GREY, INK, SKY, VERMILION
-from allbutone.figures_shapes import density_figure, distance_qq_figure, qq_figure
-from allbutone.figures_tests import ks_figure, propensity_figure
-from allbutone.figures_violins import distance_violins, relative_error_violins
 from allbutone.framing import (
     FEW,
     MOST_ROWS,
@@ -26,20 +23,6 @@ from allbutone.framing import (
     text_of,
     wrapped,
 )
-
-# all figures of a report's case, wherever they are drawn
-__all__ = [
-    "correlation_difference_figure",
-    "correlation_figure",
-    "density_figure",
-    "distance_qq_figure",
-    "distance_violins",
-    "ks_figure",
-    "mean_difference_figure",
-    "propensity_figure",
-    "qq_figure",
-    "relative_error_violins",
-]
 
 MOST_QUARTILES = 7  # columns whose quartiles still fit the cells of a heatmap on a phone
 MOST_NUMBERS = 12  # columns whose correlations do

@@ -11,7 +11,8 @@ from plotly.subplots import make_subplots
 
 from allbutone.design import Cell
 from allbutone.exposure import Setting
-from allbutone.figures import BLUE, GREEN, GREY, HALF, INK, ORANGE, PURPLE, SKY, VERMILION, style_panels
+from allbutone.figures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, style_panels
+from allbutone.risk import HALF
 from allbutone.study_folder import Study
 
 COLOURS = (VERMILION, ORANGE, GREEN, SKY, BLUE, PURPLE, INK, GREY)

@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from allbutone.errors import InputError
 from allbutone.prior import PriorScaleWarning
 from allbutone.records import Records
+from allbutone.release import Release
 from allbutone.synthesizer import NIWSynthesizer
+from allbutone.tables import read_table
 
 
 class ReleaseKind(StrEnum):
@@ -35,6 +38,18 @@ Drop = Annotated[
     typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
 ]
 
+ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
+MechanismPrior = Annotated[
+    Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")
+]
+ReleaseColumns = Annotated[
+    list[str] | None,
+    typer.Option(help="The columns of the table to use; those of the release by default. May be repeated."),
+]
+LimitText = Annotated[
+    str, typer.Option("--limit", help="What no record may pass: exposure=0.5, gain=1 (nats) or mass=0.05.")
+]
+
 
 def fit(records: Records, prior: Path | None) -> tuple[NIWSynthesizer, str]:
     """Return the fitted synthesizer and what there is to note about its prior."""
@@ -47,3 +62,18 @@ def fit(records: Records, prior: Path | None) -> tuple[NIWSynthesizer, str]:
 def describe_prior(given: Path | None) -> str:
     """Return in words which prior is in use."""
     return f"the prior of {given}" if given else "the default prior (mean 0, spread 1)"
+
+
+def records_of(table: Path, release: Release, columns: list[str] | None, drop: list[str] | None) -> Records:
+    """Read the release's columns of the table, or those asked for."""
+    content = read_table(table)
+    if columns or drop:
+        return Records.of(content, columns=columns, drop=drop)
+    of_release = release.columns or ()
+    absent = [name for name in of_release if name not in content.column_names]
+    if absent:
+        raise InputError(
+            f"the release is of the columns {', '.join(of_release)}, and {table.name} has no {', '.join(absent)}: "
+            "it was made from another table"
+        )
+    return Records.of(content, columns=of_release)

@@ -132,6 +132,13 @@ class DatasetRelease:
         """The number of columns."""
         return int(self.datasets[0].shape[1])
 
+    def first(self, count: int) -> "DatasetRelease":
+        """Return a release of the first so many datasets."""
+        release = DatasetRelease.__new__(DatasetRelease)
+        count = count_of("count", count, len(self.datasets))
+        release._hold(list(self.datasets[:count]), self.columns, self.prior)
+        return release
+
     @classmethod
     def draw(
         cls,

@@ -1,0 +1,108 @@
+"""The commands report and application as a user meets them."""
+
+import csv
+import stat
+
+import numpy as np
+import pytest
+
+import allbutone as abo
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    values = np.random.default_rng(1).standard_normal((40, 2)).round(3)
+    path.write_text("bmi,ldl\n" + "\n".join(f"{a},{b}" for a, b in values) + "\n")
+    return path
+
+
+@pytest.fixture
+def release(table, tmp_path):
+    records = abo.Records.of(table)
+    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=3), tmp_path / "r")
+    return tmp_path / "r"
+
+
+def test_a_report_is_written_and_said(allbutone, table, release, tmp_path):
+    code, out, err = allbutone("report", table, release, "--note", "Made up.")
+    assert (code, err) == (0, "")
+    assert "against this release." in out
+    for subject in ("Exposure", "Information", "Budget", "Model", "Fidelity"):
+        assert subject in out
+    assert "--public" in out
+    page = tmp_path / "report.html"
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert "Made up." in page.read_text()
+    code, _, err = allbutone("report", table, release)
+    assert code == 2
+    assert "--force" in err
+    assert allbutone("report", table, release, "--force")[0] == 0
+
+
+def test_a_public_page_is_the_releases_own(allbutone, table, release, tmp_path):
+    """Another table of the same columns gives the same page but for the time: it says nothing of the table."""
+    code, out, _ = allbutone("report", table, release, "--public", "--out", "p.html")
+    assert code == 0
+    assert "may go with the release" in out
+    page = (tmp_path / "p.html").read_text()
+    assert stat.S_IMODE((tmp_path / "p.html").stat().st_mode) == 0o644
+    assert "table.csv" not in page
+    assert "CONFIDENTIAL" not in page
+    table.write_text("bmi,ldl\n1,2\n3,5\n9,9\n")
+    assert allbutone("report", table, release, "--public", "--out", "q.html")[0] == 0
+    other = (tmp_path / "q.html").read_text()
+    assert page.split("Written")[0] == other.split("Written")[0]
+
+
+def test_reports_on_released_parameters(allbutone, table, tmp_path):
+    assert allbutone("synthesize", table, "--out", "r", "--release", "parameters", "--datasets", 3)[0] == 0
+    code, out, _ = allbutone("report", table, "r")
+    assert code == 0
+    assert "Fidelity" not in out
+    assert "parameters were released, not datasets" in (tmp_path / "report.html").read_text()
+    assert allbutone("report", table, "r", "--public", "--out", "p.html")[0] == 0
+
+
+def test_the_application_on_a_table(allbutone, table, tmp_path):
+    code, out, err = allbutone("application", table, "--out", "a", "--datasets", 12, "--seed", 1)
+    assert (code, err) == (0, "")
+    assert "paper's prior" in out
+    assert "Leave-one-out attacks on 40 records" in out
+    names = {path.name for path in (tmp_path / "a").iterdir()}
+    tables = {"kolmogorov_smirnov", "correlations", "mean_differences", "distances", "budget"}
+    assert names == {"report.html", *(f"{name}.csv" for name in tables)}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a").iterdir()} == {0o600}
+    with (tmp_path / "a" / "distances.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 40
+    # the numbers are those of the public functions on the first datasets of the same release
+    prior = abo.NIW(np.full(2, 1.1), 1.0, 4.0, np.eye(2))
+    records = abo.Records.of(table)
+    whole = abo.DatasetRelease.draw(
+        prior.update(records.values), [40] * 12, np.random.default_rng(1), columns=("bmi", "ldl"), prior=prior
+    )
+    guess = abo.attack_all(records, whole.first(5), prior).mode
+    found = [float(row["distance_5"]) for row in rows]
+    assert found == pytest.approx(np.linalg.norm(guess - records.values, axis=1), rel=1e-6)
+    assert "distance_100" not in rows[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["report", "table.csv", "r", "--out", "r.pdf"], "--out names an .html file"),
+        (["report", "table.csv", "nowhere"], "nowhere"),
+        (["report", "table.csv", "r", "--limit", "exposure=2"], "exposure"),
+        (["report", "other.csv", "r"], "other.csv"),
+        (["application", "table.csv", "--datasets", "0"], "datasets"),
+        (["application", "table.csv", "--columns", "age"], "age"),
+    ],
+)
+def test_refusals_leave_nothing(allbutone, release, tmp_path, arguments, words):
+    before = sorted(path.name for path in tmp_path.iterdir())
+    code, _, err = allbutone(*arguments)
+    assert code == 2
+    assert err.startswith("Error: ")
+    assert words in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before

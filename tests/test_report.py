@@ -1,0 +1,191 @@
+"""The report in a real browser: complete, offline, nothing cut off, nothing that runs, and fit to print."""
+
+import io
+import re
+import shutil
+from copy import copy
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pypdf
+import pytest
+from playwright.sync_api import sync_playwright
+
+import allbutone as abo
+from allbutone.case import gather
+from allbutone.report import confidential_report, public_report
+
+HOSTILE = "<script>alert(1)</script>"
+PLAIN = "hostile_name"  # what stands for it until the case is complete: the gate refuses such a name
+COLUMNS = ("bmi", PLAIN, "a_rather_long_name_of_a_laboratory_value")
+
+
+def case_of(kind, datasets=6, counts=()):
+    rng = np.random.default_rng(4)
+    values = rng.standard_normal((60, 3)) @ np.array([[1, 0.6, 0], [0, 1, 0.2], [0, 0, 1]])
+    values[7] = 6.0
+    values[:, 2] = np.exp(values[:, 2])  # one column that is not normal
+    records, prior = abo.Records(values, COLUMNS), abo.NIW.default(3)
+    fitted = prior.update(values)
+    if kind == "parameters":
+        release = abo.ParameterRelease.draw(fitted, 4, rng, columns=COLUMNS, prior=prior)
+    else:
+        release = abo.DatasetRelease.draw(fitted, [60] * datasets, rng, columns=COLUMNS, prior=prior)
+    return renamed(gather(records, release, counts=counts))
+
+
+def renamed(value):
+    """Put the hostile name in every place of a case where the plain one stands."""
+    if isinstance(value, str):
+        return value.replace(PLAIN, HOSTILE)
+    if isinstance(value, tuple | list):
+        return type(value)(renamed(part) for part in value)
+    if isinstance(value, dict):
+        return {renamed(key): renamed(part) for key, part in value.items()}
+    if is_dataclass(value):
+        other = copy(value)
+        for field in fields(value):
+            object.__setattr__(other, field.name, renamed(getattr(value, field.name)))
+        return other
+    return value
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return {
+        "datasets": case_of("datasets"),
+        "application": case_of("datasets", 30, counts=(1, 2, 5, 30)),
+        "one dataset": case_of("datasets", 1),
+        "parameters": case_of("parameters"),
+    }
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def opened(browser, path, width):
+    """Open a file; returns the page and everything that should not have happened."""
+    page, wrong = browser.new_page(viewport={"width": width, "height": 900}), []
+    page.on(
+        "console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None
+    )
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    page.on("request", lambda request: wrong.append(request.url) if request.url != path.as_uri() else None)
+    page.goto(path.as_uri())
+    page.wait_for_function(
+        "[...document.querySelectorAll('.plotly-graph-div')].every(div => div.querySelector('.main-svg'))"
+    )
+    return page, wrong
+
+
+# text of a figure that sticks out of it, figures and tables that stick out of the page
+CUT_OFF = """() => {
+  const found = [];
+  const wide = document.documentElement;
+  if (wide.scrollWidth > wide.clientWidth) found.push(`page ${wide.scrollWidth} > ${wide.clientWidth}`);
+  for (const div of document.querySelectorAll('.plotly-graph-div')) {
+    const box = div.getBoundingClientRect();
+    if (box.width < 200 || box.height < 200) found.push(`${div.id} is ${box.width} x ${box.height}`);
+    for (const text of div.querySelectorAll('text')) {
+      const own = text.getBoundingClientRect();
+      if (own.width && (own.left < box.left - 1 || own.right > box.right + 1 ||
+          own.top < box.top - 1 || own.bottom > box.bottom + 1))
+        found.push(`${div.id}: ${text.textContent}`);
+    }
+  }
+  const main = document.querySelector('main').getBoundingClientRect();
+  for (const table of document.querySelectorAll('table, pre'))
+    if (table.getBoundingClientRect().right > main.right + 1) found.push('table ' + table.textContent);
+  return found;
+}"""
+FIGURES = {
+    "datasets": {"risk", "budget", "qq", "distance-qq", "correlations", "correlation-differences", "means", "ks",
+                 "densities", "propensity"},
+    "parameters": {"risk", "budget", "qq", "distance-qq"},
+}  # fmt: skip
+FIGURES["one dataset"] = FIGURES["datasets"]
+FIGURES["application"] = FIGURES["datasets"] | {"distances", "relative-errors"}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("kind", ["datasets", "application", "one dataset", "parameters"])
+def test_every_figure_is_drawn_and_nothing_is_cut_off(cases, browser, tmp_path, kind, width):
+    path = tmp_path / "report.html"
+    path.write_text(confidential_report(cases[kind]), encoding="utf-8")
+    page, wrong = opened(browser, path, width)
+    assert wrong == []
+    drawn = page.evaluate("[...document.querySelectorAll('.plotly-graph-div')].map(div => div.id)")
+    assert set(drawn) == FIGURES[kind]
+    for name in drawn:
+        assert page.evaluate(f"document.querySelectorAll('#{name} .trace, #{name} .hm, #{name} path').length") > 2
+    assert page.evaluate(CUT_OFF) == []
+    assert "CONFIDENTIAL" in page.inner_text("body")
+    page.close()
+
+
+def test_a_hostile_column_shows_as_text(cases, browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(confidential_report(cases["datasets"]), encoding="utf-8")
+    page, wrong = opened(browser, path, 1280)
+    assert wrong == []
+    assert HOSTILE in page.inner_text("main table")
+    in_figures = page.evaluate("[...document.querySelectorAll('.plotly-graph-div')].map(div => div.textContent)")
+    assert any("<script>" in text for text in in_figures)
+    page.close()
+
+
+@pytest.mark.parametrize("kind", ["datasets", "application", "parameters"])
+def test_it_prints_without_empty_pages(cases, browser, tmp_path, kind):
+    path = tmp_path / "report.html"
+    path.write_text(confidential_report(cases[kind], ["allbutone report table.csv release"]), encoding="utf-8")
+    page, _ = opened(browser, path, 1280)
+    printed = pypdf.PdfReader(io.BytesIO(page.pdf(format="A4")))
+    texts = [sheet.extract_text() for sheet in printed.pages]
+    assert 3 <= len(texts) <= 20
+    for number, text in enumerate(texts, 1):
+        assert len(text.split()) > 15, f"page {number} of {len(texts)} holds only {text!r}"
+    page.close()
+
+
+def test_the_report_says_what_was_found(cases, browser, tmp_path):
+    case = cases["datasets"]
+    path = tmp_path / "report.html"
+    path.write_text(confidential_report(case, ["allbutone report t r"], "Simulated for a test."), encoding="utf-8")
+    page, _ = opened(browser, path, 1280)
+    text = re.sub(r"\s+", " ", page.inner_text("main"))
+    for words in (
+        "speak against this release",
+        "Simulated for a test.",
+        "allbutone report t r",
+        case.budget.sentence,
+        case.normality.verdicts[2].advice,
+        f"allbutone {abo.__version__}",
+        *(finding.words for finding in case.findings),
+    ):
+        assert re.sub(r"\s+", " ", words) in text
+    rows = page.evaluate("[...document.querySelectorAll('table')][1].rows.length")
+    assert rows == 1 + 10
+    page.close()
+
+
+@pytest.mark.parametrize("kind", ["datasets", "parameters"])
+def test_the_public_page_holds_nothing_of_the_real_table(cases, browser, tmp_path, kind):
+    """It is a function of the release alone, so it cannot."""
+    case = cases[kind]
+    path = tmp_path / "public.html"
+    path.write_text(public_report(case.release), encoding="utf-8")
+    page, wrong = opened(browser, path, 390)
+    assert wrong == []
+    assert page.evaluate(CUT_OFF) == []
+    text = page.inner_text("main")
+    assert HOSTILE in text
+    assert "CONFIDENTIAL" not in text
+    for word in ("row 8", "exposure", "leverage", "Mardia", "real data", "60 people"):
+        assert word not in text
+    page.close()
