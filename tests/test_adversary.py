@@ -243,11 +243,15 @@ def test_the_attack_is_affine_equivariant(recipe):
         )
     else:
         release = abo.DatasetRelease([z @ turn.T + shift for z in target.release.datasets])
+    # turning a covariance rounds it: what is nearly singular comes back as another one
+    singular = 0.0
+    if isinstance(target.release, abo.ParameterRelease):
+        singular = max(map(float, np.linalg.cond(target.release.covariances)))
     there = abo.attack(target.others @ turn.T + shift, release, prior)
     here = abo.attack(target.others, target.release, target.prior)
     if here.log_posterior_gap > 1e-6:  # below that, which of the two modes is higher is a matter of rounding
         deviations = np.sqrt(np.diagonal(turn @ here.covariance @ turn.T))
-        assert np.all(np.abs(there.mode - (turn @ here.mode + shift)) < 1e-5 * deviations)
+        assert np.all(np.abs(there.mode - (turn @ here.mode + shift)) < (1e-5 + 1e-13 * singular) * deviations)
 
 
 @settings(max_examples=25)

@@ -91,10 +91,12 @@ class Drawn:
         stacked[:, p] = np.sqrt(1 / (kappa + 1) + 1 / rows) * self.noise
         stacked[-1, p - 1] *= np.repeat(shrink, self.count)
         stacked[-1, p] += stacked[-1, p - 1] * np.repeat(lean, self.count)
-        factor = np.moveaxis(_whitened(stacked, self.scatter, kappa * rows / (kappa + rows)), 2, 0).copy()
+        height, share, batch = 1 - 1 / (kappa + rows + 1), rows / (kappa + rows), (self.replicates, self.count)
+        white = _whitened(stacked, self.scatter, kappa * rows / (kappa + rows))
+        white *= np.sqrt(height)
+        root, f = np.moveaxis(white[:, :p], 2, 0).copy(), share * white[:, p].T
         # a copy: NumPy would take AᵀA for a case of its own, which is slower for small matrices
-        gram = (factor.swapaxes(1, 2).copy() @ factor).reshape(self.replicates, self.count, p + 1, p + 1)
-        height, share = 1 - 1 / (kappa + rows + 1), rows / (kappa + rows)
+        turned = root.swapaxes(1, 2).copy()
         return LogQuadratic(
             centre=np.zeros((self.replicates, p)),
             root=np.eye(p),
@@ -104,9 +106,9 @@ class Drawn:
             precision=np.zeros((p, p)),
             pull=np.zeros(p),
             weights=np.full(self.count, df + rows),
-            levels=1 + share**2 * height * gram[..., p, p],
-            slopes=share * height * gram[..., :p, p],
-            shapes=height * gram[..., :p, :p],
+            levels=(1 + np.sum(f * f, axis=1)).reshape(batch),
+            slopes=(turned @ f[..., None]).reshape(*batch, p),
+            shapes=(turned @ root).reshape(*batch, p, p),
         )
 
 

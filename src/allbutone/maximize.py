@@ -10,7 +10,6 @@ from allbutone.logquadratic import LogQuadratic
 
 Array = Any
 
-ROUNDS = 3  # of the reweighted exact solution before Newton takes over: enough to choose the right hill
 MOST_STEPS = 100
 FEW_STEPS = 6  # after these, the few that still climb go on by themselves
 CONVERGED = 1e-20  # squared length of a Newton step in posterior standard deviations: the mode to ten digits
@@ -44,11 +43,11 @@ class Modes:
 def find_modes(posterior: LogQuadratic) -> Modes:
     """Return the global maximum of ℓ and its mirror mode.
 
-    Released parameters: solved exactly. Released datasets: the exact solution of the reweighted bound, a few
-    rounds of it, then Newton. In both, Newton from the mirrored point finds the other mode, and the better wins.
+    Newton climbs from the exact maximum of a bound (for released parameters it is the maximum already), then from
+    the mirror image of where that ended: it finds the other mode, and the better wins.
     """
     xp = array_namespace(posterior.centre)
-    summits = [_climb(posterior, start) for start in _starts(posterior)]
+    summits = _summits(posterior)
     best, other = summits[0], summits[0]
     for summit in summits[1:]:
         higher = summit.value > best.value
@@ -71,38 +70,30 @@ def find_modes(posterior: LogQuadratic) -> Modes:
     )
 
 
-def _starts(posterior: LogQuadratic) -> list[Float[Array, "*batch p"]]:
-    """Return where to climb from: the bound's maximum and its mirror image.
+def _summits(posterior: LogQuadratic) -> "list[_Summit]":
+    """Return where Newton ends from the bound's maximum and from its mirror image.
 
     A single release leaves one hill. An adversary's own prior may disagree with the release; then a hill of its
     own may stand at the prior's centre, and another where the release alone would have it.
     """
     xp = array_namespace(posterior.centre)
-    start = _bound_maximum(posterior)
-    if _has_one_hill(posterior):
-        return [start]
-    if not posterior.own_well:
-        return [start, -start]
-    weights = xp.concat([posterior.weights[:-1], xp.zeros(1, dtype=posterior.weights.dtype)])
-    without = _bound_maximum(replace(posterior, weights=weights))
-    slope, shape = posterior.slopes[..., -1, :], posterior.shapes[..., -1, :, :]
-    own = xp.linalg.solve(shape, slope[..., None])[..., 0] + 0 * start
-    return [start, -start, without, -without, own]
-
-
-def _has_one_hill(posterior: LogQuadratic) -> bool:
-    """Say whether nothing pushes outward from the one bowl that holds the record: its maximum is the bound's."""
-    return not posterior.outward and posterior.wells <= 1
+    first = _climb(posterior, _bound_maximum(posterior))
+    if not posterior.outward and posterior.wells <= 1:
+        return [first]
+    found = [first, _climb(posterior, -first.white)]
+    if posterior.own_well:
+        weights = xp.concat([posterior.weights[:-1], xp.zeros(1, dtype=posterior.weights.dtype)])
+        without = _bound_maximum(replace(posterior, weights=weights))
+        slope, shape = posterior.slopes[..., -1, :], posterior.shapes[..., -1, :, :]
+        own = xp.linalg.solve(shape, slope[..., None])[..., 0] + 0 * without
+        found += [_climb(posterior, start) for start in (without, -without, own)]
+    return found
 
 
 def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
-    """Maximise the bound exactly and reweight it there, a few times."""
-    xp = array_namespace(posterior.centre)
-    start = xp.zeros_like(posterior.centre)
-    for _ in range(ROUNDS if posterior.wells and not _has_one_hill(posterior) else 1):
-        precision, pull = posterior.lower_bound(start)
-        start = maximize_bound(posterior.outward, posterior.inflation, precision, pull)
-    return start
+    """Return the exact maximum of the bound that touches ℓ at the centre."""
+    bound = posterior.lower_bound(array_namespace(posterior.centre).zeros_like(posterior.centre))
+    return maximize_bound(posterior.outward, posterior.inflation, *bound)
 
 
 def maximize_bound(
@@ -190,7 +181,11 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int =
         concave = definite is None or bool(xp.all(definite))
         step = _newton(-hessian, gradient) if concave else _uphill(-hessian, gradient, definite)
         gain = xp.sum(step * gradient, axis=-1)
-        trial = white + length[..., None] * step
+        # never so far as to leap over the valley onto the other hill, which stands near the mirrored point
+        reach = 0.5 * xp.linalg.vector_norm(white, axis=-1) + posterior.df**-0.5
+        size = xp.linalg.vector_norm(step, axis=-1)
+        share = length * xp.where(size > reach, reach / xp.where(size > reach, size, 1.0), 1.0)
+        trial = white + share[..., None] * step
         trial_value, trial_gradient, trial_hessian = posterior.local(trial)
         # where the promised gain is below the rounding of ℓ, the gradient is the better judge
         better = (gain >= 0) & (trial_value >= value - xp.where(gain < noise, noise, 0.0)) & ~done
