@@ -181,6 +181,11 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int =
         concave = definite is None or bool(xp.all(definite))
         step = _newton(-hessian, gradient) if concave else _uphill(-hessian, gradient, definite)
         gain = xp.sum(step * gradient, axis=-1)
+        # Newton's gains fall by orders of magnitude; this close, one that does not is rounding itself
+        still = (gain < CONVERGED) | ((gain < STALLED) & (gain > last / 16))
+        done = done | ((gain >= 0) & still)
+        if bool(xp.all(done)):
+            break
         # never so far as to leap over the valley onto the other hill, which stands near the mirrored point
         reach = 0.5 * xp.linalg.vector_norm(white, axis=-1) + posterior.df**-0.5
         size = xp.linalg.vector_norm(step, axis=-1)
@@ -189,16 +194,12 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int =
         trial_value, trial_gradient, trial_hessian = posterior.local(trial)
         # where the promised gain is below the rounding of ℓ, the gradient is the better judge
         better = (gain >= 0) & (trial_value >= value - xp.where(gain < noise, noise, 0.0)) & ~done
-        # Newton's gains fall by orders of magnitude; this close, one that does not is rounding itself
-        still = (gain < CONVERGED) | ((gain < STALLED) & (gain > last / 16))
-        arrived = (gain >= 0) & still
         last = gain
         white = xp.where(better[..., None], trial, white)
         value = xp.where(better, trial_value, value)
         gradient = xp.where(better[..., None], trial_gradient, gradient)
         hessian = xp.where(better[..., None, None], trial_hessian, hessian)
         length = xp.where(better, xp.minimum(2 * length, xp.ones_like(length)), length / 4)
-        done = done | arrived
         concave = concave and bool(xp.all(better | done))
     return _Summit(white, value, hessian, done, steps)
 
