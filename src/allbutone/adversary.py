@@ -1,23 +1,19 @@
 """What the adversary knows, turned into the posterior of the missing record."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
-import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from allbutone.distributions import real_array, solve_rows
-from allbutone.errors import InputError, given
+from allbutone.distributions import solve_rows
+from allbutone.gate import Reading, admit, split_known
 from allbutone.logquadratic import LogQuadratic
 from allbutone.moments import Moments
 from allbutone.niw import NIW
-from allbutone.records import Records
 from allbutone.release import DatasetRelease, ParameterRelease, Release
 
 Array = Any
-Reading = Literal["record", "mechanism"]
 
 SMALL_DATASET = 1 << 16  # numbers; larger datasets are summarized one by one, in blocks
 
@@ -249,100 +245,3 @@ def _parameters_in(
     shift = xp.linalg.solve(roots, (release.means - centre)[..., None])
     turned = xp.matrix_transpose(half)
     return xp.sum(turned @ half, axis=0), xp.sum((turned @ shift)[..., 0], axis=0)
-
-
-def admit(
-    records: Any,
-    release: Release,
-    prior: NIW,
-    adversary_prior: NIW | None = None,
-    reading: Reading = "record",
-) -> Array:
-    """Check all that an attack is given; return the records in the release's column order, or their moments."""
-    if not isinstance(release, ParameterRelease | DatasetRelease):
-        raise InputError(
-            f"the release must be a ParameterRelease or a DatasetRelease, got {given(release)}; "
-            "read a folder with load_release"
-        )
-    if reading not in get_args(Reading):
-        raise InputError(f"reading must be {' or '.join(map(repr, get_args(Reading)))}, got {given(reading)}")
-    if isinstance(records, Moments):
-        records.require_possible()
-        p = records.mean.shape[-1]
-    else:
-        if not is_array_api_obj(records):
-            records = Records.in_order(records, release.columns).values
-        records = real_array(records, "records")
-        p = records.shape[-1] if records.ndim == 2 else 0
-        if p == 0:
-            raise InputError(f"records have shape (n, p) with p > 0, got {tuple(records.shape)}")
-    _check_prior("prior", prior, release, p)
-    require_same_prior(release, prior)
-    if adversary_prior is not None:
-        _check_prior("adversary_prior", adversary_prior, release, p)
-    return records
-
-
-def _check_prior(name: str, prior: Any, release: Release, p: int) -> None:
-    """Refuse what is no prior, or one for other columns than the release's and the records'."""
-    if not isinstance(prior, NIW) or prior.mean.ndim != 1:
-        raise InputError(
-            f"{name} must be one NIW, got {given(prior)}; give release.prior, or read a prior file with read_prior"
-        )
-    if prior.p != p or release.p != p:
-        raise InputError(
-            f"the records have {p} columns, the release {release.p}, the {name} {prior.p}; "
-            "give all three for the same columns"
-        )
-
-
-def require_same_prior(release: Release, prior: NIW) -> None:
-    """Refuse a prior other than the one that the release says it was made with."""
-    if release.prior is None or release.prior is prior:
-        return
-    if prior.p != release.p:
-        raise InputError(f"the release has {release.p} columns, the prior is for {prior.p}; give release.prior")
-    for field in ("mean", "mean_weight", "df", "scale"):
-        ours, theirs = (np.asarray(getattr(each, field)) for each in (prior, release.prior))
-        for place in np.argwhere(~np.isclose(ours, theirs, rtol=1e-12, atol=0))[:1]:
-            raise InputError(
-                f"the release was made with another prior: its {field} is {theirs[tuple(place)]}"
-                f"{f' in place {place.tolist()}' if len(place) else ''}, the one given has {ours[tuple(place)]}; "
-                "give release.prior itself (on the command line leave --prior out), or adversary_prior=… for an "
-                "adversary who believes another"
-            )
-
-
-def split_known(known: Any, release: Release) -> tuple[tuple[int, ...], Float[np.ndarray, " known"]]:
-    """Split what is known of the target, by name or as a vector with NaN, into positions and their values."""
-    if known is None:
-        return (), np.zeros(0)
-    named = by_name(known)
-    known = known if named is None else _in_order(named, release.columns or ())
-    vector = np.asarray(real_array(known, "known"))
-    if vector.shape != (release.p,):
-        raise InputError(
-            f"known must be a vector of {release.p} values, NaN where unknown; got shape {vector.shape}"
-        )
-    if np.isinf(vector).any():
-        raise InputError(f"known holds {vector[np.isinf(vector)][0]}; give finite values, NaN where unknown")
-    positions = np.flatnonzero(~np.isnan(vector))
-    if len(positions) == release.p:
-        raise InputError("every feature is known; leave at least one NaN for the adversary to infer")
-    return tuple(int(position) for position in positions), vector[positions]
-
-
-def by_name(known: Any) -> Mapping[Any, Any] | None:
-    """Return a dict, or a pandas Series whose labels are names, as a mapping; None where there are no names."""
-    if hasattr(known, "iloc") and any(isinstance(label, str) for label in known.index):
-        return dict(known.items())
-    return known if isinstance(known, Mapping) else None
-
-
-def _in_order(known: Mapping[Any, Any], names: Sequence[str]) -> list[Any]:
-    """Return values by name as a vector, NaN where a name is absent."""
-    for name in known:
-        if name not in names:
-            found = f"the columns are {', '.join(names)}" if names else "the release has no names; give a vector"
-            raise InputError(f"there is no column {name!r} to know; {found}")
-    return [known.get(name, np.nan) for name in names]

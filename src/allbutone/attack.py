@@ -7,15 +7,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from allbutone.adversary import (
-    ParameterStatistics,
-    Reading,
-    Statistics,
-    from_statistics,
-    log_posterior,
-    split_known,
-)
+from allbutone.adversary import ParameterStatistics, Statistics, from_statistics, log_posterior
 from allbutone.errors import InputError, given
+from allbutone.gate import Reading, split_known
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import TIE, Modes, find_modes, rounding_of
 from allbutone.moments import Moments

@@ -1,24 +1,20 @@
 """Leave-one-out: attack every record of a table at once."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
 from allbutone.adversary import (
-    Reading,
     add_own_well,
-    admit,
     believed,
-    by_name,
     from_datasets,
     from_parameters,
     posterior_of,
@@ -27,7 +23,8 @@ from allbutone.adversary import (
 )
 from allbutone.attack import Attack, describe, with_known
 from allbutone.distributions import solve_rows
-from allbutone.errors import InputError, given
+from allbutone.errors import InputError
+from allbutone.gate import Reading, admit, known_mask, known_patterns
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import find_modes
 from allbutone.moments import Moments
@@ -37,7 +34,6 @@ from allbutone.release import ParameterRelease, Release
 
 Array = Any
 
-KNOWN = "give names, positions, a mask of booleans (p,) or (n, p), or a matrix (n, p) with NaN where unknown"
 BLOCK_BYTES = 8 << 20  # of wells that a thread works on at a time
 MOST_LEVERAGE = 0.9  # above this, removing a record by a rank-one downdate would cost more than one digit
 
@@ -267,74 +263,3 @@ def remove_each(whole: NIW, records: Float[Array, "n p"]) -> NIW:
     step, left = records - whole.mean, whole.mean_weight - 1
     scale = whole.scale - (whole.mean_weight / left) * (step[:, :, None] * step[:, None, :])
     return NIW(whole.mean - step / left, left, whole.df - 1, scale)
-
-
-def known_mask(
-    known: Any, names: Sequence[str] | None, shape: tuple[int, int], values: Any = None
-) -> Bool[np.ndarray, "n p"]:
-    """Return which features of which records the adversary knows; values given as known must be the records'."""
-    n, p = shape
-    mask = np.zeros((n, p), dtype=bool)
-    if known is None:
-        return mask
-    entries = _known_entries(known, names)
-    if entries.dtype == bool:
-        if entries.shape not in ((n, p), (p,)):
-            raise InputError(f"a mask of known features has shape ({n}, {p}) or ({p},), got {entries.shape}")
-        mask |= entries
-    elif entries.dtype.kind == "f" and entries.shape == (n, p):
-        mask |= ~np.isnan(entries)
-        for row, column in np.argwhere(mask & (entries != np.asarray(values)))[:1]:
-            raise InputError(
-                f"known says {entries[row, column]} of record {row + 1}, column {column + 1}, the records say "
-                f"{np.asarray(values)[row, column]}; give the records' own values, NaN where unknown"
-            )
-    elif entries.ndim == 1:
-        mask[:, [_position(column, names, p) for column in entries]] = True
-    else:
-        raise InputError(f"known is a {entries.dtype} array of shape {entries.shape}; {KNOWN}")
-    if mask.all(axis=1).any():
-        raise InputError("every feature of a record is known; leave at least one for the adversary to infer")
-    return mask
-
-
-def _known_entries(known: Any, names: Sequence[str] | None) -> np.ndarray:
-    """Return what is known as an array: booleans, numbers, or in one dimension names and positions."""
-    frame = nw.from_native(known, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        if names is not None and set(frame.columns) != set(names):
-            found = ", ".join(map(str, frame.columns))
-            raise InputError(f"known has the columns {found}, the records {', '.join(names)}; name them alike")
-        return (frame if names is None else frame.select(names)).to_numpy()
-    if is_array_api_obj(known):
-        return np.atleast_1d(np.asarray(known))
-    if by_name(known) is not None:
-        raise InputError(f"known is a {type(known).__name__}; {KNOWN}")
-    entries = list(known) if isinstance(known, Iterable) and not isinstance(known, str) else [known]
-    if any(isinstance(entry, Sized) and not isinstance(entry, str) for entry in entries):
-        try:
-            return np.asarray(entries)
-        except ValueError as error:
-            raise InputError(f"known is ragged; {KNOWN}") from error
-    same = bool(entries) and all(isinstance(entry, bool | np.bool_) for entry in entries)
-    return np.array(entries, dtype=bool if same else object)
-
-
-def _position(column: Any, names: Sequence[str] | None, p: int) -> int:
-    if isinstance(column, str):
-        if names is None or column not in names:
-            found = ", ".join(names) if names else "unnamed"
-            raise InputError(f"there is no column {column!r} to know; the columns are {found}")
-        return list(names).index(column)
-    if isinstance(column, bool | np.bool_) or not isinstance(column, int | np.integer):
-        raise InputError(f"known holds {given(column)}; {KNOWN}")
-    if not 0 <= column < p:
-        raise InputError(f"there is no column {column} to know; positions run from 0 to {p - 1}")
-    return int(column)
-
-
-def known_patterns(mask: Bool[np.ndarray, "n p"]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-    """Yield each set of known features with the rows that have it."""
-    patterns, which = np.unique(mask, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
-        yield tuple(int(i) for i in np.flatnonzero(pattern)), np.flatnonzero(which.ravel() == number)

@@ -8,17 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary import (
-    ParameterStatistics,
-    Reading,
-    Statistics,
-    admit,
-    believed,
-    from_statistics,
-    with_own_prior,
-)
+from allbutone.adversary import ParameterStatistics, Statistics, believed, from_statistics, with_own_prior
 from allbutone.distributions import StudentT
 from allbutone.errors import InputError
+from allbutone.gate import Reading, admit
 from allbutone.integrate import spread_at
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import Modes, find_modes

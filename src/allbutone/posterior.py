@@ -10,9 +10,10 @@ from array_api_compat import is_array_api_obj
 from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
-from allbutone.adversary import Reading, log_posterior
+from allbutone.adversary import log_posterior
 from allbutone.distributions import real_array
 from allbutone.errors import InputError
+from allbutone.gate import Reading
 from allbutone.integrate import (
     REPLICATES,
     Estimate,

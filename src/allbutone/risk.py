@@ -9,9 +9,9 @@ import narwhals as nw
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from allbutone.adversary import require_same_prior
 from allbutone.errors import InputError
-from allbutone.everyone import LeaveOneOut, known_mask, known_patterns
+from allbutone.everyone import LeaveOneOut
+from allbutone.gate import known_mask, known_patterns, require_same_prior
 from allbutone.maximize import find_modes
 from allbutone.measures import (
     exposure_of,
