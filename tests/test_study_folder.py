@@ -135,6 +135,19 @@ def test_a_broken_last_line_is_cut_off(whole, tmp_path):
     assert all(json.loads(line) for line in journal.read_text().splitlines())
 
 
+def test_one_run_at_a_time_but_anyone_may_look(tmp_path):
+    seen = []
+
+    def look(done):
+        seen.append(len(load_study(tmp_path / "a").rows))
+        if len(seen) == 2:
+            with pytest.raises(abo.InputError, match="another run"):
+                run_study(RUN, tmp_path / "a", resume=True)
+
+    run_study(RUN, tmp_path / "a", cells=DESIGN.cells[:3], threads=1, watch=look)
+    assert seen == [0, 1, 2, 3]
+
+
 def test_studies_are_not_mixed(tmp_path):
     folder = tmp_path / "a"
     run_study(RUN, folder, cells=DESIGN.cells[:2])

@@ -8,8 +8,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ from allbutone.design import Cell, Design
 from allbutone.design_file import read_design
 from allbutone.errors import InputError, reason
 from allbutone.study import Replicates, simulate_cell, summarize
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such lock: there, two runs in one folder do some cells twice
+    fcntl = None  # type: ignore[assignment]
 
 JOURNAL, DESIGN = "journal.jsonl", "design.toml"
 SHAPE = np.linspace(0, 1, 101)  # the quantiles of distance kept of every cell: what a violin is drawn from
@@ -72,39 +78,45 @@ def run_study(
     watch: Callable[[int], None] = lambda done: None,
 ) -> Study:
     """Run the cells (all by default) that the folder does not hold yet, and write the tables of all it holds."""
-    journal = folder / JOURNAL
     if resume and folder.exists():
         _require_same(run, folder)
     else:
         _begin(run, folder, force)
-    held = {entry["cell"] for entry in _read_journal(journal)[1]}
-    left = [cell for cell in cells or run.design.cells if run.identity(cell) not in held]
-    watch(len(cells or run.design.cells) - len(left))
-    # the dearest first, so that no thread is left alone with one at the end
-    left.sort(key=lambda cell: -(cell.count if cell.rows else 1) * cell.p**2)
+    chosen = list(cells or run.design.cells)
 
-    def work(cell: Cell) -> tuple[Cell, dict[str, Any]]:
+    def work(cell: Cell) -> dict[str, Any]:
         found = run.simulate(cell)
         if keep_replicates:
             _write_replicates(folder / "replicates", run, cell, found)
-        quantiles = np.quantile(found.distance, SHAPE).tolist()
-        row = summarize(run.design, cell, found)
-        return cell, {"cell": run.identity(cell), "row": row, "quantiles": quantiles}
+        row, quantiles = summarize(run.design, cell, found), np.quantile(found.distance, SHAPE).tolist()
+        return {"cell": run.identity(cell), "row": row, "quantiles": quantiles}
 
+    with _open_journal(folder / JOURNAL) as journal:
+        held = {entry["cell"] for entry in _read_journal(folder / JOURNAL)[1]}
+        left = [cell for cell in chosen if run.identity(cell) not in held]
+        watch(len(chosen) - len(left))
+        # the dearest first, so that no thread is left alone with one at the end
+        left.sort(key=lambda cell: -(cell.count if cell.rows else 1) * cell.p**2)
+        for entry in _in_threads(work, left, threads or os.cpu_count() or 1):
+            _append(journal, entry)
+            watch(1)
+        study = load_study(folder)
+        _write_tables(study.rows, folder)
+    return study
+
+
+def _in_threads(
+    work: Callable[[Cell], dict[str, Any]], cells: list[Cell], threads: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the results as they come; what has not begun when the caller gives up is left out."""
     # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system
     np.empty(MEMORY_KEPT, dtype=np.uint8)
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool, threadpool_limits(limits=1, user_api="blas"):
-        pending: list[Future[tuple[Cell, dict[str, Any]]]] = [pool.submit(work, cell) for cell in left]
+    with ThreadPoolExecutor(threads) as pool, threadpool_limits(limits=1, user_api="blas"):
         try:
-            for future in as_completed(pending):
-                _append(journal, future.result()[1])
-                watch(1)
-        except BaseException:
+            for future in as_completed([pool.submit(work, cell) for cell in cells]):
+                yield future.result()
+        finally:
             pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    study = load_study(folder)
-    _write_tables(study.rows, folder)
-    return study
 
 
 def load_study(folder: Path) -> Study:
@@ -151,15 +163,31 @@ def _require_same(run: StudyRun, folder: Path) -> None:
             raise InputError(f"{folder} was begun with another {what}{known}; name another folder, or use --force")
 
 
+@contextmanager
+def _open_journal(path: Path) -> Iterator[int]:
+    """Open the journal for one run alone, and cut off a broken last line, which only a killed run leaves."""
+    with path.open("rb+") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"another run is writing to {path.parent}; wait for it, or name another"
+                ) from error
+        content = file.read()
+        file.truncate(content.rfind(b"\n") + 1)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
+
 def _read_journal(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the header and the entries; a broken last line, which only a killed run leaves, is cut off."""
+    """Return the header and the entries; a last line that is not whole yet is left out."""
     try:
         content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            with path.open("r+b") as file:
-                file.truncate(len(whole))
-        header, *entries = [json.loads(line) for line in whole.splitlines()]
+        header, *entries = [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
         return header, entries
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}") from error
@@ -167,19 +195,15 @@ def _read_journal(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         raise InputError(f"{path} is damaged ({error}); start again with --force") from error
 
 
-def _append(path: Path, entry: dict[str, Any]) -> None:
+def _append(journal: int, entry: dict[str, Any]) -> None:
     """Append a line in one write."""
     line = (json.dumps(entry) + "\n").encode()
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND)
-        try:
-            written = os.write(handle, line)
-        finally:
-            os.close(handle)
+        written = os.write(journal, line)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {reason(error)}; go on later with --resume") from error
+        raise InputError(f"cannot write the journal: {reason(error)}; go on later with --resume") from error
     if written < len(line):
-        raise InputError(f"cannot write {path}: the disk is full; free space and go on with --resume")
+        raise InputError("cannot write the journal: the disk is full; free space and go on with --resume")
 
 
 def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
