@@ -93,6 +93,8 @@ def test_the_application_on_a_table(allbutone, table, tmp_path):
     [
         (["report", "table.csv", "r", "--out", "r.pdf"], "--out names an .html file"),
         (["report", "table.csv", "nowhere"], "nowhere"),
+        (["report", "table.csv", "r", "--out", "r/report.html"], "confidential"),
+        (["risk", "table.csv", "r", "--out", "r/risk.csv"], "confidential"),
         (["report", "table.csv", "r", "--limit", "exposure=2"], "exposure"),
         (["report", "other.csv", "r"], "other.csv"),
         (["application", "table.csv", "--datasets", "0"], "datasets"),

@@ -67,7 +67,7 @@ def test_a_study_goes_on_where_it_stopped(allbutone, design, tmp_path):
     code, out, _ = allbutone("study", design, "--out", "s", "--resume", "--keep-replicates")
     assert code == 0
     assert "8 cells" in out
-    assert len(list((tmp_path / "s" / "replicates").iterdir())) == 4
+    assert len(list((tmp_path / "s" / "replicates").iterdir())) == 8
     code, out, _ = allbutone("study", design, "--out", "s", "--force", "--only", "count == 1")
     assert "4 of 8 cells" in out
     assert not (tmp_path / "s" / "replicates").exists()

@@ -125,6 +125,11 @@ BAD = {
     "an unknown prior entry": ("mean = 1.1", "men = 0", 5, "unknown entry"),
     "published elsewhere": ("seed = 3", 'published = "../x.csv"', 2, "beside the design"),
     "published nowhere": ("seed = 3", 'published = "none.csv"', 2, "No such file"),
+    "an empty list": ("count = [1, 2]", "count = []", 12, "empty list"),
+    "too many datasets": ("count = 4", "count = 10000000000", 20, "at most"),
+    "too many columns": ("p = [2, 3]", "p = 1000", 10, "at most 100"),
+    "a target out of sight": ("target = 5", "target = 1e12", 14, "deviations out"),
+    "a leverage out of sight": ("distance = 6", "leverage = 1e16", 23, "at most"),
     "too many cells": (
         "n = 10\ncount = 4",
         f"n = {list(range(2, 502))}\ncount = {list(range(1, 300))}",
@@ -144,6 +149,21 @@ def test_bad_designs_are_refused_with_line_and_cure(name):
     assert message.startswith(f"mine.toml, line {line}: "), message
     assert cure in message
     assert "\n" not in message
+
+
+def test_the_papers_solver_takes_no_adversarys_prior():
+    text = GOOD.replace("seed = 3", 'solver = "lbfgsb"') + "[adversary_prior]\nmean = 3\n"
+    with pytest.raises(abo.InputError, match="line 2: the paper's own solver"):
+        parse_design(text)
+
+
+def test_a_published_median_belongs_to_one_cell(tmp_path):
+    (tmp_path / "known.csv").write_text("release,p,n,count,rows,median\nparameters,2,10,4,,3.0\n")
+    text = GOOD.replace("seed = 3", 'published = "known.csv"')
+    design = parse_design(text, folder=tmp_path)
+    assert [design.published_median(cell) for cell in design.cells] == [None] * 4 + [3.0]
+    with pytest.raises(abo.InputError, match="does not tell apart"):
+        parse_design(text.replace("correlation = 0.5", "correlation = [0.1, 0.5]"), folder=tmp_path)
 
 
 def test_what_is_no_toml_or_no_file(tmp_path):

@@ -178,6 +178,11 @@ def test_verdicts_have_their_level():
     assert abs(refused / tries - 0.01) <= 5 * np.sqrt(0.01 * 0.99 / tries)
 
 
+def test_too_few_replicates_have_no_verdict():
+    assert verdict(np.arange(6.0), 3.0) is None
+    assert verdict(np.arange(50.0), 24.5) == "agrees"
+
+
 @pytest.mark.parametrize(
     ("expression", "count"),
     [

@@ -168,6 +168,17 @@ def test_studies_are_not_mixed(tmp_path):
     assert [row["replicates"] for row in load_study(folder).rows] == [41]
 
 
+def test_what_a_killed_run_left_can_be_replaced_but_nothing_of_yours(tmp_path):
+    folder = tmp_path / "a"
+    run_study(RUN, folder, cells=DESIGN.cells[:1])
+    (folder / ".cells.csv.partial-x").write_text("half")
+    run_study(RUN, folder, cells=DESIGN.cells[:1], force=True)
+    (folder / "figures").mkdir()
+    (folder / "figures" / "thoughts.txt").write_text("mine")
+    with pytest.raises(abo.InputError, match="force"):
+        run_study(RUN, folder, force=True)
+
+
 def test_a_full_disk_is_said(tmp_path, monkeypatch):
     run_study(RUN, tmp_path / "a", cells=DESIGN.cells[:1])
     monkeypatch.setattr("os.write", lambda handle, line: len(line) // 2)

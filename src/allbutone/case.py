@@ -14,7 +14,7 @@ from allbutone.niw import NIW
 from allbutone.normality import Normality, check_normality
 from allbutone.records import Records
 from allbutone.release import DatasetRelease, Release
-from allbutone.risk import HALF, require_same_mechanism, risk_columns
+from allbutone.risk import is_exposed, require_same_mechanism, risk_columns
 from allbutone.words import (
     Finding,
     budget_finding,
@@ -73,7 +73,7 @@ class Case:
                 "distance": float(np.median(found["distance"])),
                 "baseline": float(np.median(found["baseline_distance"])),
                 "relative_error": float(np.median(found["relative_error"])),
-                "exposed": int(np.sum(found["relative_error"] <= HALF)),
+                "exposed": int(np.sum(is_exposed(found))),
                 "gain": float(np.max(found["information_gain"])),
             }
             for count, found in self.by_count.items()

@@ -28,7 +28,7 @@ def choose(cells: Sequence[Cell], expression: str) -> list[Cell]:
         chosen = [cell for cell in cells if _holds(tree, cell)]
     except (SyntaxError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            f"--only {expression!r:.80} cannot be read ({error}); compare {', '.join(NAMES)} with values, "
+            f"--only {expression!r:.80} cannot be read; compare {', '.join(NAMES)} with values, "
             "as in 'p == 2 and n in [10, 50]'"
         ) from error
     if not chosen:

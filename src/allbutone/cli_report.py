@@ -1,5 +1,8 @@
 """The commands that put a case together: the report on a release, and the paper's application."""
 
+import secrets
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +27,8 @@ from allbutone.options import (
     TableFile,
     describe_prior,
     records_of,
+    require_outside,
+    same,
 )
 from allbutone.prior import read_prior
 from allbutone.records import Records
@@ -79,16 +84,27 @@ def report(
     if out.suffix != ".html":
         raise InputError(f"--out names an .html file, got {str(out)!r}")
     Limit.of(limit)
+    if not public:
+        require_outside(out, release_dir)
     with fresh_file(out, force=force, private=not public) as path:
         release = load_release(release_dir)
         records = records_of(table, release, columns, drop)
         if public:
-            path.write_text(public_report(release), encoding="utf-8")
+            path.write_text(public_report(release, note), encoding="utf-8")
         else:
             given = read_prior(prior, records.columns) if prior else None
             case = gather(records, release, given, limit=limit, step=late_progress)
-            command = f"allbutone report {table.name} {release_dir.name} --limit {limit}"
-            path.write_text(confidential_report(case, [command], note), encoding="utf-8")
+            again = [
+                "report",
+                table,
+                release_dir,
+                "--limit",
+                limit,
+                *same("--prior", prior),
+                *same("--note", note),
+            ]
+            again += same("--columns", records.columns if columns or drop else ())
+            path.write_text(confidential_report(case, [_typed(again)], note), encoding="utf-8")
     if public:
         console.print(
             f"Written: {escape(str(out))}, which may go with the release: it holds nothing of {escape(table.name)}"
@@ -124,6 +140,7 @@ def application(
 ) -> None:
     """Run the paper's application: 1000 synthetic datasets, their fidelity, and the risk as their number grows."""
     count_of("datasets", datasets)
+    seed = secrets.randbelow(1 << 32) if seed is None else seed
     with fresh_folder(out, ours=_is_application, force=force) as work:
         records = demo_cohort() if table is None else Records.of(table, columns=columns, drop=drop)
         p, n = len(records.columns), len(records.values)
@@ -136,11 +153,12 @@ def application(
                 columns=records.columns,
                 prior=mechanism,
             )
-        case = gather(records, release, counts=PAPER_COUNTS, mass=False, step=late_progress)
+        case = gather(records, release, counts=sorted({*PAPER_COUNTS, datasets}), mass=False, step=late_progress)
         words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
-        (work / "report.html").write_text(
-            confidential_report(case, ["allbutone application"], words), encoding="utf-8"
-        )
+        again = ["application", *([table] if table else []), "--datasets", datasets, "--seed", seed]
+        again += [*same("--prior", prior), *same("--columns", records.columns if columns or drop else ())]
+        page = confidential_report(case, [_typed([*again, *same("--note", note)])], words)
+        (work / "report.html").write_text(page, encoding="utf-8")
         _write_tables(case, work)
         for path in work.iterdir():
             path.chmod(0o600)
@@ -158,7 +176,12 @@ def application(
 
 
 def _is_application(folder: Path) -> bool:
-    return {path.name for path in folder.iterdir()} <= APPLICATION_FILES
+    return {path.name for path in folder.iterdir()} == APPLICATION_FILES
+
+
+def _typed(arguments: Sequence[object]) -> str:
+    """Return a command as it can be typed again."""
+    return shlex.join(["allbutone", *map(str, arguments)])
 
 
 def _describe(case: Case) -> None:

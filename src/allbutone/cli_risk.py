@@ -29,6 +29,8 @@ from allbutone.options import (
     describe_prior,
     fit,
     records_of,
+    require_outside,
+    same,
 )
 from allbutone.prior import read_prior
 from allbutone.records import Records
@@ -69,6 +71,7 @@ def risk(
     force: Force = False,
 ) -> None:
     """Play the adversary against every record of the table: who is exposed by this release, and how badly."""
+    require_outside(out, release_dir)
     with _outputs(out, force) as save:
         release = load_release(release_dir)
         records = records_of(table, release, columns, drop)
@@ -85,7 +88,7 @@ def risk(
     _show_risk(found, order[:10])
     _show_files(out)
     console.print(_risk_assumed(records, names, release_dir))
-    arguments = [*_same("--columns", records.columns if columns or drop else ()), *_same("--prior", prior)]
+    arguments = [*same("--columns", records.columns if columns or drop else ()), *same("--prior", prior)]
     if isinstance(release, DatasetRelease):
         arguments += ["--rows", str(max(release.rows))]
     else:
@@ -134,7 +137,7 @@ def budget(
         console.print(_checked(plan, checked))
     _show_files(out)
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior))}.")
-    _next_after_budget(table, plan, [*_same("--columns", records.columns if columns or drop else ())], prior)
+    _next_after_budget(table, plan, [*same("--columns", records.columns if columns or drop else ())], prior)
     show_note(note)
 
 
@@ -165,13 +168,6 @@ def _counts(text: str) -> list[int]:
     except ValueError as error:
         raise InputError(f"--counts are whole numbers separated by commas, got {text!r}") from error
     return sorted(count_of("counts", count) for count in counts)
-
-
-def _same(option: str, value: Any) -> list[str]:
-    """Return the option again, for the next command."""
-    if isinstance(value, tuple):
-        return [part for name in value for part in (option, name)]
-    return [option, str(value)] if value else []
 
 
 def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
@@ -238,7 +234,7 @@ def _risk_assumed(records: Records, known: tuple[str, ...], release_dir: Path) -
 
 
 def _next_after_budget(table: Path, plan: Budget, columns: list[str], prior: Path | None) -> None:
-    again = [*columns, *_same("--prior", prior)]
+    again = [*columns, *same("--prior", prior)]
     kind = ["--release", "parameters"] if plan.setting.rows is None else ["--rows", plan.setting.rows]
     if plan.sure:
         count = min(plan.sure, MOST)

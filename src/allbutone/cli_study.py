@@ -17,7 +17,7 @@ from allbutone.figures import write_figure, write_images
 from allbutone.figures_study import study_figures
 from allbutone.release import count_of
 from allbutone.study_folder import Study, StudyRun, load_study, run_study
-from allbutone.terminal import console, late_progress, plural, show, show_next
+from allbutone.terminal import console, late_progress, notes, plural, show, show_next
 
 
 class ImageFormat(StrEnum):
@@ -68,30 +68,36 @@ def study(
         if value is not None:
             count_of(name, value)
     plan = read_design(design)
-    cells = choose(plan.cells, only) if only else list(plan.cells)
+    cells = list(plan.cells) if only is None else choose(plan.cells, only)
     run = StudyRun(plan, replicates or plan.replicates, exact_records)
     start = time.monotonic()
-    with late_progress("Simulating cells", len(cells)) as watch:
-        held = run_study(
-            run,
-            out,
-            cells=cells,
-            threads=threads,
-            keep_replicates=keep_replicates,
-            resume=resume,
-            force=force,
-            watch=watch,
+    try:
+        with late_progress("Simulating cells", len(cells)) as watch:
+            held = run_study(
+                run,
+                out,
+                cells=cells,
+                threads=threads,
+                keep_replicates=keep_replicates,
+                resume=resume,
+                force=force,
+                watch=watch,
+            )
+    except (KeyboardInterrupt, SystemExit):
+        notes.print(
+            f"Stopped. What was finished is kept in {escape(str(out))}: go on with the same command and --resume."
         )
+        raise
     _describe(held, out, time.monotonic() - start)
     show_next("see it beside what was published, and as figures:", "study", "show", out)
 
 
 def _describe(held: Study, out: Path, seconds: float) -> None:
     done, every = len(held.rows), len(held.run.design.cells)
-    part = "" if done == every else f" of {every:,}"
+    what = plural(done, "cell") if done == every else f"{done:,} of {every:,} cells"
     console.print(
-        f"[bold]{escape(held.run.design.title)}[/bold]: {done:,}{part} cells of "
-        f"{plural(held.run.replicates, 'replicate')} in {escape(str(out))}; this run took {seconds:.1f} s."
+        f"[bold]{escape(held.run.design.title)}[/bold]: {what} of {plural(held.run.replicates, 'replicate')} in "
+        f"{escape(str(out))}; this run took {seconds:.1f} s."
     )
     if lost := sum(row["unconverged"] for row in held.rows):
         console.print(f"[yellow]{plural(lost, 'attack')} did not converge; see the column unconverged.[/yellow]")

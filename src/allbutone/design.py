@@ -85,7 +85,12 @@ class Design:
 
     def published_median(self, cell: Cell) -> float | None:
         """Return the median that was published for this cell."""
-        return self.published.get((cell.release, cell.p, cell.n, cell.count, cell.rows))
+        return self.published.get(place_of(cell))
+
+
+def place_of(cell: Cell) -> tuple[Any, ...]:
+    """Return what a published number is found by."""
+    return cell.release, cell.p, cell.n, cell.count, cell.rows
 
 
 def correlations(structure: str, p: int, strength: float, rank: int) -> Float[np.ndarray, "p p"]:

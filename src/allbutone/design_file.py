@@ -5,17 +5,22 @@ import difflib
 import itertools
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.design import STRUCTURES, Cell, Design, correlations
+from allbutone.design import STRUCTURES, Cell, Design, correlations, place_of
 from allbutone.errors import InputError, reason
 
 SHIPPED = Path(__file__).parent / "designs"
 MOST_CELLS = 100_000
+MOST = 10_000_000  # replicates of a cell; numbers in what one release is attacked by
+MOST_COLUMNS = 100
+MOST_ROWS = 10**9
+FURTHEST = 1e6  # Mahalanobis distance of a target: beyond, double precision loses the others
 RELEASES = ("parameters", "datasets")
 SOLVERS = ("exact", "lbfgsb")
 DIRECTIONS = ("diagonal", "first", "strongest", "weakest")
@@ -93,18 +98,25 @@ class _Reader:
         solver = entries.get("solver", "exact")
         if solver not in SOLVERS:
             self._fail(f"solver must be {_either(SOLVERS)}, got {solver!r}", "solver")
+        if solver == "lbfgsb" and "adversary_prior" in entries:
+            self._fail("the paper's own solver knows no adversary's prior; remove it or use 'exact'", "solver")
         cells = {
             cell.key: cell for place, block in enumerate(blocks) for cell in self._block(entries, block, place)
         }
         published = self._published_file(entries.get("published"))
+        known = self._published(published)
+        twice = Counter(place_of(cell) for cell in cells.values() if place_of(cell) in known)
+        if twice and max(twice.values()) > 1:
+            words = "differ only in what a published median does not tell apart"
+            self._fail(f"several cells with {max(twice, key=twice.__getitem__)} {words}", "published")
         return Design(
-            title=str(entries.get("title", self.name)),
+            title=str(entries.get("title", "Study")),
             text=self.text,
             cells=tuple(cells.values()),
-            replicates=self._whole(entries.get("replicates", 1000), "replicates", 1, None),
+            replicates=self._whole(entries.get("replicates", 1000), "replicates", 1, None, most=MOST),
             seed=self._whole(entries.get("seed", 0), "seed", 0, None),
             solver=solver,
-            published=self._published(published),
+            published=known,
             published_file=published,
         )
 
@@ -119,6 +131,9 @@ class _Reader:
             words = "say where the target lies by one of target, distance or leverage"
             self._fail(f"{words}; {found}", positions[-1] if positions else "", place)
         lists = {key: _listed(key, block[key]) for key in VARIED if key in block}
+        for key, values in lists.items():
+            if not values:
+                self._fail(f"{key} is an empty list; give a value or several", key, place)
         if np.prod([len(values) for values in lists.values()], dtype=float) > MOST_CELLS:
             self._fail(f"this block makes more than {MOST_CELLS:,} cells; shorten its lists", "", place)
         combinations = (dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values()))
@@ -126,9 +141,9 @@ class _Reader:
 
     def _cell(self, entries: dict[str, Any], block: dict[str, Any], place: int) -> Cell:
         release = self._one_of(block["release"], "release", RELEASES, place)
-        p = self._whole(block["p"], "p", 1, place)
+        p = self._whole(block["p"], "p", 1, place, most=MOST_COLUMNS)
         n = self._whole(block["n"], "n", 2, place, "; the adversary has all records but one, so there must be two")
-        count = self._whole(block["count"], "count", 1, place, "; nothing released is no attack")
+        count = self._whole(block["count"], "count", 1, place, "; nothing released is no attack", MOST // p**2)
         if (release == "datasets") != ("rows" in block):
             words = "datasets need rows" if release == "datasets" else "rows go with datasets, not parameters"
             self._fail(words, "rows", place)
@@ -138,6 +153,14 @@ class _Reader:
         for key in ("distance", "leverage"):
             if key in block and not self._number(block[key], key, place) > 0:
                 self._fail(f"{key} must exceed 0, got {block[key]}", key, place)
+        for key, far in (("distance", FURTHEST), ("leverage", FURTHEST)):
+            if key in block and block[key] > far:
+                self._fail(f"{key} can be at most {far:g}, got {block[key]:g}", key, place)
+        if target is not None:
+            step = np.subtract(target, mean)
+            far = float(np.sqrt(step @ np.linalg.solve(covariance, step)))
+            if far > FURTHEST:
+                self._fail(f"the target lies {far:.3g} deviations out; at most {FURTHEST:g}", "target", place)
         if target == mean:
             self._fail("the target lies at the others' mean, where it cannot be exposed; move it", "target", place)
         cell = Cell(
@@ -245,9 +268,13 @@ class _Reader:
             self._fail(f"{key} must be a finite number, got {value!r:.60}", key, place)
         return float(value)
 
-    def _whole(self, value: Any, key: str, least: int, place: int | None, why: str = "") -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+    def _whole(
+        self, value: Any, key: str, least: int, place: int | None, why: str = "", most: int = MOST_ROWS
+    ) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
             self._fail(f"{key} must be a whole number of at least {least}, got {value!r:.60}{why}", key, place)
+        if value > most:
+            self._fail(f"{key} can be at most {most:,} here, got {value:,}", key, place)
         return value
 
     def _one_of(self, value: Any, key: str, known: tuple[str, ...], place: int) -> str:

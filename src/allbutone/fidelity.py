@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
 from allbutone.distributions import cholesky, solve_rows
@@ -24,10 +25,21 @@ QUARTILES = (0.25, 0.5, 0.75)
 BLOCK_VALUES = 1 << 19  # numbers of datasets and real table compared at a time by a thread
 
 
+@dataclass(frozen=True)
+class Differences:
+    """The names of columns, and of pairs of them, whose synthetic twin differs by more than noise."""
+
+    means: tuple[str, ...]
+    spreads: tuple[str, ...]
+    correlations: tuple[str, ...]
+    distributions: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Fidelity:
     """The real table beside each of k synthetic datasets; differences are synthetic minus real.
 
+    `spread_ratios` are s_synthetic/s_real.
     `mean_differences` are standardized, (z̄ − x̄)/√((s²_real + s²_synthetic)/2) (Austin 2009). `ks` and `ks_p` are
     the two-sample Kolmogorov-Smirnov D and p of `scipy.stats.ks_2samp`. `pmse` is the mean squared error of
     propensity scores, (1/N)·Σ (p̂ᵢ − c)², by logistic regression on the columns (main effects), N = n + rows,
@@ -40,6 +52,7 @@ class Fidelity:
     correlations: Float[np.ndarray, "p p"]
     synthetic_correlations: Float[np.ndarray, "k p p"]
     mean_differences: Float[np.ndarray, "k p"]
+    spread_ratios: Float[np.ndarray, "k p"]
     ks: Float[np.ndarray, "k p"]
     ks_p: Float[np.ndarray, "k p"]
     pmse: Float[np.ndarray, " k"]
@@ -64,6 +77,42 @@ class Fidelity:
     def means_within_band(self) -> Bool[np.ndarray, " p"]:
         """Whether the interquartile range of a column's standardized mean differences lies within ±0.1."""
         return np.all(np.abs(self.mean_difference_quartiles) <= MEAN_BAND, axis=0)
+
+    def beyond_noise(self) -> "Differences":
+        """Return what differs by more than 0.1 beyond the noise of a right model, at 1 in 100 over all columns.
+
+        A dataset's mean lies √(1/n + 1/rows) from the real one by chance, the logarithm of its spread 1/√2 of
+        that, Fisher's z of a correlation as much; the median of k datasets 1.2533/√k of it. Distributions: the
+        share of Kolmogorov-Smirnov p-values above 0.05 is below 0.8 by more than chance, or the median p below
+        0.001 over the number of columns. (The datasets share one real table, so that even a right model's share
+        strays from 0.95.)
+        """
+        k, p = self.ks.shape
+        noise = 1.2533 * np.mean(np.sqrt(1 / self.people + 1 / self.rows)) / np.sqrt(k)
+        pairs = p * (p - 1) // 2
+        far = ndtri(1 - 0.005 / p) * noise
+        means = np.abs(np.median(self.mean_differences, axis=0)) > MEAN_BAND + far
+        spreads = np.abs(np.median(np.log(self.spread_ratios), axis=0)) > MEAN_BAND + far / np.sqrt(2)
+        one, two = np.triu_indices(p, 1)
+        real, synthetic = (
+            np.arctanh(np.clip(each[..., one, two], -1 + 1e-15, 1 - 1e-15))
+            for each in (self.correlations, self.synthetic_correlations)
+        )
+        apart = np.abs(np.median(synthetic, axis=0) - real) > MEAN_BAND + ndtri(1 - 0.005 / max(pairs, 1)) * noise
+        rejected = self.ks_p_share < 0.8 - 2.6 * np.sqrt(0.16 / k)
+        rejected |= np.median(self.ks_p, axis=0) < 0.001 / p
+        pair_names = [f"{self.columns[i]} and {self.columns[j]}" for i, j in zip(one, two, strict=True)]
+        return Differences(
+            *(
+                tuple(name for name, flag in zip(names, flags, strict=True) if flag)
+                for names, flags in (
+                    (self.columns, means),
+                    (self.columns, spreads),
+                    (pair_names, apart),
+                    (self.columns, rejected),
+                )
+            )
+        )
 
     @property
     def ks_p_share(self) -> Float[np.ndarray, " p"]:
@@ -145,6 +194,7 @@ def fidelity(table: Any, release: Release) -> Fidelity:
         correlations=_correlations(real.scatter),
         synthetic_correlations=_correlations(scatters),
         mean_differences=steps / pooled,
+        spread_ratios=np.sqrt(variances / (np.diagonal(real.scatter) / (real.count - 1))),
         ks=numerators / (len(records.values) * rows[:, None]),
         ks_p=ks_p_values(len(records.values), rows, numerators),
         pmse=scores.mean_squared_error,

@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 from allbutone.browser import text_left_by
 from allbutone.budget import Budget
 from allbutone.errors import InputError
-from allbutone.risk import HALF
+from allbutone.risk import HALF, is_exposed
 
 # Okabe and Ito's colours, told apart by every kind of colour vision
 BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
@@ -57,13 +57,13 @@ def risk_figure(
     shown, first = order[:SHOWN], order[:labels]
     closer = np.maximum(1 - columns["relative_error"], -1.0)  # worse than -1 is as good as no guess at all
     gain = np.arcsinh(columns["information_gain"])
-    exposed = int(np.sum(columns["relative_error"] <= HALF))
+    exposed = is_exposed(columns)
     figure = go.Figure(
         go.Scatter(
             x=gain[shown],
             y=closer[shown],
             mode="markers",
-            marker={"size": 8, "color": _dot_colours(closer[shown]), "opacity": 0.75, "line": {"width": 0}},
+            marker={"size": 8, "color": _dot_colours(exposed[shown]), "opacity": 0.75, "line": {"width": 0}},
             hovertext=[_describe(columns, names, place) for place in map(int, shown)],
             hoverinfo="text",
         )
@@ -85,7 +85,7 @@ def risk_figure(
             standoff=4,
             font={"size": 13, "color": INK},
         )
-    style(figure, _risk_title(exposed, columns, shown))
+    style(figure, _risk_title(int(np.sum(exposed)), columns, shown))
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
         title="Information gain at the true values, nats<br>(below: times more likely than before)",
@@ -275,8 +275,8 @@ def _shade(figure: go.Figure, spans: tuple[float, float]) -> None:
         )
 
 
-def _dot_colours(closer: np.ndarray) -> list[str]:
-    return [VERMILION if value >= HALF else BLUE for value in closer]
+def _dot_colours(exposed: np.ndarray) -> list[str]:
+    return [VERMILION if flag else BLUE for flag in exposed]
 
 
 def _describe(columns: dict[str, np.ndarray], names: Sequence[str], place: int) -> str:

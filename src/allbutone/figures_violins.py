@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from allbutone.figures import BLUE, GREY, INK, SKY, VERMILION
 from allbutone.framing import ON_TOP, counted, frame, size, wrapped
-from allbutone.risk import HALF
+from allbutone.risk import HALF, is_exposed
 
 MOST_VALUES = 2000  # of a violin; of more records as many quantiles draw the same shape
 LEAST_ERROR = 1e-3  # relative errors below count as this: a logarithmic axis has no zero
@@ -54,7 +54,7 @@ def relative_error_violins(by_count: Mapping[int, Mapping[str, np.ndarray]]) -> 
     for place, error in enumerate(errors):
         look = {"fillcolor": SKY, "line": {"width": 1, "color": BLUE}}
         _violin(figure, place, np.log10(error), "after the release", side="both", **look)
-    exposed = [int(np.sum(error <= HALF)) for error in errors]
+    exposed = [int(np.sum(is_exposed(by_count[count]))) for count in counts]
     middle = [float(np.median(error)) for error in errors]
     words = [
         f"{counted(count, 'dataset')}<br>median relative error {found:.3g}<br>{near:,} of {len(error):,} records "

@@ -178,7 +178,7 @@ def _judge_together(
     values: Float[np.ndarray, "n p"], found: _Together | None, verdicts: tuple[Verdict, ...]
 ) -> Verdict:
     n, p = values.shape
-    if n < max(FEW, p + 2):
+    if n < p + FEW:  # of which p are spent on the directions themselves
         return _too_few(TOGETHER, n)
     if found is None:
         return Verdict(TOGETHER, "not fit", "columns repeat each other", "leave out those that follow from others")

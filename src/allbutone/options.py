@@ -1,9 +1,10 @@
 """What can be asked of more than one command, and the fit they share."""
 
+import os
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,6 +65,14 @@ def describe_prior(given: Path | None) -> str:
     return f"the prior of {given}" if given else "the default prior (mean 0, spread 1)"
 
 
+def require_outside(out: Path, release_dir: Path) -> None:
+    """Refuse to write what is confidential into the folder that goes out."""
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(release_dir)):
+        raise InputError(
+            f"{out} lies in {release_dir}, which is to be released; this file is confidential: name another place"
+        )
+
+
 def records_of(table: Path, release: Release, columns: list[str] | None, drop: list[str] | None) -> Records:
     """Read the release's columns of the table, or those asked for."""
     content = read_table(table)
@@ -77,3 +86,10 @@ def records_of(table: Path, release: Release, columns: list[str] | None, drop: l
             "it was made from another table"
         )
     return Records.of(content, columns=of_release)
+
+
+def same(option: str, value: Any) -> list[str]:
+    """Return the option again, for the next command."""
+    if isinstance(value, tuple):
+        return [part for name in value for part in (option, name)]
+    return [option, str(value)] if value else []

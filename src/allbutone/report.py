@@ -54,9 +54,9 @@ def confidential_report(case: Case, commands: Sequence[str] = (), note: str = ""
     )
 
 
-def public_report(release: Release) -> str:
+def public_report(release: Release, note: str = "") -> str:
     """Return the page that may go with a release: only what the release itself says, nothing of the real table."""
-    return _page("public.html", release=release, figures={}, synthetic=_synthetic(release), note="", commands=())
+    return _page("public.html", release=release, figures={}, synthetic=_synthetic(release), note=note)
 
 
 def _page(template: str, release: Release, figures: dict[str, go.Figure], **content: Any) -> str:
@@ -105,12 +105,14 @@ def _synthetic(release: Release) -> list[dict[str, Any]]:
     if isinstance(release, DatasetRelease):
         moments = release.moments()
         means = np.mean([np.asarray(each.mean) for each in moments], axis=0)
-        variances = [np.diagonal(np.asarray(each.scatter)) / max(each.count - 1, 1) for each in moments]
+        variances = [
+            np.diagonal(np.asarray(each.scatter)) / (each.count - 1) for each in moments if each.count > 1
+        ]
     else:
         means = np.mean(np.asarray(release.means), axis=0)
         variances = [np.diagonal(each) for each in np.asarray(release.covariances)]
     names = release.columns or tuple(f"x{place}" for place in range(1, release.p + 1))
-    deviations = np.sqrt(np.mean(variances, axis=0))
+    deviations = np.sqrt(np.mean(variances, axis=0)) if variances else ["–"] * release.p
     return [{"column": n, "mean": m, "SD": s} for n, m, s in zip(names, means, deviations, strict=True)]
 
 

@@ -1,12 +1,13 @@
 """Risk: what each person in a table stands to lose by a release."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+from jaxtyping import Bool
 from threadpoolctl import threadpool_limits
 
 from allbutone.errors import InputError
@@ -28,6 +29,7 @@ from allbutone.release import Release
 RADIUS = 1.0
 FOR_TOTALS = 512  # points, four times: a gain to about 0.01 nats
 HALF = 0.5  # of the way from the crowd to a record: nearer than that, it counts as exposed
+TWICE = float(np.log(2))  # nats: a guess near a record that the release made no more likely is luck
 
 
 def risk(
@@ -50,6 +52,14 @@ def risk(
     records = Records.of(table, columns=release.columns)
     columns = risk_columns(records, release, prior, known=known, radius=radius, mass=mass, rng=rng)
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+
+
+def is_exposed(found: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " n"]:
+    """Say who is exposed: the guess comes more than halfway, and the release makes it at least twice as likely.
+
+    Without the second part records next to the crowd's centre would count, which any guess is near.
+    """
+    return (found["relative_error"] <= HALF) & (found["information_gain"] >= TWICE)
 
 
 def risk_columns(

@@ -61,8 +61,8 @@ class Shape:
 
     @property
     def levels(self) -> Int[np.ndarray, " c"]:
-        """0 fit, 1 doubtful, 2 not fit, by the limits above; of two tests the smaller p counts, doubled."""
-        p_value = 2 * np.fmin(self.moments_p, self.anderson_p)
+        """0 fit, 1 doubtful, 2 not fit, by the limits above; of two tests a column the smallest p, Bonferroni."""
+        p_value = 2 * len(self.gap) * np.fmin(self.moments_p, self.anderson_p)
         rows = zip(self.skewness, self.excess_kurtosis, self.gap, p_value, strict=True)
         return np.array([level_of(*map(float, row)) for row in rows])
 

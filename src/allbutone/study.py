@@ -229,14 +229,16 @@ def summarize(design: Design, cell: Cell, found: Replicates) -> dict[str, Any]:
     }
 
 
-def verdict(distance: Float[np.ndarray, " r"], published: float) -> str:
+def verdict(distance: Float[np.ndarray, " r"], published: float) -> str | None:
     """Say whether a published median, rounded to a digit, agrees with ours.
 
     It does if it lies, give or take the rounding, in the 99 % interval for the median of another 1000 replicates:
-    between the order statistics R/2 ∓ 2.576·½·√(R + R²/1000) of ours.
+    between the order statistics R/2 ∓ 2.576·½·√(R + R²/1000) of ours. Too few replicates have no such interval.
     """
     count = len(distance)
     half = 2.576 / 2 * np.sqrt(count + count**2 / PAPER_REPLICATES)
-    ordered = np.sort(distance)
-    low, high = ordered[max(round(count / 2 - half), 0)], ordered[min(round(count / 2 + half), count - 1)]
+    first, last = round(count / 2 - half), round(count / 2 + half)
+    if first < 0 or last >= count:
+        return None
+    low, high = np.sort(distance)[[first, last]]
     return "agrees" if low - 0.05 <= published <= high + 0.05 else "differs"

@@ -8,10 +8,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ except ImportError:  # Windows has no such lock: there, two runs in one folder d
 
 JOURNAL, DESIGN = "journal.jsonl", "design.toml"
 SHAPE = np.linspace(0, 1, 101)  # the quantiles of distance kept of every cell: what a violin is drawn from
+VERSION = version("allbutone")
 MEMORY_KEPT = 31 << 20  # just below the most that glibc learns from
 _MADE = {JOURNAL, DESIGN, "cells.csv", "cells.parquet", "published.md", "replicates", "figures"}
 
@@ -48,7 +50,14 @@ class StudyRun:
 
     def identity(self, cell: Cell) -> str:
         """Name the cell's result: two runs that agree on it agree on every bit."""
-        parts = [cell.key, self.replicates, self.design.seed, self.design.solver, self.records]
+        parts = [
+            cell.key,
+            self.replicates,
+            self.design.seed,
+            self.design.solver,
+            self.records,
+            version("allbutone"),
+        ]
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
     def simulate(self, cell: Cell) -> Replicates:
@@ -82,24 +91,29 @@ def run_study(
         _require_same(run, folder)
     else:
         _begin(run, folder, force)
-    chosen = list(cells or run.design.cells)
+    chosen = list(run.design.cells if cells is None else cells)
+
+    def lacks_file(cell: Cell) -> bool:
+        return keep_replicates and not _replicates_file(folder, run, cell).exists()
 
     def work(cell: Cell) -> dict[str, Any]:
         found = run.simulate(cell)
         if keep_replicates:
-            _write_replicates(folder / "replicates", run, cell, found)
-        row, quantiles = summarize(run.design, cell, found), np.quantile(found.distance, SHAPE).tolist()
+            _write_replicates(_replicates_file(folder, run, cell), found)
+        row = {"cell": run.design.cells.index(cell) + 1, **summarize(run.design, cell, found)}
+        quantiles = np.quantile(found.distance, SHAPE).tolist()
         return {"cell": run.identity(cell), "row": row, "quantiles": quantiles}
 
     with _open_journal(folder / JOURNAL) as journal:
         held = {entry["cell"] for entry in _read_journal(folder / JOURNAL)[1]}
-        left = [cell for cell in chosen if run.identity(cell) not in held]
+        left = [cell for cell in chosen if run.identity(cell) not in held or lacks_file(cell)]
         watch(len(chosen) - len(left))
         # the dearest first, so that no thread is left alone with one at the end
         left.sort(key=lambda cell: -(cell.count if cell.rows else 1) * cell.p**2)
-        for entry in _in_threads(work, left, threads or os.cpu_count() or 1):
-            _append(journal, entry)
-            watch(1)
+        with closing(_in_threads(work, left, threads or os.cpu_count() or 1)) as entries:
+            for entry in entries:
+                _append(journal, entry)
+                watch(1)
         study = load_study(folder)
         _write_tables(study.rows, folder)
     return study
@@ -107,7 +121,7 @@ def run_study(
 
 def _in_threads(
     work: Callable[[Cell], dict[str, Any]], cells: list[Cell], threads: int
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """Yield the results as they come; what has not begun when the caller gives up is left out."""
     # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system
     np.empty(MEMORY_KEPT, dtype=np.uint8)
@@ -136,7 +150,18 @@ def is_study(folder: Path) -> bool:
     if not (folder / JOURNAL).is_file() or not (folder / DESIGN).is_file():
         return False
     published = read_design(folder / DESIGN).published_file
-    return {path.name for path in folder.iterdir()} <= _MADE | ({published.name} if published else set())
+    made = _MADE | ({published.name} if published else set())
+    return all(_is_ours(path, made) for path in folder.iterdir())
+
+
+def _is_ours(path: Path, made: set[str]) -> bool:
+    """Say whether a part of a study folder is one we wrote; what a killed run left of it is, too."""
+    if ".partial-" in path.name and path.name.startswith("."):
+        return True
+    endings = {"figures": (".html", ".png", ".svg"), "replicates": (".parquet",)}.get(path.name)
+    if endings and path.is_dir():
+        return all(part.suffix in endings for part in path.iterdir())
+    return path.name in made
 
 
 def _begin(run: StudyRun, folder: Path, force: bool) -> None:
@@ -166,7 +191,11 @@ def _require_same(run: StudyRun, folder: Path) -> None:
 @contextmanager
 def _open_journal(path: Path) -> Iterator[int]:
     """Open the journal for one run alone, and cut off a broken last line, which only a killed run leaves."""
-    with path.open("rb+") as file:
+    try:
+        file = path.open("rb+")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {reason(error)}; name another folder") from error
+    with file:
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,7 +242,7 @@ def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
     # the means of the candidates come last, by number: cells differ in how many they have
     names.sort(key=lambda name: int(name.removeprefix("mean_x")) if name.startswith("mean_x") else 0)
     kinds = {"release": pa.string(), "structure": pa.string(), "position": pa.string(), "verdict": pa.string()}
-    kinds |= {name: pa.int64() for name in ("p", "n", "count", "rows", "replicates", "unconverged")}
+    kinds |= {name: pa.int64() for name in ("cell", "p", "n", "count", "rows", "replicates", "unconverged")}
     columns = {name: pa.array([row.get(name) for row in rows], kinds.get(name, pa.float64())) for name in names}
     table = pa.table(columns)
     with fresh_file(folder / "cells.csv", force=True) as path:
@@ -222,11 +251,14 @@ def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
         pyarrow.parquet.write_table(table, path)
 
 
-def _write_replicates(folder: Path, run: StudyRun, cell: Cell, found: Replicates) -> None:
+def _replicates_file(folder: Path, run: StudyRun, cell: Cell) -> Path:
+    return folder / "replicates" / f"cell-{run.design.cells.index(cell) + 1:05}.parquet"
+
+
+def _write_replicates(path: Path, found: Replicates) -> None:
     """Write every replicate of a cell to a file of its own."""
-    folder.mkdir(exist_ok=True)
-    number = run.design.cells.index(cell) + 1
+    path.parent.mkdir(exist_ok=True)
     columns = {"distance": found.distance, "exposure": found.exposure, "law_distance": found.law}
     columns |= {f"x{place}": column for place, column in enumerate(found.candidate.T.copy(), 1)}
-    with fresh_file(folder / f"cell-{number:05}.parquet", force=True) as path:
-        pyarrow.parquet.write_table(pa.table(columns), path)
+    with fresh_file(path, force=True) as work:
+        pyarrow.parquet.write_table(pa.table(columns), work)

@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 
 from allbutone.budget import Budget
-from allbutone.fidelity import LEVEL, MEAN_BAND, Fidelity
+from allbutone.fidelity import MEAN_BAND, Fidelity
 from allbutone.normality import Normality
-from allbutone.risk import HALF
+from allbutone.risk import is_exposed
 from allbutone.shape import LEVELS
 
 MUCH = float(np.log(20))  # nats: true values made more than twenty times as likely
-EXPECTED_SHARE = 0.9  # of Kolmogorov-Smirnov p-values above 0.05; 0.95 and more where the model is right
-FEW_DATASETS = 20  # fewer say little about a share
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,12 @@ def risk_sentence(found: dict[str, np.ndarray]) -> str:
 
 def exposure_finding(found: dict[str, np.ndarray]) -> Finding:
     """Judge whether the adversary could name anyone's values from this very release."""
-    people, error = len(found["row"]), found["relative_error"]
-    exposed, closest = int(np.sum(error <= HALF)), int(np.argmin(error))
+    people, error, flags = len(found["row"]), found["relative_error"], is_exposed(found)
+    exposed = int(np.sum(flags))
     if not exposed:
-        words = f"No record is exposed by half or more: no guess comes halfway to any of {people:,} records."
+        words = f"No record is exposed by half or more: no guess comes halfway to any of {people:,}, but by luck."
         return Finding("Exposure", False, words)
+    closest = int(np.argmin(np.where(flags, error, np.inf)))
     return Finding(
         "Exposure",
         True,
@@ -96,24 +95,31 @@ def model_finding(normality: Normality) -> Finding:
 
 
 def fidelity_finding(fidelity: Fidelity) -> Finding:
-    """Judge whether the synthetic data look like the real."""
-    k, far, faults = len(fidelity.rows), np.flatnonzero(~fidelity.means_within_band), []
-    if len(far):
-        names = ", ".join(fidelity.columns[place] for place in far)
-        faults.append(f"the means of {names} differ by more than ±{MEAN_BAND:g} standard deviations")
-    share = fidelity.ks_p_share
-    # a rate needs numbers: of few datasets only a rejection of most counts
-    low = np.flatnonzero(share < (EXPECTED_SHARE if k >= FEW_DATASETS else HALF))
-    if len(low):
-        names = ", ".join(f"{fidelity.columns[place]} ({share[place]:.0%})" for place in low)
-        faults.append(f"too few of the Kolmogorov-Smirnov p-values exceed {LEVEL:g}: {names}")
+    """Judge whether the synthetic data look like the real, beyond what chance does to a right model."""
+    far = fidelity.beyond_noise()
+    faults = [
+        f"{what} differ by more than {MEAN_BAND:g}{unit}: {_some(names)}"
+        for what, unit, names in (
+            ("means", " standard deviations", far.means),
+            ("spreads", " (logarithm of the ratio)", far.spreads),
+            ("correlations", " (Fisher's z)", far.correlations),
+        )
+        if names
+    ]
+    if far.distributions:
+        faults.append(f"too many Kolmogorov-Smirnov tests of {_some(far.distributions)} reject")
     widest = float(np.max(np.abs(np.median(fidelity.correlation_differences, axis=0))))
     rest = f"the median correlation differs by at most {widest:.2g}" if len(fidelity.columns) > 1 else ""
     if not faults:
-        words = f"Means lie within ±{MEAN_BAND:g} standard deviations and distributions agree"
+        words = "Means, spreads, correlations and distributions agree, but for what chance does"
         return Finding("Fidelity", False, "; ".join(filter(None, [words, rest])) + ".")
     words = "; ".join(filter(None, [*faults, rest]))
-    return Finding("Fidelity", True, words[0].upper() + words[1:] + ".")
+    return Finding("Fidelity", True, f"Beyond what chance does, {words}.")
+
+
+def _some(names: tuple[str, ...], most: int = 5) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def verdict(findings: list[Finding]) -> str:

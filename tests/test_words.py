@@ -1,0 +1,70 @@
+"""Verdicts speak where there is something to say, and keep quiet where there is not."""
+
+import numpy as np
+import pytest
+
+import allbutone as abo
+from allbutone.risk import risk_columns
+from allbutone.words import exposure_finding, fidelity_finding, model_finding
+
+TRIES = 60
+# a rate of 5 % seen in more than this share of 60 tries has a chance below 1 in 1000
+SELDOM = 0.05 + 3.3 * np.sqrt(0.05 * 0.95 / TRIES)
+
+
+def simulated(rng, n, p, datasets, prior=None):
+    columns = tuple(f"c{place}" for place in range(p))
+    values = rng.standard_normal((n, p)) @ np.linalg.cholesky(0.5 * np.eye(p) + 0.5).T
+    prior = prior or abo.NIW.default(p)
+    release = abo.DatasetRelease.draw(prior.update(values), [n] * datasets, rng, columns=columns, prior=prior)
+    return abo.Records(values, columns), release
+
+
+@pytest.mark.parametrize(("n", "p", "datasets"), [(50, 1, 1), (50, 3, 1), (50, 3, 5), (200, 5, 1), (100, 2, 30)])
+def test_a_right_model_is_seldom_accused(n, p, datasets):
+    rng = np.random.default_rng(5)
+    fidelity, model = 0, 0
+    for _ in range(TRIES):
+        records, release = simulated(rng, n, p, datasets)
+        fidelity += fidelity_finding(abo.fidelity(records, release)).against
+        model += model_finding(abo.check_normality(records)).against
+    assert fidelity / TRIES <= SELDOM
+    assert model / TRIES <= SELDOM
+
+
+def test_luck_is_not_exposure():
+    """Many values of one column lie at the centre, where any guess is near: nobody is exposed by three datasets."""
+    rng = np.random.default_rng(6)
+    accused = 0
+    for _ in range(20):
+        records, release = simulated(rng, 200, 1, 3)
+        found = risk_columns(records, release, mass=False)
+        assert np.any(found["relative_error"] <= 0.5)
+        accused += exposure_finding(found).against
+    assert accused <= 1
+
+
+def test_an_outlier_is_exposed():
+    rng = np.random.default_rng(7)
+    values = rng.standard_normal((50, 2))
+    values[7] = 9.0
+    prior = abo.NIW.default(2)
+    release = abo.DatasetRelease.draw(prior.update(values), [50] * 30, rng, columns=("a", "b"), prior=prior)
+    finding = exposure_finding(risk_columns(abo.Records(values, ("a", "b")), release, mass=False))
+    assert finding.against
+    assert "row 8 the most" in finding.words
+
+
+@pytest.mark.parametrize(
+    ("prior", "words"),
+    [
+        (abo.NIW(np.zeros(2), 1.0, 2000.0, 1997 * np.eye(2)), "correlations differ"),
+        (abo.NIW(np.zeros(2), 1.0, 2000.0, 9000 * np.array([[1, 0.5], [0.5, 1]])), "spreads differ"),
+        (abo.NIW(np.full(2, 3.0), 100.0, 4.0, np.eye(2)), "means differ"),
+    ],
+)
+def test_a_prior_that_destroys_the_data_is_accused(prior, words):
+    records, release = simulated(np.random.default_rng(8), 100, 2, 30, prior)
+    finding = fidelity_finding(abo.fidelity(records, release))
+    assert finding.against
+    assert words in finding.words
