@@ -288,14 +288,18 @@ def test_relative_errors_are_drawn_by_their_logarithm(many):
     figure = figures_violins.relative_error_violins(many.by_count)
     for trace, count in zip(figure.data, (1, 5, 40), strict=False):
         np.testing.assert_allclose(10.0 ** np.array(trace.y), many.by_count[count]["relative_error"], rtol=1e-5)
-    near = [int(np.sum(many.by_count[count]["relative_error"] <= 0.5)) for count in (1, 40)]
-    expected = f"to {near[0]} of 503 records after 1 dataset and to {near[1]} after 40 datasets."
+    found = [many.by_count[count] for count in (1, 40)]
+    near = [int(np.sum((one["relative_error"] <= 0.5) & (one["information_gain"] >= np.log(2)))) for one in found]
+    expected = f"are {near[0]} of 503 records after 1 dataset and {near[1]} after 40 datasets."
     assert message(figure).endswith(expected)
-    long = {1: {"relative_error": np.linspace(0, 2, 9001)}}
+    long = {1: {"relative_error": np.linspace(0, 2, 9001), "information_gain": np.ones(9001)}}
     figure = figures_violins.relative_error_violins(long)
     assert len(figure.data[0].y) == 2000
     assert np.isfinite(figure.data[0].y).all()
-    assert message(figure) == "The guess comes closer than halfway to 2,251 of 9,001 records after 1 dataset."
+    assert (
+        message(figure)
+        == "Exposed (more than halfway there, and not by luck) are 2,251 of 9,001 records after 1 dataset."
+    )
 
 
 def test_names_enter_figures_as_text(hostile):

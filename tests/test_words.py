@@ -33,7 +33,7 @@ def test_a_right_model_is_seldom_accused(n, p, datasets):
 
 
 def test_luck_is_not_exposure():
-    """Many values of one column lie at the centre, where any guess is near: nobody is exposed by three datasets."""
+    """Many values of one column lie at the centre, near any guess: nobody is exposed by three datasets."""
     rng = np.random.default_rng(6)
     accused = 0
     for _ in range(20):

@@ -58,15 +58,15 @@ def relative_error_violins(by_count: Mapping[int, Mapping[str, np.ndarray]]) -> 
     middle = [float(np.median(error)) for error in errors]
     words = [
         f"{counted(count, 'dataset')}<br>median relative error {found:.3g}<br>{near:,} of {len(error):,} records "
-        f"closer than halfway<br>closest {error.min():.3g}"
+        f"exposed<br>closest {error.min():.3g}"
         for count, found, near, error in zip(counts, middle, exposed, errors, strict=True)
     ]
     _medians(figure, [float(np.log10(one)) for one in middle], words)
     people = len(errors[0])
-    message = f"The guess comes closer than halfway to {exposed[0]:,} of {people:,} records after "
+    message = f"Exposed (more than halfway there, and not by luck) are {exposed[0]:,} of {people:,} records after "
     message += counted(counts[0], "dataset")
     if len(counts) > 1:
-        message += f" and to {exposed[-1]:,} after {counted(counts[-1], 'dataset')}"
+        message += f" and {exposed[-1]:,} after {counted(counts[-1], 'dataset')}"
     _frame_violins(figure, message + ".", counts, legend=False)
     figure.add_hline(y=0, line={"color": INK, "width": 1.5, "dash": "dash"})
     low = min(float(np.log10(min(error.min() for error in errors))), -1.0)
