@@ -159,5 +159,8 @@ def _name_axes(figure: go.Figure, x: str, y: str, key: str, left: int) -> None:
     """Name the axes that all panels share, once."""
     below = {"x": 0.5, "y": 0, "xanchor": "center", "yanchor": "top", "yshift": -26}
     beside = {"x": 0, "y": 0.5, "xanchor": "right", "yanchor": "middle", "xshift": -left, "textangle": -90}
-    for text, place in ((wrapped(x, key), below), (y, beside)):
+    title = wrapped(x, key)
+    more = max(0, 18 * title.count("<br>") - 22)  # lines that the margin has no room for
+    figure.update_layout(height=figure.layout.height + more, margin={"b": figure.layout.margin.b + more})
+    for text, place in ((title, below), (y, beside)):
         figure.add_annotation(text=text, xref="paper", yref="paper", showarrow=False, font={"size": 13}, **place)
