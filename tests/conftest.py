@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
@@ -50,3 +51,12 @@ def allbutone(monkeypatch, capsys, tmp_path):
         return code, output.out, output.err
 
     return run
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A small confidential table."""
+    path = tmp_path / "table.csv"
+    values = np.random.default_rng(1).standard_normal((30, 2)).round(3)
+    path.write_text("bmi,ldl\n" + "\n".join(f"{a},{b}" for a, b in values) + "\n")
+    return path

@@ -10,59 +10,14 @@ import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
 
-import allbutone as abo
 from allbutone import figures_fidelity, figures_shapes, figures_tests, figures_violins
 from allbutone.browser import text_left_by
 from allbutone.cohort import demo_cohort
-from allbutone.densities import densities
-from allbutone.fidelity import fidelity
 from allbutone.framing import furthest, number, percent, size, text_of, wrapped
 from allbutone.normality import check_normality
-from allbutone.risk import risk_columns
+from drawn_results import Results, results, simulated
 
 HOSTILE = ("<script>alert(1)</script>", 'a<b> & "%{x}" &amp;', "=" * 60, "two\nlines", "x")
-
-
-@dataclasses.dataclass
-class Results:
-    fidelity: object
-    densities: object
-    normality: object
-    by_count: dict
-
-    def figures(self):
-        return {
-            "correlations": figures_fidelity.correlation_figure(self.fidelity),
-            "differences": figures_fidelity.correlation_difference_figure(self.fidelity),
-            "means": figures_fidelity.mean_difference_figure(self.fidelity),
-            "ks": figures_tests.ks_figure(self.fidelity),
-            "propensity": figures_tests.propensity_figure(self.fidelity),
-            "densities": figures_shapes.density_figure(self.densities),
-            "qq": figures_shapes.qq_figure(self.normality),
-            "distances": figures_shapes.distance_qq_figure(self.normality),
-            "violins": figures_violins.distance_violins(self.by_count),
-            "errors": figures_violins.relative_error_violins(self.by_count),
-        }
-
-
-def results(table, datasets, counts=(1,)):
-    release = abo.NIWSynthesizer(abo.NIW.default(table.values.shape[1])).fit(table).sample(datasets, rng=1)
-    by_count = {
-        count: risk_columns(
-            table,
-            abo.DatasetRelease(release.datasets[:count], columns=release.columns, prior=release.prior),
-            mass=False,
-        )
-        for count in counts
-    }
-    return Results(fidelity(table, release), densities(table, release), check_normality(table), by_count)
-
-
-def simulated(n, p, seed=2):
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal((n, p)) @ rng.standard_normal((p, p))
-    values[:, 0] = np.exp(values[:, 0] / np.std(values[:, 0]))
-    return abo.Records(values, tuple(f"a rather long name {place}" for place in range(p)))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,54 @@
+"""Results to draw figures of, and all the figures of them."""
+
+import dataclasses
+
+import numpy as np
+
+import allbutone as abo
+from allbutone import figures_fidelity, figures_shapes, figures_tests, figures_violins
+from allbutone.densities import densities
+from allbutone.fidelity import fidelity
+from allbutone.normality import check_normality
+from allbutone.risk import risk_columns
+
+
+@dataclasses.dataclass
+class Results:
+    fidelity: object
+    densities: object
+    normality: object
+    by_count: dict
+
+    def figures(self):
+        return {
+            "correlations": figures_fidelity.correlation_figure(self.fidelity),
+            "differences": figures_fidelity.correlation_difference_figure(self.fidelity),
+            "means": figures_fidelity.mean_difference_figure(self.fidelity),
+            "ks": figures_tests.ks_figure(self.fidelity),
+            "propensity": figures_tests.propensity_figure(self.fidelity),
+            "densities": figures_shapes.density_figure(self.densities),
+            "qq": figures_shapes.qq_figure(self.normality),
+            "distances": figures_shapes.distance_qq_figure(self.normality),
+            "violins": figures_violins.distance_violins(self.by_count),
+            "errors": figures_violins.relative_error_violins(self.by_count),
+        }
+
+
+def results(table, datasets, counts=(1,)):
+    release = abo.NIWSynthesizer(abo.NIW.default(table.values.shape[1])).fit(table).sample(datasets, rng=1)
+    by_count = {
+        count: risk_columns(
+            table,
+            release.first(count),
+            mass=False,
+        )
+        for count in counts
+    }
+    return Results(fidelity(table, release), densities(table, release), check_normality(table), by_count)
+
+
+def simulated(n, p, seed=2):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((n, p)) @ rng.standard_normal((p, p))
+    values[:, 0] = np.exp(values[:, 0] / np.std(values[:, 0]))
+    return abo.Records(values, tuple(f"a rather long name {place}" for place in range(p)))
