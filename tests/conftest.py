@@ -18,7 +18,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 collect_ignore = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["test_torch.py"]
 
 # Tests that need a part of the system; `make test` installs it from Debian where it can
-SYSTEM_PARTS = {"test_browser.py": "chromium", "test_report.py": "chromium"}
+SYSTEM_PARTS = dict.fromkeys(("test_browser.py", "test_figures_phone.py", "test_report.py"), "chromium")
 MISSING = {name: part for name, part in SYSTEM_PARTS.items() if shutil.which(part) is None}
 collect_ignore += list(MISSING)
 

@@ -11,6 +11,8 @@ from allbutone.fidelity import fidelity
 from allbutone.normality import check_normality
 from allbutone.risk import risk_columns
 
+HOSTILE = ("<script>alert(1)</script>", 'a<b> & "%{x}" &amp;', "=" * 60, "two\nlines", "x")
+
 
 @dataclasses.dataclass
 class Results:
@@ -52,3 +54,17 @@ def simulated(n, p, seed=2):
     values = rng.standard_normal((n, p)) @ rng.standard_normal((p, p))
     values[:, 0] = np.exp(values[:, 0] / np.std(values[:, 0]))
     return abo.Records(values, tuple(f"a rather long name {place}" for place in range(p)))
+
+
+def renamed(found, names):
+    """The same results under other names: markup, templates, or too long."""
+    verdicts = [
+        dataclasses.replace(verdict, subject=name)
+        for verdict, name in zip(found.normality.verdicts, names, strict=True)
+    ]
+    return Results(
+        dataclasses.replace(found.fidelity, columns=names),
+        dataclasses.replace(found.densities, columns=names),
+        dataclasses.replace(found.normality, columns=names, verdicts=tuple(verdicts)),
+        found.by_count,
+    )

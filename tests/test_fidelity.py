@@ -46,6 +46,8 @@ def test_every_statistic_is_its_definition():
         pooled = np.sqrt((real.var(axis=0, ddof=1) + data.var(axis=0, ddof=1)) / 2)
         expected = (data.mean(axis=0) - real.mean(axis=0)) / pooled
         np.testing.assert_allclose(found.mean_differences[place], expected, atol=1e-12)
+        spreads = data.std(axis=0, ddof=1) / real.std(axis=0, ddof=1)
+        np.testing.assert_allclose(found.spread_ratios[place], spreads, rtol=1e-10)
         for column in range(3):
             test = stats.ks_2samp(real[:, column], data[:, column])
             assert found.ks[place, column] == pytest.approx(test.statistic, abs=1e-12)

@@ -2,22 +2,16 @@
 
 import dataclasses
 import html
-import json
 import re
-import shutil
 
 import numpy as np
 import pytest
-from plotly.offline import get_plotlyjs
 
 from allbutone import figures_fidelity, figures_shapes, figures_tests, figures_violins
-from allbutone.browser import text_left_by
 from allbutone.cohort import demo_cohort
 from allbutone.framing import furthest, number, percent, size, text_of, wrapped
 from allbutone.normality import check_normality
-from drawn_results import Results, results, simulated
-
-HOSTILE = ("<script>alert(1)</script>", 'a<b> & "%{x}" &amp;', "=" * 60, "two\nlines", "x")
+from drawn_results import HOSTILE, renamed, results, simulated
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +26,7 @@ def few():
 
 @pytest.fixture(scope="module")
 def hostile(many):
-    """The results under names that are markup, templates, or too long."""
-    verdicts = [
-        dataclasses.replace(verdict, subject=name)
-        for verdict, name in zip(many.normality.verdicts, HOSTILE, strict=True)
-    ]
-    return Results(
-        dataclasses.replace(many.fidelity, columns=HOSTILE),
-        dataclasses.replace(many.densities, columns=HOSTILE),
-        dataclasses.replace(many.normality, columns=HOSTILE, verdicts=tuple(verdicts)),
-        many.by_count,
-    )
+    return renamed(many, HOSTILE)
 
 
 def message(figure):
@@ -278,38 +262,3 @@ def test_numbers_and_lines_in_words():
     assert (number(-0.004), number(-0.25), percent(0.5), size(1853.2)) == ("0.00", "−0.25", "50.0\u00a0%", "1,853")
     assert wrapped("one two three four", width=10) == "one two<br>three four"
     assert list(furthest(np.array([3.0, 1.0, 5.0, 4.0]), 2)) == [2, 3]
-
-
-PAGE = """<!doctype html><html><head><meta charset="utf-8"><script>{plotly}</script></head><body><script>
-(async () => {{
-  const outside = [], texts = [];
-  for (const figure of {figures}) {{
-    const place = document.createElement("div");
-    place.style = "position: absolute; left: 0; top: 0; width: {width}px";
-    document.body.append(place);
-    await Plotly.newPlot(place, figure.data, figure.layout, {{responsive: true}});
-    for (const text of place.querySelectorAll("text")) {{
-      const box = text.getBoundingClientRect();
-      texts.push(text.textContent);
-      if (box.width && (box.left < 0 || box.right > {width} || box.top < 0 || box.bottom > figure.layout.height))
-        outside.push(text.textContent);
-    }}
-    place.remove();
-  }}
-  return JSON.stringify({{outside, texts}});
-}})().catch(error => "error: " + error).then(text => {{
-  document.querySelectorAll("script").forEach(script => script.remove());
-  document.body.textContent = text;
-}});
-</script></body></html>"""
-
-
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-def test_nothing_is_cut_off_on_a_phone_and_hostile_names_show(hostile, few):
-    wide = results(simulated(60, 12), 21)
-    figures = [figure for found in (few, hostile, wide) for figure in found.figures().values()]
-    content = ",".join(figure.to_json() for figure in figures)
-    left = json.loads(text_left_by(PAGE.format(plotly=get_plotlyjs(), figures=f"[{content}]", width=390), 90))
-    assert left["outside"] == []
-    assert "<script>al…</script>" in left["texts"]
-    assert 'a<b> & "%{x}" &amp;' in left["texts"]

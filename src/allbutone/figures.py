@@ -86,6 +86,7 @@ def risk_figure(
             font={"size": 13, "color": INK},
         )
     style(figure, _risk_title(int(np.sum(exposed)), columns, shown))
+    figure.update_layout(margin={"l": 100})
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
         title="Information gain at the true values, nats<br>(below: times more likely than before)",
@@ -125,7 +126,7 @@ def budget_figure(budget: Budget) -> go.Figure:
     figure.update_xaxes(title=f"Number of {budget.what} released", type="log", dtick="D2", tickformat=",d")
     figure.update_xaxes(range=[np.log10(0.9), np.log10(counts[-1])])
     figure.update_yaxes(title="Expected exposure:<br>0 with the crowd, 1 at the record", range=[-0.03, 1.05])
-    figure.update_layout(margin={"r": 110, "t": 150})
+    figure.update_layout(margin={"l": 100, "r": 110, "t": 175})
     return figure
 
 
@@ -140,7 +141,7 @@ def embedded(figure: go.Figure, name: str) -> str:
     copy = go.Figure(figure).update_layout(title=None, font_size=13)
     if figure.layout.title.text:  # made to stand alone, with room for the title
         margin = figure.layout.margin
-        copy.update_layout(margin={"t": max(30, margin.t - 80), "l": 75, "r": min(margin.r, 70), "b": 90})
+        copy.update_layout(margin={"t": max(30, margin.t - 105), "l": 85, "r": min(margin.r, 70), "b": 90})
     return copy.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=_CONFIG)
 
 

@@ -82,6 +82,8 @@ def model_finding(normality: Normality) -> Finding:
     """Judge whether the normal model is fit to be used on this table."""
     if normality.level == "fit":
         words = "Every column, and all together, are near enough to normal for this model."
+        if len(normality.columns) == 1:
+            words = "The column is near enough to normal for this model."
         return Finding("Model", False, words)
     every = (*normality.verdicts, normality.together)
     worst = max(every, key=lambda verdict: LEVELS.index(verdict.level))
