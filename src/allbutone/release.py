@@ -64,6 +64,15 @@ class ParameterRelease:
         """The number of columns."""
         return int(self.means.shape[-1])
 
+    def first(self, count: int) -> "ParameterRelease":
+        """Return a release of the first so many draws."""
+        release = ParameterRelease.__new__(ParameterRelease)
+        count = count_of("count", count, self.draws)
+        held = {"means": self.means[:count, ...], "covariances": self.covariances[:count, ...]}
+        for name, value in (held | {"columns": self.columns, "prior": self.prior}).items():
+            object.__setattr__(release, name, value)  # checked already, with the whole
+        return release
+
     @classmethod
     def draw(
         cls,
@@ -121,6 +130,19 @@ class DatasetRelease:
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "prior", prior)
         _check_release(len(datasets), int(datasets[0].shape[1]) if datasets else 0, columns, prior)
+
+    @classmethod
+    def of_array(
+        cls, datasets: Float[Any, "k rows p"], columns: tuple[str, ...] | None = None, prior: NIW | None = None
+    ) -> "DatasetRelease":
+        """Take datasets of one size that lie in one array, and check them all at once."""
+        datasets = real_array(datasets, "datasets")
+        if datasets.ndim != 3 or 0 in datasets.shape:
+            raise InputError(f"datasets have shape (k, rows, p), none of them 0, got {tuple(datasets.shape)}")
+        _require_finite(datasets, "datasets")
+        release = cls.__new__(cls)
+        release._hold([datasets[place, ...] for place in range(datasets.shape[0])], columns, prior)
+        return release
 
     @property
     def rows(self) -> tuple[int, ...]:
