@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from allbutone.design import Cell
-from allbutone.figures import BLUE, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, style_panels
+from allbutone.figures import BLUE, GREY, INK, SKY, VERMILION, style_panels
 from allbutone.figures_law import (
     MOST_SERIES,
     counted,
@@ -20,17 +20,14 @@ from allbutone.figures_law import (
     where,
 )
 from allbutone.figures_leverage import fixed_leverage_figure, leverage_figure, on_one_law, varied
+from allbutone.figures_scene import DEEPEST, DEPTHS, marks, relief
 from allbutone.landscape import Landscape, study_landscapes
 from allbutone.study_folder import Study
 
 PANELS = 6  # landscapes of one figure
 MOST_VIOLINS = 12  # of one panel
 USUAL = 100  # records, and rows of a dataset, of the table whose landscape is drawn
-MOST_DOTS = 2000  # other records shown in a landscape
-# from nearly white, far below the maximum, to the darkest blue at it
-_DEPTHS = ["#F4F8FC", "#DEEBF7", "#C9DDF0", "#A8CEE5", "#7FB9DA", "#57A0CE", "#3787C0", "#1C6AAF", "#08306B"]
 _ALONG = "Number of records, n"
-_DEEPEST = 12  # doublings of the drop that are told apart
 
 
 def study_figures(study: Study) -> dict[str, go.Figure]:
@@ -91,8 +88,8 @@ def landscape_figure(
     )  # fmt: skip
     for place, one in enumerate(landscapes):
         cell = {"row": place // columns + 1, "col": place % columns + 1}
-        figure.add_trace(_relief(one), **cell)
-        for trace in _marks(one, legend=place == 0):
+        figure.add_trace(relief(one), **cell)
+        for trace in marks(one, legend=place == 0):
             figure.add_trace(trace, **cell)
     size = f", datasets of {rows:,} rows" if rows else ""
     style_panels(
@@ -107,7 +104,7 @@ def landscape_figure(
         "title": {"text": "log<br>posterior"}, "tickvals": [-tick for tick in ticks], "thickness": 14,
         "ticktext": [f"−{0.5 * 2**tick:g}" for tick in ticks], "outlinewidth": 0,
     }  # fmt: skip
-    scale = {"colorscale": _DEPTHS, "cmin": -_DEEPEST, "cmax": 1, "colorbar": bar}
+    scale = {"colorscale": DEPTHS, "cmin": -DEEPEST, "cmax": 1, "colorbar": bar}
     figure.update_layout(coloraxis=scale)
     for column in range(1, columns + 1):
         figure.update_xaxes(title="first feature", row=lines, col=column)
@@ -115,45 +112,6 @@ def landscape_figure(
     figure.update_xaxes(showgrid=False, range=[one.x[0], one.x[-1]])
     figure.update_yaxes(showgrid=False, range=[one.y[0], one.y[-1]])
     return figure
-
-
-def _relief(one: Landscape) -> go.Contour:
-    """Draw the height by doublings of the drop: 0 where it is 0.5 below, −1 where it is 1, −2 where it is 2."""
-    with np.errstate(divide="ignore"):
-        level = np.clip(-np.log2(-2 * np.minimum(one.height, 0)), -_DEEPEST - 2, 1)
-    return go.Contour(
-        x=one.x,
-        y=one.y,
-        z=level.astype(np.float32),
-        coloraxis="coloraxis",
-        contours={"start": -_DEEPEST, "end": 0, "size": 1},
-        line={"width": 0.6, "color": "white"},
-        customdata=one.height.astype(np.float32),
-        hovertemplate="(%{x:.2f}, %{y:.2f})<br>log posterior %{customdata:.3g} from its maximum<extra></extra>",
-    )
-
-
-def _marks(one: Landscape, legend: bool) -> list[go.Scatter]:
-    """Draw the others, the target and both modes."""
-    others = one.others[:: 1 + len(one.others) // MOST_DOTS]
-    edge = {"width": 1.2, "color": INK}
-    guess = {"size": 10, "symbol": "diamond", "color": VERMILION, "line": {"width": 1.2, "color": "white"}}
-    faint = {"size": 12, "symbol": "diamond-open", "color": VERMILION, "opacity": 0.6, "line": {"width": 1.5}}
-    kinds: list[tuple[str, np.ndarray, dict[str, Any]]] = [
-        ("the other records", others, {"size": 3.5, "color": INK, "opacity": 0.45}),
-        ("the other mode", one.other_mode[None], faint),
-        ("the record attacked", one.target[None], {"size": 17, "symbol": "star", "color": ORANGE, "line": edge}),
-        ("the best guess (mode)", one.mode[None], guess),
-    ]
-    if one.synthetic is not None:
-        kinds.insert(0, ("synthetic records", one.synthetic, {"size": 3.5, "color": PURPLE, "opacity": 0.4}))
-    return [
-        go.Scatter(
-            x=points[:, 0], y=points[:, 1], mode="markers", marker=marker, name=name, legendgroup=name,
-            showlegend=legend, hovertemplate=f"{name}<br>(%{{x:.2f}}, %{{y:.2f}})<extra></extra>",
-        )
-        for name, points, marker in kinds
-    ]  # fmt: skip
 
 
 def violin_figure(study: Study, release: str, p: int) -> go.Figure:

@@ -181,11 +181,11 @@ def of_record(
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The attack after the first `count` datasets or draws."""
+    """The attack after the first `count` datasets or draws; the landscape is of the two features `shown`."""
 
     count: int
     noun: str
-    columns: tuple[str, str]
+    shown: tuple[int, int]
     posterior: Posterior
     attack: Attack
     landscape: Landscape
@@ -206,17 +206,15 @@ def look(
     ground = landscape(
         posterior, stage.others, stage.target, shown=shown, size=size, synthetic=stage.synthetic(count), **more
     )
-    names = stage.columns[shown[0]], stage.columns[shown[1]]
     measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, count)
     attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
-    return View(count, stage.noun, names, posterior, found, ground, measures, attributes)
+    return View(count, stage.noun, shown, posterior, found, ground, measures, attributes)
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
     """How this very release exposes the record as it grows, beside the law's curve and threshold."""
 
-    noun: str
     counts: Int[np.ndarray, " k"]
     exposure: Float[np.ndarray, " k"]
     relative_error: Float[np.ndarray, " k"]
@@ -237,7 +235,6 @@ def walk(stage: Stage, counts: Sequence[int] = COUNTS) -> Walk:
     at, fine = (np.array(best), np.array(truth)), np.geomspace(1, max(some[-1], 2), LAW_POINTS)
     leverage = leverage_of(posterior, stage.target)
     return Walk(
-        noun=stage.noun,
         counts=np.array(some),
         exposure=exposure_of(*at),
         relative_error=relative_error(*at),
