@@ -103,7 +103,7 @@ def study_landscapes(cell: Cell, counts: Sequence[int] = COUNTS, seed: int = 1, 
         release = ParameterRelease.draw(whole, max(counts), rng)
     else:
         release = DatasetRelease.draw(whole, [cell.rows] * max(counts), rng)
-    found = [log_posterior(others, _first(release, count), prior, adversary_prior=own) for count in counts]
+    found = [log_posterior(others, release.first(count), prior, adversary_prior=own) for count in counts]
     modes = [find_modes(each) for each in found]
     peaks = [each.unwhiten(at) for each, m in zip(found, modes, strict=True) for at in (m.best, m.other)]
     spans = spans_of(others[:, :2], target[:2], np.array(peaks)[:, :2])
@@ -111,12 +111,6 @@ def study_landscapes(cell: Cell, counts: Sequence[int] = COUNTS, seed: int = 1, 
         landscape(each, others, target, size=size, spans=spans, modes=at)
         for each, at in zip(found, modes, strict=True)
     ]
-
-
-def _first(release: Release, count: int) -> Release:
-    if isinstance(release, ParameterRelease):
-        return ParameterRelease(release.means[:count], release.covariances[:count])
-    return DatasetRelease(release.datasets[:count])
 
 
 def _check(posterior: LogQuadratic, shown: tuple[int, int], size: int) -> None:
