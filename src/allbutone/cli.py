@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from allbutone import __version__, cli_report, cli_risk, cli_study
+from allbutone import __version__, cli_app, cli_report, cli_risk, cli_study
 from allbutone.atomic import fresh_folder
 from allbutone.cohort import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.errors import InputError, reason
@@ -33,6 +33,7 @@ app.command()(cli_risk.budget)
 app.command()(cli_report.report)
 app.command()(cli_report.application)
 app.command()(cli_study.study)
+app.command()(cli_app.app)
 
 
 class FileFormat(StrEnum):

@@ -138,11 +138,16 @@ def write_figure(figure: go.Figure, path: Path) -> None:
 
 def embedded(figure: go.Figure, name: str) -> str:
     """Return a figure as a part of a page that has Plotly already and prints the figure's message itself."""
+    return untitled(figure).to_html(full_html=False, include_plotlyjs=False, div_id=name, config=_CONFIG)
+
+
+def untitled(figure: go.Figure) -> go.Figure:
+    """Return a figure for a page that prints its message: without a title, nor the room for it."""
     copy = go.Figure(figure).update_layout(title=None, font_size=13)
     if figure.layout.title.text:  # made to stand alone, with room for the title
         margin = figure.layout.margin
         copy.update_layout(margin={"t": max(30, margin.t - 105), "l": 85, "r": min(margin.r, 70), "b": 90})
-    return copy.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=_CONFIG)
+    return copy
 
 
 def write_image(figure: go.Figure, path: Path) -> None:

@@ -1,0 +1,45 @@
+"""What a page answers: pieces of HTML and figures, as one line of JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.responses import Response
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to put into the page: HTML by the id of its place, figures by name, values of fields to set.
+
+    `error` says what is wrong where there is something to show all the same.
+    """
+
+    parts: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
+
+    def to_json(self) -> str:
+        """Return one line; figures write themselves."""
+        figures = ",".join(f"{json.dumps(name)}:{figure.to_json()}" for name, figure in self.figures.items())
+        rest = json.dumps(
+            {"parts": dict(self.parts), "fields": dict(self.fields), "error": self.error}, ensure_ascii=False
+        )
+        return f'{rest[:-1]},"figures":{{{figures}}}}}\n'
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file for the user."""
+
+    name: str
+    content: bytes
+    media_type: str = "text/csv; charset=utf-8"
+
+    def response(self) -> Response:
+        """Return it so that a browser saves it."""
+        quoted = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_"
+                         for letter in self.name)  # fmt: skip
+        headers = {"Content-Disposition": f'attachment; filename="{quoted}"'}
+        return Response(self.content, media_type=self.media_type, headers=headers)

@@ -1,0 +1,175 @@
+"""Explore: how data, prior and release change what the adversary infers, on a simulated table."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer
+from allbutone.app.fields import Choice, Field, FieldError, Group, Number, Numbers, Switch, Whole, every, read
+from allbutone.app.jobs import Progress
+from allbutone.app.page import Here, Page, piece
+from allbutone.design import correlations
+from allbutone.figures_scene import view_figure, walk_figure
+from allbutone.niw import NIW
+from allbutone.scene import MOST, Stage, look, simulated, walk
+
+WIDEST = 6  # columns
+VIEW = ("count", "x", "y", "hidden", "level")  # fields that change what is seen of a stage, not the stage
+
+RELEASE = (
+    Choice(
+        "kind", "What is released", "datasets",
+        "Draws of the model's parameters Θ = (μ, Σ) from the posterior given all records (paper 3.1, case 1), or "
+        "datasets Z, each of records from such a draw of its own (3.2, case 2).",
+        {"datasets": "synthetic datasets", "parameters": "parameter draws"},
+    ),
+    Whole(
+        "count", "How many", "10",
+        "k datasets or m draws, each from its own independent posterior draw. The release grows: what was out "
+        "before stays as it is.",
+        1, MOST, 1, (1, MOST),
+    ),
+)  # fmt: skip
+ROWS = (Whole("rows", "Rows of each dataset", "100", "n_z in the paper's section 3.2.", 1, 2000, 1, (2, 500)),)
+TABLE = (
+    Choice("p", "Columns", "2", "The features of a record, p.", {f"{p}": f"{p}" for p in range(2, WIDEST + 1)}),
+    Whole("n", "Records", "100", "n, the missing record included (paper 4.1).", 3, 2000, 1, (4, 500)),
+    Numbers("mean", "True means", "0", "Between commas, one a column; the last one stands for all that follow."),
+    Numbers("sd", "True standard deviations", "1", "Between commas, as the means.", 1e-3, 1e4),
+    Number("correlation", "Correlation", "0.5", "Of every pair of columns.", -0.99, 0.99, 0.01, (-0.95, 0.95)),
+    Choice(
+        "structure", "Which pairs correlate", "equicorrelated", "ρ for all pairs, or ρ^|i − j|.",
+        {"equicorrelated": "all alike", "ar1": "neighbours most"},
+    ),
+)  # fmt: skip
+TARGET = (
+    Numbers(
+        "target", "Values of the missing record", "4, -2",
+        "Drag the star on the picture, or type them here, one a column. Only its leverage matters: "
+        "q = κ/(κ+1)·(x − μ₋)ᵀΛ₋⁻¹(x − μ₋), with κ, μ₋ and Λ₋ from the other records.",
+    ),
+)  # fmt: skip
+
+
+def _prior_fields(begin: str) -> tuple[Field, ...]:
+    return (
+        Numbers(f"{begin}mean", "Mean, μ₀", "0", "Between commas, one a column (paper 2.2)."),
+        Number(f"{begin}weight", "Weight, κ₀", "1", "Worth so many records.", 1e-3, 1e4, 0.1, (0.1, 50)),
+        Number(
+            f"{begin}extra", "Degrees of freedom beyond p, ν₀ − p", "2",
+            "ν₀ > p − 1; worth about so many records for the spread.", -0.9, 1e4, 0.1, (0, 100),
+        ),
+        Number(f"{begin}scale", "Scale, Λ₀ = λ·I", "1", "E[Σ] = Λ₀/(ν₀ − p − 1).", 1e-4, 1e6, 0.1, (0.1, 50)),
+    )  # fmt: skip
+
+
+LINKED = (
+    Switch(
+        "linked", "The same as the holder's", "yes",
+        "The paper's adversary has the holder's prior. Unlink it to give the adversary another.",
+    ),
+)  # fmt: skip
+READING = (
+    Choice(
+        "reading", "It speaks of", "record",
+        "The missing record alone, the mechanism being known: the Student t of the paper's section 3 is taken "
+        "from it. Or the mechanism, too: the adversary believes that the release was made with it.",
+        {"record": "the missing record", "mechanism": "the mechanism, too"},
+    ),
+)  # fmt: skip
+SHOWN = (
+    Choice("x", "Across", "1", "", {f"{p}": f"column {p}" for p in range(1, WIDEST + 1)}),
+    Choice("y", "Upwards", "2", "", {f"{p}": f"column {p}" for p in range(1, WIDEST + 1)}),
+    Choice(
+        "hidden", "The other columns", "mode",
+        "Held at the mode: a slice, p(x, y | rest at the mode). Integrated out: the marginal, ∫ p(x, y, h) dh.",
+        {"mode": "held at the mode", "integrated": "integrated out"},
+    ),
+)  # fmt: skip
+REGION = (
+    Choice(
+        "level", "Credible region", "0.95", "The smallest region that holds this share of the posterior.",
+        {"0.5": "50 %", "0.8": "80 %", "0.95": "95 %", "0.99": "99 %"},
+    ),
+)  # fmt: skip
+SEED = (Whole("seed", "Seed", "1", "The same seed gives the same table and release.", 0, 2**32 - 1),)
+
+GROUPS = (
+    Group("The release", RELEASE),
+    Group("Size of the datasets", ROWS, "kind=datasets"),
+    Group("The missing record", TARGET),
+    Group("The other records", TABLE),
+    Group("The holder's prior", _prior_fields("prior_"), folded=True),
+    Group("The adversary's prior", LINKED, folded=True),
+    Group("The adversary's own prior", (*_prior_fields("own_"), *READING), "linked=no"),
+    Group("What is shown", SHOWN, "p!=2"),
+    Group("Region", REGION, folded=True),
+    Group("Chance", SEED),
+)
+
+
+def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
+    asked = read(GROUPS, query)
+    stage = _stage(query)
+    shown = int(asked["x"]) - 1, int(asked["y"]) - 1
+    if stage.release.p == 2:
+        shown = 0, 1
+    if shown[0] == shown[1] or max(shown) >= stage.release.p:
+        raise FieldError("y", f"Across and upwards must be two different columns of the {stage.release.p}")
+    view = look(stage, asked["count"], shown=shown, hidden=asked["hidden"])
+    figure = view_figure(view, stage.columns, float(asked["level"]))
+    parts = {"measures": piece("measures.html", view=view, setting=stage.setting)}
+    return Answer(parts, {"landscape": figure})
+
+
+def _walk(query: QueryParams, here: Here, step: Progress) -> Answer:
+    read(GROUPS, query)
+    stage = _stage(query)
+    return Answer(figures={"walk": walk_figure(walk(stage), 1, stage.noun)})
+
+
+def _stage(query: QueryParams) -> Stage:
+    return _simulated(tuple(sorted((name, text) for name, text in query.items() if name in STAGE)))
+
+
+@lru_cache(maxsize=32)  # simulated tables only, the same for everyone: a release that grows is drawn once
+def _simulated(state: tuple[tuple[str, str], ...]) -> Stage:
+    asked = read(GROUPS, dict(state))
+    p = int(asked["p"])
+    correlation = correlations(asked["structure"], p, asked["correlation"], 1)
+    if np.linalg.eigvalsh(correlation)[0] < 1e-6:
+        low = f"{-1 / (p - 1):.2f}"
+        raise FieldError("correlation", f"Correlation: {p} columns cannot all correlate below {low}; raise it")
+    sd = np.array(_spread(asked, "sd", p))
+    return simulated(
+        np.array(_spread(asked, "mean", p)),
+        correlation * sd[:, None] * sd,
+        np.array(_spread(asked, "target", p)),
+        n=asked["n"],
+        rows=asked["rows"] if asked["kind"] == "datasets" else None,
+        prior=_prior(asked, "prior_", p),
+        own=None if asked["linked"] else _prior(asked, "own_", p),
+        reading=asked["reading"],
+        seed=asked["seed"],
+        columns=tuple(f"column {place}" for place in range(1, p + 1)),
+    )
+
+
+def _prior(asked: dict[str, Any], begin: str, p: int) -> NIW:
+    scale = asked[f"{begin}scale"] * np.eye(p)
+    return NIW(
+        np.array(_spread(asked, f"{begin}mean", p)), asked[f"{begin}weight"], p + asked[f"{begin}extra"], scale
+    )
+
+
+def _spread(asked: dict[str, Any], name: str, p: int) -> list[float]:
+    field = FIELDS[name]
+    assert isinstance(field, Numbers)
+    return field.spread(asked[name], p)
+
+
+FIELDS = every(GROUPS)
+STAGE = frozenset(FIELDS) - frozenset(VIEW)
+PAGE = Page("explore", "Explore", GROUPS, quick={"answer": _answer, "walk": _walk})

@@ -1,0 +1,69 @@
+"""A page: what can be asked on it, who answers, and what can be taken home from it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer, Download
+from allbutone.app.fields import Group
+from allbutone.app.jobs import Progress
+from allbutone.app.sessions import Session
+from allbutone.words import number
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the app was started with."""
+
+    upload_limit: int = 200 * MEGABYTE
+    studies: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where a question is asked: whose browser, and in which app."""
+
+    session: Session
+    settings: Settings
+
+
+Ask = Callable[[QueryParams, Here, Progress], Answer]
+Fetch = Callable[[QueryParams, Here, Progress], Download]
+Take = Callable[[QueryParams, Here, Path], Answer]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of the app; `quick` and `slow` answers, files, and what a body of bytes can be sent to, by name.
+
+    The template has the page's name; `carried` are the fields that links to other pages take along.
+    """
+
+    name: str
+    title: str
+    groups: tuple[Group, ...]
+    quick: Mapping[str, Ask] = field(default_factory=dict)
+    slow: Mapping[str, Ask] = field(default_factory=dict)
+    files: Mapping[str, Fetch] = field(default_factory=dict)
+    takes: Mapping[str, Take] = field(default_factory=dict)
+    carried: tuple[str, ...] = ()
+
+
+templates = Environment(
+    loader=PackageLoader("allbutone.app"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+templates.filters |= {"number": number}
+
+
+def piece(template: str, **content: object) -> str:
+    """Return a piece of HTML; names and values in it are escaped."""
+    return templates.get_template(template).render(content)

@@ -1,0 +1,5 @@
+"""Release: being written."""
+
+from allbutone.app.page import Page
+
+PAGE = Page("release", "Release", ())

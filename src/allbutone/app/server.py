@@ -1,0 +1,206 @@
+"""The server: addresses to pages, a session for each browser, and headers that keep everything at home."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import plotly
+from plotly.offline import get_plotlyjs
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from allbutone.app import data, explore, release, studies
+from allbutone.app.jobs import MEDIA, Desk, refusal
+from allbutone.app.page import Here, Page, Settings, piece
+from allbutone.app.sessions import Sessions
+from allbutone.errors import InputError
+
+PAGES = (explore.PAGE, data.PAGE, release.PAGE, studies.PAGE)
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+SWEEP_SECONDS = 2.0
+HEADERS = {
+    # plotly writes styles of its own and makes pictures of them; nothing else comes from anywhere but here
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
+    """Return the app. It answers only requests that name one of `hosts` as their host; any, if none is given.
+
+    A page of another site cannot make the browser ask for it under a name of its own (DNS rebinding).
+    """
+    sessions, desk = Sessions(), Desk()
+
+    @asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        sweeper = asyncio.create_task(_sweep(sessions))
+        yield
+        sweeper.cancel()
+
+    routes: list[BaseRoute] = [
+        Route("/", lambda request: RedirectResponse("/explore")),
+        Route("/favicon.ico", lambda request: RedirectResponse("/static/mark.svg")),
+        Route("/static/plotly.js", _plotly),
+        Route("/static/{name}", _static),
+        WebSocketRoute("/here", partial(_stay, sessions)),
+    ]
+    for page in PAGES:
+        routes += _routes(page, settings, sessions, desk)
+    app = Starlette(routes=routes, lifespan=life, exception_handlers={InputError: _in_words})
+    app.state.sessions = sessions
+    app.add_middleware(Guard, hosts=tuple(hosts))
+    return app
+
+
+class Guard:
+    """Lets in only what was meant for this server and comes from its own pages, and sets every header."""
+
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name for name, _ in message["headers"]}
+                message["headers"] += [
+                    (name.lower().encode(), value.encode())
+                    for name, value in HEADERS.items()
+                    if name.lower().encode() not in given
+                ]
+            await send(message)
+
+        if self._refused(HTTPConnection(scope)):
+            refuse = PlainTextResponse("This address is not one that the app was started with.", 421)
+            await refuse(scope, receive, send_guarded)
+        else:
+            await self._app(scope, receive, send_guarded)
+
+    def _refused(self, asked: HTTPConnection) -> bool:
+        host, origin = asked.headers.get("host", ""), asked.headers.get("origin")
+        if self._hosts and host not in self._hosts:
+            return True
+        # what is sent along with cookies must come from a page of ours
+        return origin is not None and origin.partition("://")[2] != host
+
+
+def _routes(page: Page, settings: Settings, sessions: Sessions, desk: Desk) -> list[BaseRoute]:
+    def route(path: str, reply: Callable[[Request, Here], Awaitable[Response]], method: str = "GET") -> Route:
+        async def reply_in_session(request: Request) -> Response:
+            token, session = sessions.open(request.cookies.get(_cookie(request)))
+            response = await reply(request, Here(session, settings))
+            if request.cookies.get(_cookie(request)) != token:
+                response.set_cookie(_cookie(request), token, httponly=True, samesite="lax")
+            return response
+
+        return Route(f"/{page.name}{path}", reply_in_session, methods=[method])
+
+    async def show(request: Request, here: Here) -> Response:
+        where = {"page": page, "pages": PAGES, "query": request.query_params, "settings": settings}
+        content = piece(f"{page.name}.html", **where, plotly_version=plotly.__version__)
+        return Response(content, media_type="text/html")
+
+    routes: list[BaseRoute] = [route("", show)]
+    for name, ask in {**page.quick, **page.slow}.items():
+
+        async def answer(request: Request, here: Here, ask: Any = ask, slow: bool = name in page.slow) -> Response:
+            return await desk.answer(partial(ask, request.query_params, here), slow)
+
+        routes.append(route(f"/{name}", answer))
+    for name, fetch in page.files.items():
+
+        async def download(request: Request, here: Here, fetch: Any = fetch) -> Response:
+            return await desk.download(partial(fetch, request.query_params, here))
+
+        routes.append(route(f"/{name}", download))
+    for name, take in page.takes.items():
+
+        async def upload(request: Request, here: Here, take: Any = take) -> Response:
+            return await _taken(request, here, take, desk)
+
+        routes.append(route(f"/{name}", upload, "POST"))
+    return routes
+
+
+async def _taken(request: Request, here: Here, take: Any, desk: Desk) -> Response:
+    """Write what is sent to a folder that only we can read, hand it over, and leave nothing of it."""
+    limit = here.settings.upload_limit
+    with tempfile.TemporaryDirectory(prefix="allbutone-") as folder:
+        place, size = Path(folder) / "body", 0
+        with place.open("wb") as file:
+            async for block in request.stream():
+                size += len(block)
+                if size <= limit:  # the rest is read and dropped, so that the browser hears the answer
+                    file.write(block)
+        if size > limit:
+            error = InputError(
+                f"the file is larger than the {limit / 1e6:,.0f} MB that the app takes; start it with a higher "
+                "--upload-limit, or use the command line, which takes files of any size"
+            )
+            return Response(refusal(error), 413, media_type=MEDIA)
+        work = partial(take, request.query_params, here, place)
+        return await desk.answer(lambda step: work(), slow=True, patience=None)  # the folder must outlive the work
+
+
+def _cookie(asked: HTTPConnection) -> str:
+    """Return the cookie's name: a browser sends cookies of one host to all its ports."""
+    return f"allbutone-{asked.url.port or 80}"
+
+
+async def _stay(sessions: Sessions, socket: WebSocket) -> None:
+    """Hold a session as long as a page of it is open."""
+    _, session = sessions.open(socket.cookies.get(_cookie(socket)))
+    await socket.accept()
+    session.pages += 1
+    try:
+        while True:
+            await socket.receive_text()
+    except WebSocketDisconnect:
+        pass
+    finally:
+        sessions.leave(session)
+
+
+async def _sweep(sessions: Sessions) -> None:
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        sessions.sweep()
+
+
+async def _plotly(request: Request) -> Response:
+    keep = {"Cache-Control": "max-age=31536000, immutable"} if request.query_params.get("v") else {}
+    return Response(get_plotlyjs(), media_type=TYPES[".js"], headers=keep)
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    place = files("allbutone.app") / "static" / name
+    if "/" in name or name.startswith(".") or not place.is_file():
+        raise HTTPException(404)
+    return Response(place.read_bytes(), media_type=TYPES[Path(name).suffix])
+
+
+async def _in_words(request: Request, error: Exception) -> Response:
+    return PlainTextResponse(str(error), 422)

@@ -1,0 +1,91 @@
+"""What a browser has uploaded or drawn: in memory, seen by that browser alone, gone when it leaves."""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, TypeVar
+
+from allbutone.errors import InputError
+
+GRACE = 20.0  # seconds without an open page after which a session ends: enough to go from one page to the next
+MOST_HELD = 6  # tables and releases of a session; of more the oldest goes
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(eq=False)
+class Held:
+    """A thing kept for a session, with what was computed of it."""
+
+    thing: Any
+    found: dict[Any, Any] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def once(self, key: Any, compute: Callable[[], Kind]) -> Kind:
+        """Return what was computed under this key, or compute it now; one computation at a time."""
+        with self.lock:
+            if key not in self.found:
+                self.found[key] = compute()
+            return self.found[key]
+
+
+@dataclass(eq=False)
+class Session:
+    """One browser: its open pages, and what it keeps under names that nobody can guess."""
+
+    held: dict[str, Held] = field(default_factory=dict)
+    pages: int = 0
+    seen: float = field(default_factory=time.monotonic)
+
+    def keep(self, thing: Any) -> str:
+        """Keep a thing and return its name."""
+        name = secrets.token_urlsafe(9)
+        self.held[name] = Held(thing)
+        while len(self.held) > MOST_HELD:
+            del self.held[next(iter(self.held))]
+        return name
+
+    def find(self, name: str, kind: type[Kind], what: str) -> Held:
+        """Return what is kept under a name, or say that it is gone."""
+        held = self.held.get(name)
+        if held is None or not isinstance(held.thing, kind):
+            raise InputError(
+                f"{what} is not here (any more): what is uploaded or drawn belongs to one browser, and is gone "
+                "when its pages are closed"
+            )
+        return held
+
+
+class Sessions:
+    """All sessions by their secret token."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._by_token: dict[str, Session] = {}
+        self._clock = clock
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._by_token)
+
+    def open(self, token: str | None) -> tuple[str, Session]:
+        """Return the session of a token, a new one where there is none."""
+        if token is None or token not in self._by_token:
+            token = secrets.token_urlsafe(24)
+            self._by_token[token] = Session()
+        session = self._by_token[token]
+        session.seen = self._clock()
+        return token, session
+
+    def leave(self, session: Session) -> None:
+        """Note that a page was closed just now."""
+        session.pages -= 1
+        session.seen = self._clock()
+
+    def sweep(self) -> None:
+        """End the sessions whose pages are all closed."""
+        now = self._clock()
+        for token, session in list(self._by_token.items()):
+            if session.pages == 0 and now - session.seen > GRACE:
+                del self._by_token[token]

@@ -1,0 +1,124 @@
+"""Which table, which of its columns, and which prior: what the pages about one's own data share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer
+from allbutone.app.fields import Choice, FieldError, Group, Hidden, Number, Numbers, read
+from allbutone.app.page import Here
+from allbutone.app.sessions import Held
+from allbutone.cohort import demo_cohort
+from allbutone.errors import InputError
+from allbutone.moments import Moments
+from allbutone.niw import NIW
+from allbutone.prior import prior_from, scale_warning
+from allbutone.records import Records
+from allbutone.tables import read_table
+
+COHORT = "cohort"
+CARRIED = ("table", "columns", "prior", "centre", "spread", "weight", "extra")
+
+
+@dataclass(frozen=True, eq=False)
+class Uploaded:
+    """A table as it came."""
+
+    name: str
+    content: pa.Table
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The records and the prior that a page is about; `held` keeps what is computed of them, under `key`."""
+
+    name: str
+    records: Records
+    prior: NIW
+    note: str
+    held: Held
+    key: tuple[Any, ...]
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it is the embedded cohort, in which nobody is real."""
+        return self.held is _COHORT
+
+
+TABLE = Group("The table", (Hidden("table", "Table", COHORT),))
+PRIOR = Group(
+    "The prior",
+    (
+        Choice(
+            "prior", "Written down before seeing the data", "default",
+            "The holder's normal-inverse-Wishart prior (paper 2.2). It must not be computed from this table: that "
+            "would void every risk figure.",
+            {"default": "mean 0, spread 1", "public": "from public knowledge"},
+        ),
+    ),
+)  # fmt: skip
+PUBLIC = Group(
+    "What is publicly known",
+    (
+        Numbers(
+            "centre", "Centres", "0",
+            "What public sources say of each column's mean, between commas, in the columns' order; the last one "
+            "stands for all that follow.", -1e12, 1e12,
+        ),
+        Numbers("spread", "Spreads", "1", "And of each column's standard deviation, likewise.", 1e-9, 1e12),
+        Number("weight", "Weight of the centres, κ₀", "1", "Worth so many records.", 1e-3, 1e6, 0.1),
+        Number("extra", "Degrees of freedom beyond p, ν₀ − p", "2", "Likewise.", 1.001, 1e6, 0.1),
+    ),
+    "prior=public",
+)  # fmt: skip
+GROUPS = (TABLE, PRIOR, PUBLIC)
+
+_COHORT = Held(
+    Uploaded("the demo cohort", pa.table(dict(zip(demo_cohort().columns, demo_cohort().values.T, strict=True))))
+)
+
+
+def table_of(query: Mapping[str, str], here: Here) -> Held:
+    """Return the table that an address names, of which nothing is checked yet."""
+    name = query.get("table", COHORT)
+    return _COHORT if name == COHORT else here.session.find(name, Uploaded, "The table of this address")
+
+
+def chosen(query: QueryParams, here: Here) -> Chosen:
+    """Return the records and the prior that an address names, or say what is wrong with them."""
+    held, asked = table_of(query, here), read(GROUPS, query)
+    columns = tuple(query.getlist("columns"))
+    if "columns" in query and not any(columns):
+        raise FieldError("columns", "Columns: none is ticked; tick at least one")
+    records = held.once(("records", columns), lambda: Records.of(held.thing.content, columns=columns or None))
+    p = len(records.columns)
+    if asked["prior"] == "default":
+        note = (
+            held.once(("note", columns), lambda: scale_warning(Moments.of(records.values), records.columns)) or ""
+        )
+        return Chosen(held.thing.name, records, NIW.default(p), note, held, (columns, "default"))
+    numbers = {name: _for_each(name, asked[name], records.columns) for name in ("centre", "spread")}
+    prior = prior_from({**numbers, "mean_weight": asked["weight"], "df": p + asked["extra"]}, records.columns)
+    key = (columns, *map(tuple, numbers.values()), asked["weight"], asked["extra"])
+    return Chosen(held.thing.name, records, prior, "", held, key)
+
+
+def _for_each(name: str, numbers: tuple[float, ...], columns: tuple[str, ...]) -> list[float]:
+    if len(numbers) > len(columns):
+        raise FieldError(
+            name, f"{name.title()}: {len(numbers)} numbers for the {len(columns)} columns; leave some out"
+        )
+    return [numbers[min(place, len(numbers) - 1)] for place in range(len(columns))]
+
+
+def upload(query: QueryParams, here: Here, place: Path) -> Answer:
+    """Read a file that was sent, and keep it for the session; the file itself goes at once."""
+    name = Path(query.get("name", "")).name
+    if not name:
+        raise InputError("the file has no name; choose a .csv, .tsv or .parquet file")
+    content = read_table(place.rename(place.with_name(name)))
+    return Answer(fields={"table": here.session.keep(Uploaded(name, content))})

@@ -1,0 +1,107 @@
+// Explore: drag the record, play the growing release, draw another table.
+import { change, fill, keep, start, value } from "./page.js";
+import { figure, plot } from "./figures.js";
+
+const NEAR = 28; // pixels within which a press takes hold of the star
+const play = document.getElementById("play");
+let playing = false;
+let held = null; // the axes at the moment the star was taken
+
+start([{ path: "answer" }, { path: "walk", without: ["count", "x", "y", "hidden", "level"] }], answered);
+
+document.getElementById("again").addEventListener("click", () => {
+  change({ seed: String(crypto.getRandomValues(new Uint32Array(1))[0]) });
+});
+
+play.addEventListener("click", () => {
+  playing = !playing;
+  label();
+  if (playing) change({ count: "1" }, false); else keep();
+});
+
+function label() {
+  play.setAttribute("aria-pressed", String(playing));
+  play.textContent = playing ? "Stop" : "Play: release 1 to 100";
+  if (!playing) document.getElementById("played").textContent = "";
+}
+
+function answered(found, source) {
+  mark();
+  if (!playing || source?.path !== "answer") return;
+  const count = Number(value("count"));
+  if (found.error || count >= 100) { playing = false; label(); keep(); return; }
+  document.getElementById("played").textContent = `${count} released`;
+  requestAnimationFrame(() => { if (playing) change({ count: String(count + 1) }, false); });
+}
+
+// the present count on the curve
+function mark() {
+  const walk = plot("walk");
+  const shapes = walk.layout?.shapes ?? [];
+  const place = shapes.findIndex(shape => shape.name === "present");
+  const count = Number(value("count"));
+  if (place >= 0 && shapes[place].x0 !== count) {
+    Plotly.relayout(walk, { [`shapes[${place}].x0`]: count, [`shapes[${place}].x1`]: count });
+  }
+}
+
+// any other control stops the play
+document.getElementById("controls").addEventListener("pointerdown", () => { if (playing) { playing = false; label(); } });
+
+const land = plot("landscape");
+land.tabIndex = 0;
+
+function star() {
+  const layout = land._fullLayout;
+  const trace = land.data?.[figure("landscape")?.layout.meta.target_trace];
+  if (!layout || !trace) return null;
+  const [x, y] = [trace.x, trace.y].map(one => one._inputArray?.[0] ?? one[0]);
+  return { x, y, left: layout.xaxis.l2p(x) + layout._size.l, top: layout.yaxis.l2p(y) + layout._size.t, layout };
+}
+
+function place(event) {
+  const box = land.getBoundingClientRect();
+  return { left: event.clientX - box.left, top: event.clientY - box.top };
+}
+
+function isNear(event) {
+  const at = star(), press = place(event);
+  return at && Math.hypot(at.left - press.left, at.top - press.top) < NEAR;
+}
+
+function moved(x, y, lasting) {
+  const columns = Number(value("p"));
+  const texts = value("target").split(",").map(text => text.trim());
+  while (texts.length < columns) texts.push(texts.at(-1));
+  const shown = columns === 2 ? [0, 1] : [Number(value("x")) - 1, Number(value("y")) - 1];
+  [x, y].forEach((one, axis) => { texts[shown[axis]] = String(Number(one.toPrecision(3))); });
+  change({ target: texts.slice(0, columns).join(", ") }, lasting);
+}
+
+land.addEventListener("pointerdown", event => {
+  if (!isNear(event)) return;
+  event.preventDefault();
+  event.stopPropagation();
+  land.setPointerCapture(event.pointerId);
+  held = star().layout;
+}, true);
+land.addEventListener("touchstart", event => { if (isNear(event.touches[0])) event.preventDefault(); }, { passive: false });
+land.addEventListener("pointermove", event => {
+  if (!held) { land.style.cursor = isNear(event) ? "grab" : ""; return; }
+  const at = place(event), { xaxis, yaxis, _size } = held;
+  moved(xaxis.p2l(at.left - _size.l), yaxis.p2l(at.top - _size.t), false);
+}, true);
+for (const end of ["pointerup", "pointercancel"]) {
+  land.addEventListener(end, () => { if (held) { held = null; keep(); } }, true);
+}
+
+// the arrow keys move the star by a fiftieth of the picture
+land.addEventListener("keydown", event => {
+  const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+  const at = star();
+  if (!step || !at) return;
+  event.preventDefault();
+  const [width, height] = [at.layout.xaxis, at.layout.yaxis].map(axis => Math.abs(axis.range[1] - axis.range[0]) / 50);
+  moved(at.x + step[0] * width, at.y + step[1] * height, true);
+});
+fill();

@@ -1,0 +1,177 @@
+// A page's state is its address: controls change it, answers follow it.
+import { draw } from "./figures.js";
+
+const form = document.getElementById("controls");
+const error = document.getElementById("error");
+const waiting = document.getElementById("waiting");
+
+let state = new URLSearchParams(location.search);
+let sources = [];
+let afterwards = () => {};
+
+// Starts the page. A source is {path, without}: an answer, and the fields that it does not depend on.
+export function start(given, after = () => {}) {
+  sources = given.map(source => ({ without: [], ...source, asked: null, next: null, control: null, since: 0 }));
+  afterwards = after;
+  fill();
+  form.addEventListener("input", event => take(event.target, false));
+  form.addEventListener("change", event => take(event.target, true));
+  form.addEventListener("submit", event => event.preventDefault());
+  addEventListener("popstate", () => { state = new URLSearchParams(location.search); fill(); ask(); });
+  if (matchMedia("(max-width: 900px)").matches) {
+    document.querySelectorAll(".group ~ .group").forEach(group => { group.open = false; });
+  }
+  stay();
+  ask();
+}
+
+export const value = name => state.get(name) ?? form.elements[name]?.dataset?.default ?? "";
+
+// Changes fields; `lasting` changes go into the address and its history, passing ones only to the server.
+export function change(fields, lasting = true) {
+  for (const [name, text] of Object.entries(fields)) put(name, text);
+  fill();
+  if (lasting) keep();
+  ask();
+}
+
+export function keep() {
+  const address = location.pathname + (state.size ? `?${state}` : "");
+  if (address !== location.pathname + location.search) history.pushState(null, "", address);
+  carry();
+}
+
+function put(name, text) {
+  const control = form.elements[name];
+  const usual = (control instanceof RadioNodeList ? control[0] : control)?.dataset?.default;
+  if (text === usual || (text === "" && usual === undefined)) state.delete(name); else state.set(name, text);
+}
+
+function take(control, lasting) {
+  const twin = control.dataset.for ? form.elements[control.dataset.for] : control;
+  if (!twin.name) return;
+  if (control !== twin) twin.value = control.value;
+  if (twin.dataset.many !== undefined) {
+    const boxes = [...form.querySelectorAll(`[name="${CSS.escape(twin.name)}"]`)];
+    state.delete(twin.name);
+    const on = boxes.filter(box => box.checked);
+    if (on.length < boxes.length) for (const box of on) state.append(twin.name, box.value);
+  } else {
+    put(twin.name, twin.type === "checkbox" ? (twin.checked ? "yes" : "no") : twin.value);
+  }
+  fill(control);
+  if (lasting) keep();
+  // typing is followed when it is done, moving a slider while it moves
+  if (lasting || control.type === "range") ask();
+}
+
+// Shows the state in the controls, but for the one that is being used.
+export function fill(but = null) {
+  for (const control of form.elements) {
+    if (control === but) continue;
+    const name = control.dataset.for ?? control.name;
+    if (!name) continue;
+    if (control.dataset.many !== undefined) {
+      control.checked = !state.has(name) || state.getAll(name).includes(control.value);
+    } else if (control.type === "checkbox") control.checked = value(name) === "yes";
+    else if (control.type !== "file" && control.value !== value(name)) control.value = value(name);
+  }
+  for (const group of document.querySelectorAll("[data-only]")) {
+    const [, name, unless, wanted] = group.dataset.only.match(/^(\w+)(!?)=(.*)$/);
+    group.hidden = (value(name) === wanted) === Boolean(unless);
+  }
+  carry();
+}
+
+// Links to other pages take along what those understand.
+function carry() {
+  for (const link of document.querySelectorAll("nav a[data-carry]")) {
+    const kept = new URLSearchParams();
+    for (const name of link.dataset.carry.split(" ").filter(Boolean)) {
+      for (const text of state.getAll(name)) kept.append(name, text);
+    }
+    link.href = link.pathname + (kept.size ? `?${kept}` : "");
+  }
+  for (const link of document.querySelectorAll("a.csv, a[data-state]")) link.search = `${state}`;
+}
+
+// Asks every source whose part of the state has changed: one question at a time, the latest first.
+export function ask(again = false) {
+  for (const source of sources) {
+    const query = new URLSearchParams(state);
+    source.without.forEach(name => query.delete(name));
+    const address = `${location.pathname}/${source.path}?${query}`;
+    if (!again && address === (source.next ?? source.asked)) continue;
+    source.next = address;
+    if (!source.control) follow(source);
+    else if (performance.now() - source.since > 500) source.control.abort();
+  }
+}
+
+async function follow(source) {
+  while (source.next) {
+    source.asked = source.next;
+    source.next = null;
+    source.control = new AbortController();
+    source.since = performance.now();
+    const found = await fetched(source.asked, { signal: source.control.signal });
+    if (!source.next || performance.now() - source.since < 500) show(found, source);
+  }
+  source.control = null;
+}
+
+// Fetches an answer, showing its progress; a failure is an answer, too.
+export async function fetched(address, options = {}) {
+  try {
+    const response = await fetch(address, options);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ""; ;) {
+      const { value: piece, done } = await reader.read();
+      text += piece ?? "";
+      const lines = text.split("\n");
+      text = lines.pop();
+      for (const line of lines) {
+        const found = parsed(line);
+        if (!("step" in found)) { wait(null); return found; }
+        wait(found);
+      }
+      if (done) return text ? parsed(text) : {};
+    }
+  } catch (fault) {
+    if (fault.name === "AbortError") return {};
+    return { error: "The app does not answer. Is it still running in the terminal?" };
+  } finally {
+    wait(null);
+  }
+}
+
+function parsed(line) {
+  try { return JSON.parse(line); } catch { return { error: "Something went wrong in the app; the terminal says what." }; }
+}
+
+function wait(progress) {
+  waiting.hidden = !progress;
+  if (!progress) return;
+  const bar = waiting.querySelector("progress");
+  if (progress.parts) { bar.max = progress.parts; bar.value = progress.done; } else bar.removeAttribute("value");
+  waiting.querySelector("span").textContent = `${progress.step} …`;
+}
+
+export async function show(found, source = null) {
+  error.hidden = !found.error;
+  if (found.error) error.textContent = found.error;
+  for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
+  if (found.field && form.elements[found.field]) form.elements[found.field].setAttribute("aria-invalid", "true");
+  for (const [id, html] of Object.entries(found.parts ?? {})) document.getElementById(id).innerHTML = html;
+  for (const [name, text] of Object.entries(found.fields ?? {})) put(name, text);
+  if (found.fields || found.parts) { fill(document.activeElement); if (found.fields && Object.keys(found.fields).length) keep(); }
+  await Promise.all(Object.entries(found.figures ?? {}).map(([name, figure]) => draw(name, figure)));
+  afterwards(found, source);
+  document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
+}
+
+// While this connection is open the server keeps what was uploaded.
+function stay() {
+  const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/here`);
+  socket.addEventListener("close", () => setTimeout(stay, 2000));
+}

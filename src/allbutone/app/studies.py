@@ -1,0 +1,5 @@
+"""Studies: being written."""
+
+from allbutone.app.page import Page
+
+PAGE = Page("studies", "Studies", ())
