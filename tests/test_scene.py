@@ -1,0 +1,241 @@
+"""A scene is the public attack, quicker: the same posterior and measures, nested releases, pictures with words."""
+
+import dataclasses
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import allbutone as abo
+from allbutone.errors import InputError
+from allbutone.exposure import leverages
+from allbutone.figures_scene import TARGET, view_figure, walk_figure
+from allbutone.risk import HALF, RADIUS, risk_columns
+from allbutone.scene import Stage, look, of_record, simulated, walk
+
+OWN = abo.NIW(np.array([1.0, -1.0]), 3.0, 9.0, 2 * np.eye(2))
+
+
+def staged(rows=40, p=2, **more):
+    covariance = 0.5 * np.eye(p) + 0.5
+    target = more.pop("target", np.linspace(5, 3, p))
+    return simulated(np.linspace(0, 1, p), covariance, target, rows=rows, **({"n": 50} | more))
+
+
+def priors(stage):
+    return {"adversary_prior": stage.own, "reading": stage.reading}
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(2, 4),
+    st.integers(3, 60),
+    st.sampled_from([None, 1, 7, 50]),
+    st.integers(1, 20),
+    st.integers(0, 99),
+)
+def test_a_view_is_the_public_attack(p, n, rows, count, seed):
+    stage = staged(rows, p, n=n, seed=seed, most=20)
+    view, release = look(stage, count, size=8), stage.release.first(count)
+    posterior = abo.posterior(stage.others, release, stage.prior)
+    found = abo.attack(stage.others, release, stage.prior)
+    points = np.vstack([stage.target, stage.others[:5]])
+    ours, theirs = (each.log_density_unnormalized(points) for each in (view.posterior, posterior))
+    scale = 1 + np.abs(theirs).max()
+    np.testing.assert_allclose(ours - ours[0], theirs - theirs[0], rtol=0, atol=1e-8 * scale)
+    if found.log_posterior_gap > 1e-6:  # else rounding says which of the two modes is the best
+        np.testing.assert_allclose(view.attack.mode, found.mode, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose([each.guess for each in view.attributes], found.mode, rtol=1e-5, atol=1e-5)
+    assert [each.true for each in view.attributes] == stage.target.tolist()
+    assert [each.guess for each in view.attributes] == view.attack.mode.tolist()
+    assert view.measures.status in ("global", "converged", "tie")
+
+
+@pytest.mark.parametrize("reading", ["record", "mechanism"])
+@pytest.mark.parametrize("rows", [None, 40])
+def test_an_adversary_with_a_prior_of_their_own(rows, reading):
+    stage = staged(rows, own=OWN, reading=reading)
+    view, release = look(stage, 30), stage.release.first(30)
+    posterior = abo.posterior(stage.others, release, stage.prior, **priors(stage))
+    found = abo.attack(stage.others, release, stage.prior, **priors(stage))
+    np.testing.assert_allclose(view.attack.mode, found.mode, rtol=1e-7)
+    np.testing.assert_allclose(
+        [each.deviation for each in view.attributes], np.sqrt(np.diagonal(found.covariance)), rtol=1e-5
+    )
+    before, measures = OWN.update(stage.others).predictive(), view.measures
+    gain = float(posterior.log_density(stage.target) - before.log_density(stage.target))
+    assert measures.information_gain == pytest.approx(gain, abs=0.05)
+    assert measures.mass == pytest.approx(posterior.mass_within(stage.target, RADIUS), abs=0.03)
+    white = posterior.whiten(before.draw(np.random.default_rng(1), 200_000)) - posterior.whiten(stage.target)
+    share = np.mean(posterior.df * np.sum(white**2, axis=1) <= RADIUS**2)
+    assert abs(measures.prior_mass - share) < 0.05 * share + 5 * np.sqrt((share + 1e-5) / 200_000)
+    deviations = [each.baseline_deviation for each in view.attributes]
+    np.testing.assert_allclose(
+        deviations, np.std(before.draw(np.random.default_rng(2), 200_000), axis=0), rtol=0.02
+    )
+    assert [each.baseline for each in view.attributes] == before.location.tolist()
+    assert measures.baseline_distance == pytest.approx(np.linalg.norm(before.location - stage.target))
+
+
+@pytest.mark.parametrize("rows", [None, 40])
+def test_measures_of_a_record_are_those_of_risk(rows):
+    rng = np.random.default_rng(3)
+    table = abo.Records(rng.standard_normal((40, 3)) @ rng.standard_normal((3, 3)) + 5, ("a", "b", "c"))
+    table.values[7] += 4 * np.std(table.values, axis=0)
+    prior = abo.NIW(np.full(3, 5.0), 1.0, 5.0, np.eye(3))
+    whole = prior.update(table.values)
+    if rows is None:
+        release = abo.ParameterRelease.draw(whole, 12, rng, columns=table.columns, prior=prior)
+    else:
+        release = abo.DatasetRelease.draw(whole, [rows] * 12, rng, columns=table.columns, prior=prior)
+    found = risk_columns(table, release, rng=rng)
+    for row in (1, 8, 40):
+        view = look(of_record(table, row, release), 12, shown=(2, 0))
+        ours = dataclasses.asdict(view.measures)
+        for name in ("distance", "baseline_distance", "relative_error", "exposure", "prior_mass"):
+            assert ours[name] == pytest.approx(found[name][row - 1], rel=1e-6)
+        # both are estimates; two replicates know their own error badly, so what is promised of it is the bound
+        assert ours["information_gain"] == pytest.approx(found["information_gain"][row - 1], abs=0.05)
+        assert ours["mass"] == pytest.approx(found["mass"][row - 1], abs=0.03)
+        assert ours["leverage"] == pytest.approx(leverages(table.values, prior)[row - 1])
+        for each in view.attributes:
+            assert each.guess - each.true == pytest.approx(
+                found[f"error_{each.name}"][row - 1], rel=1e-4, abs=1e-5
+            )
+        np.testing.assert_allclose(view.landscape.target, table.values[row - 1, [2, 0]])
+
+
+def test_what_is_no_record_is_refused():
+    stage = staged()
+    table = abo.Records(np.vstack([stage.others, stage.target]), ("a", "b"))
+    for row in (0, 51):
+        with pytest.raises(InputError, match="row must be"):
+            of_record(table, row, stage.release)
+    with pytest.raises(InputError, match="count must be at most 100"):
+        look(stage, 101)
+    with pytest.raises(InputError, match="finite"):
+        Stage(stage.others, np.array([np.nan, 1.0]), stage.release, stage.prior)
+    with pytest.raises(InputError, match="n must be at least 2"):
+        staged(n=1)
+    with pytest.raises(InputError, match="positive definite"):
+        simulated(np.zeros(2), -np.eye(2), np.ones(2))
+    with pytest.raises(InputError, match="shape"):
+        abo.DatasetRelease.of_array(np.zeros((3, 0, 2)))
+
+
+def numbers(release):
+    if isinstance(release, abo.ParameterRelease):
+        return np.concatenate([release.means.ravel(), release.covariances.ravel()])
+    return np.stack(release.datasets).ravel()
+
+
+@pytest.mark.parametrize("rows", [None, 40])
+def test_a_seed_is_a_stage_that_moves_smoothly(rows):
+    stage, again, other = staged(rows), staged(rows), staged(rows, seed=2)
+    np.testing.assert_array_equal(numbers(stage.release), numbers(again.release))
+    np.testing.assert_array_equal(stage.others, again.others)
+    assert np.all(numbers(stage.release) != numbers(other.release))
+    assert np.all(stage.others != other.others)
+    near = staged(rows, target=stage.target + 1e-6)
+    np.testing.assert_allclose(numbers(near.release), numbers(stage.release), rtol=0, atol=1e-5)
+    more = staged(rows, n=51)
+    np.testing.assert_array_equal(more.others[:49], stage.others)
+    # one record more moves the release by little: its variates are the same
+    assert np.corrcoef(numbers(more.release), numbers(stage.release))[0, 1] > 0.95
+
+
+def test_smaller_releases_are_the_beginning_of_larger_ones():
+    stage, longer = staged(40), staged(60)
+    for small, large in zip(stage.release.datasets, longer.release.datasets, strict=True):
+        np.testing.assert_allclose(small, large[:40], rtol=1e-12)
+    for release in (stage.release, staged(None).release):
+        first, part = numbers(release.first(3)), release.first(7).first(3)
+        np.testing.assert_array_equal(first, numbers(part))
+        assert part.prior is release.prior
+        with pytest.raises(InputError, match="count must be at most 7"):
+            release.first(7).first(8)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10**6))
+def test_the_release_follows_the_mechanism(seed):
+    # tr(ΛΣ*⁻¹) ~ χ²(νp), and the mean of a dataset's scatter over rows − 1 is Σ*
+    stage = staged(None, 2, seed=seed, most=1000)
+    whole = stage.prior.update(np.vstack([stage.others, stage.target]))
+    traces = np.trace(whole.scale @ np.linalg.inv(stage.release.covariances), axis1=1, axis2=2)
+    df = 2 * whole.df
+    assert abs(np.mean(traces) - df) < 6 * np.sqrt(2 * df / 1000)
+    assert abs(np.var(traces) / (2 * df) - 1) < 6 * np.sqrt((2 + 12 / df) / 1000)
+    release = staged(30, 2, seed=seed, most=1000).release
+    scatters = np.stack([np.cov(each.T) for each in release.datasets])
+    spread = np.trace(np.linalg.solve(whole.scale, scatters), axis1=1, axis2=2)
+    assert abs(np.mean(spread) - 2 / (whole.df - 3)) < 6 * np.std(spread) / np.sqrt(1000)
+
+
+@pytest.mark.parametrize("rows", [None, 100])
+def test_the_threshold_of_the_law_shows_in_a_walk(rows):
+    walks = [walk(staged(rows, target=np.array([4.5, 3.5]), seed=seed), (1, 2, 50, 100)) for seed in range(15)]
+    below, above = (
+        np.median([np.abs(each.exposure[place]) for each in walks], axis=0) for place in (slice(0, 2), slice(2, 4))
+    )
+    for each in walks:
+        assert 2 < each.threshold < 50
+        assert np.all(each.law_exposure[each.law_counts <= each.threshold] == 0)
+    assert np.all(below < 0.25)
+    assert np.all(above > 0.7)
+    # at the last count the law and the median of the releases agree
+    assert above[-1] == pytest.approx(np.median([each.law_exposure[-1] for each in walks]), abs=0.1)
+
+
+def test_a_walk_ends_with_the_release():
+    stage = staged(most=12)
+    found = walk(stage)
+    assert found.counts.tolist() == [1, 2, 3, 5, 7, 10, 12]
+    for count, exposure, error in zip(found.counts, found.exposure, found.relative_error, strict=True):
+        measures = look(stage, int(count), size=4).measures
+        assert exposure == pytest.approx(measures.exposure, abs=1e-9)
+        assert error == pytest.approx(measures.relative_error, abs=1e-9)
+    assert found.threshold == pytest.approx(stage.setting.threshold(found.leverage))
+
+
+@pytest.mark.parametrize("rows", [None, 40])
+def test_a_view_is_drawn_with_its_message(rows):
+    stage = staged(rows, columns=("<b>mass</b>", "100 %{x}"))
+    view = look(stage, 100)
+    figure = view_figure(view, stage.columns, 0.9)
+    named = {trace.name: trace for trace in figure.data if trace.name}
+    kinds = {"the other records", "the other mode", TARGET, "the best guess (mode)", "90\u00a0% credible region"}
+    assert set(named) == (kinds if rows is None else kinds | {"synthetic records"})
+    if rows is not None:
+        assert len(named["synthetic records"].x) <= 400
+    drawn = figure.data[figure.layout.meta["target_trace"]]
+    assert (drawn.name, drawn.x[0], drawn.y[0]) == (TARGET, *stage.target)
+    counted = "100 parameter draws" if rows is None else "100 datasets"
+    message = figure.layout.meta["message"]
+    assert message.startswith(f"After {counted} the best guess is ")
+    assert message.endswith("closer than guessing the crowd's centre.")
+    assert figure.layout.xaxis.title.text.startswith("&lt;b&gt;mass")
+    assert tuple(figure.layout.xaxis.range) == (view.landscape.x[0], view.landscape.x[-1])
+    assert len(figure.to_json()) < 100_000
+    go.Figure(figure.to_dict())  # plotly finds nothing wrong with what it was not asked to check
+
+
+def test_a_walk_is_drawn_with_its_message():
+    found = walk(staged())
+    figure = walk_figure(found, 14, "dataset")
+    law, release, threshold = figure.data
+    assert np.all(np.abs(release.y) <= 1.2)
+    assert law.x[-1] == 100
+    assert threshold.x[0] == found.threshold
+    shapes = {shape.name: shape for shape in figure.layout.shapes}
+    assert shapes["present"].x0 == shapes["present"].x1 == 14
+    assert shapes["half-way"].y0 == HALF
+    beyond = f"beyond {int(found.threshold)} datasets; after 100 datasets of this very release it has come"
+    assert beyond in figure.layout.meta["message"]
+    go.Figure(figure.to_dict())
+    centre = dataclasses.replace(found, threshold=np.inf, exposure=-found.exposure)
+    message = walk_figure(centre, 1, "dataset").layout.meta["message"]
+    assert "leaves the crowd never" in message
+    assert message.endswith("is no closer.")
