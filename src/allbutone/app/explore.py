@@ -16,6 +16,7 @@ from allbutone.niw import NIW
 from allbutone.scene import MOST, Stage, look, simulated, walk
 
 WIDEST = 6  # columns
+NUMBERED = {f"{place}": f"column {place}" for place in range(1, WIDEST + 1)}
 VIEW = ("count", "x", "y", "hidden", "level")  # fields that change what is seen of a stage, not the stage
 
 RELEASE = (
@@ -31,8 +32,11 @@ RELEASE = (
         "before stays as it is.",
         1, MOST, 1, (1, MOST),
     ),
+    Whole(
+        "rows", "Rows of each dataset", "100", "n_z in the paper's section 3.2.", 1, 2000, 1, (2, 500),
+        only="kind=datasets",
+    ),
 )  # fmt: skip
-ROWS = (Whole("rows", "Rows of each dataset", "100", "n_z in the paper's section 3.2.", 1, 2000, 1, (2, 500)),)
 TABLE = (
     Choice("p", "Columns", "2", "The features of a record, p.", {f"{p}": f"{p}" for p in range(2, WIDEST + 1)}),
     Whole("n", "Records", "100", "n, the missing record included (paper 4.1).", 3, 2000, 1, (4, 500)),
@@ -53,15 +57,20 @@ TARGET = (
 )  # fmt: skip
 
 
-def _prior_fields(begin: str) -> tuple[Field, ...]:
+def _prior_fields(begin: str, only: str = "") -> tuple[Field, ...]:
     return (
-        Numbers(f"{begin}mean", "Mean, μ₀", "0", "Between commas, one a column (paper 2.2)."),
-        Number(f"{begin}weight", "Weight, κ₀", "1", "Worth so many records.", 1e-3, 1e4, 0.1, (0.1, 50)),
+        Numbers(f"{begin}mean", "Mean, μ₀", "0", "Between commas, one a column (paper 2.2).", only=only),
+        Number(
+            f"{begin}weight", "Weight, κ₀", "1", "Worth so many records.", 1e-3, 1e4, 0.1, (0.1, 50), only=only,
+        ),
         Number(
             f"{begin}extra", "Degrees of freedom beyond p, ν₀ − p", "2",
-            "ν₀ > p − 1; worth about so many records for the spread.", -0.9, 1e4, 0.1, (0, 100),
+            "ν₀ > p − 1; worth about so many records for the spread.", -0.9, 1e4, 0.1, (0, 100), only=only,
         ),
-        Number(f"{begin}scale", "Scale, Λ₀ = λ·I", "1", "E[Σ] = Λ₀/(ν₀ − p − 1).", 1e-4, 1e6, 0.1, (0.1, 50)),
+        Number(
+            f"{begin}scale", "Scale, Λ₀ = λ·I", "1", "E[Σ] = Λ₀/(ν₀ − p − 1).", 1e-4, 1e6, 0.1, (0.1, 50),
+            only=only,
+        ),
     )  # fmt: skip
 
 
@@ -76,19 +85,17 @@ READING = (
         "reading", "It speaks of", "record",
         "The missing record alone, the mechanism being known: the Student t of the paper's section 3 is taken "
         "from it. Or the mechanism, too: the adversary believes that the release was made with it.",
-        {"record": "the missing record", "mechanism": "the mechanism, too"},
+        {"record": "the missing record", "mechanism": "the mechanism, too"}, only="linked=no",
     ),
 )  # fmt: skip
 SHOWN = (
-    Choice("x", "Across", "1", "", {f"{p}": f"column {p}" for p in range(1, WIDEST + 1)}),
-    Choice("y", "Upwards", "2", "", {f"{p}": f"column {p}" for p in range(1, WIDEST + 1)}),
+    Choice("x", "Across", "1", "", NUMBERED, only="p!=2"),
+    Choice("y", "Upwards", "2", "", NUMBERED, only="p!=2"),
     Choice(
         "hidden", "The other columns", "mode",
         "Held at the mode: a slice, p(x, y | rest at the mode). Integrated out: the marginal, ∫ p(x, y, h) dh.",
-        {"mode": "held at the mode", "integrated": "integrated out"},
+        {"mode": "held at the mode", "integrated": "integrated out"}, only="p!=2",
     ),
-)  # fmt: skip
-REGION = (
     Choice(
         "level", "Credible region", "0.95", "The smallest region that holds this share of the posterior.",
         {"0.5": "50 %", "0.8": "80 %", "0.95": "95 %", "0.99": "99 %"},
@@ -98,14 +105,11 @@ SEED = (Whole("seed", "Seed", "1", "The same seed gives the same table and relea
 
 GROUPS = (
     Group("The release", RELEASE),
-    Group("Size of the datasets", ROWS, "kind=datasets"),
     Group("The missing record", TARGET),
     Group("The other records", TABLE),
     Group("The holder's prior", _prior_fields("prior_"), folded=True),
-    Group("The adversary's prior", LINKED, folded=True),
-    Group("The adversary's own prior", (*_prior_fields("own_"), *READING), "linked=no"),
-    Group("What is shown", SHOWN, "p!=2"),
-    Group("Region", REGION, folded=True),
+    Group("The adversary's prior", (*LINKED, *_prior_fields("own_", "linked=no"), *READING), folded=True),
+    Group("What is shown", SHOWN),
     Group("Chance", SEED),
 )
 

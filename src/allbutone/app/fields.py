@@ -18,12 +18,16 @@ class FieldError(InputError):
 
 @dataclass(frozen=True)
 class Field:
-    """One control of a form. `default` is written as in an address, which leaves it out."""
+    """One control of a form. `default` is written as in an address, which leaves it out.
+
+    `only`, such as `kind=datasets` or `p!=2`, says when it is shown.
+    """
 
     name: str
     label: str
     default: str = ""
     help: str = ""
+    only: str = field(default="", kw_only=True)
     kind: ClassVar[str] = "text"
 
     def value(self, text: str) -> Any:
@@ -130,7 +134,7 @@ class Hidden(Field):
 
 @dataclass(frozen=True)
 class Group:
-    """Fields that belong together; `only`, such as `kind=datasets` or `p!=2`, says when they are shown."""
+    """Fields that belong together; `only` says when they are shown, as of a field."""
 
     legend: str
     fields: tuple[Field, ...]

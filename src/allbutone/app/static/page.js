@@ -8,18 +8,27 @@ const waiting = document.getElementById("waiting");
 let state = new URLSearchParams(location.search);
 let sources = [];
 let afterwards = () => {};
+let pending = 0;
+const problems = new Map(); // what is wrong, by the source that says so
+
+// Notes on the page how many answers are on their way or being drawn.
+function busy(more) {
+  pending += more;
+  document.body.dataset.pending = pending;
+}
 
 // Starts the page. A source is {path, without}: an answer, and the fields that it does not depend on.
 export function start(given, after = () => {}) {
   sources = given.map(source => ({ without: [], ...source, asked: null, next: null, control: null, since: 0 }));
   afterwards = after;
+  busy(0);
   fill();
   form.addEventListener("input", event => take(event.target, false));
   form.addEventListener("change", event => take(event.target, true));
   form.addEventListener("submit", event => event.preventDefault());
   addEventListener("popstate", () => { state = new URLSearchParams(location.search); fill(); ask(); });
   if (matchMedia("(max-width: 900px)").matches) {
-    document.querySelectorAll(".group ~ .group").forEach(group => { group.open = false; });
+    document.querySelectorAll("details.more").forEach(part => { part.open = false; });
   }
   stay();
   ask();
@@ -97,6 +106,7 @@ function carry() {
 
 // Asks every source whose part of the state has changed: one question at a time, the latest first.
 export function ask(again = false) {
+  problems.delete("action");
   for (const source of sources) {
     const query = new URLSearchParams(state);
     source.without.forEach(name => query.delete(name));
@@ -109,39 +119,42 @@ export function ask(again = false) {
 }
 
 async function follow(source) {
+  busy(1);
   while (source.next) {
     source.asked = source.next;
     source.next = null;
     source.control = new AbortController();
     source.since = performance.now();
     const found = await fetched(source.asked, { signal: source.control.signal });
-    if (!source.next || performance.now() - source.since < 500) show(found, source);
+    if (found) await show(found, source);
   }
   source.control = null;
+  busy(-1);
 }
 
 // Fetches an answer, showing its progress; a failure is an answer, too.
 export async function fetched(address, options = {}) {
+  busy(1);
   try {
     const response = await fetch(address, options);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let found = {};
     for (let text = ""; ;) {
       const { value: piece, done } = await reader.read();
-      text += piece ?? "";
-      const lines = text.split("\n");
+      if (done) return found;
+      const lines = (text + piece).split("\n");
       text = lines.pop();
       for (const line of lines) {
-        const found = parsed(line);
-        if (!("step" in found)) { wait(null); return found; }
-        wait(found);
+        found = parsed(line);
+        if ("step" in found) wait(found);
       }
-      if (done) return text ? parsed(text) : {};
     }
   } catch (fault) {
-    if (fault.name === "AbortError") return {};
+    if (fault.name === "AbortError") return null;
     return { error: "The app does not answer. Is it still running in the terminal?" };
   } finally {
     wait(null);
+    busy(-1);
   }
 }
 
@@ -158,8 +171,11 @@ function wait(progress) {
 }
 
 export async function show(found, source = null) {
-  error.hidden = !found.error;
-  if (found.error) error.textContent = found.error;
+  busy(1);
+  problems.set(source?.path ?? "action", found.error);
+  const problem = [...problems.values()].find(Boolean);
+  error.hidden = !problem;
+  error.textContent = problem ?? "";
   for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
   if (found.field && form.elements[found.field]) form.elements[found.field].setAttribute("aria-invalid", "true");
   for (const [id, html] of Object.entries(found.parts ?? {})) document.getElementById(id).innerHTML = html;
@@ -168,6 +184,7 @@ export async function show(found, source = null) {
   await Promise.all(Object.entries(found.figures ?? {}).map(([name, figure]) => draw(name, figure)));
   afterwards(found, source);
   document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
+  busy(-1);
 }
 
 // While this connection is open the server keeps what was uploaded.
