@@ -11,6 +11,8 @@ from jaxtyping import install_import_hook
 
 install_import_hook("allbutone", "shapecheck.checked")
 
+pytest_plugins = ["app_server"]  # the app on a server, and a browser before it
+
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -18,7 +20,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 collect_ignore = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["test_torch.py"]
 
 # Tests that need a part of the system; `make test` installs it from Debian where it can
-SYSTEM_PARTS = dict.fromkeys(("test_browser.py", "test_figures_phone.py", "test_report.py"), "chromium")
+BROWSER_TESTS = (
+    "test_app_data.py",
+    "test_app_explore.py",
+    "test_app_release.py",
+    "test_app_studies.py",
+    "test_browser.py",
+    "test_figures_phone.py",
+    "test_report.py",
+)
+SYSTEM_PARTS = dict.fromkeys(BROWSER_TESTS, "chromium")
 MISSING = {name: part for name, part in SYSTEM_PARTS.items() if shutil.which(part) is None}
 collect_ignore += list(MISSING)
 

@@ -1,0 +1,164 @@
+"""The app on a real server, and a real browser before it.
+
+The package is imported only inside functions: the hook that checks shapes must be in place first.
+"""
+
+import re
+import shutil
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+WAIT = 20_000  # milliseconds; a machine that runs all tests at once is slow
+RUNNING: set[str] = set()  # the hosts of the servers that run now
+
+# text of a figure that sticks out of it, and anything that makes the page itself scroll sideways
+CUT_OFF = """() => {
+  const found = [];
+  const wide = document.documentElement;
+  if (wide.scrollWidth > wide.clientWidth) found.push(`page ${wide.scrollWidth} > ${wide.clientWidth}`);
+  for (const plot of document.querySelectorAll('.plot')) {
+    const box = plot.getBoundingClientRect();
+    if (!box.width || !plot.querySelector('.main-svg')) continue;
+    for (const text of plot.querySelectorAll('text')) {
+      const own = text.getBoundingClientRect();
+      if (own.width && (own.left < box.left - 1 || own.right > box.right + 1 ||
+          own.top < box.top - 1 || own.bottom > box.bottom + 1))
+        found.push(`${plot.parentElement.id}: ${text.textContent}`);
+    }
+  }
+  return found;
+}"""
+
+
+@dataclass
+class Served:
+    """A running app: where, and the app itself, whose `state.sessions` a test may look into."""
+
+    address: str
+    app: Any
+
+    @property
+    def host(self):
+        return self.address.removeprefix("http://")
+
+
+@contextmanager
+def serving(**settings):
+    """Serve the app on a free port of this computer, as `allbutone app` does."""
+    import uvicorn
+    from threadpoolctl import threadpool_limits
+
+    from allbutone.app.page import Settings
+    from allbutone.app.server import create_app
+
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        app = create_app(Settings(**settings), [host])
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws_max_size=1024))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        with threadpool_limits(limits=1, user_api="blas"):
+            thread.start()
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
+            RUNNING.add(host)
+            try:
+                yield Served(f"http://{host}", app)
+            finally:
+                RUNNING.discard(host)
+                server.should_exit = True
+                thread.join(20)
+                assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def serve_app():
+    """Start an app with settings of one's own: `serve_app(upload_limit=1000).address`."""
+    running = []
+
+    def start(**settings):
+        running.append(serving(**settings))
+        return running[-1].__enter__()
+
+    yield start
+    for one in running:
+        one.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def address(serve_app):
+    """The address of an app with the usual settings, without a slash at the end."""
+    return serve_app().address
+
+
+@pytest.fixture(scope="module")  # not of the session: two of Playwright cannot run in one thread
+def chromium():
+    """A browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tabs(chromium):
+    """Open pages, each in a browser of its own: `tabs(width=390, color_scheme="dark")`.
+
+    At the end nothing may have gone wrong in them, and nothing may have been asked of anybody but our servers.
+    """
+    contexts, wrong = [], []
+
+    def note(message):
+        # what the app refuses in words, the browser reports as an error, too
+        refused = re.search(r"status of (413|422)", message.text)
+        if message.type == "error" and not refused:
+            wrong.append(f"console: {message.text}")
+
+    def ask(request):
+        where = urlsplit(request.url)
+        if where.scheme not in ("blob", "data") and where.netloc not in RUNNING:
+            wrong.append(f"asked {request.url}")
+
+    def opened(width=1280, height=900, **options):
+        context = chromium.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        context.set_default_timeout(WAIT)
+        page = context.new_page()
+        page.on("console", note)
+        page.on("pageerror", lambda error: wrong.append(f"page: {error}"))
+        page.on("request", ask)
+        page.on("websocket", lambda channel: ask(channel))
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@pytest.fixture
+def tab(tabs):
+    """A page of 1280 × 900 in a browser of its own, watched as `tabs` says."""
+    return tabs()
+
+
+def settled(page):
+    """Wait until every answer has come and is drawn."""
+    # not wait_for_function, which needs eval, which our pages forbid
+    page.wait_for_selector("body[data-pending='0']", state="attached", timeout=WAIT)
+    return page
+
+
+def opened(page, address):
+    """Go to an address, and wait until all of it is drawn."""
+    page.goto(address)
+    return settled(page)
