@@ -1,10 +1,13 @@
 """What a page answers: pieces of HTML and figures, as one line of JSON."""
 
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv
 from starlette.responses import Response
 
 
@@ -43,3 +46,10 @@ class Download:
                          for letter in self.name)  # fmt: skip
         headers = {"Content-Disposition": f'attachment; filename="{quoted}"'}
         return Response(self.content, media_type=self.media_type, headers=headers)
+
+
+def as_csv(name: str, columns: Mapping[str, Sequence[Any]]) -> Download:
+    """Return columns as a CSV file."""
+    content = io.BytesIO()
+    pyarrow.csv.write_csv(pa.table(dict(columns)), content)
+    return Download(name, content.getvalue())

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 from starlette.datastructures import QueryParams
 
-from allbutone.app.answer import Answer
+from allbutone.app.answer import Answer, Download
 from allbutone.app.fields import Choice, Field, FieldError, Group, Number, Numbers, Switch, Whole, every, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Here, Page, piece
+from allbutone.app.measures import measures_csv, measures_piece
+from allbutone.app.page import Here, Page
 from allbutone.design import correlations
 from allbutone.figures_scene import view_figure, walk_figure
 from allbutone.niw import NIW
-from allbutone.scene import MOST, Stage, look, simulated, walk
+from allbutone.scene import MOST, Stage, View, look, simulated, walk
 
 WIDEST = 6  # columns
 NUMBERED = {f"{place}": f"column {place}" for place in range(1, WIDEST + 1)}
@@ -115,17 +116,23 @@ GROUPS = (
 
 
 def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
-    asked = read(GROUPS, query)
-    stage = _stage(query)
+    view, stage, level = _view(query)
+    figure = view_figure(view, stage.columns, level)
+    return Answer({"measures": measures_piece(view, "/explore/measures.csv")}, {"landscape": figure})
+
+
+def _measures(query: QueryParams, here: Here, step: Progress) -> Download:
+    return measures_csv(_view(query)[0])
+
+
+def _view(query: QueryParams) -> tuple[View, Stage, float]:
+    asked, stage = read(GROUPS, query), _stage(query)
     shown = int(asked["x"]) - 1, int(asked["y"]) - 1
     if stage.release.p == 2:
         shown = 0, 1
     if shown[0] == shown[1] or max(shown) >= stage.release.p:
         raise FieldError("y", f"Across and upwards must be two different columns of the {stage.release.p}")
-    view = look(stage, asked["count"], shown=shown, hidden=asked["hidden"])
-    figure = view_figure(view, stage.columns, float(asked["level"]))
-    parts = {"measures": piece("measures.html", view=view, setting=stage.setting)}
-    return Answer(parts, {"landscape": figure})
+    return look(stage, asked["count"], shown=shown, hidden=asked["hidden"]), stage, float(asked["level"])
 
 
 def _walk(query: QueryParams, here: Here, step: Progress) -> Answer:
@@ -176,4 +183,4 @@ def _spread(asked: dict[str, Any], name: str, p: int) -> list[float]:
 
 FIELDS = every(GROUPS)
 STAGE = frozenset(FIELDS) - frozenset(VIEW)
-PAGE = Page("explore", "Explore", GROUPS, quick={"answer": _answer, "walk": _walk})
+PAGE = Page("explore", "Explore", GROUPS, {"answer": _answer, "walk": _walk}, files={"measures.csv": _measures})

@@ -1,6 +1,6 @@
 // Explore: drag the record, play the growing release, draw another table.
 import { change, fill, keep, start, value } from "./page.js";
-import { figure, plot } from "./figures.js";
+import { figure, hold, plot } from "./figures.js";
 
 const NEAR = 28; // pixels within which a press takes hold of the star
 const play = document.getElementById("play");
@@ -84,6 +84,7 @@ land.addEventListener("pointerdown", event => {
   event.stopPropagation();
   land.setPointerCapture(event.pointerId);
   held = star().layout;
+  hold("landscape", [[...held.xaxis.range], [...held.yaxis.range]]);
 }, true);
 land.addEventListener("touchstart", event => { if (isNear(event.touches[0])) event.preventDefault(); }, { passive: false });
 land.addEventListener("pointermove", event => {
@@ -92,7 +93,12 @@ land.addEventListener("pointermove", event => {
   moved(xaxis.p2l(at.left - _size.l), yaxis.p2l(at.top - _size.t), false);
 }, true);
 for (const end of ["pointerup", "pointercancel"]) {
-  land.addEventListener(end, () => { if (held) { held = null; keep(); } }, true);
+  land.addEventListener(end, () => {
+    if (!held) return;
+    held = null;
+    hold("landscape", null);
+    keep();
+  }, true);
 }
 
 // the arrow keys move the star by a fiftieth of the picture

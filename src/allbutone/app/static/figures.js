@@ -23,8 +23,16 @@ function inColours(value) {
   return value;
 }
 
+const ranges = new Map(); // of axes that stay as they are, by figure
+
 export const plot = name => document.querySelector(`[data-figure="${name}"] .plot`);
 export const figure = name => drawn.get(name);
+
+// Lets the axes of a figure stay as they are, or, with null, follow what is drawn again.
+export function hold(name, axes) {
+  if (axes) ranges.set(name, axes);
+  else if (ranges.delete(name) && drawn.has(name)) draw(name, drawn.get(name));
+}
 
 export async function draw(name, given) {
   const place = plot(name);
@@ -35,6 +43,11 @@ export async function draw(name, given) {
   place.parentElement.querySelector("figcaption").textContent = message;
   // a finger that scrolls must not zoom
   if (matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
+  const [x, y] = ranges.get(name) ?? [layout.xaxis?.range, layout.yaxis?.range];
+  if (x && y) {
+    layout.xaxis = { ...layout.xaxis, range: x };
+    layout.yaxis = { ...layout.yaxis, range: y };
+  }
   if (layout.height) place.style.height = `${layout.height}px`;
   await Plotly.react(place, inColours(given.data), { ...inColours(layout), autosize: true, width: undefined }, CONFIG);
 }
