@@ -11,6 +11,7 @@ from allbutone.errors import InputError
 
 GRACE = 20.0  # seconds without an open page after which a session ends: enough to go from one page to the next
 MOST_HELD = 6  # tables and releases of a session; of more the oldest goes
+MOST_FOUND = 24  # results kept of each of them
 
 Kind = TypeVar("Kind")
 
@@ -21,14 +22,20 @@ class Held:
 
     thing: Any
     found: dict[Any, Any] = field(default_factory=dict)
-    lock: Lock = field(default_factory=Lock)
+    locks: dict[Any, Lock] = field(default_factory=dict)
 
     def once(self, key: Any, compute: Callable[[], Kind]) -> Kind:
-        """Return what was computed under this key, or compute it now; one computation at a time."""
-        with self.lock:
-            if key not in self.found:
-                self.found[key] = compute()
-            return self.found[key]
+        """Return what was computed under this key, or compute it now; nothing is computed twice at a time.
+
+        What is asked under another key does not wait for it.
+        """
+        with self.locks.setdefault(key, Lock()):
+            # used last, it goes last
+            found = self.found.pop(key, self)
+            found = self.found[key] = compute() if found is self else found
+            for old in list(self.found)[:-MOST_FOUND]:
+                self.found.pop(old, None)
+            return found
 
 
 @dataclass(eq=False)
