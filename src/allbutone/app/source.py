@@ -21,7 +21,7 @@ from allbutone.records import Records
 from allbutone.tables import read_table
 
 COHORT = "cohort"
-CARRIED = ("table", "columns", "prior", "centre", "spread", "weight", "extra")
+CARRIED = ("table", "columns", "measured", "prior", "centre", "spread", "weight", "extra")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,8 @@ class Chosen:
         return self.held is _COHORT
 
 
-TABLE = Group("The table", (Hidden("table", "Table", COHORT),))
+# `measured=yes`: the columns that look like identifiers are measurements, says the user
+TABLE = Group("The table", (Hidden("table", "Table", COHORT), Hidden("measured", "Measured", "no")))
 PRIOR = Group(
     "The prior",
     (
@@ -94,7 +95,8 @@ def chosen(query: QueryParams, here: Here) -> Chosen:
     columns = tuple(query.getlist("columns"))
     if "columns" in query and not any(columns):
         raise FieldError("columns", "Columns: none is ticked; tick at least one")
-    records = held.once(("records", columns), lambda: Records.of(held.thing.content, columns=columns or None))
+    taken = asked["measured"] == "yes"
+    records = held.once(("records", columns, taken), lambda: _records(held.thing.content, columns, taken))
     p = len(records.columns)
     if asked["prior"] == "default":
         note = (
@@ -105,6 +107,19 @@ def chosen(query: QueryParams, here: Here) -> Chosen:
     prior = prior_from({**numbers, "mean_weight": asked["weight"], "df": p + asked["extra"]}, records.columns)
     key = (columns, *map(tuple, numbers.values()), asked["weight"], asked["extra"])
     return Chosen(held.thing.name, records, prior, "", held, key)
+
+
+def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Records:
+    """Return the ticked columns; all of them where none is named.
+
+    Those not ticked are left out, rather than the others named: of columns named the gate believes that they
+    identify nobody, and a tick left where it was does not say so.
+    """
+    names = tuple(content.column_names)
+    unknown = [name for name in columns if name not in names]
+    if measured or unknown:
+        return Records.of(content, columns=columns or names)
+    return Records.of(content, drop=[name for name in dict.fromkeys(names) if columns and name not in columns])
 
 
 def _for_each(name: str, numbers: tuple[float, ...], columns: tuple[str, ...]) -> list[float]:
