@@ -65,6 +65,7 @@ function take(control, lasting) {
     state.delete(twin.name);
     const on = boxes.filter(box => box.checked);
     if (on.length < boxes.length) for (const box of on) state.append(twin.name, box.value);
+    if (!on.length) state.append(twin.name, ""); // silence means all
   } else {
     put(twin.name, twin.type === "checkbox" ? (twin.checked ? "yes" : "no") : twin.value);
   }
@@ -178,7 +179,10 @@ export async function show(found, source = null) {
   error.textContent = problem ?? "";
   for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
   if (found.field && form.elements[found.field]) form.elements[found.field].setAttribute("aria-invalid", "true");
+  const focused = document.activeElement?.id;
   for (const [id, html] of Object.entries(found.parts ?? {})) document.getElementById(id).innerHTML = html;
+  // what is written anew keeps the focus
+  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
   for (const [name, text] of Object.entries(found.fields ?? {})) put(name, text);
   if (found.fields || found.parts) { fill(document.activeElement); if (found.fields && Object.keys(found.fields).length) keep(); }
   await Promise.all(Object.entries(found.figures ?? {}).map(([name, figure]) => draw(name, figure)));
