@@ -118,7 +118,7 @@ def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Rec
     names = tuple(content.column_names)
     unknown = [name for name in columns if name not in names]
     if measured or unknown:
-        return Records.of(content, columns=columns or names)
+        return Records.of(content, columns=columns or tuple(dict.fromkeys(names)))
     return Records.of(content, drop=[name for name in dict.fromkeys(names) if columns and name not in columns])
 
 
