@@ -35,12 +35,14 @@ class Here:
 Ask = Callable[[QueryParams, Here, Progress], Answer]
 Fetch = Callable[[QueryParams, Here, Progress], Download]
 Take = Callable[[QueryParams, Here, Path], Answer]
+Act = Callable[[QueryParams, Mapping[str, str], Here, Progress], Answer]
 
 
 @dataclass(frozen=True)
 class Page:
     """One page of the app; `quick` and `slow` answers, files, and what a body of bytes can be sent to, by name.
 
+    `acts` change something: they are asked by POST with a short form, which may hold secrets and stays in memory.
     The template has the page's name; `carried` are the fields that links to other pages take along.
     """
 
@@ -51,6 +53,7 @@ class Page:
     slow: Mapping[str, Ask] = field(default_factory=dict)
     files: Mapping[str, Fetch] = field(default_factory=dict)
     takes: Mapping[str, Take] = field(default_factory=dict)
+    acts: Mapping[str, Act] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import plotly
 from plotly.offline import get_plotlyjs
@@ -28,6 +29,7 @@ from allbutone.errors import InputError
 PAGES = (explore.PAGE, data.PAGE, release.PAGE, studies.PAGE)
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 SWEEP_SECONDS = 2.0
+SHORT = 10_000  # bytes of a form
 HEADERS = {
     # plotly writes styles of its own and makes pictures of them; nothing else comes from anywhere but here
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -141,6 +143,12 @@ def _routes(page: Page, settings: Settings, sessions: Sessions, desk: Desk) -> l
             return await _taken(request, here, take, desk)
 
         routes.append(route(f"/{name}", upload, "POST"))
+    for name, act in page.acts.items():
+
+        async def do(request: Request, here: Here, act: Any = act) -> Response:
+            return await _done(request, here, act, desk)
+
+        routes.append(route(f"/{name}", do, "POST"))
     return routes
 
 
@@ -162,6 +170,17 @@ async def _taken(request: Request, here: Here, take: Any, desk: Desk) -> Respons
             return Response(refusal(error), 413, media_type=MEDIA)
         work = partial(take, request.query_params, here, place)
         return await desk.answer(lambda step: work(), slow=True, patience=None)  # the folder must outlive the work
+
+
+async def _done(request: Request, here: Here, act: Any, desk: Desk) -> Response:
+    """Do what a short form asks for; there may be secrets in it, so it never leaves the memory."""
+    form = bytearray()
+    async for block in request.stream():
+        form += block
+        if len(form) > SHORT:
+            return Response(refusal(InputError("this form is longer than any of ours")), 413, media_type=MEDIA)
+    said = dict(parse_qsl(form.decode("utf-8", "replace"), keep_blank_values=True))
+    return await desk.answer(partial(act, request.query_params, said, here), slow=True)
 
 
 def _cookie(asked: HTTPConnection) -> str:
