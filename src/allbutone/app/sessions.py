@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from allbutone.errors import InputError
 
 GRACE = 20.0  # seconds without an open page after which a session ends: enough to go from one page to the next
-MOST_HELD = 6  # tables and releases of a session; of more the oldest goes
+MOST_HELD = 6  # tables and releases of a session; of more the one not used for longest goes
 MOST_FOUND = 24  # results kept of each of them
 
 Kind = TypeVar("Kind")
@@ -23,6 +23,7 @@ class Held:
     thing: Any
     found: dict[Any, Any] = field(default_factory=dict)
     locks: dict[Any, Lock] = field(default_factory=dict)
+    used: float = field(default_factory=time.monotonic)
 
     def once(self, key: Any, compute: Callable[[], Kind]) -> Kind:
         """Return what was computed under this key, or compute it now; nothing is computed twice at a time.
@@ -51,7 +52,7 @@ class Session:
         name = secrets.token_urlsafe(9)
         self.held[name] = Held(thing)
         while len(self.held) > MOST_HELD:
-            del self.held[next(iter(self.held))]
+            del self.held[min(self.held, key=lambda name: self.held[name].used)]
         return name
 
     def find(self, name: str, kind: type[Kind], what: str) -> Held:
@@ -62,6 +63,7 @@ class Session:
                 f"{what} is not here (any more): what is uploaded or drawn belongs to one browser, and is gone "
                 "when its pages are closed"
             )
+        held.used = time.monotonic()
         return held
 
 
