@@ -16,6 +16,7 @@ from allbutone.errors import InputError
 from allbutone.figures import write_figure, write_images
 from allbutone.figures_study import study_figures
 from allbutone.release import count_of
+from allbutone.study import agreement
 from allbutone.study_folder import Study, StudyRun, load_study, run_study
 from allbutone.terminal import console, late_progress, notes, plural, show, show_next
 
@@ -101,7 +102,7 @@ def _describe(held: Study, out: Path, seconds: float) -> None:
     )
     if lost := sum(row["unconverged"] for row in held.rows):
         console.print(f"[yellow]{plural(lost, 'attack')} did not converge; see the column unconverged.[/yellow]")
-    console.print(_agreement(held.rows))
+    console.print(agreement(held.rows))
     console.print(
         "Written: cells.csv and cells.parquet (a row a cell), journal.jsonl (what --resume goes on from)."
     )
@@ -111,17 +112,6 @@ def _describe(held: Study, out: Path, seconds: float) -> None:
     console.print(
         "Assumed: tables from the design's normal distribution, an adversary who has all records but one. Drawn: "
         f"{drawn}. Solver: {held.run.design.solver}. Seed {held.run.design.seed}: run again, it gives the same."
-    )
-
-
-def _agreement(rows: list[dict[str, Any]]) -> str:
-    known = [row for row in rows if row["verdict"]]
-    if not known:
-        return "Nothing was published about these cells."
-    same = sum(row["verdict"] == "agrees" for row in known)
-    return (
-        f"Of {len(known)} published medians {same} agree with ours (lie in the 99 % interval for another 1000 "
-        f"replicates, rounding allowed for), {len(known) - same} differ."
     )
 
 
@@ -138,7 +128,7 @@ def _show(folder: Path, images: ImageFormat | None) -> None:
             path.write_text(published_page(held), encoding="utf-8")
     else:
         _show_cells(held.rows)
-    console.print(_agreement(held.rows))
+    console.print(agreement(held.rows))
     figures = study_figures(held)
     place = folder / "figures"
     place.mkdir(exist_ok=True)
@@ -202,7 +192,7 @@ def published_page(held: Study) -> str:
         f"{'agrees' if row['verdict'] == 'agrees' else '**differs**'} |"
         for row in rows
     ]
-    words = _WORDS.format(count=held.run.replicates, agreement=_agreement(rows))
+    words = _WORDS.format(count=held.run.replicates, agreement=agreement(rows))
     return "\n".join([f"# {held.run.design.title}", "", textwrap.fill(words, 115), "", *_HEAD, *lines, ""])
 
 

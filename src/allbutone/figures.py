@@ -179,8 +179,9 @@ def write_images(figures: Mapping[Path, go.Figure], width: int = 1280, height: i
 def style(figure: go.Figure, title: str) -> None:
     """Give a figure, and all panels of it, the house style."""
     axis = {"gridcolor": "#EBEBEB", "zeroline": False, "linecolor": GREY, "ticks": "outside", "title_standoff": 12}
+    head, _, below = title.partition("<br><span")
     figure.update_layout(
-        meta={"message": html.unescape(re.sub(r"<[^>]+>", " ", title.split("<br>")[0]))},
+        meta={"message": _plain(head), "below": _plain(f"<span{below}") if below else ""},
         title={"text": title, "x": 0.02, "xanchor": "left", "y": 0.97, "yanchor": "top", "font": {"size": 19}},
         font={"family": "Arial, Helvetica, sans-serif", "size": 15, "color": INK},
         template="none",
@@ -192,6 +193,10 @@ def style(figure: go.Figure, title: str) -> None:
         yaxis=axis,
     )
     figure.update_xaxes(axis).update_yaxes(axis)
+
+
+def _plain(words: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", words)).split())
 
 
 def style_panels(figure: go.Figure, head: str, below: str) -> None:

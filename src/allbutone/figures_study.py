@@ -1,7 +1,8 @@
 """Figures of a study: the paper's landscapes and violins, and which figures fit a design."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -32,27 +33,34 @@ _ALONG = "Number of records, n"
 
 def study_figures(study: Study) -> dict[str, go.Figure]:
     """Return the figures that fit the study's design, by name."""
-    figures = {}
+    return {name: draw() for name, draw in study_drawings(study).items()}
+
+
+def study_drawings(study: Study) -> dict[str, Callable[[], go.Figure]]:
+    """Return what draws each of the figures that fit the study's design, by name."""
+    drawings: dict[str, Callable[[], go.Figure]] = {}
     for release in ("parameters", "datasets"):
         held = [study.cells[place] for place in where(study, release=release)]
         if flat := _flattest(held):
-            cell, counts = flat
-            drawn = study_landscapes(cell, counts, study.run.design.seed)
-            figures[f"landscape-{release}"] = landscape_figure(drawn, counts, release, cell.rows)
+            drawings[f"landscape-{release}"] = partial(_landscapes, *flat, study.run.design.seed)
         for p in sorted({cell.p for cell in held}):
             places = where(study, release=release, p=p)
             if _one_a_violin([study.cells[place] for place in places]):
-                figures[f"violins-{release}-p{p}"] = violin_figure(study, release, p)
+                drawings[f"violins-{release}-p{p}"] = partial(violin_figure, study, release, p)
             several = len({study.cells[place].count for place in places}) > 1
             if several and len(series_of(study, places)) <= MOST_SERIES:
-                figures[f"exposure-{release}-p{p}"] = exposure_figure(study, release, p)
+                drawings[f"exposure-{release}-p{p}"] = partial(exposure_figure, study, release, p)
     if any(varied([study.cells[place] for place in places]) for places in on_one_law(study).values()):
-        figures["leverage"] = leverage_figure(study)
+        drawings["leverage"] = partial(leverage_figure, study)
     for release in ("parameters", "datasets"):
         steady = [cell for cell in study.cells if cell.release == release and cell.leverage is not None]
         if len({(cell.p, cell.structure, cell.correlation) for cell in steady}) > 1:
-            figures[f"fixed-leverage-{release}"] = fixed_leverage_figure(study, release)
-    return figures
+            drawings[f"fixed-leverage-{release}"] = partial(fixed_leverage_figure, study, release)
+    return drawings
+
+
+def _landscapes(cell: Cell, counts: list[int], seed: int) -> go.Figure:
+    return landscape_figure(study_landscapes(cell, counts, seed), counts, cell.release, cell.rows)
 
 
 def _flattest(cells: Sequence[Cell]) -> tuple[Cell, list[int]] | None:

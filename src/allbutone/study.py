@@ -242,3 +242,15 @@ def verdict(distance: Float[np.ndarray, " r"], published: float) -> str | None:
         return None
     low, high = np.sort(distance)[[first, last]]
     return "agrees" if low - 0.05 <= published <= high + 0.05 else "differs"
+
+
+def agreement(rows: list[dict[str, Any]]) -> str:
+    """Say in a sentence how many of the published medians agree with ours."""
+    known = [row for row in rows if row["verdict"]]
+    if not known:
+        return "Nothing was published about these cells."
+    same = sum(row["verdict"] == "agrees" for row in known)
+    return (
+        f"Of {len(known)} published medians {same} agree with ours (lie in the 99 % interval for another 1000 "
+        f"replicates, rounding allowed for), {len(known) - same} differ."
+    )
