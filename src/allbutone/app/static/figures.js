@@ -40,7 +40,7 @@ export async function draw(name, given) {
   drawn.set(name, given);
   const { title, ...layout } = given.layout;
   const message = layout.meta?.message ?? "";
-  place.parentElement.querySelector("figcaption").textContent = message;
+  place.closest("figure").querySelector("figcaption").textContent = message;
   // a finger that scrolls must not zoom
   if (matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
   const [x, y] = ranges.get(name) ?? [layout.xaxis?.range, layout.yaxis?.range];
