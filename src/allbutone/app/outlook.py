@@ -1,0 +1,198 @@
+"""What is to be released of a table, and what that may be expected to give away, before anything is drawn."""
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from starlette.datastructures import QueryParams
+
+from allbutone.app import source
+from allbutone.app.fields import Choice, Group, Hidden, Whole, read
+from allbutone.app.jobs import Progress
+from allbutone.app.page import Here
+from allbutone.app.source import Chosen
+from allbutone.budget import CONFIDENCE, WORK, Budget, Limit, plan_budget, standing_out
+from allbutone.prior import prior_entries
+from allbutone.release import MOST_DATASETS
+from allbutone.risk import RADIUS
+from allbutone.simulate import simulate
+
+MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
+MOST_FILES = 1000  # and datasets, or draws
+
+
+@dataclass(frozen=True)
+class Rows(Whole):
+    """A number of rows; nothing stands for as many as the table has."""
+
+    def value(self, text: str) -> int:
+        """Return the number, 0 for as many as the table has."""
+        return super().value(text) if text.strip() else 0
+
+
+RELEASE = (
+    Choice(
+        "kind", "What is released", "datasets",
+        "Datasets of synthetic records (paper 3.2), or draws of the model's parameters, which tell more (3.1).",
+        {"datasets": "synthetic datasets", "parameters": "parameter draws"},
+    ),
+    Whole(
+        "number", "How many", "1",
+        "Each from its own independent posterior draw. All that was ever released of this table counts together: "
+        "with 3 datasets out, 2 more are 5.",
+        1, MOST_DATASETS, 1, (1, 50),
+    ),
+    Rows(
+        "rows", "Rows of each dataset", "", "Left empty: as many as the table has.", 1, 10_000_000,
+        only="kind=datasets",
+    ),
+    Choice(
+        "format", "Format", "csv", "Of the files to download.", {"csv": "CSV", "parquet": "Parquet"},
+        only="kind=datasets",
+    ),
+    Hidden("drawn", "Release drawn"),
+)  # fmt: skip
+LIMIT = Choice(
+    "limit", "No record may pass", "exposure=0.5",
+    "Exposure is how far the adversary's best guess travels from the crowd (0) to the record (1). A gain of 1 nat "
+    "makes a record's true values e = 2.7 times as likely. Mass is the posterior's within one Mahalanobis unit of "
+    "the record; it takes longest to compute.",
+    {
+        "exposure=0.25": "exposure 0.25: a quarter of the way",
+        "exposure=0.5": "exposure 0.5: halfway",
+        "exposure=0.75": "exposure 0.75: three quarters",
+        "gain=1": "information gain of 1 nat",
+        "gain=3": "information gain of 3 nats",
+        "mass=0.05": "posterior mass gained, 0.05",
+    },
+)  # fmt: skip
+GROUPS = (Group("The release", RELEASE), Group("The limit", (LIMIT,)))
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """What an address asks to be released; `rows` is None for parameters."""
+
+    chosen: Chosen
+    number: int
+    rows: int | None
+    limit: str
+    format: str
+
+    @classmethod
+    def of(cls, query: QueryParams, here: Here) -> "Wish":
+        """Return what an address asks for."""
+        asked, chosen = read(GROUPS, query), source.chosen(query, here)
+        rows = None if asked["kind"] == "parameters" else asked["rows"] or len(chosen.records.values)
+        return cls(chosen, asked["number"], rows, asked["limit"], asked["format"])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What decides the release, but for its seed."""
+        return (id(self.chosen.held), self.chosen.key, self.number, self.rows)
+
+    @property
+    def values(self) -> int:
+        """How many numbers the release holds."""
+        p = len(self.chosen.records.columns)
+        return self.number * p * (p + 1 if self.rows is None else self.rows)
+
+    @property
+    def too_large(self) -> bool:
+        """Whether it is too large to be drawn here."""
+        return self.values > MOST_VALUES or self.number > MOST_FILES
+
+    @property
+    def noun(self) -> str:
+        """What is counted."""
+        return ("parameter draw" if self.rows is None else "dataset") + "s" * (self.number != 1)
+
+    @property
+    def commands(self) -> list[str]:
+        """The same on the command line; the seed, if there was one, is a secret."""
+        table = "demo/cohort.csv" if self.chosen.simulated else self.chosen.name
+        columns = self.chosen.records.columns if self.chosen.key[0] else ()
+        again = [part for name in columns for part in ("--columns", name)]
+        lines = [["allbutone", "demo"]] if self.chosen.simulated else []
+        if self.chosen.key[1] != "default":
+            entries = prior_entries(self.chosen.prior)
+            again += ["--prior", "prior.json"]
+            lines.append(["echo", json.dumps(entries, ensure_ascii=False), ">", "prior.json"])
+        kind = ["--release", "parameters"] if self.rows is None else ["--rows", f"{self.rows}"]
+        if self.rows is not None and self.format != "csv":
+            kind += ["--format", self.format]
+        number = ["--datasets", f"{self.number}"]
+        lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
+        lines.append(["allbutone", "report", table, "release", "--limit", self.limit])
+        return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What a release may be expected to give away, before it is drawn."""
+
+    wish: Wish
+    plan: Budget
+    chances: np.ndarray
+
+    @property
+    def beyond(self) -> bool:
+        """Whether it is more than the budget allows."""
+        return self.wish.number > self.plan.sure
+
+    @property
+    def simulated(self) -> int:
+        """The number that was simulated: very large ones are not, and pass more often still."""
+        return min(self.wish.number, self.plan.tried_up_to)
+
+    @property
+    def at_stake(self) -> list[dict[str, Any]]:
+        """Those likelier to pass the limit than the budget accepts, the most exposed at least."""
+        places = np.argsort(-self.plan.leverage)
+        return self.lines(places[: max(1, int(np.sum(self.chances > 1 - CONFIDENCE)))])
+
+    def lines(self, places: np.ndarray) -> list[dict[str, Any]]:
+        """Return a line a record."""
+        exposure = self.plan.setting.exposure(self.plan.leverage[places], self.wish.number)
+        columns = (places + 1, self.plan.leverage[places], exposure, self.chances[places])
+        return [
+            dict(zip(("row", "leverage", "exposure", "chance"), line, strict=True))
+            for line in zip(*columns, strict=True)
+        ]
+
+
+def outlook(wish: Wish, step: Progress) -> Outlook:
+    """Return what may be expected of a release."""
+    plan = plan_of(wish, step)
+    with step(f"Simulating releases of {wish.number:,} {wish.noun}", None):
+        key = ("chances", wish.chosen.key, wish.rows, wish.limit, wish.number)
+        return Outlook(wish, plan, wish.chosen.held.once(key, lambda: _chances(plan, wish.number)))
+
+
+def plan_of(wish: Wish, step: Progress) -> Budget:
+    """Return the budget; under this key the page about the data keeps the same."""
+    chosen, rows, limit = wish.chosen, wish.rows, wish.limit
+    with step("Trying numbers of datasets", None) as watch:
+        return chosen.held.once(
+            ("budget", *chosen.key, rows, Limit.of(limit)),
+            lambda: plan_budget(
+                chosen.records, chosen.prior, rows=rows, limit=limit, counts=(), rng=0, watch=watch
+            ),
+        )
+
+
+def _chances(plan: Budget, number: int) -> np.ndarray:
+    """Return each record's chance to pass the limit, looked up on a grid of leverages as the budget is."""
+    count, watched = min(number, plan.tried_up_to), standing_out(plan.leverage)
+    leverage, setting, kind = plan.leverage[watched], plan.setting, plan.limit.kind
+    grid = np.geomspace(np.min(leverage) * (1 - 1e-9), np.max(leverage), 11)
+    wells = 1 if setting.rows is None else count
+    replicates = int(np.clip(WORK / (len(grid) * wells * setting.p**2), 200, 1000)) if kind == "exposure" else 200
+    radius = RADIUS if kind == "mass" else None
+    found = simulate(setting, grid, count, replicates, np.random.default_rng(0), radius, gain=kind != "exposure")
+    chances = np.zeros(len(plan.leverage))
+    passed = np.mean(plan.limit.passed(found), axis=1)
+    chances[watched] = np.interp(np.log(leverage), np.log(grid), passed)
+    return chances

@@ -1,0 +1,55 @@
+// Release: what to expect, a draw that asks twice where someone is exposed, and what came of it.
+import { change, fetched, show, start } from "./page.js";
+
+const button = document.getElementById("draw");
+const seed = document.getElementById("seed");
+const dialog = document.getElementById("confirm");
+let drawing = false;
+let arriving = false; // the answer about a release just drawn is on its way
+
+const DRAWN = ["drawn", "format"];
+const TABLE = ["table", "columns", "measured", "prior", "centre", "spread", "weight", "extra"];
+start([
+  { path: "table" },
+  { path: "ahead", without: DRAWN },
+  { path: "after", without: [...TABLE, "kind", "number", "rows", "format"] },
+], answered);
+
+function answered(found, source) {
+  button.disabled = Boolean(document.querySelector("[data-too-large]"));
+  if (source?.path !== "after" || !arriving) return;
+  arriving = false;
+  document.getElementById("drawn-title")?.focus();
+}
+
+button.addEventListener("click", () => draw());
+
+// The seed goes in the body, never into an address; it is forgotten once used.
+async function draw(confirm = "") {
+  if (drawing) return;
+  drawing = true;
+  button.setAttribute("aria-busy", "true");
+  const body = new URLSearchParams({ seed: seed.value, confirm });
+  const found = await fetched(`/release/draw${location.search}`, { method: "POST", body });
+  button.removeAttribute("aria-busy");
+  drawing = false;
+  if (found?.parts?.confirm) warn(found.parts.confirm);
+  else if (found?.fields?.drawn) {
+    seed.value = "";
+    arriving = true;
+    change({ drawn: found.fields.drawn });
+  } else show(found ?? {});
+}
+
+// Names whom it exposes; drawing all the same takes a tick and another button.
+function warn(html) {
+  dialog.innerHTML = html;
+  const [known, cancel, anyway] = ["known", "cancel", "anyway"].map(id => document.getElementById(id));
+  known.addEventListener("change", () => { anyway.disabled = !known.checked; });
+  cancel.addEventListener("click", () => dialog.close());
+  anyway.addEventListener("click", () => { dialog.close(); draw(anyway.value); });
+  dialog.showModal();
+  cancel.focus();
+}
+
+dialog.addEventListener("close", () => { dialog.replaceChildren(); button.focus(); });
