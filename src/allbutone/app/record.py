@@ -1,0 +1,96 @@
+"""One record of a table after a trial release: what the adversary would learn of it, in the columns' own units."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from allbutone.app.fields import FieldError
+from allbutone.app.source import Chosen
+from allbutone.attack import describe
+from allbutone.learned import Attribute, Measures, attributes_of, measures_of
+from allbutone.release import DatasetRelease, ParameterRelease, Release
+from allbutone.scene import Stage, View, look, of_record
+
+Hidden = Literal["mode", "integrated"]
+TRIAL = 100  # datasets, or draws, of a trial release
+NUMBERS = 5_000_000  # that a trial release may hold
+SEED = 1  # of every trial: the same table shows the same trial twice
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a trial release of `count` datasets or draws tells of a row; `view` is None where there is one column.
+
+    `asked` is the count that was asked for, which the trial may not hold.
+    """
+
+    row: int
+    asked: int
+    count: int
+    stage: Stage
+    measures: Measures
+    attributes: tuple[Attribute, ...]
+    view: View | None
+
+
+def row_of(text: str, people: int) -> int:
+    """Return the row that an address names."""
+    if not text.isdecimal() or not 1 <= int(text[:12]) <= people:
+        raise FieldError("row", f"Row: {text[:60]!r} is none of this table; give one from 1 to {people:,}")
+    return int(text)
+
+
+def most_of(rows: int | None, p: int) -> int:
+    """Return how many datasets of so many rows, or draws, a trial holds; 0 where not even one fits."""
+    return min(TRIAL, NUMBERS // (p * (p if rows is None else rows)))
+
+
+def trial(chosen: Chosen, rows: int | None) -> Release | None:
+    """Return a release of this table, drawn to be looked at and never released; None where none fits."""
+    records, prior = chosen.records, chosen.prior
+    most = most_of(rows, len(records.columns))
+
+    def draw() -> Release:
+        rng, names = np.random.default_rng(SEED), records.columns
+        whole = prior.update(records.values)
+        if rows is None:
+            return ParameterRelease.draw(whole, most, rng, columns=names, prior=prior)
+        return DatasetRelease.draw(whole, [rows] * most, rng, columns=names, prior=prior)
+
+    return chosen.held.once(("trial", *chosen.key, rows), draw) if most else None
+
+
+def told(chosen: Chosen, release: Release, row: int, count: int, x: str, y: str, hidden: Hidden) -> Told:
+    """Attack a row after the first `count` datasets or draws, and look at its columns `x` and `y`."""
+    stage = of_record(chosen.records, row, release, chosen.prior)
+    most = min(count, stage.most)
+    if len(stage.columns) > 1:
+        view = look(stage, most, shown=axes(stage.columns, x, y), hidden=hidden)
+        return Told(row, count, most, stage, view.measures, view.attributes, view)
+    posterior = stage.posterior(most)
+    found = describe(posterior, posterior.modes)
+    measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, most)
+    attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
+    return Told(row, count, most, stage, measures, attributes, None)
+
+
+def axes(columns: tuple[str, ...], x: str, y: str) -> tuple[int, int]:
+    """Return the places of two different columns: those named, or the first that are left."""
+    across = columns.index(x) if x in columns else 0
+    upwards = columns.index(y) if y in columns else 0
+    return (across, upwards) if across != upwards else (across, 0 if across else 1)
+
+
+def lines(attributes: tuple[Attribute, ...]) -> list[dict[str, Any]]:
+    """Return a line a column: its numbers, and what they mean."""
+    return [{"of": one, "words": _in_words(one)} for one in attributes]
+
+
+def _in_words(one: Attribute) -> str:
+    after, before = f"{one.deviation:.2g}", f"{one.baseline_deviation:.2g}"
+    if one.deviation > 0.95 * one.baseline_deviation:
+        return f"known no better than without the release: to within ±{after}"
+    words = f"known to within ±{after} instead of ±{before}"
+    off = abs(one.guess - one.true)
+    return words + (f", but the guess is {off:.2g} off" if off > 3 * one.deviation else "")

@@ -1,0 +1,116 @@
+// Your data: send a file, choose its columns, open a record.
+import { change, fetched, show, start, value } from "./page.js";
+import { plot } from "./figures.js";
+
+const SEEN = ["shown", "row", "x", "y", "hidden", "count"];
+const ANEW = { columns: "", measured: "no", row: "", x: "", y: "", shown: "25" }; // of another table
+const by = id => document.getElementById(id);
+const form = by("controls");
+let from = null; // the row's button that opened a record
+
+const names = [...form.elements].map(control => control.name).filter(name => name && name !== "table");
+start([
+  { path: "table", without: ["columns", ...names] },
+  { path: "answer", without: ["row", "x", "y", "hidden"] },
+  { path: "record", without: ["shown", "limit"] },
+  { path: "model", without: names.filter(name => name !== "measured") },
+  { path: "budget", without: SEEN },
+], answered);
+
+function answered(found, source) {
+  if (source?.path === "answer") {
+    const was = by("found").hidden;
+    by("found").hidden = Boolean(found.error);
+    if (was && !found.error) dispatchEvent(new Event("resize")); // figures drawn meanwhile had no width
+    listen();
+  }
+  if (source?.path === "record") {
+    const was = by("ground").hidden;
+    by("ground").hidden = Boolean(by("record").firstElementChild) && !by("axis-x"); // nothing to draw of one column
+    if (was && !by("ground").hidden) dispatchEvent(new Event("resize"));
+    if (from && by("record").querySelector(`[data-opened="${value("row")}"]`)) by("opened-name").focus();
+    from = null;
+  }
+  mark();
+}
+
+// which row is open, and whether the budget is that of what is shown
+function mark() {
+  by("opened-name").textContent = `Row ${value("row")}`;
+  for (const button of document.querySelectorAll("#ranking [aria-pressed]")) {
+    const open = button.id === `row-${value("row")}`;
+    button.setAttribute("aria-pressed", String(open));
+    button.closest("tr").classList.toggle("open", open);
+  }
+  const [now, then] = ["ranking", "verdict"].map(id => by(id).querySelector("[data-mark]")?.dataset.mark);
+  for (const id of ["verdict", "plan"]) {
+    by(id).classList.toggle("stale", Boolean(then) && now !== then);
+    by(id).setAttribute("aria-busy", String(now !== then));
+  }
+}
+
+function open(row) {
+  from = `row-${row}`;
+  change({ row: String(row) });
+  mark();
+}
+
+// the figure can be listened to once it is drawn
+function listen() {
+  const dots = plot("records");
+  if (!dots.on || dots.dataset.heard) return;
+  dots.dataset.heard = "yes";
+  dots.on("plotly_click", event => {
+    const row = event.points.find(point => point.customdata)?.customdata;
+    if (row) open(row);
+  });
+}
+
+by("results").addEventListener("click", event => {
+  const row = event.target.closest("tr[data-row]");
+  if (row) open(row.dataset.row);
+  const shown = event.target.closest("[data-shown]");
+  if (shown) change({ shown: shown.dataset.shown });
+});
+by("results").addEventListener("change", event => {
+  const field = event.target.dataset.field;
+  if (field) change({ [field]: event.target.value });
+});
+by("close").addEventListener("click", () => {
+  const button = by(`row-${value("row")}`);
+  change({ row: "" });
+  mark();
+  (button ?? by("results")).focus();
+});
+by("doubt").addEventListener("click", event => {
+  const button = event.target.closest("[data-measured]");
+  if (button) change({ measured: button.dataset.measured });
+});
+by("demo").addEventListener("click", () => change({ ...ANEW, table: "cohort" }));
+
+async function send(file) {
+  const limit = Number(by("drop").dataset.limit);
+  const size = `${(file.size / 1e6).toLocaleString("en", { maximumFractionDigits: 1 })} MB`;
+  if (file.size > limit) {
+    await show({ error: `${file.name} has ${size}, more than the app takes; the command line takes files of any size` });
+    return;
+  }
+  by("uploading").textContent = `Reading ${file.name}, ${size} …`;
+  const found = await fetched(`${location.pathname}/upload?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
+  by("uploading").textContent = "";
+  if (found?.fields) change({ ...ANEW, ...found.fields });
+  else if (found) await show(found);
+}
+
+const file = by("file");
+file.addEventListener("change", async () => {
+  if (!file.files.length) return;
+  await send(file.files[0]);
+  file.value = ""; // that the same file, corrected, can be sent again
+});
+for (const kind of ["dragover", "drop"]) {
+  by("drop").addEventListener(kind, event => {
+    event.preventDefault();
+    if (kind === "drop" && event.dataTransfer.files.length) send(event.dataTransfer.files[0]);
+  });
+}
