@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-torch system-parts lint bench clean
+.PHONY: demo test test-torch screenshots system-parts lint bench clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -39,10 +39,13 @@ test: $(VENV)/dev system-parts ## Run the tests
 system-parts: ## Install what some tests need from Debian, where that is possible; else those tests are left out
 	@command -v chromium >/dev/null \
 		|| { echo "Installing chromium from Debian for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
-		|| echo "chromium is missing and could not be installed (try: sudo apt-get install chromium); tests/test_browser.py is left out"
+		|| echo "chromium is missing and could not be installed (try: sudo apt-get install chromium); the browser tests are left out"
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch
+
+screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages into docs/
+	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/test_app_screens.py -n 0
 
 lint: $(VENV)/dev ## Style, types and the import contract
 	$(BIN)/ruff check .

@@ -1,0 +1,104 @@
+"""The app in a real browser: from a slider's move to the new landscape, and twenty browsers at once."""
+
+import asyncio
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.async_api import async_playwright
+from playwright.sync_api import Page, Playwright, sync_playwright
+
+CHROMIUM = shutil.which("chromium")
+DONE = "body[data-pending='0']"
+BEFORE = 19_000  # milliseconds that the predecessor takes at 100 datasets
+# moves a slider as a hand does, and waits for the first picture drawn after that
+MOVE = """async value => {
+  const slider = document.querySelector('input[data-for=correlation]');
+  const land = document.querySelector('[data-figure=landscape] .plot');
+  const start = performance.now();
+  const seen = new Promise(done => land.once('plotly_afterplot',
+    () => requestAnimationFrame(() => done(performance.now() - start))));
+  slider.value = value;
+  slider.dispatchEvent(new Event('input', {bubbles: true}));
+  return await seen;
+}"""
+SERVER = """() => performance.getEntriesByType('resource').filter(one => one.name.includes('/explore/answer'))
+  .map(one => one.serverTiming[0]?.duration).filter(Boolean)"""
+
+
+@contextmanager
+def running() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [sys.executable, "-m", "allbutone", "app", "--no-browser", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as app:
+        for _ in range(100):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield port
+        app.terminate()
+
+
+def run() -> None:
+    with running() as port:
+        with sync_playwright() as playwright:
+            _alone(playwright, port)
+        asyncio.run(_crowd(port))
+
+
+def _alone(playwright: Playwright, port: int) -> None:
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    for kind in ("datasets", "parameters"):
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"http://127.0.0.1:{port}/explore?n=100&rows=100&count=100&kind={kind}")
+        page.wait_for_selector(DONE, state="attached")
+        _report(page, kind)
+        page.close()
+    browser.close()
+
+
+def _report(page: Page, kind: str) -> None:
+    moves = [page.evaluate(MOVE, place / 100) for place in range(-30, 31)]
+    server = page.evaluate(SERVER)[-len(moves) :]
+    middle, late = statistics.median(moves), sorted(moves)[int(0.95 * len(moves))]
+    print(
+        f"slider to landscape in the browser, n = 100, 100 {kind}, 60 × 60: median {middle:.0f} ms (bar: 200 ms), "
+        f"95 % within {late:.0f} ms",
+        flush=True,
+    )
+    part = statistics.median(server)
+    print(
+        f"  the server's part: median {part:.1f} ms (bar: 30 ms), {BEFORE / part:,.0f} × less than 19 s",
+        flush=True,
+    )
+
+
+async def _crowd(port: int, browsers: int = 20, rounds: int = 5) -> None:
+    """Let twenty browsers move a slider in the same moment, each over a table of its own."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        pages = [await (await browser.new_context()).new_page() for _ in range(browsers)]
+        for seed, page in enumerate(pages):
+            await page.goto(f"http://127.0.0.1:{port}/explore?count=100&seed={seed}")
+            await page.wait_for_selector(DONE, state="attached")
+        took: list[float] = []
+        for move in range(rounds):
+            took += await asyncio.gather(*(page.evaluate(MOVE, (move - 2) / 10) for page in pages))
+        shown = [await page.locator("#measures").inner_text() for page in pages]
+        errors = [await page.locator("#error").is_visible() for page in pages]
+        await browser.close()
+    assert len(set(shown)) == browsers, "someone saw another's table"
+    assert not any(errors), "a session failed"
+    print(
+        f"{browsers} browsers on these same cores move a slider at the same moment: none of {len(took)} fails, "
+        f"median {statistics.median(took):.0f} ms, longest {max(took):.0f} ms (bar: median 1000 ms)",
+        flush=True,
+    )
