@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -10,6 +11,7 @@ from allbutone.adversary import log_posterior
 from allbutone.design import Cell
 from allbutone.errors import InputError
 from allbutone.logquadratic import LogQuadratic
+from allbutone.marginal import Powers, log_marginal
 from allbutone.maximize import Modes, find_modes
 from allbutone.niw import NIW
 from allbutone.posterior import Posterior
@@ -18,16 +20,20 @@ from allbutone.release import DatasetRelease, ParameterRelease, Release
 COUNTS = (1, 2, 3, 5, 10, 100)  # the paper's panels
 MARGIN = 0.06  # of the span, on either side
 EVEN = 0.6  # share of the grid that is evenly spread; the rest stands close around the modes
+FINER = 4  # pieces that a cell of the grid is cut into, a side, to measure a region
+LOWEST, STEPS = -40.0, 4096  # nats below the top, and slices of height, within which a region's edge is sought
 Span = tuple[float, float]
+Hidden = Literal["mode", "integrated"]
 
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
     """Two features of the missing record: the log posterior over a grid, and what to mark on it.
 
-    `height[row, column]`: ℓ at (x[column], y[row]) minus its maximum on the grid, which the mode is a point of.
-    `other_mode` is NaN where there is none. Where a record has more than two features, the grid is the slice
-    through the mode, and all points are shown by the two features alone.
+    `height[row, column]`: the log posterior at (x[column], y[row]) minus its maximum on the grid, which the mode
+    is a point of. Where a record has more than two features, it is that of the slice through the mode, or that of
+    the two features alone, all others integrated out. Points are always shown by their two features: `mode` and
+    `other_mode` (NaN where there is none) are those of the whole record, and need not top an integrated landscape.
     """
 
     x: Float[np.ndarray, " columns"]
@@ -44,6 +50,23 @@ class Landscape:
         """How far the mode is from the target, in the two features."""
         return float(np.linalg.norm(self.mode - self.target))
 
+    def region(self, level: float = 0.95) -> float:
+        """Return the height at or above which lies `level` of the mass that the grid shows.
+
+        That is the edge of the smallest credible region of the two features: given that the others are as at the
+        mode, or whatever the others are, as the landscape was made. Far from the modes cells are wider than the
+        hills, so each is cut into pieces, on which the height is interpolated by cubics.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, got {level}")
+        (along, dx), (down, dy) = _cut(self.x), _cut(self.y)
+        height = np.clip(down @ np.maximum(self.height, 50 * LOWEST) @ along.T, LOWEST, 0.0)
+        mass = np.exp(height) * (dy[:, None] * dx)
+        place = (height * (STEPS / LOWEST)).astype(np.intp)
+        held = np.cumsum(np.bincount(place.ravel(), mass.ravel(), minlength=STEPS + 1))
+        edges = np.arange(len(held) + 1) * (LOWEST / STEPS)
+        return float(np.interp(level * held[-1], np.append(0.0, held), edges))
+
 
 def landscape(
     posterior: LogQuadratic,
@@ -51,17 +74,19 @@ def landscape(
     target: Float[np.ndarray, " p"],
     *,
     shown: tuple[int, int] = (0, 1),
+    hidden: Hidden = "mode",
     size: int = 60,
     spans: tuple[Span, Span] | None = None,
     modes: Modes | None = None,
     synthetic: Float[np.ndarray, "m p"] | None = None,
 ) -> Landscape:
-    """Return the landscape of the features `shown`, the others held at the mode, on a grid of size × size.
+    """Return the landscape of the features `shown` on a grid of size × size.
 
+    The other features are held at the mode, or integrated out: the height is then log ∫ exp ℓ(x, y, h) dh.
     The spans of x and y, unless given, contain the other records, the target and both modes. The grid is finer
     near the modes, which may be a hundred times narrower than the crowd.
     """
-    _check(posterior, shown, size)
+    _check(posterior, shown, size, hidden)
     if modes is None:
         modes = posterior.modes if isinstance(posterior, Posterior) else find_modes(posterior)
     pair = list(shown)
@@ -71,7 +96,10 @@ def landscape(
         spans = spans_of(*points)
     widths = np.stack([_widths(posterior.root, bend) for bend in (modes.hessian, modes.other_hessian)])[:, pair]
     x, y = (_axis(spans[i], np.array([points[2][i], points[3][i]]), widths[:, i], size) for i in (0, 1))
-    height = _values(_slice(posterior, pair, mode), x, y, turned=shown[0] > shown[1])
+    if hidden == "integrated" and posterior.p > 2:
+        height = log_marginal(posterior, shown, x, y)
+    else:
+        height = _values(_slice(posterior, pair, mode), x, y, turned=shown[0] > shown[1])
     return Landscape(x, y, height - height.max(), *points, None if synthetic is None else synthetic[:, pair])
 
 
@@ -113,7 +141,7 @@ def study_landscapes(cell: Cell, counts: Sequence[int] = COUNTS, seed: int = 1, 
     ]
 
 
-def _check(posterior: LogQuadratic, shown: tuple[int, int], size: int) -> None:
+def _check(posterior: LogQuadratic, shown: tuple[int, int], size: int, hidden: str) -> None:
     if posterior.centre.ndim != 1:
         raise InputError("a landscape is of one posterior; take one out of the batch")
     if shown[0] == shown[1] or not all(0 <= place < posterior.p for place in shown):
@@ -122,6 +150,8 @@ def _check(posterior: LogQuadratic, shown: tuple[int, int], size: int) -> None:
         )
     if size < 2:
         raise InputError(f"a grid has at least 2 points a side, got {size}")
+    if hidden not in get_args(Hidden):
+        raise InputError(f"hidden must be {' or '.join(map(repr, get_args(Hidden)))}, got {hidden!r}")
 
 
 def _widths(root: Float[np.ndarray, "p p"], hessian: Float[np.ndarray, "p p"]) -> Float[np.ndarray, " p"]:
@@ -160,25 +190,27 @@ def _slice(posterior: LogQuadratic, pair: list[int], mode: Float[np.ndarray, " p
 def _values(
     plane: LogQuadratic, x: Float[np.ndarray, " c"], y: Float[np.ndarray, " r"], turned: bool
 ) -> Float[np.ndarray, "r c"]:
-    """Return ℓ at every (x, y); `turned`: x is the plane's second feature.
-
-    ‖v‖², vᵀAv and every well qⱼ are quadratic in v = (s, t), so they are all one product of the grid's
-    (1, s, t, s², st, t²) with their coefficients.
-    """
+    """Return ℓ at every (x, y); `turned`: x is the plane's second feature."""
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    s, t = plane.whiten(points[:, ::-1] if turned else points).T
-    powers = np.stack([np.ones_like(s), s, t, s * s, s * t, t * t], axis=-1)
-    bent = powers @ _coefficients(np.zeros(()), plane.pull, plane.precision)
-    wells = np.log(powers @ _coefficients(plane.levels, plane.slopes, plane.shapes).T) @ plane.weights
-    found = 0.5 * (plane.outward * np.log1p(plane.inflation * (s * s + t * t)) - bent - wells)
+    found = Powers.of(plane).values(plane.whiten(points[:, ::-1] if turned else points))
     return found.reshape(len(y), len(x))
 
 
-def _coefficients(
-    level: Float[np.ndarray, "*k"], slope: Float[np.ndarray, "*k 2"], shape: Float[np.ndarray, "*k 2 2"]
-) -> Float[np.ndarray, "*k 6"]:
-    """Return those of g − 2mᵀv + vᵀMv."""
-    cross = shape[..., 0, 1] + shape[..., 1, 0]
-    return np.stack(
-        [level, -2 * slope[..., 0], -2 * slope[..., 1], shape[..., 0, 0], cross, shape[..., 1, 1]], axis=-1
-    )
+def _cut(axis: Float[np.ndarray, " k"]) -> tuple[Float[np.ndarray, "pieces k"], Float[np.ndarray, " pieces"]]:
+    """Return the matrix that interpolates from the axis to the middles of its cells' pieces, and these's widths.
+
+    Through the four points around a cell goes one cubic: exact where a log density is most often quadratic.
+    """
+    count, width = len(axis), np.diff(axis)
+    share = (np.arange(FINER) + 0.5) / FINER
+    middles = (axis[:-1, None] + width[:, None] * share).ravel()
+    nearest = min(4, count)
+    first = np.repeat(np.clip(np.arange(count - 1) - 1, 0, count - nearest), FINER)
+    among = first[:, None] + np.arange(nearest)
+    matrix = np.zeros((len(middles), count))
+    for own in range(nearest):
+        others = [other for other in range(nearest) if other != own]
+        nodes = axis[among[:, others]]
+        factors = (middles[:, None] - nodes) / (axis[among[:, [own]]] - nodes)
+        matrix[np.arange(len(middles)), among[:, own]] = np.prod(factors, axis=1)
+    return matrix, np.repeat(width / FINER, FINER)
