@@ -12,6 +12,7 @@ import allbutone as abo
 from allbutone.errors import InputError
 from allbutone.exposure import leverages
 from allbutone.figures_scene import TARGET, view_figure, walk_figure
+from allbutone.landscape import landscape
 from allbutone.risk import HALF, RADIUS, risk_columns
 from allbutone.scene import Stage, look, of_record, simulated, walk
 
@@ -105,6 +106,16 @@ def test_measures_of_a_record_are_those_of_risk(rows):
                 found[f"error_{each.name}"][row - 1], rel=1e-4, abs=1e-5
             )
         np.testing.assert_allclose(view.landscape.target, table.values[row - 1, [2, 0]])
+
+
+def test_hidden_features_are_held_or_integrated_out():
+    stage = staged(p=4)
+    for hidden in ("mode", "integrated"):
+        theirs = landscape(stage.posterior(9), stage.others, stage.target, shown=(3, 1), hidden=hidden, size=12)
+        view = look(stage, 9, shown=(3, 1), hidden=hidden, size=12)
+        np.testing.assert_allclose(view.landscape.height, theirs.height, rtol=0, atol=1e-9 * np.ptp(theirs.height))
+        names = [view_figure(view, stage.columns).layout[axis].title.text[:2] for axis in ("xaxis", "yaxis")]
+        assert names == ["x4", "x2"]
 
 
 def test_what_is_no_record_is_refused():

@@ -15,7 +15,7 @@ from allbutone.distributions import cholesky
 from allbutone.errors import InputError
 from allbutone.exposure import Setting
 from allbutone.gate import Reading, admit
-from allbutone.landscape import Landscape, landscape
+from allbutone.landscape import Hidden, Landscape, landscape
 from allbutone.learned import Attribute, Measures, attributes_of, leverage_of, measures_of
 from allbutone.measures import exposure_of, relative_error
 from allbutone.moments import Moments
@@ -194,7 +194,7 @@ class View:
 
 
 def look(
-    stage: Stage, count: int, *, shown: tuple[int, int] = (0, 1), hidden: str = "mode", size: int = 60
+    stage: Stage, count: int, *, shown: tuple[int, int] = (0, 1), hidden: Hidden = "mode", size: int = 60
 ) -> View:
     """Return what is seen after the first `count` datasets or draws, of the two features `shown`.
 
@@ -202,9 +202,9 @@ def look(
     """
     posterior = stage.posterior(count)
     found = describe(posterior, posterior.modes)
-    more: dict[str, Any] = {} if hidden == "mode" else {"hidden": hidden}
+    some = stage.synthetic(count)
     ground = landscape(
-        posterior, stage.others, stage.target, shown=shown, size=size, synthetic=stage.synthetic(count), **more
+        posterior, stage.others, stage.target, shown=shown, hidden=hidden, size=size, synthetic=some
     )
     measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, count)
     attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
