@@ -138,24 +138,32 @@ export async function fetched(address, options = {}) {
   busy(1);
   try {
     const response = await fetch(address, options);
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let found = {};
-    for (let text = ""; ;) {
-      const { value: piece, done } = await reader.read();
-      if (done) return found;
-      const lines = (text + piece).split("\n");
-      text = lines.pop();
-      for (const line of lines) {
-        found = parsed(line);
-        if ("step" in found) wait(found);
-      }
+    for await (const line of linesOf(response)) {
+      found = parsed(line);
+      if ("step" in found) wait(found);
     }
+    return found;
   } catch (fault) {
     if (fault.name === "AbortError") return null;
     return { error: "The app does not answer. Is it still running in the terminal?" };
   } finally {
     wait(null);
     busy(-1);
+  }
+}
+
+// Gives the lines of an answer: one that is finished at once, one that is being worked on as they come.
+async function* linesOf(response) {
+  if (response.headers.has("content-length")) {
+    yield* (await response.text()).split("\n").filter(Boolean);
+    return;
+  }
+  let text = "";
+  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+    const lines = (text + piece).split("\n");
+    text = lines.pop();
+    yield* lines;
   }
 }
 
