@@ -125,13 +125,13 @@ def walk_figure(walk: Walk, count: int, noun: str) -> go.Figure:
     last = float(walk.law_counts[-1])
     ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000) if tick <= last]
     layout["xaxis"] |= {
-        "type": "log", "range": [np.log10(0.93), np.log10(1.07 * last)], "tickvals": ticks,
+        "type": "log", "range": [np.log10(0.78), np.log10(1.28 * last)], "tickvals": ticks,
         "ticktext": [f"{tick:,}" for tick in ticks],
         "title": layout["xaxis"]["title"] | {"text": f"Number of {noun}s released"},
     }  # fmt: skip
     heights = {-1: "its mirror image −1", 0: "with the crowd 0", HALF: "half-way ½", 1: "at the record 1"}
     layout["yaxis"] |= {"range": [-1.2, 1.2], "tickvals": list(heights), "ticktext": list(heights.values())}
-    line, label = {"color": INK, "width": 1.5}, {"text": "shown", "textposition": "end", "textangle": 0}
+    line, label = {"color": INK, "width": 1.5}, {"text": "now", "textposition": "end", "textangle": 0}
     level = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": HALF, "y1": HALF}
     upright = {"type": "line", "yref": "paper", "x0": count, "x1": count, "y0": 0, "y1": 1, "line": line}
     layout["shapes"] = [
