@@ -24,6 +24,7 @@ BROWSER_TESTS = (
     "test_app_data.py",
     "test_app_explore.py",
     "test_app_release.py",
+    "test_app_screens.py",
     "test_app_studies.py",
     "test_browser.py",
     "test_figures_phone.py",
