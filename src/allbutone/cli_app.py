@@ -43,13 +43,16 @@ def app(
             "behind a server that encrypts and asks who is there."
         )
     settings = Settings(upload_limit * MEGABYTE, tuple(study or ()))
-    console.print(
-        f"[bold]http://{escape(host)}:{port}[/bold] (Ctrl-C to stop)\n"
-        f"Files up to {upload_limit:,} MB are taken, seen only by the browser they came from, and gone when its "
-        "pages are closed. Nothing is sent anywhere."
-    )
-    if not study:
+
+    def ready() -> None:
         console.print(
-            "No study to show: make one with [bold]allbutone study paper --out study[/bold] and add --study."
+            f"[bold]http://{escape(host)}:{port}[/bold] (Ctrl-C to stop)\n"
+            f"Files up to {upload_limit:,} MB are taken, seen only by the browser they came from, and gone when "
+            "its pages are closed. Nothing is sent anywhere."
         )
-    serve(settings, host, port, browser=browser)
+        if not study:
+            console.print(
+                "No study to show: make one with [bold]allbutone study paper --out study[/bold] and add --study."
+            )
+
+    serve(settings, host, port, browser=browser, ready=ready)

@@ -3,6 +3,7 @@
 import socket
 import threading
 import webbrowser
+from collections.abc import Callable
 
 import uvicorn
 from threadpoolctl import threadpool_limits
@@ -14,11 +15,13 @@ from allbutone.errors import InputError, reason
 HOME = "127.0.0.1"
 
 
-def serve(settings: Settings, host: str, port: int, *, browser: bool) -> None:
-    """Serve until interrupted; `browser` opens the page once the server listens."""
+def serve(settings: Settings, host: str, port: int, *, browser: bool, ready: Callable[[], None]) -> None:
+    """Serve until interrupted; once the server listens `ready` is called, and `browser` opens the page."""
     own = ("127.0.0.1", "localhost", "[::1]") if host == HOME else ()
-    app = create_app(settings, [f"{name}:{port}" for name in own])
+    # browsers leave out the usual port
+    app = create_app(settings, [f"{name}:{port}" if port != 80 else name for name in own])
     with _listening(host, port) as listener:
+        ready()
         if browser:
             # what connects waits until the server answers
             threading.Timer(

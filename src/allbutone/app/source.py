@@ -135,5 +135,9 @@ def upload(query: QueryParams, here: Here, place: Path) -> Answer:
     name = Path(query.get("name", "")).name
     if not name:
         raise InputError("the file has no name; choose a .csv, .tsv or .parquet file")
-    content = read_table(place.rename(place.with_name(name)))
+    try:
+        named = place.rename(place.with_name(name))
+    except (OSError, ValueError) as error:
+        raise InputError(f"a file cannot be called {name[:60]!r} here; give it a short, plain name") from error
+    content = read_table(named)
     return Answer(fields={"table": here.session.keep(Uploaded(name, content))})
