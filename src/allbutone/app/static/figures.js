@@ -9,6 +9,7 @@ const NIGHT = {
   "#0072B2": "#4FA8E0", "#D55E00": "#FF8A3D",
   "#F4F8FC": "#171B21", "#DEEBF7": "#1A222C", "#C9DDF0": "#1C2B3A", "#A8CEE5": "#1F3A52", "#7FB9DA": "#22507A",
   "#57A0CE": "#2A6CA3", "#3787C0": "#438FCB", "#1C6AAF": "#74B6E8", "#08306B": "#C4E3FA",
+  "#FFFFFF": "#1F2227", "#F2F2F2": "#16181C", "#7FB8D8": "#2A6288", "#EAAE7F": "#9C5A28",
 };
 
 function inColours(value) {
