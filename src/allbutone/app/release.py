@@ -67,10 +67,10 @@ def _marked(found: Outlook) -> go.Figure:
     last = 10 ** figure.layout.xaxis.range[1]
     x = min(number, last)
     figure.add_vline(x=x, line={"color": INK, "width": 6}, opacity=0.25, layer="below")
-    left = np.log10(x) < np.log10(last) / 2
+    # upright, so that it fits between the lines of the budget
     figure.add_annotation(
-        x=np.log10(x), y=0.02, yref="paper", yanchor="bottom", showarrow=False,
-        xanchor="left" if left else "right", xshift=6 if left else -6,
+        x=np.log10(x), y=0.06, yref="paper", yanchor="bottom", textangle=-90, showarrow=False,
+        xanchor="right" if x > 2 else "left", xshift=-4 if x > 2 else 4, bgcolor="white", borderpad=1,
         text=f"<b>this release: {number:,}</b>" + " →" * (number > last),
     )  # fmt: skip
     return figure

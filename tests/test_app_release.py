@@ -1,0 +1,272 @@
+"""The Release page in a browser: what is drawn is what the command line writes, and nobody is exposed unasked."""
+
+import html
+import io
+import json
+import re
+import shlex
+import zipfile
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from app_server import CUT_OFF
+
+LONG = 90_000  # milliseconds; attacks take their time where all tests run at once
+BEYOND = "number=40&rows=30"  # of the small table
+
+
+@pytest.fixture(scope="module")
+def served(serve_app):
+    return serve_app()
+
+
+@pytest.fixture
+def page(tabs):
+    return tabs()
+
+
+def settled(page):
+    page.wait_for_selector("body[data-pending='0']", state="attached", timeout=LONG)
+    return page
+
+
+def uploaded(page, served, path):
+    """Send a table and return its name in addresses."""
+    sent = page.request.post(f"{served.address}/data/upload?name={path.name}", data=path.read_bytes())
+    return sent.json()["fields"]["table"]
+
+
+def posted(page, served, state, **said):
+    """Ask the server itself to draw, past the page."""
+    answer = page.request.post(f"{served.address}/release/draw?{state}", form=said, timeout=LONG)
+    return json.loads(answer.text().splitlines()[-1])
+
+
+def fetched(page, served, name, state, drawn):
+    return page.request.get(f"{served.address}/release/{name}?{state}&drawn={drawn}", timeout=LONG)
+
+
+def unzipped(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def written(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def downloaded(page, name):
+    with page.expect_download(timeout=LONG) as waiting:
+        page.click(f"#downloads a:text-is('{name}')")
+    assert waiting.value.suggested_filename == name
+    return Path(waiting.value.path()).read_bytes()
+
+
+def handle(page):
+    return parse_qs(urlsplit(page.url).query).get("drawn")
+
+
+def releases(served):
+    """What has been drawn on the server, of anyone."""
+    from allbutone.app.release import Drawn
+
+    sessions = served.app.state.sessions._by_token.values()
+    return [held for session in sessions for held in session.held.values() if isinstance(held.thing, Drawn)]
+
+
+def most_exposed_row(path):
+    from allbutone.exposure import leverages
+    from allbutone.niw import NIW
+    from allbutone.records import Records
+
+    values = Records.of(path).values
+    return int(leverages(values, NIW.default(values.shape[1])).argmax()) + 1
+
+
+def test_what_is_drawn_is_what_the_command_line_writes(page, tabs, served, allbutone, tmp_path):
+    from allbutone.cohort import COLUMNS, demo_cohort
+    from allbutone.tables import TableWriter
+
+    with TableWriter(tmp_path / "cohort.csv", COLUMNS) as writer:
+        writer.write(demo_cohort().values)
+    assert allbutone("synthesize", "cohort.csv", "--out", "csv", "--datasets", 3, "--seed", 7)[0] == 0
+
+    page.goto(f"{served.address}/release?number=3")
+    settled(page)
+    assert "503 records, 5 columns" in page.inner_text("#table")
+    assert "Within the budget" in page.inner_text("#ahead")
+    assert page.locator("#ahead tbody th").first.inner_text() == "212"
+    page.fill("#seed", "7")
+    page.click("#draw")
+    page.wait_for_selector("#downloads", timeout=LONG)
+    settled(page)
+    assert page.evaluate("document.activeElement.id") == "drawn-title"
+    assert page.input_value("#seed") == ""
+    assert unzipped(downloaded(page, "release.zip")) == written(tmp_path / "csv")
+
+    verdict = page.inner_text(".verdict")
+    report = downloaded(page, "report.html").decode()
+    assert verdict.rstrip(".") in report
+    assert "allbutone synthesize demo/cohort.csv --out release --datasets 3 --rows 503" in report
+    assert "--seed" not in report
+    public = downloaded(page, "public.html").decode()
+    assert "About this release" in public
+    assert "212" not in re.sub(r"[\d.]*\.\d+", "", public)
+    assert page.locator("#after figure .main-svg").count() >= 7
+
+    kept = f"drawn={handle(page)[0]}"
+    other = tabs().request.get(f"{served.address}/release/release.zip?number=3&{kept}")
+    assert other.status == 422
+    assert "not here" in other.text()
+
+    page.go_back()
+    settled(page)
+    assert handle(page) is None
+    assert page.inner_html("#after") == ""
+    page.go_forward()
+    page.wait_for_selector("#downloads", timeout=LONG)
+    settled(page)
+    assert page.inner_text(".verdict") == verdict
+
+
+@pytest.mark.parametrize(
+    ("state", "options"),
+    [
+        ("kind=parameters&number=2", ["--release", "parameters", "--datasets", 2]),
+        ("format=parquet&rows=50", ["--format", "parquet", "--rows", 50]),
+    ],
+)
+def test_other_kinds_and_formats_are_the_command_lines_too(page, served, allbutone, table, state, options):
+    assert allbutone("synthesize", table, "--out", "out", "--seed", 7, *options)[0] == 0
+    state = f"{state}&table={uploaded(page, served, table)}"
+    drawn = posted(page, served, state, seed="7", confirm=str(options[-1]) if "kind" in state else "1")["fields"]
+    content = fetched(page, served, "release.zip", state, drawn["drawn"]).body()
+    assert unzipped(content) == written(table.parent / "out")
+
+
+def test_the_report_says_how_to_draw_it_again_with_another_prior_and_some_columns(
+    page, served, allbutone, tmp_path
+):
+    path = tmp_path / "my table.csv"
+    lines = [f"{a * a % 23 / 4},{a % 7 / 2},{a * a % 11 + a / 8}" for a in range(1, 24)]
+    path.write_text("\n".join(["one,two,three", *lines]) + "\n")
+    state = f"columns=three&columns=one&prior=public&centre=5,12&spread=3,7&table={uploaded(page, served, path)}"
+    drawn = posted(page, served, state, seed="5", confirm="1")["fields"]["drawn"]
+    report = fetched(page, served, "report.html", state, drawn).text()
+    commands = [
+        shlex.split(html.unescape(line)) for line in re.findall("<pre>(.*?)</pre>", report, re.S)[-1].splitlines()
+    ]
+    (echo, text, *_), (_, *synthesize), (_, *again) = [line for line in commands if line]
+    assert echo == "echo"
+    (tmp_path / "prior.json").write_text(text)
+    assert allbutone(*synthesize, "--seed", 5)[0] == 0
+    assert unzipped(fetched(page, served, "release.zip", state, drawn).body()) == written(tmp_path / "release")
+    assert again == ["report", "my table.csv", "release", "--limit", "exposure=0.5"]
+
+
+def test_beyond_the_budget_the_server_draws_only_what_was_confirmed(page, served, table):
+    state = f"{BEYOND}&table={uploaded(page, served, table)}"
+    before = len(releases(served))
+    for said in ({}, {"confirm": "yes"}, {"confirm": "41"}, {"confirm": ""}):
+        answer = posted(page, served, state, **said)
+        assert answer["fields"] == {}
+        assert "Nothing was drawn" in answer["error"]
+        assert "beyond the budget" in answer["error"]
+        assert f"row {most_exposed_row(table)}" in answer["parts"]["confirm"]
+    assert len(releases(served)) == before
+    assert posted(page, served, state, confirm="40")["fields"]["drawn"]
+
+
+def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
+    name = uploaded(page, served, table)
+    page.goto(f"{served.address}/release?{BEYOND}&table={name}")
+    settled(page)
+    assert "Beyond the budget" in page.inner_text("#ahead")
+    before = len(releases(served))
+    page.focus("#draw")
+    page.keyboard.press("Enter")
+    dialog = page.locator("dialog[open]")
+    dialog.wait_for(timeout=LONG)
+    assert re.search(rf"row {most_exposed_row(table)}\b.*chance of \d+ %", dialog.inner_text())
+    assert page.evaluate("document.activeElement.id") == "cancel"
+    assert page.is_disabled("#anyway")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    settled(page)
+    assert len(releases(served)) == before
+    assert handle(page) is None
+    assert page.evaluate("document.activeElement.id") == "draw"
+
+    page.click("#draw")
+    dialog.wait_for(timeout=LONG)
+    page.check("#known")
+    page.click("#anyway")
+    page.wait_for_selector("#downloads", timeout=LONG)
+    settled(page)
+    assert len(releases(served)) == before + 1
+    assert "beyond the budget" in page.inner_text("#after .findings")
+
+
+def test_the_seed_is_told_to_nobody(page, served, table):
+    secret, asked = "918273645546", []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{served.address}/release?kind=parameters&table={uploaded(page, served, table)}")
+    settled(page)
+    page.fill("#seed", f"{secret}x")
+    page.click("#draw")
+    page.wait_for_selector("#error:not([hidden])", timeout=LONG)
+    assert page.inner_text("#error").startswith("Seed:")
+    assert secret not in page.inner_text("#error")
+    assert page.get_attribute("#seed", "aria-invalid") == "true"
+    page.fill("#seed", secret)
+    page.click("#draw")
+    page.wait_for_selector("dialog[open], #downloads", timeout=LONG)
+    if page.locator("dialog[open]").count():
+        page.check("#known")
+        page.click("#anyway")
+        page.wait_for_selector("#downloads", timeout=LONG)
+    settled(page)
+    files = unzipped(downloaded(page, "release.zip"))
+    pages = [downloaded(page, name) for name in ("report.html", "public.html")]
+    assert not any(secret.encode() in content for content in (*files.values(), *pages))
+    assert not any(secret in url for url in asked)
+    assert secret not in page.url
+
+
+def test_what_is_too_large_is_left_to_the_command_line(page, served):
+    page.goto(f"{served.address}/release?number=100&rows=1000000&format=parquet&kind=datasets")
+    page.wait_for_selector("[data-too-large]")
+    command = "allbutone synthesize demo/cohort.csv --out release --datasets 100 --rows 1000000 --format parquet"
+    assert command in page.inner_text("#table pre")
+    page.wait_for_selector("#draw:disabled")
+    answer = posted(page, served, "number=100&rows=1000000")
+    assert "too large" in answer["error"]
+    assert "allbutone synthesize" in answer["error"]
+
+
+def test_settings_changed_after_drawing_are_pointed_out(page, served, table):
+    name = uploaded(page, served, table)
+    drawn = posted(page, served, f"table={name}", confirm="1")["fields"]["drawn"]
+    page.goto(f"{served.address}/release?table={name}&drawn={drawn}")
+    page.wait_for_selector("#downloads", timeout=LONG)
+    settled(page)
+    assert "have changed" not in page.inner_text("#table")
+    page.fill("#number", "2")
+    page.keyboard.press("Tab")
+    settled(page)
+    assert "have changed" in page.inner_text("#table")
+    assert "1 dataset of 30 rows" in page.inner_text("#drawn-title")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_phone_nothing_is_cut_off(tabs, served, table, scheme):
+    page = tabs(width=390, color_scheme=scheme)
+    name = uploaded(page, served, table)
+    drawn = posted(page, served, f"table={name}", confirm="1")["fields"]["drawn"]
+    page.goto(f"{served.address}/release?table={name}&drawn={drawn}")
+    page.wait_for_selector("#downloads", timeout=LONG)
+    settled(page)
+    assert page.evaluate(CUT_OFF) == []
