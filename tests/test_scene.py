@@ -111,8 +111,10 @@ def test_measures_of_a_record_are_those_of_risk(rows):
 def test_hidden_features_are_held_or_integrated_out():
     stage = staged(p=4)
     for hidden in ("mode", "integrated"):
-        theirs = landscape(stage.posterior(9), stage.others, stage.target, shown=(3, 1), hidden=hidden, size=12)
         view = look(stage, 9, shown=(3, 1), hidden=hidden, size=12)
+        spans = tuple((float(along[0]), float(along[-1])) for along in (view.landscape.x, view.landscape.y))
+        asked = {"shown": (3, 1), "hidden": hidden, "size": 12, "spans": spans}
+        theirs = landscape(stage.posterior(9), stage.others, stage.target, **asked)
         np.testing.assert_allclose(view.landscape.height, theirs.height, rtol=0, atol=1e-9 * np.ptp(theirs.height))
         names = [view_figure(view, stage.columns).layout[axis].title.text[:2] for axis in ("xaxis", "yaxis")]
         assert names == ["x4", "x2"]
