@@ -186,7 +186,8 @@ export async function show(found, source = null) {
   error.hidden = !problem;
   error.textContent = problem ?? "";
   for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
-  if (found.field && form.elements[found.field]) form.elements[found.field].setAttribute("aria-invalid", "true");
+  const named = found.field ? form.querySelectorAll(`[name="${CSS.escape(found.field)}"]`) : []; // boxes share a name
+  for (const control of named) control.setAttribute("aria-invalid", "true");
   const focused = document.activeElement?.id;
   for (const [id, html] of Object.entries(found.parts ?? {})) document.getElementById(id).innerHTML = html;
   // what is written anew keeps the focus
