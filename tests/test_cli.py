@@ -295,8 +295,8 @@ def test_every_command_and_option_is_documented():
     readme = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for name, command in typer.main.get_command(cli.app).commands.items():
         assert command.help, f"allbutone {name} has no help text"
-        assert f"## allbutone {name}" in readme
-        section = readme.split(f"## allbutone {name}")[1].split("\n## ")[0]
+        assert f"## allbutone {name}\n" in readme
+        section = readme.split(f"## allbutone {name}\n")[1].split("\n## ")[0]
         for parameter in command.params:
             shown = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.name.upper()
             assert f"`{shown}" in section, f"docs/commands.md: allbutone {name} says nothing of {shown}"

@@ -56,13 +56,13 @@ def marks(one: Landscape, legend: bool) -> list[Trace]:
     guess = {"size": 10, "symbol": "diamond", "color": VERMILION, "line": {"width": 1.2, "color": "white"}}
     faint = {"size": 12, "symbol": "diamond-open", "color": VERMILION, "opacity": 0.6, "line": {"width": 1.5}}
     kinds: list[tuple[str, np.ndarray, dict[str, Any]]] = [
-        ("the other records", others, {"size": 3.5, "color": INK, "opacity": 0.45}),
+        ("the other records", others, {"size": 4.5, "color": "white", "line": {"width": 1, "color": INK}}),
         ("the other mode", one.other_mode[None], faint),
         (TARGET, one.target[None], {"size": 17, "symbol": "star", "color": ORANGE, "line": edge}),
         ("the best guess (mode)", one.mode[None], guess),
     ]
     if one.synthetic is not None:
-        kinds.insert(0, ("synthetic records", one.synthetic, {"size": 3.5, "color": PURPLE, "opacity": 0.4}))
+        kinds.insert(0, ("synthetic records", one.synthetic, {"size": 4.5, "color": PURPLE, "opacity": 0.75}))
     return [
         {
             "type": "scatter", "x": points[:, 0], "y": points[:, 1],
@@ -175,12 +175,12 @@ def _walk_message(walk: Walk, noun: str) -> str:
 
 @lru_cache  # breaking lines takes half a millisecond
 def _explained(name: str) -> str:
-    return wrapped(name, "the darker, the likelier to the adversary")
+    return wrapped(name, "every ring inwards is likelier to the adversary")
 
 
 @cache
 def _framed(height: int, top: int) -> dict[str, Any]:
-    legend = ON_TOP | {"xref": "container", "font": {"size": SMALL}}
+    legend = ON_TOP | {"xref": "container", "font": {"size": SMALL}, "itemsizing": "constant"}
     figure = frame(go.Figure(), "", height, t=top).update_layout(showlegend=True, legend=legend)
     return figure.to_dict()["layout"]
 

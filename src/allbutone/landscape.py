@@ -18,7 +18,7 @@ from allbutone.posterior import Posterior
 from allbutone.release import DatasetRelease, ParameterRelease, Release
 
 COUNTS = (1, 2, 3, 5, 10, 100)  # the paper's panels
-MARGIN = 0.06  # of the span, on either side
+MARGIN = 0.06  # of the span
 EVEN = 0.6  # share of the grid that is evenly spread; the rest stands close around the modes
 FINER = 4  # pieces that a cell of the grid is cut into, a side, to measure a region
 LOWEST, STEPS = -40.0, 4096  # nats below the top, and slices of height, within which a region's edge is sought
@@ -103,11 +103,11 @@ def landscape(
     return Landscape(x, y, height - height.max(), *points, None if synthetic is None else synthetic[:, pair])
 
 
-def spans_of(*points: Float[np.ndarray, "... 2"]) -> tuple[Span, Span]:
-    """Return the spans of x and y that contain all these points, with a margin."""
+def spans_of(*points: Float[np.ndarray, "... 2"], margin: float = MARGIN) -> tuple[Span, Span]:
+    """Return the spans of x and y that contain all these points, with a margin on either side."""
     every = np.concatenate([each.reshape(-1, 2) for each in points])
     low, high = np.nanmin(every, axis=0), np.nanmax(every, axis=0)
-    room = MARGIN * np.where(high > low, high - low, 1.0)
+    room = margin * np.where(high > low, high - low, 1.0)
     (left, bottom), (right, top) = (low - room).tolist(), (high + room).tolist()
     return (left, right), (bottom, top)
 

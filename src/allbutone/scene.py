@@ -15,7 +15,7 @@ from allbutone.distributions import cholesky
 from allbutone.errors import InputError
 from allbutone.exposure import Setting
 from allbutone.gate import Reading, admit
-from allbutone.landscape import Hidden, Landscape, landscape
+from allbutone.landscape import Hidden, Landscape, Span, landscape, spans_of
 from allbutone.learned import Attribute, Measures, attributes_of, leverage_of, measures_of
 from allbutone.measures import exposure_of, relative_error
 from allbutone.moments import Moments
@@ -27,6 +27,7 @@ from allbutone.risk import require_same_mechanism
 
 MOST = 100  # datasets, or parameter draws, that a simulated release holds
 COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100)
+ROOM = 0.12  # of the window, around all points
 MOST_POINTS = 400  # synthetic records shown
 LAW_POINTS = 200  # of the law's curve
 
@@ -104,6 +105,15 @@ class Stage:
             whole = from_datasets(self.crowd, root, some)
             whole = whole if self.alone is self.crowd else with_own_prior(whole, self.alone)
         return Posterior(**{field.name: getattr(whole, field.name) for field in fields(whole)})
+
+    def spans(self, shown: tuple[int, int], found: Attack) -> tuple[Span, Span]:
+        """Return the window on two features: the others, the record, its mirror image, and room for the hills.
+
+        It stands still while the release grows, but for a mode outside.
+        """
+        mirror = 2 * self.crowd.mean - self.target
+        points = [self.others, self.target, mirror, found.mode, found.other_mode]
+        return spans_of(*(each[..., list(shown)] for each in points), margin=ROOM)
 
     def synthetic(self, count: int) -> Float[np.ndarray, "s p"] | None:
         """Return some records of the first `count` datasets, as many of each."""
@@ -202,9 +212,15 @@ def look(
     """
     posterior = stage.posterior(count)
     found = describe(posterior, posterior.modes)
-    some = stage.synthetic(count)
     ground = landscape(
-        posterior, stage.others, stage.target, shown=shown, hidden=hidden, size=size, synthetic=some
+        posterior,
+        stage.others,
+        stage.target,
+        shown=shown,
+        hidden=hidden,
+        size=size,
+        spans=stage.spans(shown, found),
+        synthetic=stage.synthetic(count),
     )
     measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, count)
     attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
