@@ -38,7 +38,13 @@ async function draw(confirm = "") {
     seed.value = "";
     arriving = true;
     change({ drawn: found.fields.drawn });
-  } else show(found ?? {});
+  } else {
+    await show(found ?? {});
+    if (found?.field === "seed") { // without a name, which would put it into the address
+      seed.setAttribute("aria-invalid", "true");
+      seed.focus();
+    }
+  }
 }
 
 // Names whom it exposes; drawing all the same takes a tick and another button.
