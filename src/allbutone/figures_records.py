@@ -42,7 +42,10 @@ def records_figure(setting: Setting, leverage: Float[np.ndarray, " n"], count: i
     if len(shown) < len(leverage):
         key = f"{len(shown):,} of the {len(leverage):,} records, the most exposed among them; click one"
     figure.update_xaxes(type="log", range=[low, high], title_text=wrapped("Leverage of the record", key))
-    figure.update_xaxes(tickformat=".3~g", nticks=8)
+    ticks = [
+        digit * 10.0**power for power in range(-10, 13) for digit in ((1, 2, 5) if high - low < 1.7 else (1,))
+    ]
+    figure.update_xaxes(tickvals=ticks, ticktext=[f"{tick:,.12g}" for tick in ticks])
     title = f"Expected exposure after<br>{counted(count, _noun(setting))}"
     return figure.update_yaxes(title_text=title, range=[-0.05, 1.1], tickvals=[0, 0.25, 0.5, 0.75, 1])
 
@@ -83,7 +86,7 @@ def _message(setting: Setting, leverage: np.ndarray, heights: np.ndarray, count:
     who = f"{beyond:,} of {len(leverage):,} records {have}" if beyond else "no record has"
     after = f"After {counted(count, _noun(setting))} {who} an expected exposure above {limit:g}"
     if heights[worst] > 0:
-        return f"{after}; the most exposed is row {worst + 1} with {heights[worst]:.2f}."
+        return f"{after}; the most exposed is row {worst + 1} with {size(heights[worst])}."
     threshold = float(setting.threshold(leverage[worst]))
     leaves = f" before {size(np.floor(threshold) + 1)} of them" if np.isfinite(threshold) else ""
     return f"{after}: not even row {worst + 1}, which stands out most, is told from the crowd{leaves}."

@@ -1,11 +1,12 @@
 """Your data: a table, how much of it may be released, who is exposed, and what would be learned of them."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from starlette.datastructures import QueryParams
 
+from allbutone import landscape
 from allbutone.app.answer import Answer, Download, as_csv
 from allbutone.app.fields import Choice, FieldError, Group, Hidden, Whole, read
 from allbutone.app.jobs import Progress
@@ -48,7 +49,7 @@ RELEASE = Group(
             {"datasets": "synthetic datasets", "parameters": "parameter draws"},
         ),
         Rows(
-            ROWS, "Rows of each dataset", "", "n_z in the paper. Left empty: as many as the table has.",
+            ROWS, "Rows of each dataset (empty: as many as the table has)", "", "n_z in the paper's section 3.2.",
             1, 10_000_000, only="kind=datasets",
         ),
         Choice(
@@ -66,7 +67,7 @@ RELEASE = Group(
             },
         ),
         Whole(
-            "count", "Look at the records after", "10",
+            "count", "After how many to look at the records", "10",
             "So many datasets, or draws: the exposures listed, and the trial release that a record is shown with.",
             1, 1000, 1, (1, 100),
         ),
@@ -245,7 +246,7 @@ def _told(asked: Asked, step: Progress) -> Told | None:
     """Return what a trial release tells of the row; None where none of this size is drawn."""
     row = row_of(asked.values["row"], len(asked.table.records.values))
     hidden = asked.values["hidden"]
-    if hidden not in ("mode", "integrated"):
+    if hidden not in get_args(landscape.Hidden):
         raise FieldError("hidden", f"The other columns: {hidden[:60]!r} cannot be used; give mode or integrated")
     with step("Drawing a trial release", None):
         release = trial(asked.table, asked.rows)

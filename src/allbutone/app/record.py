@@ -1,18 +1,18 @@
 """One record of a table after a trial release: what the adversary would learn of it, in the columns' own units."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from allbutone.app.fields import FieldError
 from allbutone.app.source import Chosen
 from allbutone.attack import describe
+from allbutone.landscape import Hidden
 from allbutone.learned import Attribute, Measures, attributes_of, measures_of
 from allbutone.release import DatasetRelease, ParameterRelease, Release
 from allbutone.scene import Stage, View, look, of_record
 
-Hidden = Literal["mode", "integrated"]
 TRIAL = 100  # datasets, or draws, of a trial release
 NUMBERS = 5_000_000  # that a trial release may hold
 SEED = 1  # of every trial: the same table shows the same trial twice
@@ -88,9 +88,14 @@ def lines(attributes: tuple[Attribute, ...]) -> list[dict[str, Any]]:
 
 
 def _in_words(one: Attribute) -> str:
-    after, before = f"{one.deviation:.2g}", f"{one.baseline_deviation:.2g}"
-    if one.deviation > 0.95 * one.baseline_deviation:
-        return f"known no better than without the release: to within ±{after}"
-    words = f"known to within ±{after} instead of ±{before}"
-    off = abs(one.guess - one.true)
-    return words + (f", but the guess is {off:.2g} off" if off > 3 * one.deviation else "")
+    """Say how well it is known, in the digits that tell both deviations apart."""
+    least = min(one.deviation, one.baseline_deviation)
+    digits = int(np.clip(1 - np.floor(np.log10(least)), 0, 12)) if 0 < least < np.inf else 2
+    after, before = (f"{value:,.{digits}f}" for value in (one.deviation, one.baseline_deviation))
+    off, far = abs(one.guess - one.true), abs(one.baseline - one.true)
+    if off <= 2 * one.deviation:
+        return f"known to within ±{after} instead of ±{before}"
+    return (
+        f"believed to within ±{after} instead of ±{before}, but off by {off:,.{digits}f}; without the release by "
+        f"{far:,.{digits}f}"
+    )

@@ -1,0 +1,300 @@
+"""Your data, as a user meets it: a file in, its budget and its records out, and words where a file is bad."""
+
+import csv
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import allbutone as abo
+from allbutone.budget import plan_budget
+from allbutone.cohort import demo_cohort
+from app_server import CUT_OFF, opened, settled
+
+NAMES = ("bmi", "ldl", "hba1c")
+VALUES = np.random.default_rng(8).standard_normal((40, 3)).round(3)
+VALUES[16] = [5, -4, 5]  # row 17 stands out
+# the place of a dot, in pixels of the page
+DOT = """row => {
+  const plot = document.querySelector('[data-figure="records"] .plot');
+  const dots = plot._fullData.find(trace => trace.customdata), at = dots.customdata.indexOf(row);
+  const { xaxis, yaxis, _size } = plot._fullLayout, box = plot.getBoundingClientRect();
+  return [box.left + _size.l + xaxis.d2p(dots.x[at]), box.top + _size.t + yaxis.d2p(dots.y[at])];
+}"""
+
+
+def as_csv(values=VALUES, names=NAMES):
+    return "\n".join([",".join(names), *(",".join(map(str, line)) for line in values)]).encode()
+
+
+def as_parquet(columns):
+    place = io.BytesIO()
+    pyarrow.parquet.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), place)
+    return place.getvalue()
+
+
+def send(page, name, content):
+    page.set_input_files("#file", {"name": name, "mimeType": "application/octet-stream", "buffer": content})
+    # the name is shown once the file is read, an error if it is not
+    page.wait_for_selector(f"#about:has-text('{name}'), #error:visible")
+    return settled(page)
+
+
+def ranked(page):
+    return [int(cell.replace(",", "")) for cell in page.locator("#ranking tbody th").all_inner_texts()]
+
+
+def ticked(page):
+    return page.eval_on_selector_all("#columns input", "boxes => boxes.map(box => [box.value, box.checked])")
+
+
+def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
+    opened(tab, f"{address}/data")
+    records = demo_cohort()
+    plan = plan_budget(records, abo.NIW.default(5), rows=503, counts=(10,), rng=0)
+    assert tab.inner_text("#verdict") == plan.sentence
+    assert tab.is_hidden("#error")
+    assert tab.get_attribute("#verdict", "aria-live") == "polite"
+    assert "nobody in it is real" in tab.inner_text("#note")
+    assert "Not fit: all columns together" in tab.inner_text("#model")
+    order = np.argsort(-plan.leverage, kind="stable")
+    assert ranked(tab) == (order[:25] + 1).tolist()
+    first = tab.locator("#ranking tbody tr").first.inner_text().split()
+    assert first[0] == "212"
+    assert first[1] == f"{plan.columns()['exposure_at_10'][211]:.2f}"
+    tab.click("#more")
+    settled(tab)
+    assert ranked(tab) == (order[:50] + 1).tolist()
+    assert "shown=50" in tab.url
+
+
+def test_another_release_has_another_budget(tab, address):
+    opened(tab, f"{address}/data?kind=parameters&limit=exposure%3D0.75&count=3&columns=BMI&columns=HBA1C")
+    records = abo.Records.of(demo_cohort(), columns=["BMI", "HBA1C"])
+    plan = plan_budget(records, abo.NIW.default(2), rows=None, limit="exposure=0.75", counts=(), rng=0)
+    assert tab.inner_text("#verdict") == plan.sentence
+    assert tab.is_hidden("#rows")
+    assert [on for _, on in ticked(tab)] == [False, False, False, True, True]
+
+
+def test_a_file_in_its_records_out(tab, address):
+    opened(tab, f"{address}/data?columns=BMI&shown=50")
+    send(tab, "mine.csv", as_csv())
+    assert tab.is_hidden("#error")
+    assert ticked(tab) == [[name, True] for name in NAMES]
+    assert "columns" not in tab.url
+    plan = plan_budget(abo.Records(VALUES, NAMES), abo.NIW.default(3), rows=40, counts=(), rng=0)
+    assert tab.inner_text("#verdict") == plan.sentence
+    found = plan.columns()
+    order = np.argsort(-found["leverage"], kind="stable")
+    assert ranked(tab) == (found["row"][order][:25]).tolist()
+    assert "Confidential" in tab.inner_text("#note")
+    # a record, by keyboard
+    before = tab.url
+    tab.focus("#row-17")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#attributes")
+    settled(tab)
+    assert "row=17" in tab.url
+    assert tab.inner_text("#opened-name") == "Row 17"
+    assert tab.evaluate("document.activeElement.id") == "opened-name"
+    assert tab.get_attribute("#row-17", "aria-pressed") == "true"
+    lines = [line.split("\t") for line in tab.locator("#attributes tbody tr").all_inner_texts()]
+    assert [(name, float(true)) for name, _, true, *_ in lines] == list(zip(NAMES, VALUES[16], strict=True))
+    assert "trial release" in tab.inner_text("#record")
+    assert "instead of ±" in lines[0][1]
+    assert tab.locator("#figure-landscape .main-svg").first.is_visible()
+    assert "Information gain" in tab.inner_text("#measures")
+    # other columns, and the focus stays where it was
+    tab.focus("#axis-x")
+    tab.select_option("#axis-x", "hba1c")
+    settled(tab)
+    assert "x=hba1c" in tab.url
+    assert tab.evaluate("document.activeElement.id") == "axis-x"
+    assert tab.locator("#figure-landscape .xtitle").text_content().startswith("hba1c")
+    tab.go_back()
+    tab.go_back()
+    settled(tab)
+    assert tab.url == before
+    assert tab.is_hidden("#opened")
+
+
+def test_a_dot_opens_its_record_and_closing_returns(tab, address):
+    opened(tab, f"{address}/data")
+    tab.locator("#figure-records").scroll_into_view_if_needed()
+    tab.mouse.move(*tab.evaluate(DOT, 212))
+    tab.mouse.click(*tab.evaluate(DOT, 212))
+    tab.wait_for_selector("#attributes")
+    assert "row=212" in settled(tab).url
+    tab.click("#close")
+    assert tab.is_hidden("#opened")
+    assert tab.evaluate("document.activeElement.id") == "row-212"
+
+
+def test_all_records_come_as_a_file(tab, address):
+    opened(tab, f"{address}/data?count=7")
+    with tab.expect_download() as coming:
+        tab.click("#ranking a.csv")
+    lines = list(csv.DictReader(io.StringIO(coming.value.path().read_text())))
+    assert sorted(int(line["row"]) for line in lines) == list(range(1, 504))
+    assert lines[0]["row"] == "212"
+    found = plan_budget(demo_cohort(), abo.NIW.default(5), rows=503, counts=(7,), rng=0).columns()
+    np.testing.assert_allclose([float(line["leverage"]) for line in lines], np.sort(found["leverage"])[::-1])
+    assert float(lines[0]["exposure_at_7"]) == pytest.approx(found["exposure_at_7"][211])
+    assert not {"T2D", "BMI"} & set(lines[0])
+
+
+BAD = {
+    "text.csv": (b"age,sex\n51.5,F\n42,M\n", "'sex' is not numeric: row 1 holds 'F'"),
+    "missing.csv": (b"age,ldl\n51.5,3\n42,\n", "misses 1 of 2 values, the first in row 2"),
+    "nan.parquet": (as_parquet({"age": [1.0, float("nan")]}), "misses 1 of 2 values"),
+    "infinite.parquet": (as_parquet({"age": [1.0, float("-inf")]}), "holds -inf in row 2"),
+    "huge.csv": (b"age\n1e300\n2\n", "holds 1e+300 in row 1"),
+    "true.parquet": (as_parquet({"age": [True, False]}), "'age' is not numeric"),
+    "twice.csv": (b"a,a,b\n1,2,3\n2,4,7\n", "'a' appears 2 times"),
+    "who.csv": (b"patient_id,ldl\n1.5,3\n2.5,4\n", "'patient_id' looks like an identifier"),
+    "row.csv": (b"age,ldl\n51.5,3\n", "one row"),
+    "rows.csv": (b"age,ldl\n", "holds no rows"),
+    "constant.csv": (b"age,ldl\n4,3\n4,2\n", "'age' is constant"),
+    "formula.csv": (b"=cmd(),a\n1,2\n2,4\n", "spreadsheet formula"),
+    "markup.csv": (b"<script>alert(1)</script>,a\n1,2\n2,4\n", "markup"),
+    "image.csv": (b"<img src=x onerror=alert(1)>,a\n1,2\n2,4\n", "markup"),
+    "quote.parquet": (as_parquet({"a\"b'": [1.0, 2.0]}), "quotes"),
+    "break.parquet": (as_parquet({"a\nb": [1.0, 2.0]}), "'a\\nb' holds"),
+    "nameless.csv": (b'"","a"\n1,2\n2,3\n', "has no name"),
+}
+UNREADABLE = {
+    "empty.csv": (b"", "empty.csv is empty"),
+    "latin.csv": ("age,längd\n1,2\n".encode("latin-1"), "is not UTF-8 text (line 1)"),
+    "cut.parquet": (as_parquet({"a": [1.0, 2.0]})[:-20], "is not a complete Parquet file"),
+    "ragged.csv": (b"a,b\n1,2\n3\n", "cannot be read as CSV"),
+    "table.xlsx": (b"PK", "save it as .csv, .tsv or .parquet"),
+}
+
+
+def test_bad_tables_are_refused_beside_their_columns(tab, address):
+    opened(tab, f"{address}/data")
+    for name, (content, message) in BAD.items():
+        send(tab, name, content)
+        words = tab.inner_text("#error")
+        assert message in words, name
+        assert tab.locator("#columns input").count() > 0, name
+        assert tab.is_hidden("#found"), name
+        if "--drop" in words or "--columns" in words:
+            assert words.endswith("or untick the column here"), name
+    assert tab.locator("#columns script, #columns img").count() == 0
+
+
+def test_files_that_cannot_be_read_leave_all_as_it_was(tab, address):
+    opened(tab, f"{address}/data")
+    for name, (content, message) in UNREADABLE.items():
+        send(tab, name, content)
+        assert message in tab.inner_text("#error"), name
+        assert "demo cohort" in tab.inner_text("#about")
+        assert tab.inner_text("#uploading") == ""
+    assert tab.is_visible("#found")
+    tab.fill("#count", "12")
+    tab.keyboard.press("Tab")
+    settled(tab)
+    assert tab.is_hidden("#error")
+
+
+def test_a_column_is_unticked_or_said_to_be_measured(tab, address):
+    opened(tab, f"{address}/data")
+    send(tab, "who.csv", as_csv(np.column_stack([np.arange(40), VALUES]), ("id", *NAMES)))
+    assert "'id' looks like an identifier" in tab.inner_text("#error")
+    # another tick that goes does not make it a measurement
+    tab.uncheck("[value=bmi]")
+    settled(tab)
+    assert "'id' looks like an identifier" in tab.inner_text("#error")
+    assert tab.evaluate("document.activeElement.value") == "bmi"
+    tab.click("#measured")
+    settled(tab)
+    assert tab.is_hidden("#error")
+    assert tab.is_visible("#found")
+    tab.click("#measured")
+    tab.uncheck("[value=id]")
+    settled(tab)
+    assert tab.is_hidden("#error")
+    assert "columns=ldl&columns=hba1c" in tab.url
+    for name in ("ldl", "hba1c"):
+        tab.uncheck(f"[value={name}]")
+    settled(tab)
+    assert "none is ticked" in tab.inner_text("#error")
+    tab.click("#demo")
+    settled(tab)
+    assert tab.is_hidden("#error")
+    assert "?" not in tab.url
+
+
+def test_one_column_has_no_landscape(tab, address):
+    opened(tab, f"{address}/data?columns=BMI&row=212&count=5")
+    assert "one column" in tab.inner_text("#record")
+    assert "Exposure by the law" in tab.inner_text("#record")
+    assert tab.is_hidden("#figure-landscape")
+    tab.check("[value=T2D]")
+    settled(tab)
+    box = tab.locator("#figure-landscape .main-svg").first.bounding_box()
+    assert box["width"] <= tab.locator("#ground").bounding_box()["width"]
+
+
+def test_scale_far_from_the_prior_is_noted(tab, address):
+    opened(tab, f"{address}/data")
+    send(tab, "units.csv", as_csv(100 + 20 * VALUES))
+    assert "The prior does not fit" in tab.inner_text("#note")
+    tab.select_option("#prior", "public")
+    tab.fill("#centre", "100")
+    tab.fill("#spread", "20")
+    tab.keyboard.press("Tab")
+    settled(tab)
+    assert "The prior does not fit" not in tab.inner_text("#note")
+
+
+def test_what_an_address_cannot_mean_is_said(tab, address):
+    for query, message in {
+        "table=gone": "not here (any more)",
+        "row=504": "'504' is none of this table; give one from 1 to 503",
+        "row=1&hidden=both": "give mode or integrated",
+        "row=1&count=0": "a number from 1 to",
+        "row=1&rows=two": "Rows of each dataset",
+        "row=1&limit=none": "No record may pass",
+        "row=1&columns=XYZ": "there is no column 'XYZ'",
+        "row=1&prior=public&centre=1,2,3,4,5,6": "6 numbers for the 5 columns",
+    }.items():
+        path = "record" if "row" in query else "answer"
+        assert message in tab.request.get(f"{address}/data/{path}?{query}").json()["error"], query
+    opened(tab, f"{address}/data?row=0&count=3")
+    assert "'0' is none of this table" in tab.inner_text("#error")
+    assert tab.is_visible("#found")
+
+
+def test_nobody_else_sees_a_table(tabs, address):
+    mine, theirs = tabs(), tabs()
+    opened(mine, f"{address}/data")
+    send(mine, "mine.csv", as_csv())
+    opened(theirs, mine.url)
+    assert "belongs to one browser" in theirs.inner_text("#error")
+    assert theirs.is_hidden("#found")
+    with mine.expect_navigation():
+        mine.click("nav a:has-text('Release')")
+    assert "table=" in mine.url
+
+
+def test_files_beyond_the_limit_are_refused(tab, serve_app):
+    address = serve_app(upload_limit=500).address
+    opened(tab, f"{address}/data")
+    send(tab, "large.csv", as_csv())
+    assert "more than the app takes" in tab.inner_text("#error")
+    sent = tab.request.post(f"{address}/data/upload?name=large.csv", data=as_csv())
+    assert sent.status == 413
+    assert "--upload-limit" in sent.json()["error"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone(tabs, address, scheme):
+    page = tabs(width=390, color_scheme=scheme)
+    opened(page, f"{address}/data?row=212")
+    assert page.evaluate(CUT_OFF) == []
+    assert page.locator("#figure-landscape .main-svg").first.is_visible()
