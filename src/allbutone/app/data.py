@@ -119,6 +119,11 @@ class Asked:
         return self.table.held.once(("leverage", *self.table.key), lambda: leverages(records.values, prior))
 
     @property
+    def note(self) -> str:
+        """What must be said of the prior, without the file that the command line reads it from."""
+        return self.table.note.partition(" Save as ")[0]
+
+    @property
     def mark(self) -> str:
         """A name of what the budget is about: two pieces of a page that bear the same belong together."""
         return f"{abs(hash((id(self.table.held), *self.table.key, self.rows, self.limit))):x}"
@@ -175,7 +180,7 @@ def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
     order = np.argsort(-asked.leverage, kind="stable")
     parts = {
         "doubt": piece("data_doubt.html", doubted=False, kept=query.get("measured") == "yes"),
-        "note": piece("data_note.html", table=asked.table),
+        "note": piece("data_note.html", table=asked.table, note=asked.note),
         "ranking": piece(
             "data_records.html", asked=asked, people=len(order), most=MOST_SHOWN,
             rows=_ranked(columns, order[: min(shown, MOST_SHOWN)], asked), shown=min(shown, MOST_SHOWN),

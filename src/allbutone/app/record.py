@@ -91,6 +91,7 @@ def _in_words(one: Attribute) -> str:
     """Say how well it is known, in the digits that tell both deviations apart."""
     least = min(one.deviation, one.baseline_deviation)
     digits = int(np.clip(1 - np.floor(np.log10(least)), 0, 12)) if 0 < least < np.inf else 2
+    digits += round(one.deviation, digits) == round(one.baseline_deviation, digits)
     after, before = (f"{value:,.{digits}f}" for value in (one.deviation, one.baseline_deviation))
     off, far = abs(one.guess - one.true), abs(one.baseline - one.true)
     if off <= 2 * one.deviation:
