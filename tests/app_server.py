@@ -53,17 +53,17 @@ class Served:
 def serving(**settings):
     """Serve the app on a free port of this computer, as `allbutone app` does."""
     import uvicorn
-    from threadpoolctl import threadpool_limits
 
     from allbutone.app.page import Settings
     from allbutone.app.server import create_app
+    from allbutone.threads import one_thread
 
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"
         app = create_app(Settings(**settings), [host])
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws_max_size=1024))
         thread = threading.Thread(target=server.run, args=([listener],))
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             thread.start()
             while not server.started:
                 assert thread.is_alive()

@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
 import allbutone as abo
 from allbutone import release as release_module
@@ -72,6 +73,34 @@ def test_a_seed_gives_the_same_release_drawn_or_streamed(posterior, rows, monkey
 @pytest.fixture
 def synthesizer():
     return abo.NIWSynthesizer().fit(abo.demo_cohort())
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_release_saved_or_streamed_is_the_same_files(posterior, format, tmp_path):
+    rows, about = [50_000, 3], {"columns": ("a", "b", "c"), "prior": posterior}
+    drawn = abo.DatasetRelease.draw(posterior, rows, np.random.default_rng(3), **about)
+    abo.save_release(drawn, tmp_path / "saved", format=format)
+    synthesize_to_folder(posterior, rows, np.random.default_rng(3), tmp_path / "streamed", format=format, **about)
+    for path in (tmp_path / "saved").iterdir():
+        assert path.read_bytes() == (tmp_path / "streamed" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("p", [5, 80, 150])
+def test_a_seed_gives_the_same_bits_on_any_number_of_cores(p):
+    table = np.random.default_rng(1).standard_normal((300, p))
+
+    def released(threads):
+        with threadpool_limits(limits=threads, user_api="blas"):
+            fitted = abo.NIWSynthesizer().fit(table)
+            streamed = release_module.stream_datasets(fitted.posterior, [300, 300], np.random.default_rng(7))
+            return [
+                *fitted.sample(2, 300, 7).datasets,
+                *(block for _, block in streamed),
+                fitted.sample_parameters(2, 7).covariances,
+            ]
+
+    for one, two in zip(released(1), released(2), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])

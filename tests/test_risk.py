@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.budget import Budget, Limit
+from allbutone.budget import Budget, Limit, chances, standing_out
 from allbutone.everyone import LeaveOneOut
 from allbutone.exposure import Setting, leverages
 from allbutone.measures import prior_mass
@@ -185,6 +185,28 @@ def test_the_confident_budget_keeps_its_promise(table, rows):
     assert kept["low"] < 0.05 + 0.03
     beyond = replace(plan, sure=3 * max(plan.sure, 2))
     assert abo.verify_budget(table, PRIOR, beyond, 60, rng=3)["share"] > kept["share"]
+
+
+@pytest.mark.parametrize("limit", ["exposure=0.5", "gain=1"])
+def test_chances_are_those_of_releases_of_this_very_table(table, limit):
+    """The row that sets the limit is found as often as its chance says, by attacks on 300 real releases."""
+    plan = abo.plan_budget(table, PRIOR, rows=30, limit=limit, rng=1)
+    count = 3 * max(plan.sure, 2)
+    chance = chances(plan, count, 2)
+    assert np.all((chance > 0) <= standing_out(plan.leverage))
+    assert np.argmax(chance) == plan.limiting_row - 1
+    rng, whole = np.random.default_rng(3), PRIOR.update(table.values)
+    passed = []
+    for _ in range(300):
+        release = abo.DatasetRelease.draw(whole, [30] * count, rng, prior=PRIOR, columns=table.columns)
+        found = risk_columns(table, release, mass=False, rng=rng)
+        measure, far = ("relative_error", 0.5) if limit.startswith("exposure") else ("information_gain", 1.0)
+        passed.append((found[measure][plan.limiting_row - 1] <= far) == limit.startswith("exposure"))
+    expected = chance[plan.limiting_row - 1]
+    # of two proportions, the simulated one of at least 200 replicates
+    assert abs(np.mean(passed) - expected) < 5 * np.sqrt(
+        max(expected * (1 - expected), 0.01) * (1 / 300 + 1 / 200)
+    )
 
 
 @pytest.mark.parametrize(

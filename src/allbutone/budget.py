@@ -187,7 +187,8 @@ def plan_budget(
         found = _simulated(setting, watched, count, stream, bound.kind)
         chance = np.mean(bound.passed(found), axis=1)
         tried[count] = float(np.max(found.leverage[chance <= 1 - CONFIDENCE], initial=0.0))
-        return _chance_of_any(found.leverage, chance, watched) <= 1 - CONFIDENCE
+        # a bound on the chance that some record passes: the sum of each one's own
+        return float(np.sum(_read_off(found.leverage, chance, watched))) <= 1 - CONFIDENCE
 
     law = int(min(setting.most(leverage[order[0]], bound.value), 1e15)) if by_law else None
     most = int(np.clip(WORK / (11 * 200 * setting.p**2), 10, MOST))
@@ -214,6 +215,16 @@ def plan_budget(
     )
 
 
+def chances(plan: Budget, count: int, rng: np.random.Generator | int | None = None) -> Float[np.ndarray, " n"]:
+    """Return each record's own chance to pass the limit by a release of `count`; 0 where it does not stand out."""
+    watched = standing_out(plan.leverage)
+    found = _simulated(plan.setting, plan.leverage[watched], count, np.random.default_rng(rng), plan.limit.kind)
+    passed = np.mean(plan.limit.passed(found), axis=1)
+    every = np.zeros(len(plan.leverage))
+    every[watched] = _read_off(found.leverage, passed, plan.leverage[watched])
+    return every
+
+
 def standing_out(leverage: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
     """Say which records have at least the average leverage: a guess near any other is near the crowd, and luck."""
     return leverage >= np.mean(leverage)
@@ -231,11 +242,11 @@ def _simulated(
     return simulate(setting, grid, count, 200, rng, RADIUS if kind == "mass" else None, gain=True)
 
 
-def _chance_of_any(
+def _read_off(
     grid: Float[np.ndarray, " q"], chance: Float[np.ndarray, " q"], leverage: Float[np.ndarray, " n"]
-) -> float:
-    """Return a bound on the chance that some record passes: the sum of each one's own, read off its leverage."""
-    return float(np.sum(np.interp(np.log(leverage), np.log(grid[::-1]), chance[::-1])))
+) -> Float[np.ndarray, " n"]:
+    """Return each record's chance by its leverage, from those simulated on a grid from the highest down."""
+    return np.interp(np.log(leverage), np.log(grid[::-1]), chance[::-1])
 
 
 def _largest(safe: Callable[[int], bool], guess: int, most: int) -> int:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
-from threadpoolctl import threadpool_limits
 
 from allbutone.adversary import (
     add_own_well,
@@ -31,6 +30,7 @@ from allbutone.moments import Moments
 from allbutone.niw import NIW
 from allbutone.records import Records
 from allbutone.release import ParameterRelease, Release
+from allbutone.threads import one_thread
 
 Array = Any
 
@@ -67,7 +67,7 @@ def attack_all(
     problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading)
     work = [part for pattern in known_patterns(mask) for part in problem.blocks(*pattern)]
     # many small products: a thread each, and none of the linear algebra's own, which would wait for each other
-    with ThreadPoolExecutor(_threads()) as threads, threadpool_limits(limits=1, user_api="blas"):
+    with ThreadPoolExecutor(_threads()) as threads, one_thread():
         for rows, result in threads.map(problem.attack, work):
             results.append((rows, result))
             watch(len(rows))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
-from threadpoolctl import threadpool_limits
 
 from allbutone.distributions import cholesky, solve_rows
 from allbutone.errors import InputError
@@ -18,6 +17,7 @@ from allbutone.propensity import Propensity, propensity
 from allbutone.records import Records
 from allbutone.release import DatasetRelease, Release
 from allbutone.smirnov import ks_numerators, ks_p_values
+from allbutone.threads import one_thread
 
 MEAN_BAND = 0.1  # the paper's band: standardized mean differences within ±0.1 are negligible
 LEVEL = 0.05  # of the Kolmogorov-Smirnov tests
@@ -271,7 +271,7 @@ def _compare(
     numerators = np.empty((len(datasets), real.shape[1]), dtype=np.int64)
     error, finite = np.empty(len(datasets)), np.empty(len(datasets), dtype=bool)
     blocks = list(_blocks(rows, *real.shape))
-    with ThreadPoolExecutor(os.cpu_count()) as threads, threadpool_limits(limits=1, user_api="blas"):
+    with ThreadPoolExecutor(os.cpu_count()) as threads, one_thread():
         for block, (seen, scores) in zip(blocks, threads.map(compare, blocks), strict=True):
             numerators[block], error[block], finite[block] = seen, scores.mean_squared_error, scores.finite
     return numerators, Propensity(error, finite)

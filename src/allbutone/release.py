@@ -17,6 +17,7 @@ from allbutone.errors import InputError
 from allbutone.moments import Moments
 from allbutone.niw import NIW
 from allbutone.records import Records, check_names
+from allbutone.threads import one_thread
 
 PIECE_VALUES = 1 << 17  # how many numbers a thread draws at a time: 1 MB, which stays in its cache
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
@@ -86,7 +87,8 @@ class ParameterRelease:
         """Draw (μ*, Σ*) from the posterior `draws` times (Algorithm 1, lines 7 and 8)."""
         draws = count_of("draws", draws, MOST_DATASETS)
         require_memory(draws * posterior.p * (posterior.p + 1))
-        means, covariances = posterior.draw(rng, draws)
+        with one_thread():
+            means, covariances = posterior.draw(rng, draws)
         return cls(means, covariances, columns, prior)
 
 
@@ -177,7 +179,8 @@ class DatasetRelease:
         """
         rows = [count_of("rows", count) for count in rows]
         require_memory(sum(rows) * posterior.p)
-        work = list(_pieces(posterior, rows, rng))
+        with one_thread():
+            work = list(_pieces(posterior, rows, rng))
         p, ends = posterior.p, np.cumsum(rows)
         # one allocation for all: many small ones would have the threads wait for each other in the kernel
         memory = np.empty(p * int(ends[-1]))
@@ -187,7 +190,7 @@ class DatasetRelease:
             group = memory[p * (ends[first] - rows[first]) : p * ends[last]]
             piece.draw(group.reshape(len(piece.numbers), p, rows[first])[:, :, piece.start : piece.stop])
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with ThreadPoolExecutor(os.cpu_count()) as threads, one_thread():
             list(threads.map(draw, work))
         datasets = [
             memory[p * (end - count) : p * end].reshape(p, count).T for count, end in zip(rows, ends, strict=True)
@@ -239,7 +242,7 @@ def _pieces(posterior: NIW, rows: Sequence[int], rng: np.random.Generator) -> It
     """
     if len(rows) == 0:
         raise InputError("datasets must be at least 1, got 0")
-    room = max(1, PIECE_VALUES // posterior.p)
+    room = rows_at_once(posterior.p)
     most = max(1, room // posterior.p)  # a piece's covariances must not outgrow its rows
     number = 0
     while number < len(rows):
@@ -253,13 +256,23 @@ def _pieces(posterior: NIW, rows: Sequence[int], rng: np.random.Generator) -> It
         number = last
 
 
+def rows_at_once(p: int) -> int:
+    """Return how many rows of a dataset are drawn, and written, at a time."""
+    return max(1, PIECE_VALUES // p)
+
+
 def stream_datasets(
     posterior: NIW, rows: Sequence[int], rng: np.random.Generator
 ) -> Iterator[tuple[int, Float[np.ndarray, "_ p"]]]:
     """Yield (dataset number, block of its rows), in order, holding a megabyte of rows at a time."""
-    for piece in _pieces(posterior, [count_of("rows", count) for count in rows], rng):
-        memory = np.empty((len(piece.numbers), posterior.p, piece.stop - piece.start))
-        yield from zip(piece.numbers, piece.draw(memory), strict=True)
+    pieces = _pieces(posterior, [count_of("rows", count) for count in rows], rng)
+    while True:
+        with one_thread():  # while drawing, not while what was drawn is used
+            piece = next(pieces, None)
+            if piece is None:
+                return
+            drawn = piece.draw(np.empty((len(piece.numbers), posterior.p, piece.stop - piece.start)))
+        yield from zip(piece.numbers, drawn, strict=True)
 
 
 def count_of(name: str, count: Any, most: int | None = None) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from jaxtyping import Bool
-from threadpoolctl import threadpool_limits
 
 from allbutone.errors import InputError
 from allbutone.everyone import LeaveOneOut
@@ -25,6 +24,7 @@ from allbutone.measures import (
 from allbutone.niw import NIW
 from allbutone.records import Records
 from allbutone.release import Release
+from allbutone.threads import one_thread
 
 RADIUS = 1.0
 FOR_TOTALS = 512  # points, four times: a gain to about 0.01 nats
@@ -88,7 +88,7 @@ def risk_columns(
         (rows, features), stream = job
         return rows, _measure(problem, rows, features, radius if mass else None, len(values), stream)
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads, threadpool_limits(limits=1, user_api="blas"):
+    with ThreadPoolExecutor(os.cpu_count()) as threads, one_thread():
         for rows, part in threads.map(measure, zip(work, streams, strict=True)):
             for name, column in part.items():
                 found.setdefault(name, np.empty(len(values)))[rows] = column

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from threadpoolctl import threadpool_limits
 
 from allbutone.atomic import fresh_file, fresh_folder
 from allbutone.design import Cell, Design
 from allbutone.design_file import read_design
 from allbutone.errors import InputError, reason
 from allbutone.study import Replicates, simulate_cell, summarize
+from allbutone.threads import one_thread
 
 try:
     import fcntl
@@ -125,7 +125,7 @@ def _in_threads(
     """Yield the results as they come; what has not begun when the caller gives up is left out."""
     # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system
     np.empty(MEMORY_KEPT, dtype=np.uint8)
-    with ThreadPoolExecutor(threads) as pool, threadpool_limits(limits=1, user_api="blas"):
+    with ThreadPoolExecutor(threads) as pool, one_thread():
         try:
             for future in as_completed([pool.submit(work, cell) for cell in cells]):
                 yield future.result()

@@ -16,6 +16,7 @@ from allbutone.niw import NIW
 from allbutone.prior import PriorScaleWarning, prior_entries, prior_from, read_prior, scale_warning
 from allbutone.records import Records
 from allbutone.release import MOST_DATASETS, DatasetRelease, ParameterRelease, count_of
+from allbutone.threads import one_thread
 
 _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records. "
@@ -39,7 +40,8 @@ class NIWSynthesizer:
     ) -> "NIWSynthesizer":
         """Fit to a file, dataframe, matrix or `Records`; returns itself."""
         records = Records.of(table, columns=columns, drop=drop)
-        moments = Moments.of(records.values)
+        with one_thread():
+            moments = Moments.of(records.values)
         if self._given is None:
             prior = NIW.default(len(records.columns))
             if message := scale_warning(moments, records.columns):
@@ -48,7 +50,9 @@ class NIWSynthesizer:
             prior = self._given
         else:
             prior = read_prior(self._given, records.columns)
-        self._fitted = (records.columns, prior, prior.update(moments), len(records.values))
+        with one_thread():
+            posterior = prior.update(moments)
+        self._fitted = (records.columns, prior, posterior, len(records.values))
         return self
 
     @property

@@ -13,11 +13,9 @@ from allbutone.app.fields import Choice, Group, Hidden, Whole, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Here
 from allbutone.app.source import Chosen
-from allbutone.budget import CONFIDENCE, WORK, Budget, Limit, plan_budget, standing_out
+from allbutone.budget import CONFIDENCE, Budget, Limit, chances, plan_budget
 from allbutone.prior import prior_entries
 from allbutone.release import MOST_DATASETS
-from allbutone.risk import RADIUS
-from allbutone.simulate import simulate
 
 MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
 MOST_FILES = 1000  # and datasets, or draws
@@ -167,8 +165,9 @@ def outlook(wish: Wish, step: Progress) -> Outlook:
     """Return what may be expected of a release."""
     plan = plan_of(wish, step)
     with step(f"Simulating releases of {wish.number:,} {wish.noun}", None):
-        key = ("chances", wish.chosen.key, wish.rows, wish.limit, wish.number)
-        return Outlook(wish, plan, wish.chosen.held.once(key, lambda: _chances(plan, wish.number)))
+        count = min(wish.number, plan.tried_up_to)
+        key = ("chances", wish.chosen.key, wish.rows, wish.limit, count)
+        return Outlook(wish, plan, wish.chosen.held.once(key, lambda: chances(plan, count, 0)))
 
 
 def plan_of(wish: Wish, step: Progress) -> Budget:
@@ -181,18 +180,3 @@ def plan_of(wish: Wish, step: Progress) -> Budget:
                 chosen.records, chosen.prior, rows=rows, limit=limit, counts=(), rng=0, watch=watch
             ),
         )
-
-
-def _chances(plan: Budget, number: int) -> np.ndarray:
-    """Return each record's chance to pass the limit, looked up on a grid of leverages as the budget is."""
-    count, watched = min(number, plan.tried_up_to), standing_out(plan.leverage)
-    leverage, setting, kind = plan.leverage[watched], plan.setting, plan.limit.kind
-    grid = np.geomspace(np.min(leverage) * (1 - 1e-9), np.max(leverage), 11)
-    wells = 1 if setting.rows is None else count
-    replicates = int(np.clip(WORK / (len(grid) * wells * setting.p**2), 200, 1000)) if kind == "exposure" else 200
-    radius = RADIUS if kind == "mass" else None
-    found = simulate(setting, grid, count, replicates, np.random.default_rng(0), radius, gain=kind != "exposure")
-    chances = np.zeros(len(plan.leverage))
-    passed = np.mean(plan.limit.passed(found), axis=1)
-    chances[watched] = np.interp(np.log(leverage), np.log(grid), passed)
-    return chances

@@ -6,11 +6,11 @@ import webbrowser
 from collections.abc import Callable
 
 import uvicorn
-from threadpoolctl import threadpool_limits
 
 from allbutone.app.page import Settings
 from allbutone.app.server import create_app
 from allbutone.errors import InputError, reason
+from allbutone.threads import one_thread
 
 HOME = "127.0.0.1"
 
@@ -29,7 +29,7 @@ def serve(settings: Settings, host: str, port: int, *, browser: bool, ready: Cal
             ).start()
         quiet = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, ws_max_size=1024)
         # many small products, in as many threads as there are cores: none of the linear algebra's own
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             uvicorn.Server(quiet).run([listener])
 
 
