@@ -19,6 +19,7 @@ from allbutone.risk import HALF
 from allbutone.scene import View, Walk
 
 MOST_DOTS = 2000  # other records shown in a landscape
+MOST_MOVING = 300  # of them where it is drawn anew with every move
 DEEPEST = 12  # doublings of the drop that are told apart
 # from nearly white, far below the maximum, to the darkest blue at it
 _SHADES = ["#F4F8FC", "#DEEBF7", "#C9DDF0", "#A8CEE5", "#7FB9DA", "#57A0CE", "#3787C0", "#1C6AAF", "#08306B"]
@@ -49,14 +50,15 @@ def _doublings(height: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape
         return np.clip(-np.log2(-2 * np.minimum(height, 0)), -DEEPEST - 2, 1).astype(np.float32)
 
 
-def marks(one: Landscape, legend: bool) -> list[Trace]:
-    """Draw the others, synthetic records, the target and both modes."""
-    others = one.others[:: 1 + len(one.others) // MOST_DOTS]
+def marks(one: Landscape, legend: bool, dots: int = MOST_DOTS) -> list[Trace]:
+    """Draw the others, at most `dots` of them, synthetic records, the target and both modes."""
+    others = one.others[:: 1 + (len(one.others) - 1) // dots]
+    some = "" if len(others) == len(one.others) else f", {len(others)} of {len(one.others):,}"
     edge = {"width": 1.2, "color": INK}
     guess = {"size": 10, "symbol": "diamond", "color": VERMILION, "line": {"width": 1.2, "color": "white"}}
     faint = {"size": 12, "symbol": "diamond-open", "color": VERMILION, "opacity": 0.6, "line": {"width": 1.5}}
     kinds: list[tuple[str, np.ndarray, dict[str, Any]]] = [
-        ("the other records", others, {"size": 4.5, "color": "white", "line": {"width": 1, "color": INK}}),
+        (f"the other records{some}", others, {"size": 4.5, "color": "white", "line": {"width": 1, "color": INK}}),
         ("the other mode", one.other_mode[None], faint),
         (TARGET, one.target[None], {"size": 17, "symbol": "star", "color": ORANGE, "line": edge}),
         ("the best guess (mode)", one.mode[None], guess),
@@ -79,7 +81,7 @@ def view_figure(view: View, names: Sequence[str], level: float = 0.95) -> go.Fig
     `names` of all columns. `layout.meta["target_trace"]` is the place of the record among the traces.
     """
     one = view.landscape
-    traces = [relief(one), _region(one, level), *marks(one, legend=True)]
+    traces = [relief(one), _region(one, level), *marks(one, legend=True, dots=MOST_MOVING)]
     layout = _blank(560, 40)
     layout["meta"] = {
         "message": _view_message(view),

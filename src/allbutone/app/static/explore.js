@@ -7,7 +7,7 @@ const play = document.getElementById("play");
 let playing = false;
 let held = null; // the axes at the moment the star was taken
 
-start([{ path: "answer" }, { path: "walk", without: ["count", "x", "y", "hidden", "level"] }], answered);
+start([{ path: "answer" }, { path: "walk", without: ["count", "x", "y", "hidden", "level"], later: true }], answered, beforeDrawing);
 
 document.getElementById("again").addEventListener("click", () => {
   change({ seed: String(crypto.getRandomValues(new Uint32Array(1))[0]) });
@@ -34,7 +34,12 @@ function answered(found, source) {
   requestAnimationFrame(() => { if (playing) change({ count: String(count + 1) }, false); });
 }
 
-// the present count on the curve
+// the present count on the curve: of one that is about to be drawn, or moved on one that stands
+function beforeDrawing(found) {
+  const shapes = found.figures?.walk?.layout.shapes ?? [];
+  for (const shape of shapes.filter(one => one.name === "present")) shape.x0 = shape.x1 = Number(value("count"));
+}
+
 function mark() {
   const walk = plot("walk");
   const shapes = walk.layout?.shapes ?? [];

@@ -5,11 +5,15 @@ const form = document.getElementById("controls");
 const error = document.getElementById("error");
 const waiting = document.getElementById("waiting");
 
+const MOMENT = 120; // milliseconds
+
 let state = new URLSearchParams(location.search);
 let sources = [];
+let beforehand = () => {}; // what a page does with an answer before and after it is drawn
 let afterwards = () => {};
 let pending = 0;
-const problems = new Map(); // what is wrong, by the source that says so
+const problems = new Map(); // what is wrong, and with which field, by the source that says so
+const steps = new Map(); // how far slow answers are, by what was asked
 
 // Notes on the page how many answers are on their way or being drawn.
 function busy(more) {
@@ -17,10 +21,11 @@ function busy(more) {
   document.body.dataset.pending = pending;
 }
 
-// Starts the page. A source is {path, without}: an answer, and the fields that it does not depend on.
-export function start(given, after = () => {}) {
-  sources = given.map(source => ({ without: [], ...source, asked: null, next: null, control: null, since: 0 }));
-  afterwards = after;
+// Starts the page. A source is {path, without, later}: an answer, the fields that it does not depend on, and whether
+// it is asked for only when the others are drawn.
+export function start(given, after = () => {}, before = () => {}) {
+  sources = given.map(source => ({ without: [], later: false, ...source, asked: null, next: null, control: null, since: 0 }));
+  [beforehand, afterwards] = [before, after];
   busy(0);
   fill();
   form.addEventListener("input", event => take(event.target, false));
@@ -114,8 +119,24 @@ export function ask(again = false) {
     const address = `${location.pathname}/${source.path}?${query}`;
     if (!again && address === (source.next ?? source.asked)) continue;
     source.next = address;
-    if (!source.control) follow(source);
-    else if (performance.now() - source.since > 500) source.control.abort();
+    if (!source.control && !source.later) follow(source);
+    else if (source.control && performance.now() - source.since > 500) source.control.abort();
+  }
+  askLater();
+}
+
+// What can come later waits until all else is drawn, and nothing has moved for a moment.
+function askLater() {
+  const late = sources.filter(source => source.later && source.next && !source.control && !source.waits);
+  for (const source of late) {
+    source.waits = true;
+    busy(1);
+    setTimeout(() => {
+      source.waits = false;
+      if (sources.some(other => other.control && !other.later)) askLater();
+      else follow(source);
+      busy(-1);
+    }, MOMENT);
   }
 }
 
@@ -141,14 +162,14 @@ export async function fetched(address, options = {}) {
     let found = {};
     for await (const line of linesOf(response)) {
       found = parsed(line);
-      if ("step" in found) wait(found);
+      if ("step" in found) wait(address, found);
     }
     return found;
   } catch (fault) {
     if (fault.name === "AbortError") return null;
     return { error: "The app does not answer. Is it still running in the terminal?" };
   } finally {
-    wait(null);
+    wait(address, null);
     busy(-1);
   }
 }
@@ -171,7 +192,9 @@ function parsed(line) {
   try { return JSON.parse(line); } catch { return { error: "Something went wrong in the app; the terminal says what." }; }
 }
 
-function wait(progress) {
+function wait(address, found) {
+  if (found) steps.set(address, found); else steps.delete(address);
+  const [progress] = steps.values();
   waiting.hidden = !progress;
   if (!progress) return;
   const bar = waiting.querySelector("progress");
@@ -181,23 +204,32 @@ function wait(progress) {
 
 export async function show(found, source = null) {
   busy(1);
-  problems.set(source?.path ?? "action", found.error);
-  const problem = [...problems.values()].find(Boolean);
-  error.hidden = !problem;
-  error.textContent = problem ?? "";
-  for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
-  const named = found.field ? form.querySelectorAll(`[name="${CSS.escape(found.field)}"]`) : []; // boxes share a name
-  for (const control of named) control.setAttribute("aria-invalid", "true");
+  complain(source?.path ?? "action", found);
   const focused = document.activeElement?.id;
   for (const [id, html] of Object.entries(found.parts ?? {})) document.getElementById(id).innerHTML = html;
   // what is written anew keeps the focus
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
   for (const [name, text] of Object.entries(found.fields ?? {})) put(name, text);
-  if (found.fields || found.parts) { fill(document.activeElement); if (found.fields && Object.keys(found.fields).length) keep(); }
+  if (found.fields || found.parts) fill(document.activeElement);
+  if (Object.keys(found.fields ?? {}).length) keep();
+  beforehand(found);
   await Promise.all(Object.entries(found.figures ?? {}).map(([name, figure]) => draw(name, figure)));
   afterwards(found, source);
   document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
   busy(-1);
+}
+
+// Says what is wrong, if anything is with any source, and marks the fields.
+function complain(who, found) {
+  if (found.error) problems.set(who, found); else problems.delete(who);
+  const [problem] = problems.values();
+  error.hidden = !problem;
+  error.textContent = problem?.error ?? "";
+  for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
+  for (const { field } of problems.values()) {
+    const named = field ? form.querySelectorAll(`[name="${CSS.escape(field)}"]`) : []; // boxes share a name
+    for (const control of named) control.setAttribute("aria-invalid", "true");
+  }
 }
 
 // While this connection is open the server keeps what was uploaded.
