@@ -1,5 +1,6 @@
 """The Release page in a browser: what is drawn is what the command line writes, and nobody is exposed unasked."""
 
+import csv
 import html
 import io
 import json
@@ -9,6 +10,7 @@ import zipfile
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 
 from app_server import CUT_OFF
@@ -269,3 +271,20 @@ def test_on_a_phone_at_night_nothing_is_cut_off(tabs, served, table):
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)
     assert page.evaluate(CUT_OFF) == []
+
+
+def test_every_table_can_be_taken_home(page, served):
+    """What is shown, with all digits."""
+    from allbutone import NIW, demo_cohort
+    from allbutone.exposure import leverages
+
+    page.goto(f"{served.address}/release?number=2")
+    settled(page)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV of: The most exposed records").click()
+    assert download.value.suggested_filename == "the-most-exposed-records-by-2-datasets.csv"
+    lines = list(csv.DictReader(download.value.path().read_text().splitlines()))
+    assert [line["Row"] for line in lines] == page.locator("#ahead tbody th").all_inner_texts()
+    assert list(lines[0]) == ["Row", "Leverage", "Expected exposure", "Chance to pass"]
+    leverage = np.sort(leverages(demo_cohort().values, NIW.default(5)))[::-1]
+    np.testing.assert_allclose([float(line["Leverage"]) for line in lines], leverage[: len(lines)], rtol=1e-12)

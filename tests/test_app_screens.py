@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from app_server import CUT_OFF, opened, settled
 
 PLACE = os.environ.get("ALLBUTONE_SCREENSHOTS")
@@ -11,23 +12,28 @@ PLACE = os.environ.get("ALLBUTONE_SCREENSHOTS")
 
 @pytest.fixture(scope="module")
 def shown(serve_app, tmp_path_factory):
-    """The address of an app with a study: the paper's, of two columns."""
-    from allbutone.choose import choose
-    from allbutone.design_file import read_design
+    """The address of an app with a study: the paper's of two columns and released parameters."""
+    from allbutone import design_file
     from allbutone.study_folder import StudyRun, run_study
 
-    design, folder = read_design("paper"), tmp_path_factory.mktemp("studies") / "paper"
-    run_study(StudyRun(design, 100), folder, cells=choose(design.cells, "p == 2 and release == 'parameters'"))
-    return serve_app(studies=(folder,)).address
+    place = tmp_path_factory.mktemp("studies")
+    designs = Path(design_file.__file__).parent / "designs"
+    text = (designs / "paper.toml").read_text(encoding="utf-8").rpartition("[[cells]]")[0]
+    (place / "two.toml").write_text(text.replace("p = [2, 3, 5, 10]", "p = 2"), encoding="utf-8")
+    (place / "published.csv").write_bytes((designs / "published.csv").read_bytes())
+    run_study(StudyRun(design_file.read_design(place / "two.toml"), 200), place / "paper-two-columns")
+    return serve_app(studies=(place / "paper-two-columns",)).address
 
 
-def taken(page, name, tmp_path, height=1000):
-    """Take the picture of what is seen first; nothing may be cut off in it, nor be empty."""
+def taken(page, name, tmp_path, height=1000, above=""):
+    """Take the picture of what is seen from `above` down; nothing may be cut off in it, nor be empty."""
     assert page.locator("#error").is_hidden()
     assert page.evaluate(CUT_OFF) == []
     page.set_viewport_size({"width": 1280, "height": height})
     settled(page)
     page.wait_for_timeout(300)  # figures follow the window's size a moment later
+    if above:
+        page.locator(above).evaluate("one => window.scrollTo(0, one.getBoundingClientRect().top + scrollY - 16)")
     path = Path(PLACE or tmp_path) / f"app-{name}.png"
     page.screenshot(path=path)
     content = path.read_bytes()
@@ -40,11 +46,15 @@ def test_explore(tab, shown, tmp_path):
 
 
 def test_your_data(tab, shown, tmp_path):
-    taken(opened(tab, f"{shown}/data?row=212"), "data", tmp_path, 1500)
+    taken(opened(tab, f"{shown}/data"), "data", tmp_path)
+
+
+def test_a_record_of_your_data(tab, shown, tmp_path):
+    taken(opened(tab, f"{shown}/data?row=212&shown=5"), "record", tmp_path, above="#opened")
 
 
 def test_release(tab, shown, tmp_path):
-    taken(opened(tab, f"{shown}/release?number=5"), "release", tmp_path)
+    taken(opened(tab, f"{shown}/release?number=12"), "release", tmp_path)
 
 
 def test_studies(tab, shown, tmp_path):

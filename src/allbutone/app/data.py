@@ -8,13 +8,14 @@ from starlette.datastructures import QueryParams
 
 from allbutone import landscape
 from allbutone.app.answer import Answer, Download, as_csv
-from allbutone.app.fields import Choice, FieldError, Group, Hidden, Whole, read
+from allbutone.app.fields import FieldError, Group, Hidden, Whole, read
 from allbutone.app.jobs import Progress
 from allbutone.app.measures import measures_csv, measures_piece
 from allbutone.app.page import Here, Page, piece
 from allbutone.app.record import Told, axes, lines, row_of, told, trial
 from allbutone.app.source import CARRIED, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
-from allbutone.budget import Budget, Limit, plan_budget
+from allbutone.app.terms import KIND, LIMIT, ROWS, budget_of, rows_of
+from allbutone.budget import Budget, Limit
 from allbutone.errors import InputError
 from allbutone.exposure import Setting, leverages
 from allbutone.figures import budget_figure, untitled
@@ -27,45 +28,13 @@ from allbutone.words import model_finding
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # in the file of all records
 MOST_SHOWN = 1000  # records in the page's table
-ROWS = "rows"
-
-
-@dataclass(frozen=True)
-class Rows(Whole):
-    """A number of rows; nothing stands for as many as the table has."""
-
-    def value(self, text: str) -> int:
-        """Return the number, 0 for as many as the table has."""
-        return super().value(text) if text.strip() else 0
-
 
 RELEASE = Group(
     "What would be released",
     (
-        Choice(
-            "kind", "Kind", "datasets",
-            "Synthetic datasets Z, each from a draw of the parameters of its own (paper 3.2), or draws of the "
-            "parameters Θ = (μ, Σ) themselves (3.1).",
-            {"datasets": "synthetic datasets", "parameters": "parameter draws"},
-        ),
-        Rows(
-            ROWS, "Rows of each dataset (empty: as many as the table has)", "", "n_z in the paper's section 3.2.",
-            1, 10_000_000, only="kind=datasets",
-        ),
-        Choice(
-            "limit", "No record may pass", "exposure=0.5",
-            "Exposure is how far the adversary's best guess travels from the crowd (0) to the record (1). A gain "
-            "of 1 nat makes a record's true values e = 2.7 times as likely. Mass is the posterior's within one "
-            "Mahalanobis unit of the record; it takes longest to compute.",
-            {
-                "exposure=0.25": "exposure 0.25: a quarter of the way",
-                "exposure=0.5": "exposure 0.5: halfway",
-                "exposure=0.75": "exposure 0.75: three quarters",
-                "gain=1": "information gain of 1 nat",
-                "gain=3": "information gain of 3 nats",
-                "mass=0.05": "posterior mass gained, 0.05",
-            },
-        ),
+        KIND,
+        ROWS,
+        LIMIT,
         Whole(
             "count", "After how many to look at the records", "10",
             "So many datasets, or draws: the exposures listed, and the trial release that a record is shown with.",
@@ -99,8 +68,7 @@ class Asked:
     def of(cls, query: QueryParams, here: Here) -> "Asked":
         """Read an address."""
         values, table = read(GROUPS, query), _chosen(query, here)
-        rows = values[ROWS] or len(table.records.values)
-        return cls(table, values, rows if values["kind"] == "datasets" else None, Limit.of(values["limit"]))
+        return cls(table, values, rows_of(values, table), Limit.of(values["limit"]))
 
     @property
     def count(self) -> int:
@@ -134,16 +102,8 @@ class Asked:
         return Budget(self.setting, self.limit, self.leverage, (self.count,), None, 0, 0, worst, None)
 
     def budget(self, step: Progress) -> Budget:
-        """Return the budget, which is simulated. The counts asked for change nothing of it."""
-
-        def plan() -> Budget:
-            with step("Trying numbers of datasets", None) as watch:
-                return plan_budget(
-                    self.table.records, self.table.prior, rows=self.rows, limit=self.values["limit"], counts=(),
-                    rng=0, watch=watch,
-                )  # fmt: skip
-
-        return self.table.held.once(("budget", *self.table.key, self.rows, self.limit), plan)
+        """Return the budget, which is simulated."""
+        return budget_of(self.table, self.rows, self.values["limit"], step)
 
 
 def _chosen(query: QueryParams, here: Here) -> Chosen:
@@ -229,20 +189,20 @@ def _values(table: list[dict[str, Any]]) -> list[list[Any]]:
 def _record(query: QueryParams, here: Here, step: Progress) -> Answer:
     """Look at one record after a trial release."""
     if not query.get("row"):
-        return Answer({"record": ""})
+        return Answer({"record": "", "measures": ""})
     asked = Asked.of(query, here)
     columns = asked.table.records.columns
     found = _told(asked, step)
     if found is None:
         row, size = asked.values["row"], f"{asked.rows:,} rows and {len(columns):,} columns"
-        return Answer({"record": piece("data_too_large.html", row=row, size=size)})
+        return Answer({"record": piece("data_too_large.html", row=row, size=size), "measures": ""})
     across, upwards = axes(columns, asked.values["x"], asked.values["y"]) if found.view else (0, 0)
     parts = {
         "record": piece(
             "data_record.html", found=found, lines=lines(found.attributes), columns=columns,
             across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.stage.most,
         ),
-        "measures": measures_piece(found.view, "/data/measures.csv") if found.view else "",
+        "measures": measures_piece(found.measures, found.stage.noun, "/data/measures.csv"),
     }  # fmt: skip
     return Answer(parts, {"landscape": view_figure(found.view, columns)} if found.view else {})
 
@@ -263,9 +223,9 @@ def _told(asked: Asked, step: Progress) -> Told | None:
 
 def _measures_file(query: QueryParams, here: Here, step: Progress) -> Download:
     found = _told(Asked.of(query, here), step)
-    if found is None or found.view is None:
+    if found is None:
         raise InputError("there is no trial release of this size to measure")
-    return measures_csv(found.view)
+    return measures_csv(found.measures)
 
 
 def _file(query: QueryParams, here: Here, step: Progress) -> Download:

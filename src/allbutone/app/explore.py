@@ -118,11 +118,13 @@ GROUPS = (
 def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
     view, stage, level = _view(query)
     figure = view_figure(view, stage.columns, level)
-    return Answer({"measures": measures_piece(view, "/explore/measures.csv")}, {"landscape": figure})
+    return Answer(
+        {"measures": measures_piece(view.measures, view.noun, "/explore/measures.csv")}, {"landscape": figure}
+    )
 
 
 def _measures(query: QueryParams, here: Here, step: Progress) -> Download:
-    return measures_csv(_view(query)[0])
+    return measures_csv(_view(query)[0].measures)
 
 
 def _view(query: QueryParams) -> tuple[View, Stage, float]:

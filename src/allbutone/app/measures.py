@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from allbutone.app.answer import Download, as_csv
 from allbutone.app.page import piece
-from allbutone.scene import View
+from allbutone.learned import Measures
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,8 @@ class Line:
     help: str
 
 
-def lines(view: View) -> list[Line]:
+def lines(found: Measures) -> list[Line]:
     """Return the measures of an attack."""
-    found = view.measures
     return [
         Line(
             "Distance of the guess", found.distance, found.baseline_distance,
@@ -54,19 +53,19 @@ def lines(view: View) -> list[Line]:
     ]  # fmt: skip
 
 
-def measures_piece(view: View, csv: str) -> str:
-    """Return the table of measures; `csv` is the address of the same as a file."""
-    return piece("measures.html", view=view, lines=lines(view), csv=csv)
+def measures_piece(found: Measures, noun: str, csv: str) -> str:
+    """Return the table of measures; `noun` is what is released, `csv` the address of the same as a file."""
+    return piece("measures.html", found=found, noun=noun, lines=lines(found), csv=csv)
 
 
-def measures_csv(view: View) -> Download:
+def measures_csv(found: Measures) -> Download:
     """Return the measures as a file."""
-    found = lines(view)
+    held = lines(found)
     return as_csv(
         "measures.csv",
         {
-            "measure": [line.name for line in found],
-            "with_the_release": [line.released for line in found],
-            "ignoring_it": [line.ignoring for line in found],
+            "measure": [line.name for line in held],
+            "with_the_release": [line.released for line in held],
+            "ignoring_it": [line.ignoring for line in held],
         },
     )

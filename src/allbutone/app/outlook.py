@@ -13,7 +13,8 @@ from allbutone.app.fields import Choice, Group, Hidden, Whole, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Here
 from allbutone.app.source import Chosen
-from allbutone.budget import CONFIDENCE, Budget, Limit, chances, plan_budget
+from allbutone.app.terms import KIND, LIMIT, ROWS, budget_of, rows_of
+from allbutone.budget import CONFIDENCE, Budget, chances
 from allbutone.prior import prior_entries
 from allbutone.release import MOST_DATASETS
 
@@ -21,50 +22,20 @@ MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
 MOST_FILES = 1000  # and datasets, or draws
 
 
-@dataclass(frozen=True)
-class Rows(Whole):
-    """A number of rows; nothing stands for as many as the table has."""
-
-    def value(self, text: str) -> int:
-        """Return the number, 0 for as many as the table has."""
-        return super().value(text) if text.strip() else 0
-
-
 RELEASE = (
-    Choice(
-        "kind", "What is released", "datasets",
-        "Datasets of synthetic records (paper 3.2), or draws of the model's parameters, which tell more (3.1).",
-        {"datasets": "synthetic datasets", "parameters": "parameter draws"},
-    ),
+    KIND,
     Whole(
         "number", "How many", "1",
         "Each from its own independent posterior draw. All that was ever released of this table counts together: "
         "with 3 datasets out, 2 more are 5.",
         1, MOST_DATASETS, 1, (1, 50),
     ),
-    Rows(
-        "rows", "Rows of each dataset", "", "Left empty: as many as the table has.", 1, 10_000_000,
-        only="kind=datasets",
-    ),
+    ROWS,
     Choice(
         "format", "Format", "csv", "Of the files to download.", {"csv": "CSV", "parquet": "Parquet"},
         only="kind=datasets",
     ),
     Hidden("drawn", "Release drawn"),
-)  # fmt: skip
-LIMIT = Choice(
-    "limit", "No record may pass", "exposure=0.5",
-    "Exposure is how far the adversary's best guess travels from the crowd (0) to the record (1). A gain of 1 nat "
-    "makes a record's true values e = 2.7 times as likely. Mass is the posterior's within one Mahalanobis unit of "
-    "the record; it takes longest to compute.",
-    {
-        "exposure=0.25": "exposure 0.25: a quarter of the way",
-        "exposure=0.5": "exposure 0.5: halfway",
-        "exposure=0.75": "exposure 0.75: three quarters",
-        "gain=1": "information gain of 1 nat",
-        "gain=3": "information gain of 3 nats",
-        "mass=0.05": "posterior mass gained, 0.05",
-    },
 )  # fmt: skip
 GROUPS = (Group("The release", RELEASE), Group("The limit", (LIMIT,)))
 
@@ -83,8 +54,7 @@ class Wish:
     def of(cls, query: QueryParams, here: Here) -> "Wish":
         """Return what an address asks for."""
         asked, chosen = read(GROUPS, query), source.chosen(query, here)
-        rows = None if asked["kind"] == "parameters" else asked["rows"] or len(chosen.records.values)
-        return cls(chosen, asked["number"], rows, asked["limit"], asked["format"])
+        return cls(chosen, asked["number"], rows_of(asked, chosen), asked["limit"], asked["format"])
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -163,20 +133,8 @@ class Outlook:
 
 def outlook(wish: Wish, step: Progress) -> Outlook:
     """Return what may be expected of a release."""
-    plan = plan_of(wish, step)
+    plan = budget_of(wish.chosen, wish.rows, wish.limit, step)
     with step(f"Simulating releases of {wish.number:,} {wish.noun}", None):
         count = min(wish.number, plan.tried_up_to)
         key = ("chances", wish.chosen.key, wish.rows, wish.limit, count)
         return Outlook(wish, plan, wish.chosen.held.once(key, lambda: chances(plan, count, 0)))
-
-
-def plan_of(wish: Wish, step: Progress) -> Budget:
-    """Return the budget; under this key the page about the data keeps the same."""
-    chosen, rows, limit = wish.chosen, wish.rows, wish.limit
-    with step("Trying numbers of datasets", None) as watch:
-        return chosen.held.once(
-            ("budget", *chosen.key, rows, Limit.of(limit)),
-            lambda: plan_budget(
-                chosen.records, chosen.prior, rows=rows, limit=limit, counts=(), rng=0, watch=watch
-            ),
-        )

@@ -14,10 +14,11 @@ from starlette.datastructures import QueryParams
 from allbutone.app.answer import Answer, Download
 from allbutone.app.fields import FieldError, read
 from allbutone.app.jobs import Progress
-from allbutone.app.outlook import GROUPS, MOST_FILES, MOST_VALUES, Outlook, Wish, outlook, plan_of
+from allbutone.app.outlook import GROUPS, MOST_FILES, MOST_VALUES, Outlook, Wish, outlook
 from allbutone.app.page import Here, Page, piece
 from allbutone.app.sessions import Held
 from allbutone.app.source import CARRIED
+from allbutone.app.terms import budget_of
 from allbutone.case import Case
 from allbutone.densities import densities
 from allbutone.errors import InputError
@@ -140,7 +141,7 @@ def _case(held: Held, query: QueryParams, step: Progress) -> Case:
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         points = np.random.default_rng(0)
         risk = held.once("risk", lambda: risk_columns(records, release, prior, rng=points, watch=watch))
-    plan = plan_of(wish, step)
+    plan = budget_of(chosen, wish.rows, wish.limit, step)
     compared = shapes = None
     if isinstance(release, DatasetRelease) and min(release.rows) > 1:
         with step("Comparing real and synthetic data", None):

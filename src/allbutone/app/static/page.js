@@ -1,5 +1,6 @@
 // A page's state is its address: controls change it, answers follow it.
 import { draw } from "./figures.js";
+import { offer } from "./tables.js";
 
 const form = document.getElementById("controls");
 const error = document.getElementById("error");
@@ -206,7 +207,11 @@ export async function show(found, source = null) {
   busy(1);
   complain(source?.path ?? "action", found);
   const focused = document.activeElement?.id;
-  for (const [id, html] of Object.entries(found.parts ?? {})) document.getElementById(id).innerHTML = html;
+  for (const [id, html] of Object.entries(found.parts ?? {})) {
+    const place = document.getElementById(id);
+    place.innerHTML = html;
+    offer(place);
+  }
   // what is written anew keeps the focus
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
   for (const [name, text] of Object.entries(found.fields ?? {})) put(name, text);
