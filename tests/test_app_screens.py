@@ -21,7 +21,7 @@ def shown(serve_app, tmp_path_factory):
     text = (designs / "paper.toml").read_text(encoding="utf-8").rpartition("[[cells]]")[0]
     (place / "two.toml").write_text(text.replace("p = [2, 3, 5, 10]", "p = 2"), encoding="utf-8")
     (place / "published.csv").write_bytes((designs / "published.csv").read_bytes())
-    run_study(StudyRun(design_file.read_design(place / "two.toml"), 200), place / "paper-two-columns")
+    run_study(StudyRun(design_file.read_design(place / "two.toml"), 1000), place / "paper-two-columns")
     return serve_app(studies=(place / "paper-two-columns",)).address
 
 

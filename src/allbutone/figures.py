@@ -221,7 +221,7 @@ def _risk_title(exposed: int, columns: dict[str, np.ndarray], shown: np.ndarray)
     head = (
         "No record is exposed by half or more"
         if exposed == 0
-        else f"{exposed:,} of {people:,} records are exposed by half or more"
+        else f"{exposed:,} of {people:,} records {'is' if exposed == 1 else 'are'} exposed by half or more"
     )
     head += f"; the release tells most of row {columns['row'][best]}"
     what = "One dot a record" if len(shown) == people else f"The {len(shown):,} most exposed of {people:,} records"

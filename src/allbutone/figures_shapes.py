@@ -82,6 +82,7 @@ def qq_figure(normality: Normality) -> go.Figure:
     _name_axes(figure, "Value if normal, in standard deviations", "Value, in standard deviations", key, 30)
     low, high = float(normality.qq_values.min()), float(normality.qq_values.max())
     figure.update_layout(margin={"l": 60}).update_yaxes(matches="y", range=[low - 0.3, high + 0.3])
+    figure.layout.yaxis.matches = None  # the others follow the first, which cannot follow itself
     for place in places:
         figure.update_yaxes(showticklabels=place["col"] == 1, **place)
     return figure
