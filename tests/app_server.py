@@ -151,10 +151,10 @@ def tab(tabs):
     return tabs()
 
 
-def settled(page):
+def settled(page, patience=WAIT):
     """Wait until every answer has come and is drawn."""
     # not wait_for_function, which needs eval, which our pages forbid
-    page.wait_for_selector("body[data-pending='0']", state="attached", timeout=WAIT)
+    page.wait_for_selector("body[data-pending='0']", state="attached", timeout=patience)
     return page
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from app_server import CUT_OFF
+from app_server import settled as drawn
 
 LONG = 90_000  # milliseconds; attacks take their time where all tests run at once
 BEYOND = "number=40&rows=30"  # of the small table
@@ -30,8 +31,7 @@ def page(tabs):
 
 
 def settled(page):
-    page.wait_for_selector("body[data-pending='0']", state="attached", timeout=LONG)
-    return page
+    return drawn(page, LONG)
 
 
 def uploaded(page, served, path):

@@ -89,6 +89,12 @@ def _figures(case: Case, order: np.ndarray) -> dict[str, go.Figure]:
     if case.by_count:
         found["distances"] = distance_violins(case.by_count)
         found["relative-errors"] = relative_error_violins(case.by_count)
+    return found | fidelity_figures(case)
+
+
+def fidelity_figures(case: Case) -> dict[str, go.Figure]:
+    """Return the figures of real beside synthetic data, by name; none of released parameters."""
+    found: dict[str, go.Figure] = {}
     if case.fidelity and case.densities:
         if len(case.records.columns) > 1:
             found["correlations"] = correlation_figure(case.fidelity)

@@ -24,13 +24,10 @@ from allbutone.densities import densities
 from allbutone.errors import InputError
 from allbutone.fidelity import fidelity
 from allbutone.figures import INK, budget_figure, risk_figure, untitled
-from allbutone.figures_fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
-from allbutone.figures_shapes import density_figure
-from allbutone.figures_tests import ks_figure, propensity_figure
 from allbutone.folder import save_release
 from allbutone.normality import check_normality
 from allbutone.release import DatasetRelease, Release
-from allbutone.report import MEASURES, confidential_report, public_report
+from allbutone.report import MEASURES, confidential_report, fidelity_figures, public_report
 from allbutone.risk import risk_columns
 from allbutone.synthesizer import NIWSynthesizer
 from allbutone.words import budget_finding, most_exposed, verdict
@@ -113,7 +110,8 @@ def _after(query: QueryParams, here: Here, step: Progress) -> Answer:
     case = _case(held, query, step)
     order = most_exposed(case.risk)
     with step("Drawing figures", None):
-        figures = {name: untitled(figure) for name, figure in _figures(case, order).items()}
+        risk = risk_figure(case.risk, case.records.columns, order, labels=3)
+        figures = {name: untitled(one) for name, one in {"risk": risk, **fidelity_figures(case)}.items()}
     measures = ("row", *MEASURES)
     part = piece(
         "release_after.html",
@@ -148,19 +146,6 @@ def _case(held: Held, query: QueryParams, step: Progress) -> Case:
             compared = held.once("fidelity", lambda: fidelity(records, release))
             shapes = held.once("densities", lambda: densities(records, release))
     return Case(records, release, prior, normality, risk, plan, compared, shapes)
-
-
-def _figures(case: Case, order: np.ndarray) -> dict[str, go.Figure]:
-    found = {"risk": risk_figure(case.risk, case.records.columns, order, labels=3)}
-    if case.fidelity and case.densities:
-        found["densities"] = density_figure(case.densities)
-        if len(case.records.columns) > 1:
-            found["correlations"] = correlation_figure(case.fidelity)
-            found["correlation-differences"] = correlation_difference_figure(case.fidelity)
-        found["means"] = mean_difference_figure(case.fidelity)
-        found["ks"] = ks_figure(case.fidelity)
-        found["propensity"] = propensity_figure(case.fidelity)
-    return found
 
 
 def _zip(query: QueryParams, here: Here, step: Progress) -> Download:
