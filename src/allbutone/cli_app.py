@@ -9,9 +9,6 @@ from rich.markup import escape
 from allbutone.study_folder import load_study
 from allbutone.terminal import console, notes
 
-HOME = "127.0.0.1"
-MEGABYTE = 1_000_000
-
 Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 Host = Annotated[
     str, typer.Option(help="The address to listen on; any but this computer's own can be reached by others.")
@@ -25,18 +22,18 @@ Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the 
 
 def app(
     port: Port = 8503,
-    host: Host = HOME,
+    host: Host = "127.0.0.1",
     study: Studies = None,
     upload_limit: UploadLimit = 200,
     browser: Browser = True,
 ) -> None:
     """Open the app: see the adversary think, judge your own table, release from it, look at studies."""
-    from allbutone.app.page import Settings  # not above: a web server is not for every command to wait for
-    from allbutone.app.run import serve
+    from allbutone.app.page import MEGABYTE, Settings  # not above: a web server is not for every command to load
+    from allbutone.app.run import is_home, serve
 
     for folder in study or ():
         load_study(folder)
-    if host != HOME:
+    if not is_home(host):
         notes.print(
             f"[yellow]Warning:[/yellow] {escape(host)} can be reached from other computers. Whoever reaches it "
             "can use the app, and what is uploaded travels unencrypted. Use this only on a network you trust, "
@@ -44,9 +41,9 @@ def app(
         )
     settings = Settings(upload_limit * MEGABYTE, tuple(study or ()))
 
-    def ready() -> None:
+    def ready(address: str) -> None:
         console.print(
-            f"[bold]http://{escape(host)}:{port}[/bold] (Ctrl-C to stop)\n"
+            f"[bold]{escape(address)}[/bold] (Ctrl-C to stop)\n"
             f"Files up to {upload_limit:,} MB are taken, seen only by the browser they came from, and gone when "
             "its pages are closed. Nothing is sent anywhere."
         )

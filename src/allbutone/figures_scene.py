@@ -5,7 +5,7 @@ They are built of plain dictionaries: plotly's objects check every value, which 
 
 from collections.abc import Sequence
 from copy import deepcopy
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,6 @@ def _walk_message(walk: Walk, noun: str) -> str:
     return words + (f"has come {100 * way:.0f}\u00a0% of the way to the record." if way > 0 else "is no closer.")
 
 
-@lru_cache  # breaking lines takes half a millisecond
 def _explained(name: str) -> str:
     return wrapped(name, "every ring inwards is likelier to the adversary")
 

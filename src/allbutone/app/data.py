@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 
 from allbutone import landscape
 from allbutone.app.answer import Answer, Download, as_csv
-from allbutone.app.fields import FieldError, Group, Hidden, Whole, read
+from allbutone.app.fields import FieldError, Group, Hidden, HiddenWhole, Whole, read
 from allbutone.app.jobs import Progress
 from allbutone.app.measures import measures_csv, measures_piece
 from allbutone.app.page import Here, Page, piece
@@ -45,7 +45,7 @@ RELEASE = Group(
 SEEN = Group(
     "What is shown",
     (
-        Hidden("shown", "Records listed", "25"),
+        HiddenWhole("shown", "Records listed", "25", "", 1, MOST_SHOWN),
         Hidden("row", "Row"),
         Hidden("x", "Across"),
         Hidden("y", "Upwards"),
@@ -136,14 +136,14 @@ def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
         return Answer({"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}, error=str(error))
     with step("Measuring every record's leverage", None):
         columns = asked.law().columns()
-    shown = int(asked.values["shown"]) if asked.values["shown"].isdecimal() else 25
+    shown = asked.values["shown"]
     order = np.argsort(-asked.leverage, kind="stable")
     parts = {
         "doubt": piece("data_doubt.html", doubted=False, kept=query.get("measured") == "yes"),
         "note": piece("data_note.html", table=asked.table, note=asked.note),
         "ranking": piece(
             "data_records.html", asked=asked, people=len(order), most=MOST_SHOWN,
-            rows=_ranked(columns, order[: min(shown, MOST_SHOWN)], asked), shown=min(shown, MOST_SHOWN),
+            rows=_ranked(columns, order[:shown], asked), shown=shown,
         ),
     }  # fmt: skip
     limit = asked.limit.value if asked.limit.kind == "exposure" else HALF

@@ -155,11 +155,11 @@ def _simulated(state: tuple[tuple[str, str], ...]) -> Stage:
     if np.linalg.eigvalsh(correlation)[0] < 1e-6:
         low = f"{-1 / (p - 1):.2f}"
         raise FieldError("correlation", f"Correlation: {p} columns cannot all correlate below {low}; raise it")
-    sd = np.array(_spread(asked, "sd", p))
+    sd = np.array(Numbers.spread(asked["sd"], p))
     return simulated(
-        np.array(_spread(asked, "mean", p)),
+        np.array(Numbers.spread(asked["mean"], p)),
         correlation * sd[:, None] * sd,
-        np.array(_spread(asked, "target", p)),
+        np.array(Numbers.spread(asked["target"], p)),
         n=asked["n"],
         rows=asked["rows"] if asked["kind"] == "datasets" else None,
         prior=_prior(asked, "prior_", p),
@@ -171,18 +171,9 @@ def _simulated(state: tuple[tuple[str, str], ...]) -> Stage:
 
 
 def _prior(asked: dict[str, Any], begin: str, p: int) -> NIW:
-    scale = asked[f"{begin}scale"] * np.eye(p)
-    return NIW(
-        np.array(_spread(asked, f"{begin}mean", p)), asked[f"{begin}weight"], p + asked[f"{begin}extra"], scale
-    )
+    mean, weight, extra, scale = (asked[begin + name] for name in ("mean", "weight", "extra", "scale"))
+    return NIW(np.array(Numbers.spread(mean, p)), weight, p + extra, scale * np.eye(p))
 
 
-def _spread(asked: dict[str, Any], name: str, p: int) -> list[float]:
-    field = FIELDS[name]
-    assert isinstance(field, Numbers)
-    return field.spread(asked[name], p)
-
-
-FIELDS = every(GROUPS)
-STAGE = frozenset(FIELDS) - frozenset(VIEW)
+STAGE = frozenset(every(GROUPS)) - frozenset(VIEW)
 PAGE = Page("explore", "Explore", GROUPS, {"answer": _answer, "walk": _walk}, files={"measures.csv": _measures})

@@ -92,7 +92,8 @@ class Numbers(Field):
             raise self.refuse(text, wanted)
         return numbers
 
-    def spread(self, numbers: tuple[float, ...], p: int) -> list[float]:
+    @staticmethod
+    def spread(numbers: tuple[float, ...], p: int) -> list[float]:
         """Return one number for each of p columns: those given, the last one again for the rest."""
         return [numbers[min(place, len(numbers) - 1)] for place in range(p)]
 
@@ -133,6 +134,13 @@ class Hidden(Field):
 
 
 @dataclass(frozen=True)
+class HiddenWhole(Whole):
+    """A whole number without a control of its own."""
+
+    kind: ClassVar[str] = "hidden"
+
+
+@dataclass(frozen=True)
 class Group:
     """Fields that belong together; `only` says when they are shown, as of a field."""
 
@@ -147,6 +155,7 @@ def every(groups: Iterable[Group]) -> dict[str, Field]:
     return {one.name: one for group in groups for one in group.fields}
 
 
-def read(groups: Iterable[Group], query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the value of every field in an address, its default where the address is silent."""
-    return {name: one.value(query.get(name, one.default)) for name, one in every(groups).items()}
+def read(groups: Iterable[Group], query: Mapping[str, str], *names: str) -> dict[str, Any]:
+    """Return the value of every field, or of those named, in an address; its default where that is silent."""
+    fields = every(groups)
+    return {name: fields[name].value(query.get(name, fields[name].default)) for name in names or fields}

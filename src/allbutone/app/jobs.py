@@ -4,12 +4,15 @@ import asyncio
 import json
 import os
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
+from typing import TypeAlias
 
 import anyio
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from allbutone.app.answer import Answer, Download
@@ -18,6 +21,9 @@ from allbutone.errors import InputError
 
 PATIENCE = 0.4  # seconds before progress is shown
 MEDIA = "application/x-ndjson"
+
+Result: TypeAlias = str | Download
+Job: TypeAlias = "asyncio.Task[tuple[Result, int]]"
 
 
 class Unwanted(Exception):
@@ -54,45 +60,61 @@ class Progress:
 
 
 class Desk:
-    """Where jobs are done: as many at once as there are cores, and slow ones never on all of them."""
+    """Where jobs are done: as many at once as there are cores; slow ones, where there are several, not on all."""
 
     def __init__(self) -> None:
         cores = os.cpu_count() or 1
-        self._quick = anyio.CapacityLimiter(cores)
+        self._quick, self._files = anyio.CapacityLimiter(cores), anyio.CapacityLimiter(cores)
         self._slow = anyio.CapacityLimiter(max(1, cores - 1))
+        self._wanted: set[Progress] = set()
 
     async def answer(
         self, work: Callable[[Progress], Answer], slow: bool, patience: float | None = PATIENCE
     ) -> Response:
         """Return the answer, or, where it takes longer than `patience`, a stream of progress that ends with it."""
         progress, start = Progress(), time.perf_counter()
-        task = asyncio.create_task(self._run(work, progress, slow))
+        task = self._begin(lambda: work(progress).to_json(), progress, self._slow if slow else self._quick)
         await asyncio.wait({task}, timeout=patience)
         if not task.done():
             return StreamingResponse(_lines(task, progress), media_type=MEDIA)
-        line, status = task.result()
         timing = {"Server-Timing": f"answer;dur={1000 * (time.perf_counter() - start):.1f}"}
-        return Response(line, status, timing, MEDIA)
+        return _response(*task.result(), timing)
 
-    async def download(self, work: Callable[[Progress], Download]) -> Response:
-        """Return a file."""
-        file = await anyio.to_thread.run_sync(work, Progress(), limiter=self._slow)
-        return file.response()
+    async def download(self, work: Callable[[Progress], Download], request: Request) -> Response:
+        """Return a file, as long as someone waits for it."""
+        progress = Progress()
+        task = self._begin(lambda: work(progress), progress, self._files)
+        while not task.done():
+            await asyncio.wait({task}, timeout=0.25)
+            if await request.is_disconnected():
+                progress.unwanted.set()
+        return _response(*task.result())
 
-    async def _run(self, work: Callable[[Progress], Answer], progress: Progress, slow: bool) -> tuple[str, int]:
-        """Return the answer's line and its status; what cannot be used is answered in words."""
+    def stop(self) -> None:
+        """Let no job go on."""
+        for progress in list(self._wanted):
+            progress.unwanted.set()
 
-        def job() -> tuple[str, int]:
+    def _begin(self, work: Callable[[], Result], progress: Progress, limiter: anyio.CapacityLimiter) -> Job:
+        """Start a job; it ends with its result and a status, what cannot be used being said in words."""
+
+        def job() -> tuple[Result, int]:
             try:
-                return work(progress).to_json(), 200
+                return work(), 200
             except InputError as error:
                 return refusal(error), 422
             except MemoryError:
                 return refusal(InputError("not enough memory for this; ask for less")), 422
             except Unwanted:
                 return "", 204
+            except Exception:  # whatever it is, the page must hear of it, and the terminal all about it
+                traceback.print_exc()
+                return refusal(InputError("Something went wrong in the app; the terminal says what.")), 500
+            finally:
+                self._wanted.discard(progress)
 
-        return await anyio.to_thread.run_sync(job, limiter=self._slow if slow else self._quick)
+        self._wanted.add(progress)
+        return asyncio.create_task(anyio.to_thread.run_sync(job, limiter=limiter))
 
 
 def refusal(error: InputError) -> str:
@@ -100,11 +122,15 @@ def refusal(error: InputError) -> str:
     return json.dumps({"error": str(error), "field": error.name if isinstance(error, FieldError) else None}) + "\n"
 
 
-async def _lines(task: "asyncio.Task[tuple[str, int]]", progress: Progress) -> AsyncIterator[str]:
+def _response(result: Result, status: int, headers: dict[str, str] | None = None) -> Response:
+    return result.response() if isinstance(result, Download) else Response(result, status, headers, MEDIA)
+
+
+async def _lines(task: Job, progress: Progress) -> AsyncIterator[str]:
     try:
         while not task.done():
             yield progress.to_json()
             await asyncio.wait({task}, timeout=0.25)
-        yield task.result()[0]
+        yield str(task.result()[0])
     finally:
         progress.unwanted.set()

@@ -1,5 +1,6 @@
 """What is to be released of a table, and what that may be expected to give away, before anything is drawn."""
 
+import hashlib
 import json
 import shlex
 from dataclasses import dataclass
@@ -62,6 +63,11 @@ class Wish:
         return (id(self.chosen.held), self.chosen.key, self.number, self.rows)
 
     @property
+    def mark(self) -> str:
+        """A short name of the release and its limit: what is confirmed for one does not serve for another."""
+        return hashlib.blake2b(repr((self.key, self.limit)).encode(), digest_size=12).hexdigest()
+
+    @property
     def values(self) -> int:
         """How many numbers the release holds."""
         p = len(self.chosen.records.columns)
@@ -81,10 +87,11 @@ class Wish:
     def commands(self) -> list[str]:
         """The same on the command line; the seed, if there was one, is a secret."""
         table = "demo/cohort.csv" if self.chosen.simulated else self.chosen.name
-        columns = self.chosen.records.columns if self.chosen.key[0] else ()
+        table = f"./{table}" if table.startswith("-") else table
+        columns = self.chosen.records.columns if self.chosen.named else ()
         again = [part for name in columns for part in ("--columns", name)]
         lines = [["allbutone", "demo"]] if self.chosen.simulated else []
-        if self.chosen.key[1] != "default":
+        if self.chosen.public:
             entries = prior_entries(self.chosen.prior)
             again += ["--prior", "prior.json"]
             lines.append(["echo", json.dumps(entries, ensure_ascii=False), ">", "prior.json"])
@@ -118,7 +125,7 @@ class Outlook:
     @property
     def at_stake(self) -> list[dict[str, Any]]:
         """Those likelier to pass the limit than the budget accepts, the most exposed at least."""
-        places = np.argsort(-self.plan.leverage)
+        places = np.lexsort((-self.plan.leverage, -self.chances))
         return self.lines(places[: max(1, int(np.sum(self.chances > 1 - CONFIDENCE)))])
 
     def lines(self, places: np.ndarray) -> list[dict[str, Any]]:

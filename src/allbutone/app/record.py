@@ -36,7 +36,7 @@ class Told:
 
 def row_of(text: str, people: int) -> int:
     """Return the row that an address names."""
-    if not text.isdecimal() or not 1 <= int(text[:12]) <= people:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 12) or not 1 <= int(text) <= people:
         raise FieldError("row", f"Row: {text[:60]!r} is none of this table; give one from 1 to {people:,}")
     return int(text)
 

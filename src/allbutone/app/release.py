@@ -88,8 +88,7 @@ def _draw(query: QueryParams, said: Mapping[str, str], here: Here, step: Progres
     if wish.too_large:
         raise InputError("This release is too large to be drawn here:\n" + "\n".join(wish.commands))
     found = outlook(wish, step)
-    # the number again: what was confirmed for one release does not serve for another
-    if found.beyond and said.get("confirm") != f"{wish.number}":
+    if found.beyond and said.get("confirm") != wish.mark:
         refused = f"Nothing was drawn. {budget_finding(found.plan, wish.number).words} Confirm it to draw it."
         return Answer({"confirm": piece("release_confirm.html", found=found, shown=SHOWN)}, error=refused)
     with step("Drawing", None):
@@ -130,7 +129,7 @@ def _found(query: QueryParams, here: Here) -> Held:
 
 def _case(held: Held, query: QueryParams, step: Progress) -> Case:
     """Return what `case.gather` does, each part once: another limit needs no new attack."""
-    release, wish = held.thing.release, replace(held.thing.wish, limit=read(GROUPS, query)["limit"])
+    release, wish = held.thing.release, replace(held.thing.wish, limit=read(GROUPS, query, "limit")["limit"])
     chosen = wish.chosen
     records, prior = chosen.records, chosen.prior
     with step("Judging the model", None):
@@ -138,13 +137,13 @@ def _case(held: Held, query: QueryParams, step: Progress) -> Case:
     with step("Attacking records", len(records.values)) as watch:
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         points = np.random.default_rng(0)
-        risk = held.once("risk", lambda: risk_columns(records, release, prior, rng=points, watch=watch))
+        risk = held.once(("risk",), lambda: risk_columns(records, release, prior, rng=points, watch=watch))
     plan = budget_of(chosen, wish.rows, wish.limit, step)
     compared = shapes = None
     if isinstance(release, DatasetRelease) and min(release.rows) > 1:
         with step("Comparing real and synthetic data", None):
-            compared = held.once("fidelity", lambda: fidelity(records, release))
-            shapes = held.once("densities", lambda: densities(records, release))
+            compared = held.once(("fidelity",), lambda: fidelity(records, release))
+            shapes = held.once(("densities",), lambda: densities(records, release))
     return Case(records, release, prior, normality, risk, plan, compared, shapes)
 
 
@@ -153,7 +152,7 @@ def _zip(query: QueryParams, here: Here, step: Progress) -> Download:
     release, content = _found(query, here).thing.release, io.BytesIO()
     with tempfile.TemporaryDirectory(prefix="allbutone-") as place, zipfile.ZipFile(content, "w") as archive:
         folder = Path(place) / "release"
-        save_release(release, folder, format=read(GROUPS, query)["format"])
+        save_release(release, folder, format=read(GROUPS, query, "format")["format"])
         for path in sorted(folder.iterdir()):
             about = zipfile.ZipInfo(path.name)  # of 1980, whatever the clock says
             about.create_system, about.external_attr = 3, 0o644 << 16
@@ -162,7 +161,7 @@ def _zip(query: QueryParams, here: Here, step: Progress) -> Download:
 
 
 def _report(query: QueryParams, here: Here, step: Progress) -> Download:
-    held, asked = _found(query, here), read(GROUPS, query)
+    held, asked = _found(query, here), read(GROUPS, query, "limit", "format")
     wish = replace(held.thing.wish, limit=asked["limit"], format=asked["format"])
     page = confidential_report(_case(held, query, step), wish.commands, _note(wish))
     return Download("report.html", page.encode(), HTML)

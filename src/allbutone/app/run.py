@@ -1,9 +1,11 @@
 """Start the app on this computer, and open it."""
 
+import ipaddress
 import socket
 import threading
 import webbrowser
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 
@@ -12,32 +14,55 @@ from allbutone.app.server import create_app
 from allbutone.errors import InputError, reason
 from allbutone.threads import one_thread
 
-HOME = "127.0.0.1"
+OWN = ("127.0.0.1", "localhost", "[::1]")
+PATIENCE = 3  # seconds that a job has to end when the app is stopped
 
 
-def serve(settings: Settings, host: str, port: int, *, browser: bool, ready: Callable[[], None]) -> None:
-    """Serve until interrupted; once the server listens `ready` is called, and `browser` opens the page."""
-    own = ("127.0.0.1", "localhost", "[::1]") if host == HOME else ()
+class Server(uvicorn.Server):
+    """A server that lets no job go on when it is stopped."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop."""
+        self.config.app.state.desk.stop()  # type: ignore[union-attr]
+        super().handle_exit(sig, frame)
+
+
+def serve(settings: Settings, host: str, port: int, *, browser: bool, ready: Callable[[str], None]) -> None:
+    """Serve until interrupted; once the server listens `ready` is told its address, and `browser` opens it."""
+    name = f"[{host}]" if ":" in host else host
     # browsers leave out the usual port
-    app = create_app(settings, [f"{name}:{port}" if port != 80 else name for name in own])
+    hosts = [f"{own}:{port}" if port != 80 else own for own in (*OWN, name)] if is_home(host) else []
+    app = create_app(settings, hosts)
     with _listening(host, port) as listener:
-        ready()
+        address = f"http://{name}:{port}"
+        ready(address)
         if browser:
             # what connects waits until the server answers
-            threading.Timer(
-                0.3, webbrowser.open, [f"http://{HOME if host == '0.0.0.0' else host}:{port}/"]
-            ).start()
-        quiet = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, ws_max_size=1024)
+            threading.Timer(0.3, webbrowser.open, [address.replace("0.0.0.0", OWN[0])]).start()
+        quiet = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, ws_max_size=1024,
+            timeout_graceful_shutdown=PATIENCE,
+        )  # fmt: skip
         # many small products, in as many threads as there are cores: none of the linear algebra's own
         with one_thread():
-            uvicorn.Server(quiet).run([listener])
+            Server(quiet).run([listener])
+
+
+def is_home(host: str) -> bool:
+    """Say whether only this computer can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _listening(host: str, port: int) -> socket.socket:
     try:
-        listener = socket.create_server((host, port), backlog=128)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         raise InputError(
             f"cannot listen on {host}:{port}: {reason(error)}; is the app running already? Choose another --port"
         ) from error
-    return listener

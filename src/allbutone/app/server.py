@@ -7,14 +7,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 import plotly
 from plotly.offline import get_plotlyjs
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,7 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from allbutone.app import data, explore, release, studies
 from allbutone.app.jobs import MEDIA, Desk, refusal
-from allbutone.app.page import Here, Page, Settings, piece
+from allbutone.app.page import MEGABYTE, Act, Ask, Fetch, Here, Page, Settings, Take, piece
 from allbutone.app.sessions import Sessions
 from allbutone.errors import InputError
 
@@ -66,8 +65,8 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
     ]
     for page in PAGES:
         routes += _routes(page, settings, sessions, desk)
-    app = Starlette(routes=routes, lifespan=life, exception_handlers={InputError: _in_words})
-    app.state.sessions = sessions
+    app = Starlette(routes=routes, lifespan=life, exception_handlers={ClientDisconnect: _nobody})
+    app.state.sessions, app.state.desk = sessions, desk
     app.add_middleware(Guard, hosts=tuple(hosts))
     return app
 
@@ -104,7 +103,10 @@ class Guard:
         host, origin = asked.headers.get("host", ""), asked.headers.get("origin")
         if self._hosts and host not in self._hosts:
             return True
-        # what is sent along with cookies must come from a page of ours
+        # other sites may link here, and nothing else
+        fetch = asked.headers
+        if fetch.get("sec-fetch-site") == "cross-site" and fetch.get("sec-fetch-mode") != "navigate":
+            return True
         return origin is not None and origin.partition("://")[2] != host
 
 
@@ -124,35 +126,23 @@ def _routes(page: Page, settings: Settings, sessions: Sessions, desk: Desk) -> l
         content = piece(f"{page.name}.html", **where, plotly_version=plotly.__version__)
         return Response(content, media_type="text/html")
 
-    routes: list[BaseRoute] = [route("", show)]
-    for name, ask in {**page.quick, **page.slow}.items():
+    async def answer(ask: Ask, slow: bool, request: Request, here: Here) -> Response:
+        return await desk.answer(partial(ask, request.query_params, here), slow)
 
-        async def answer(request: Request, here: Here, ask: Any = ask, slow: bool = name in page.slow) -> Response:
-            return await desk.answer(partial(ask, request.query_params, here), slow)
+    async def download(fetch: Fetch, request: Request, here: Here) -> Response:
+        return await desk.download(partial(fetch, request.query_params, here), request)
 
-        routes.append(route(f"/{name}", answer))
-    for name, fetch in page.files.items():
-
-        async def download(request: Request, here: Here, fetch: Any = fetch) -> Response:
-            return await desk.download(partial(fetch, request.query_params, here))
-
-        routes.append(route(f"/{name}", download))
-    for name, take in page.takes.items():
-
-        async def upload(request: Request, here: Here, take: Any = take) -> Response:
-            return await _taken(request, here, take, desk)
-
-        routes.append(route(f"/{name}", upload, "POST"))
-    for name, act in page.acts.items():
-
-        async def do(request: Request, here: Here, act: Any = act) -> Response:
-            return await _done(request, here, act, desk)
-
-        routes.append(route(f"/{name}", do, "POST"))
-    return routes
+    return [
+        route("", show),
+        *(route(f"/{name}", partial(answer, ask, False)) for name, ask in page.quick.items()),
+        *(route(f"/{name}", partial(answer, ask, True)) for name, ask in page.slow.items()),
+        *(route(f"/{name}", partial(download, fetch)) for name, fetch in page.files.items()),
+        *(route(f"/{name}", partial(_taken, desk, take), "POST") for name, take in page.takes.items()),
+        *(route(f"/{name}", partial(_done, desk, act), "POST") for name, act in page.acts.items()),
+    ]
 
 
-async def _taken(request: Request, here: Here, take: Any, desk: Desk) -> Response:
+async def _taken(desk: Desk, take: Take, request: Request, here: Here) -> Response:
     """Write what is sent to a folder that only we can read, hand it over, and leave nothing of it."""
     limit = here.settings.upload_limit
     with tempfile.TemporaryDirectory(prefix="allbutone-") as folder:
@@ -164,15 +154,16 @@ async def _taken(request: Request, here: Here, take: Any, desk: Desk) -> Respons
                     file.write(block)
         if size > limit:
             error = InputError(
-                f"the file is larger than the {limit / 1e6:,.0f} MB that the app takes; start it with a higher "
-                "--upload-limit, or use the command line, which takes files of any size"
+                f"the file is larger than the {limit / MEGABYTE:,.0f} MB that the app takes; start it with a "
+                "higher --upload-limit, or use the command line, which takes files of any size"
             )
             return Response(refusal(error), 413, media_type=MEDIA)
         work = partial(take, request.query_params, here, place)
-        return await desk.answer(lambda step: work(), slow=True, patience=None)  # the folder must outlive the work
+        # without patience: the folder must outlive the work
+        return await desk.answer(lambda step: work(), slow=False, patience=None)
 
 
-async def _done(request: Request, here: Here, act: Any, desk: Desk) -> Response:
+async def _done(desk: Desk, act: Act, request: Request, here: Here) -> Response:
     """Do what a short form asks for; there may be secrets in it, so it never leaves the memory."""
     form = bytearray()
     async for block in request.stream():
@@ -190,8 +181,10 @@ def _cookie(asked: HTTPConnection) -> str:
 
 async def _stay(sessions: Sessions, socket: WebSocket) -> None:
     """Hold a session as long as a page of it is open."""
-    _, session = sessions.open(socket.cookies.get(_cookie(socket)))
-    await socket.accept()
+    token, session = sessions.open(socket.cookies.get(_cookie(socket)))
+    # a page that outlives its session, or the app, learns of its new one
+    told = f"{_cookie(socket)}={token}; HttpOnly; Path=/; SameSite=lax"
+    await socket.accept(headers=[(b"set-cookie", told.encode())])
     session.pages += 1
     try:
         while True:
@@ -222,5 +215,5 @@ async def _static(request: Request) -> Response:
     return Response(place.read_bytes(), media_type=TYPES[Path(name).suffix])
 
 
-async def _in_words(request: Request, error: Exception) -> Response:
-    return PlainTextResponse(str(error), 422)
+async def _nobody(request: Request, error: Exception) -> Response:
+    return Response(status_code=204)  # the browser left while it was sending

@@ -11,7 +11,8 @@ from allbutone.errors import InputError
 
 GRACE = 20.0  # seconds without an open page after which a session ends: enough to go from one page to the next
 MOST_HELD = 6  # tables and releases of a session; of more the one not used for longest goes
-MOST_FOUND = 24  # results kept of each of them
+MOST_FOUND = 6  # results of a kind that are kept of each of them
+LARGE = {"records": 2, "trial": 2}  # fewer of those that may fill the memory
 
 Kind = TypeVar("Kind")
 
@@ -21,21 +22,23 @@ class Held:
     """A thing kept for a session, with what was computed of it."""
 
     thing: Any
-    found: dict[Any, Any] = field(default_factory=dict)
-    locks: dict[Any, Lock] = field(default_factory=dict)
+    found: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    locks: dict[tuple[Any, ...], Lock] = field(default_factory=dict)
     used: float = field(default_factory=time.monotonic)
 
-    def once(self, key: Any, compute: Callable[[], Kind]) -> Kind:
+    def once(self, key: tuple[Any, ...], compute: Callable[[], Kind]) -> Kind:
         """Return what was computed under this key, or compute it now; nothing is computed twice at a time.
 
-        What is asked under another key does not wait for it.
+        A key begins with the kind of the result. What is asked under another key does not wait for it.
         """
         with self.locks.setdefault(key, Lock()):
             # used last, it goes last
             found = self.found.pop(key, self)
             found = self.found[key] = compute() if found is self else found
-            for old in list(self.found)[:-MOST_FOUND]:
+            alike = [other for other in list(self.found) if other[0] == key[0]]
+            for old in alike[: -LARGE.get(key[0], MOST_FOUND)]:
                 self.found.pop(old, None)
+                self.locks.pop(old, None)
             return found
 
 
@@ -52,7 +55,8 @@ class Session:
         name = secrets.token_urlsafe(9)
         self.held[name] = Held(thing)
         while len(self.held) > MOST_HELD:
-            del self.held[min(self.held, key=lambda name: self.held[name].used)]
+            oldest = min(list(self.held.items()), key=lambda item: item[1].used)
+            self.held.pop(oldest[0], None)
         return name
 
     def find(self, name: str, kind: type[Kind], what: str) -> Held:

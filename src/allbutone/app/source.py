@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from starlette.datastructures import QueryParams
 
@@ -34,14 +35,25 @@ class Uploaded:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The records and the prior that a page is about; `held` keeps what is computed of them, under `key`."""
+    """The records and the prior that a page is about; `held` keeps what is computed of them, under `key`.
+
+    `named`: the columns were chosen, or said to be measurements; `public`: the prior was typed in.
+    """
 
     name: str
     records: Records
     prior: NIW
     note: str
     held: Held
-    key: tuple[Any, ...]
+    named: bool
+    public: bool
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells two of one table apart: the columns in their order, and the prior."""
+        prior = self.prior
+        numbers = (*prior.mean.tolist(), prior.mean_weight, prior.df, *np.diagonal(prior.scale).tolist())
+        return (self.records.columns, numbers)
 
     @property
     def simulated(self) -> bool:
@@ -97,16 +109,14 @@ def chosen(query: QueryParams, here: Here) -> Chosen:
         raise FieldError("columns", "Columns: none is ticked; tick at least one")
     taken = asked["measured"] == "yes"
     records = held.once(("records", columns, taken), lambda: _records(held.thing.content, columns, taken))
+    about = {"name": held.thing.name, "records": records, "held": held, "named": bool(columns) or taken}
     p = len(records.columns)
     if asked["prior"] == "default":
-        note = (
-            held.once(("note", columns), lambda: scale_warning(Moments.of(records.values), records.columns)) or ""
-        )
-        return Chosen(held.thing.name, records, NIW.default(p), note, held, (columns, "default"))
-    numbers = {name: _for_each(name, asked[name], records.columns) for name in ("centre", "spread")}
+        wrong = ("note", records.columns), lambda: scale_warning(Moments.of(records.values), records.columns)
+        return Chosen(**about, prior=NIW.default(p), note=held.once(*wrong) or "", public=False)
+    numbers = {name: _for_each(name, asked[name], p) for name in ("centre", "spread")}
     prior = prior_from({**numbers, "mean_weight": asked["weight"], "df": p + asked["extra"]}, records.columns)
-    key = (columns, *map(tuple, numbers.values()), asked["weight"], asked["extra"])
-    return Chosen(held.thing.name, records, prior, "", held, key)
+    return Chosen(**about, prior=prior, note="", public=True)
 
 
 def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Records:
@@ -122,12 +132,10 @@ def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Rec
     return Records.of(content, drop=[name for name in dict.fromkeys(names) if columns and name not in columns])
 
 
-def _for_each(name: str, numbers: tuple[float, ...], columns: tuple[str, ...]) -> list[float]:
-    if len(numbers) > len(columns):
-        raise FieldError(
-            name, f"{name.title()}: {len(numbers)} numbers for the {len(columns)} columns; leave some out"
-        )
-    return [numbers[min(place, len(numbers) - 1)] for place in range(len(columns))]
+def _for_each(name: str, numbers: tuple[float, ...], p: int) -> list[float]:
+    if len(numbers) > p:
+        raise FieldError(name, f"{name.title()}: {len(numbers)} numbers for the {p} columns; leave some out")
+    return Numbers.spread(numbers, p)
 
 
 def upload(query: QueryParams, here: Here, place: Path) -> Answer:

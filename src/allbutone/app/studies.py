@@ -89,7 +89,7 @@ def _asked(query: Mapping[str, str], here: Here, step: Progress) -> Asked:
         raise InputError(f"the study {name} cannot be read any more: {reason(error)}") from error
     with step("Reading the study", None):
         held = _loaded(folders[name], state.st_mtime_ns, state.st_size)
-    return Asked(name, folders[name], held, held.once("groups", lambda: _groups(held.thing)))
+    return Asked(name, folders[name], held, held.once(("groups",), lambda: _groups(held.thing)))
 
 
 @lru_cache(maxsize=8)

@@ -1,5 +1,5 @@
 // Explore: drag the record, play the growing release, draw another table.
-import { change, fill, keep, start, value } from "./page.js";
+import { change, keep, start, value } from "./page.js";
 import { figure, hold, plot } from "./figures.js";
 
 const NEAR = 28; // pixels within which a press takes hold of the star
@@ -29,7 +29,7 @@ function answered(found, source) {
   mark();
   if (!playing || source?.path !== "answer") return;
   const count = Number(value("count"));
-  if (found.error || count >= 100) { playing = false; label(); keep(); return; }
+  if (found.error || count >= 100) { stop(); keep(); return; }
   document.getElementById("played").textContent = `${count} released`;
   requestAnimationFrame(() => { if (playing) change({ count: String(count + 1) }, false); });
 }
@@ -50,8 +50,13 @@ function mark() {
   }
 }
 
-// any other control stops the play
-document.getElementById("controls").addEventListener("pointerdown", () => { if (playing) { playing = false; label(); } });
+// anything else that is done stops the play
+function stop() {
+  playing = false;
+  label();
+}
+document.getElementById("controls").addEventListener("input", stop);
+addEventListener("popstate", stop);
 
 const land = plot("landscape");
 land.tabIndex = 0;
@@ -87,6 +92,7 @@ land.addEventListener("pointerdown", event => {
   if (!isNear(event)) return;
   event.preventDefault();
   event.stopPropagation();
+  stop();
   land.setPointerCapture(event.pointerId);
   held = star().layout;
   hold("landscape", [[...held.xaxis.range], [...held.yaxis.range]]);
@@ -112,7 +118,7 @@ land.addEventListener("keydown", event => {
   const at = star();
   if (!step || !at) return;
   event.preventDefault();
+  stop();
   const [width, height] = [at.layout.xaxis, at.layout.yaxis].map(axis => Math.abs(axis.range[1] - axis.range[0]) / 50);
   moved(at.x + step[0] * width, at.y + step[1] * height, true);
 });
-fill();

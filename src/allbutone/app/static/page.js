@@ -40,7 +40,8 @@ export function start(given, after = () => {}, before = () => {}) {
   ask();
 }
 
-export const value = name => state.get(name) ?? form.elements[name]?.dataset?.default ?? "";
+// of a field that is named twice the last counts, as on the server
+export const value = name => state.getAll(name).at(-1) ?? form.elements[name]?.dataset?.default ?? "";
 
 // Changes fields; `lasting` changes go into the address and its history, passing ones only to the server.
 export function change(fields, lasting = true) {
@@ -112,13 +113,13 @@ function carry() {
 }
 
 // Asks every source whose part of the state has changed: one question at a time, the latest first.
-export function ask(again = false) {
-  problems.delete("action");
+function ask() {
+  complain("action", {});
   for (const source of sources) {
     const query = new URLSearchParams(state);
     source.without.forEach(name => query.delete(name));
     const address = `${location.pathname}/${source.path}?${query}`;
-    if (!again && address === (source.next ?? source.asked)) continue;
+    if (address === (source.next ?? source.asked)) continue;
     source.next = address;
     if (!source.control && !source.later) follow(source);
     else if (source.control && performance.now() - source.since > 500) source.control.abort();
@@ -143,16 +144,20 @@ function askLater() {
 
 async function follow(source) {
   busy(1);
-  while (source.next) {
-    source.asked = source.next;
-    source.next = null;
-    source.control = new AbortController();
-    source.since = performance.now();
-    const found = await fetched(source.asked, { signal: source.control.signal });
-    if (found) await show(found, source);
+  try {
+    while (source.next) {
+      source.asked = source.next;
+      source.next = null;
+      source.control = new AbortController();
+      source.since = performance.now();
+      const found = await fetched(source.asked, { signal: source.control.signal });
+      if (found?.lost) source.asked = null; // to be asked again
+      if (found) await show(found, source);
+    }
+  } finally {
+    source.control = null;
+    busy(-1);
   }
-  source.control = null;
-  busy(-1);
 }
 
 // Fetches an answer, showing its progress; a failure is an answer, too.
@@ -168,7 +173,7 @@ export async function fetched(address, options = {}) {
     return found;
   } catch (fault) {
     if (fault.name === "AbortError") return null;
-    return { error: "The app does not answer. Is it still running in the terminal?" };
+    return { error: "The app does not answer. Is it still running in the terminal?", lost: true };
   } finally {
     wait(address, null);
     busy(-1);
@@ -181,8 +186,10 @@ async function* linesOf(response) {
     yield* (await response.text()).split("\n").filter(Boolean);
     return;
   }
-  let text = "";
-  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader(); // which Safari cannot walk through
+  for (let text = ""; ;) {
+    const { value: piece, done } = await reader.read();
+    if (done) return;
     const lines = (text + piece).split("\n");
     text = lines.pop();
     yield* lines;
@@ -205,23 +212,25 @@ function wait(address, found) {
 
 export async function show(found, source = null) {
   busy(1);
-  complain(source?.path ?? "action", found);
-  const focused = document.activeElement?.id;
-  for (const [id, html] of Object.entries(found.parts ?? {})) {
-    const place = document.getElementById(id);
-    place.innerHTML = html;
-    offer(place);
+  try {
+    complain(source?.path ?? "action", found);
+    for (const [id, html] of Object.entries(found.parts ?? {})) written(document.getElementById(id), html);
+    if (found.parts) fill(document.activeElement);
+    beforehand(found);
+    await Promise.all(Object.entries(found.figures ?? {}).map(([name, figure]) => draw(name, figure)));
+    afterwards(found, source);
+    document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
+  } finally {
+    busy(-1);
   }
-  // what is written anew keeps the focus
+}
+
+// What is written anew keeps the focus, and its tables can be taken home.
+function written(place, html) {
+  const focused = document.activeElement?.id;
+  place.innerHTML = html;
+  offer(place);
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
-  for (const [name, text] of Object.entries(found.fields ?? {})) put(name, text);
-  if (found.fields || found.parts) fill(document.activeElement);
-  if (Object.keys(found.fields ?? {}).length) keep();
-  beforehand(found);
-  await Promise.all(Object.entries(found.figures ?? {}).map(([name, figure]) => draw(name, figure)));
-  afterwards(found, source);
-  document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
-  busy(-1);
 }
 
 // Says what is wrong, if anything is with any source, and marks the fields.
@@ -242,3 +251,25 @@ function stay() {
   const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/here`);
   socket.addEventListener("close", () => setTimeout(stay, 2000));
 }
+
+// A file is fetched, so that what is wrong with it is said in the page; while it is being made, that is said, too.
+document.addEventListener("click", async event => {
+  const link = event.target.closest("a[download]");
+  if (!link || link.href.startsWith("blob:") || link.href.startsWith("data:")) return;
+  event.preventDefault();
+  busy(1);
+  wait(link.href, { step: `Preparing ${link.pathname.split("/").at(-1)}` });
+  try {
+    const response = await fetch(link.href);
+    if (!response.ok) { await show(parsed(await response.text())); return; }
+    const url = URL.createObjectURL(await response.blob());
+    const name = response.headers.get("content-disposition").match(/filename="(.*)"/)[1];
+    Object.assign(document.createElement("a"), { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  } catch {
+    await show({ error: "The app does not answer. Is it still running in the terminal?" });
+  } finally {
+    wait(link.href, null);
+    busy(-1);
+  }
+});

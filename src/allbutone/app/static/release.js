@@ -58,4 +58,5 @@ function warn(html) {
   cancel.focus();
 }
 
+addEventListener("popstate", () => dialog.close());
 dialog.addEventListener("close", () => { dialog.replaceChildren(); button.focus(); });
