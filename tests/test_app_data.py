@@ -183,7 +183,7 @@ def test_bad_tables_are_refused_beside_their_columns(tab, address):
         assert tab.locator("#columns input").count() > 0, name
         assert tab.is_hidden("#found"), name
         if "--drop" in words or "--columns" in words:
-            assert words.endswith("or untick the column here"), name
+            assert words.endswith("or untick the column at Your data"), name
     assert tab.locator("#columns script, #columns img").count() == 0
 
 

@@ -50,6 +50,19 @@ def fetched(page, served, name, state, drawn):
     return page.request.get(f"{served.address}/release/{name}?{state}&drawn={drawn}", timeout=LONG)
 
 
+def mark_of(answer):
+    """What the dialog's button says to the server."""
+    return re.search(r'id="anyway"[^>]*value="(\w+)"', answer["parts"]["confirm"])[1]
+
+
+def drawn_anyway(page, served, state, **said):
+    """Draw a release, confirming what must be; return its name in addresses."""
+    answer = posted(page, served, state, **said)
+    if "confirm" in answer["parts"]:
+        answer = posted(page, served, state, confirm=mark_of(answer), **said)
+    return answer["fields"]["drawn"]
+
+
 def unzipped(content):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
@@ -144,8 +157,8 @@ def test_what_is_drawn_is_what_the_command_line_writes(page, tabs, served, allbu
 def test_other_kinds_and_formats_are_the_command_lines_too(page, served, allbutone, table, state, options):
     assert allbutone("synthesize", table, "--out", "out", "--seed", 7, *options)[0] == 0
     state = f"{state}&table={uploaded(page, served, table)}"
-    drawn = posted(page, served, state, seed="7", confirm=str(options[-1]) if "kind" in state else "1")["fields"]
-    content = fetched(page, served, "release.zip", state, drawn["drawn"]).body()
+    drawn = drawn_anyway(page, served, state, seed="7")
+    content = fetched(page, served, "release.zip", state, drawn).body()
     assert unzipped(content) == written(table.parent / "out")
 
 
@@ -156,7 +169,7 @@ def test_the_report_says_how_to_draw_it_again_with_another_prior_and_some_column
     lines = [f"{a * a % 23 / 4},{a % 7 / 2},{a * a % 11 + a / 8}" for a in range(1, 24)]
     path.write_text("\n".join(["one,two,three", *lines]) + "\n")
     state = f"columns=three&columns=one&prior=public&centre=5,12&spread=3,7&table={uploaded(page, served, path)}"
-    drawn = posted(page, served, state, seed="5", confirm="1")["fields"]["drawn"]
+    drawn = drawn_anyway(page, served, state, seed="5")
     report = fetched(page, served, "report.html", state, drawn).text()
     commands = [
         shlex.split(html.unescape(line)) for line in re.findall("<pre>(.*?)</pre>", report, re.S)[-1].splitlines()
@@ -172,14 +185,16 @@ def test_the_report_says_how_to_draw_it_again_with_another_prior_and_some_column
 def test_beyond_the_budget_the_server_draws_only_what_was_confirmed(page, served, table):
     name = uploaded(page, served, table)
     state = f"{BEYOND}&table={name}"
-    for said in ({}, {"confirm": "yes"}, {"confirm": "41"}, {"confirm": ""}):
+    other = mark_of(posted(page, served, f"{state}&limit=exposure%3D0.25"))
+    larger = mark_of(posted(page, served, state.replace("rows=30", "rows=300")))
+    for said in ({}, {"confirm": "yes"}, {"confirm": "40"}, {"confirm": other}, {"confirm": larger}):
         answer = posted(page, served, state, **said)
         assert answer["fields"] == {}
         assert "Nothing was drawn" in answer["error"]
         assert "beyond the budget" in answer["error"]
         assert f"row {most_exposed_row(table)}" in answer["parts"]["confirm"]
     assert releases(served, name) == []
-    assert posted(page, served, state, confirm="40")["fields"]["drawn"]
+    assert drawn_anyway(page, served, state)
     assert len(releases(served, name)) == 1
 
 
@@ -210,6 +225,45 @@ def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
     settled(page)
     assert len(releases(served, name)) == 1
     assert "beyond the budget" in page.inner_text("#after .findings")
+
+
+def test_going_back_leaves_no_dialog_about_another_release(page, served, table):
+    name = uploaded(page, served, table)
+    page.goto(f"{served.address}/release?number=40&rows=300&table={name}")
+    settled(page)
+    page.fill("#rows", "30")
+    page.keyboard.press("Tab")
+    settled(page)
+    page.click("#draw")
+    page.locator("dialog[open]").wait_for(timeout=LONG)
+    page.go_back()
+    page.locator("dialog[open]").wait_for(state="detached")
+    assert releases(served, name) == []
+
+
+def test_columns_said_to_be_measured_are_named_in_the_command(page, served, allbutone, tmp_path):
+    path = tmp_path / "t.csv"
+    lines = [f"{a},{a * a % 23 / 4},{a % 7 / 2}" for a in range(1, 24)]
+    path.write_text("\n".join(["id,one,two", *lines]) + "\n")
+    state = f"measured=yes&table={uploaded(page, served, path)}"
+    drawn = drawn_anyway(page, served, state, seed="5")
+    report = html.unescape(fetched(page, served, "report.html", state, drawn).text())
+    command = next(line for line in report.splitlines() if "allbutone synthesize" in line)
+    _, *synthesize = shlex.split(command.rpartition("<pre>")[2])
+    assert allbutone(*synthesize, "--seed", 5)[0] == 0
+    assert unzipped(fetched(page, served, "release.zip", state, drawn).body()) == written(tmp_path / "release")
+
+
+def test_a_file_that_cannot_be_had_is_said_in_the_page(page, served, table):
+    state = f"table={uploaded(page, served, table)}"
+    page.goto(f"{served.address}/release?{state}&drawn={drawn_anyway(page, served, state)}")
+    settled(page)
+    session = next(
+        one for one in served.app.state.sessions._by_token.values() if page.url.split("drawn=")[1] in one.held
+    )
+    session.held.clear()
+    page.click("#downloads a:text-is('release.zip')")
+    page.wait_for_selector("#error:has-text('is not here (any more)')")
 
 
 def test_the_seed_is_told_to_nobody(page, served, table):
@@ -251,7 +305,7 @@ def test_what_is_too_large_is_left_to_the_command_line(page, served):
 
 def test_settings_changed_after_drawing_are_pointed_out(page, served, table):
     name = uploaded(page, served, table)
-    drawn = posted(page, served, f"table={name}", confirm="1")["fields"]["drawn"]
+    drawn = drawn_anyway(page, served, f"table={name}")
     page.goto(f"{served.address}/release?table={name}&drawn={drawn}")
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)
@@ -266,7 +320,7 @@ def test_settings_changed_after_drawing_are_pointed_out(page, served, table):
 def test_on_a_phone_at_night_nothing_is_cut_off(tabs, served, table):
     page = tabs(width=390, color_scheme="dark")
     name = uploaded(page, served, table)
-    drawn = posted(page, served, f"table={name}", confirm="1")["fields"]["drawn"]
+    drawn = drawn_anyway(page, served, f"table={name}")
     page.goto(f"{served.address}/release?table={name}&drawn={drawn}")
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)

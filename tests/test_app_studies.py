@@ -48,7 +48,7 @@ def test_a_study_is_drawn_told_and_listed(studied, folders, tab):
     held = load_study(folders[0])
     words = re.sub(r"\s+", " ", tab.inner_text("#summary"))
     assert agreement(held.rows) in words
-    assert f"Unfinished: {len(held.rows)} of 1,008 cells. 40 replicates each, seed 1." in words
+    assert f"{len(held.rows)} of the design's 1,008 cells. 40 replicates each, seed 1." in words
     assert rows_of(tab) == len(held.rows) == 24
     assert tab.locator("#figure-study .main-svg").count() > 0
     assert tab.inner_text("#caption-study").startswith("At n = 100 the guess is ")
@@ -97,7 +97,7 @@ def test_another_study_has_other_figures_and_forgets_the_filters(studied, tab):
     settled(tab)
     assert parse_qs(urlsplit(tab.url).query) == {"study": ["begun"]}
     assert rows_of(tab) == 3
-    assert "Unfinished: 3 of" in tab.inner_text("#summary")
+    assert "3 of the design's" in tab.inner_text("#summary")
     assert "cells.csv is written when a run of the study ends" in tab.inner_text("#cells")
 
 

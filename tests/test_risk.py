@@ -223,7 +223,7 @@ def test_the_verdict_is_a_sentence(rows, sure, start):
     setting = Setting.of(PRIOR, 30, rows)
     plan = Budget(setting, Limit.of("exposure=0.5"), np.ones(30), (1,), 4, sure, 50, 7, 20)
     assert plan.sentence.startswith(start)
-    assert plan.sentence.endswith("up to 4; row 7 sets the limit; without it the average would allow 20.")
+    assert plan.sentence.endswith("up to 4; row 7 sets the limit; without it that average would be 20.")
 
 
 def test_limits_by_gain_and_mass(table):

@@ -56,7 +56,7 @@ class Limit:
         """Return the limit in words."""
         return {
             "exposure": f"exposure {self.value:g}",
-            "gain": f"a gain of {self.value:g} nats",
+            "gain": f"a gain of {self.value:g} nat{'' if self.value == 1 else 's'}",
             "mass": f"{self.value:g} of posterior mass gained",
         }[self.kind]
 
@@ -102,7 +102,7 @@ class Budget:
             parts.append(f"by the law's average, up to {self.law:,}")
         parts.append(f"row {self.limiting_row} sets the limit")
         if self.law_without is not None:
-            parts.append(f"without it the average would allow {self.law_without:,}")
+            parts.append(f"without it that average would be {self.law_without:,}")
         return "; ".join(parts) + "."
 
     @property

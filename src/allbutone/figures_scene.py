@@ -51,28 +51,35 @@ def _doublings(height: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape
 
 
 def marks(one: Landscape, legend: bool, dots: int = MOST_DOTS) -> list[Trace]:
-    """Draw the others, at most `dots` of them, synthetic records, the target and both modes."""
+    """Draw the others, at most `dots` of them, synthetic records, the target and both modes.
+
+    Of the others, who may be real people, no values are shown.
+    """
     others = one.others[:: 1 + (len(one.others) - 1) // dots]
     some = "" if len(others) == len(one.others) else f", {len(others)} of {len(one.others):,}"
     edge = {"width": 1.2, "color": INK}
     guess = {"size": 10, "symbol": "diamond", "color": VERMILION, "line": {"width": 1.2, "color": "white"}}
-    faint = {"size": 12, "symbol": "diamond-open", "color": VERMILION, "opacity": 0.6, "line": {"width": 1.5}}
-    kinds: list[tuple[str, np.ndarray, dict[str, Any]]] = [
-        (f"the other records{some}", others, {"size": 4.5, "color": "white", "line": {"width": 1, "color": INK}}),
-        ("the other mode", one.other_mode[None], faint),
-        (TARGET, one.target[None], {"size": 17, "symbol": "star", "color": ORANGE, "line": edge}),
-        ("the best guess (mode)", one.mode[None], guess),
+    faint = {"size": 10, "symbol": "diamond", "color": "white", "line": {"width": 2, "color": VERMILION}}
+    star = {"size": 17, "symbol": "star", "color": ORANGE, "line": edge}
+    small = {"size": 4.5, "color": "white", "line": {"width": 1, "color": INK}}
+    drawn = [
+        _points(f"the other records{some}", others, small, legend, "skip"),
+        _points("the other mode", one.other_mode[None], faint, legend),
+        _points(TARGET, one.target[None], star, legend),
+        _points("the best guess (mode)", one.mode[None], guess, legend),
     ]
     if one.synthetic is not None:
-        kinds.insert(0, ("synthetic records", one.synthetic, {"size": 4.5, "color": PURPLE, "opacity": 0.75}))
-    return [
-        {
-            "type": "scatter", "x": points[:, 0], "y": points[:, 1],
-            "mode": "markers", "marker": marker, "name": name, "legendgroup": name, "showlegend": legend,
-            "hovertemplate": f"{name}<br>(%{{x:.2f}}, %{{y:.2f}})<extra></extra>",
-        }
-        for name, points, marker in kinds
-    ]  # fmt: skip
+        made_up = {"size": 4.5, "color": PURPLE, "opacity": 0.75}
+        drawn.insert(0, _points("synthetic records", one.synthetic, made_up, legend, "skip"))
+    return drawn
+
+
+def _points(name: str, points: np.ndarray, marker: dict[str, Any], legend: bool, hover: str = "all") -> Trace:
+    return {
+        "type": "scatter", "x": points[:, 0], "y": points[:, 1], "mode": "markers", "marker": marker,
+        "name": name, "legendgroup": name, "showlegend": legend, "hoverinfo": hover,
+        "hovertemplate": f"{name}<br>(%{{x:.2f}}, %{{y:.2f}})<extra></extra>" if hover != "skip" else None,
+    }  # fmt: skip
 
 
 def view_figure(view: View, names: Sequence[str], level: float = 0.95) -> go.Figure:
@@ -170,8 +177,10 @@ def _walk_traces(walk: Walk, noun: str) -> list[Trace]:
 
 def _walk_message(walk: Walk, noun: str) -> str:
     last, way = counted(int(walk.counts[-1]), noun), float(walk.exposure[-1])
-    leaves = f"beyond {counted(int(walk.threshold), noun)}" if np.isfinite(walk.threshold) else "never"
-    words = f"By the law's average the best guess leaves the crowd {leaves}; after {last} of this very release it "
+    if walk.threshold > walk.counts[-1]:
+        return f"By the law's average the best guess stays with the crowd, also after {last}."
+    words = f"By the law's average the best guess leaves the crowd beyond {counted(int(walk.threshold), noun)}; "
+    words += f"after {last} of this very release it "
     return words + (f"has come {100 * way:.0f}\u00a0% of the way to the record." if way > 0 else "is no closer.")
 
 

@@ -86,11 +86,12 @@ def scale_warning(moments: Moments, columns: Sequence[str]) -> str | None:
     if not far.any():
         return None
     named = ", ".join(repr(name) for name, is_far in zip(columns, far, strict=True) if is_far)
+    named += " is" if far.sum() == 1 else " are"
     lines = [f"{json.dumps(name, ensure_ascii=False)} = …" for name in columns]
     template = "\n".join(["[centre]", *lines, "[spread]", *lines])
     return (
         f"The default prior expects columns with mean near 0 and standard deviation near 1; {named} "
-        "is far from that, so the synthetic data may be distorted. Write a prior file from public knowledge "
+        "far from that, so the synthetic data may be distorted. Write a prior file from public knowledge "
         "(published reference values), never from this table: a prior computed from the confidential data "
         "would void every risk figure. Save as prior.toml, fill in, and pass it as the prior "
         f"(--prior prior.toml):\n{template}"

@@ -67,7 +67,7 @@ class Asked:
     @classmethod
     def of(cls, query: QueryParams, here: Here) -> "Asked":
         """Read an address."""
-        values, table = read(GROUPS, query), _chosen(query, here)
+        values, table = read(GROUPS, query), chosen(query, here)
         return cls(table, values, rows_of(values, table), Limit.of(values["limit"]))
 
     @property
@@ -87,11 +87,6 @@ class Asked:
         return self.table.held.once(("leverage", *self.table.key), lambda: leverages(records.values, prior))
 
     @property
-    def note(self) -> str:
-        """What must be said of the prior, without the file that the command line reads it from."""
-        return self.table.note.partition(" Save as ")[0]
-
-    @property
     def mark(self) -> str:
         """A name of what the budget is about: two pieces of a page that bear the same belong together."""
         return f"{abs(hash((id(self.table.held), *self.table.key, self.rows, self.limit))):x}"
@@ -104,16 +99,6 @@ class Asked:
     def budget(self, step: Progress) -> Budget:
         """Return the budget, which is simulated."""
         return budget_of(self.table, self.rows, self.values["limit"], step)
-
-
-def _chosen(query: QueryParams, here: Here) -> Chosen:
-    """Return the table; where the gate refuses it, say what can be done about that here."""
-    try:
-        return chosen(query, here)
-    except InputError as error:
-        if "--drop" in str(error) or "--columns" in str(error):
-            raise InputError(f"{error}; or untick the column here") from error
-        raise
 
 
 def _table(query: QueryParams, here: Here, step: Progress) -> Answer:
@@ -140,7 +125,7 @@ def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
     order = np.argsort(-asked.leverage, kind="stable")
     parts = {
         "doubt": piece("data_doubt.html", doubted=False, kept=query.get("measured") == "yes"),
-        "note": piece("data_note.html", table=asked.table, note=asked.note),
+        "note": piece("data_note.html", table=asked.table, note=asked.table.note),
         "ranking": piece(
             "data_records.html", asked=asked, people=len(order), most=MOST_SHOWN,
             rows=_ranked(columns, order[:shown], asked), shown=shown,
@@ -160,7 +145,7 @@ def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> 
 
 def _model(query: QueryParams, here: Here, step: Progress) -> Answer:
     """Judge whether the normal model fits; what is wrong with the table another answer says."""
-    table = _chosen(query, here)
+    table = chosen(query, here)
     with step("Judging the model", None):
         found = table.held.once(("normality", table.key[0]), lambda: check_normality(table.records))
     doubtful = [verdict for verdict in (*found.verdicts, found.together) if verdict.level != "fit"]
@@ -232,8 +217,9 @@ def _file(query: QueryParams, here: Here, step: Progress) -> Download:
     """Return every record from the most exposed down: row numbers and measures, nothing that names anyone."""
     asked = Asked.of(query, here)
     plan = replace(asked.budget(step), counts=tuple(sorted({*COUNTS, asked.count})))
-    order = np.argsort(-asked.leverage, kind="stable")
-    return as_csv("records.csv", {name: column[order].tolist() for name, column in plan.columns().items()})
+    order, columns = np.argsort(-asked.leverage, kind="stable"), plan.columns()
+    columns.pop("sure_datasets", None)  # a look-up in the few counts that the search has tried
+    return as_csv("records.csv", {name: column[order].tolist() for name, column in columns.items()})
 
 
 PAGE = Page(

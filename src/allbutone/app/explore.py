@@ -11,6 +11,7 @@ from allbutone.app.fields import Choice, Field, FieldError, Group, Number, Numbe
 from allbutone.app.jobs import Progress
 from allbutone.app.measures import measures_csv, measures_piece
 from allbutone.app.page import Here, Page
+from allbutone.app.source import CARRIED
 from allbutone.design import correlations
 from allbutone.figures_scene import view_figure, walk_figure
 from allbutone.niw import NIW
@@ -176,4 +177,11 @@ def _prior(asked: dict[str, Any], begin: str, p: int) -> NIW:
 
 
 STAGE = frozenset(every(GROUPS)) - frozenset(VIEW)
-PAGE = Page("explore", "Explore", GROUPS, {"answer": _answer, "walk": _walk}, files={"measures.csv": _measures})
+PAGE = Page(
+    "explore",
+    "Explore",
+    GROUPS,
+    quick={"answer": _answer, "walk": _walk},
+    files={"measures.csv": _measures},
+    carried=CARRIED,
+)

@@ -1,6 +1,7 @@
 """What can be asked on a page: one declaration makes the control, its bounds, its help and its check."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -51,7 +52,7 @@ class Number(Field):
 
     def value(self, text: str) -> float:
         """Return the number."""
-        wanted = f"a number from {self.low:g} to {self.high:,g}"
+        wanted = f"a number from {self.low:,.10g} to {self.high:,.10g}"
         try:
             number = float(text)
         except ValueError as error:
@@ -83,9 +84,9 @@ class Numbers(Field):
 
     def value(self, text: str) -> tuple[float, ...]:
         """Return the numbers."""
-        wanted = f"numbers from {self.low:g} to {self.high:,g} with commas between them"
+        wanted = f"numbers from {self.low:,.10g} to {self.high:,.10g} with commas between them"
         try:
-            numbers = tuple(float(part) for part in text.split(","))
+            numbers = tuple(float(part) for part in re.split(r"[\s,;]+", text.strip(" ,;")))
         except ValueError as error:
             raise self.refuse(text, wanted) from error
         if not all(self.low <= number <= self.high for number in numbers):

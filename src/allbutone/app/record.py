@@ -94,6 +94,9 @@ def _in_words(one: Attribute) -> str:
     digits += round(one.deviation, digits) == round(one.baseline_deviation, digits)
     after, before = (f"{value:,.{digits}f}" for value in (one.deviation, one.baseline_deviation))
     off, far = abs(one.guess - one.true), abs(one.baseline - one.true)
+    little = 0.1 * one.baseline_deviation
+    if abs(one.guess - one.baseline) < little and abs(one.deviation - one.baseline_deviation) < little:
+        return f"hardly anything is learned: ±{after}, and ±{before} without the release"
     if off <= 2 * one.deviation:
         return f"known to within ±{after} instead of ±{before}"
     return (

@@ -119,6 +119,7 @@ def _after(query: QueryParams, here: Here, step: Progress) -> Answer:
         verdict=verdict(case.findings),
         figures=list(figures),
         lines=[[case.risk[name][place] for name in measures] for place in order[:SHOWN]],
+        ks=list(zip(*case.fidelity.ks_table().values(), strict=True)) if case.fidelity else [],
     )
     return Answer({"after": part}, figures)
 

@@ -1,5 +1,6 @@
 """Start the app on this computer, and open it."""
 
+import errno
 import ipaddress
 import socket
 import threading
@@ -15,6 +16,7 @@ from allbutone.errors import InputError, reason
 from allbutone.threads import one_thread
 
 OWN = ("127.0.0.1", "localhost", "[::1]")
+EVERYWHERE = ("0.0.0.0", "::")  # under names that nobody can list
 PATIENCE = 3  # seconds that a job has to end when the app is stopped
 
 
@@ -31,7 +33,8 @@ def serve(settings: Settings, host: str, port: int, *, browser: bool, ready: Cal
     """Serve until interrupted; once the server listens `ready` is told its address, and `browser` opens it."""
     name = f"[{host}]" if ":" in host else host
     # browsers leave out the usual port
-    hosts = [f"{own}:{port}" if port != 80 else own for own in (*OWN, name)] if is_home(host) else []
+    names = () if host in EVERYWHERE else (*OWN, name) if is_home(host) else (name,)
+    hosts = [f"{own}:{port}" if port != 80 else own for own in names]
     app = create_app(settings, hosts)
     with _listening(host, port) as listener:
         address = f"http://{name}:{port}"
@@ -63,6 +66,7 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        raise InputError(
-            f"cannot listen on {host}:{port}: {reason(error)}; is the app running already? Choose another --port"
-        ) from error
+        cure = "is the app running already? Choose another --port"
+        if error.errno == errno.EADDRNOTAVAIL:
+            cure = "this computer has no such address; leave --host out"
+        raise InputError(f"cannot listen on {host}:{port}: {reason(error)}; {cure}") from error

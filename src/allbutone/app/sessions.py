@@ -64,8 +64,8 @@ class Session:
         held = self.held.get(name)
         if held is None or not isinstance(held.thing, kind):
             raise InputError(
-                f"{what} is not here (any more): what is uploaded or drawn belongs to one browser, and is gone "
-                "when its pages are closed"
+                f"{what} is not here (any more): what is uploaded or drawn belongs to one browser, which keeps "
+                f"the last {MOST_HELD}, and is gone when its pages are closed"
             )
         held.used = time.monotonic()
         return held

@@ -109,14 +109,19 @@ def chosen(query: QueryParams, here: Here) -> Chosen:
         raise FieldError("columns", "Columns: none is ticked; tick at least one")
     taken = asked["measured"] == "yes"
     records = held.once(("records", columns, taken), lambda: _records(held.thing.content, columns, taken))
-    about = {"name": held.thing.name, "records": records, "held": held, "named": bool(columns) or taken}
-    p = len(records.columns)
-    if asked["prior"] == "default":
-        wrong = ("note", records.columns), lambda: scale_warning(Moments.of(records.values), records.columns)
-        return Chosen(**about, prior=NIW.default(p), note=held.once(*wrong) or "", public=False)
-    numbers = {name: _for_each(name, asked[name], p) for name in ("centre", "spread")}
-    prior = prior_from({**numbers, "mean_weight": asked["weight"], "df": p + asked["extra"]}, records.columns)
-    return Chosen(**about, prior=prior, note="", public=True)
+    p, public = len(records.columns), asked["prior"] == "public"
+    prior = NIW.default(p)
+    if public:
+        numbers = {name: _for_each(name, asked[name], p) for name in ("centre", "spread")}
+        prior = prior_from({**numbers, "mean_weight": asked["weight"], "df": p + asked["extra"]}, records.columns)
+    usual = np.array_equal(prior.mean, NIW.default(p).mean) and np.array_equal(prior.scale, NIW.default(p).scale)
+    note = held.once(("note", records.columns), lambda: _note(records)) if usual else ""
+    return Chosen(held.thing.name, records, prior, note, held, bool(columns) or taken, public)
+
+
+def _note(records: Records) -> str:
+    """Return what must be said of the usual prior, without the file that the command line reads another from."""
+    return (scale_warning(Moments.of(records.values), records.columns) or "").partition(" Save as ")[0]
 
 
 def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Records:
@@ -127,9 +132,14 @@ def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Rec
     """
     names = tuple(content.column_names)
     unknown = [name for name in columns if name not in names]
-    if measured or unknown:
-        return Records.of(content, columns=columns or tuple(dict.fromkeys(names)))
-    return Records.of(content, drop=[name for name in dict.fromkeys(names) if columns and name not in columns])
+    try:
+        if measured or unknown:
+            return Records.of(content, columns=columns or tuple(dict.fromkeys(names)))
+        return Records.of(content, drop=[name for name in dict.fromkeys(names) if columns and name not in columns])
+    except InputError as error:
+        if "--drop" in str(error) or "--columns" in str(error):
+            raise InputError(f"{error}; or untick the column at Your data") from error
+        raise
 
 
 def _for_each(name: str, numbers: tuple[float, ...], p: int) -> list[float]:

@@ -14,6 +14,7 @@ from allbutone.app.fields import Choice, Group, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Here, Page, piece, templates
 from allbutone.app.sessions import Held
+from allbutone.app.source import CARRIED
 from allbutone.errors import InputError, reason
 from allbutone.figures import untitled
 from allbutone.figures_study import study_drawings
@@ -188,4 +189,5 @@ PAGE = Page(
     quick={"table": _table},
     slow={"choices": _choices, "figure": _figure},
     files={TABLE: _cells},
+    carried=CARRIED,
 )

@@ -17,7 +17,22 @@ start([
   { path: "budget", without: SEEN },
 ], answered);
 
+// what was said of another table must not stand under this one's name
+let told = value("table");
+function blank() {
+  if (told === value("table")) return;
+  told = value("table");
+  for (const id of ["plan", "judged"]) by(id).hidden = true;
+  by("verdict").innerHTML = '<p class="quiet">The budget is being computed …</p>';
+}
+addEventListener("popstate", blank);
+
 function answered(found, source) {
+  for (const [path, id] of [["budget", "plan"], ["model", "judged"]]) {
+    if (source?.path !== path || found.error || !by(id).hidden) continue;
+    by(id).hidden = false;
+    dispatchEvent(new Event("resize")); // its figures had no width
+  }
   if (source?.path === "answer") {
     const was = by("found").hidden;
     by("found").hidden = Boolean(found.error);
@@ -86,7 +101,7 @@ by("doubt").addEventListener("click", event => {
   const button = event.target.closest("[data-measured]");
   if (button) change({ measured: button.dataset.measured });
 });
-by("demo").addEventListener("click", () => change({ ...ANEW, table: "cohort" }));
+by("demo").addEventListener("click", () => { change({ ...ANEW, table: "cohort" }); blank(); });
 
 async function send(file) {
   const limit = Number(by("drop").dataset.limit);
@@ -98,7 +113,7 @@ async function send(file) {
   by("uploading").textContent = `Reading ${file.name}, ${size} …`;
   const found = await fetched(`${location.pathname}/upload?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
   by("uploading").textContent = "";
-  if (found?.fields) change({ ...ANEW, ...found.fields });
+  if (found?.fields) { change({ ...ANEW, ...found.fields }); blank(); }
   else if (found) await show(found);
 }
 

@@ -9,6 +9,14 @@ let held = null; // the axes at the moment the star was taken
 
 start([{ path: "answer" }, { path: "walk", without: ["count", "x", "y", "hidden", "level"], later: true }], answered, beforeDrawing);
 
+// the adversary's own prior begins as the holder's
+const linked = document.getElementById("linked");
+linked.addEventListener("change", () => {
+  if (linked.checked) return;
+  change(Object.fromEntries(["mean", "weight", "extra", "scale"].map(name => [`own_${name}`, value(`prior_${name}`)])), false);
+  keep();
+});
+
 document.getElementById("again").addEventListener("click", () => {
   change({ seed: String(crypto.getRandomValues(new Uint32Array(1))[0]) });
 });
@@ -60,6 +68,8 @@ addEventListener("popstate", stop);
 
 const land = plot("landscape");
 land.tabIndex = 0;
+land.setAttribute("role", "application");
+land.setAttribute("aria-description", "The arrow keys move the missing record.");
 
 function star() {
   const layout = land._fullLayout;
@@ -79,13 +89,21 @@ function isNear(event) {
   return at && Math.hypot(at.left - press.left, at.top - press.top) < NEAR;
 }
 
+function shown() {
+  return value("p") === "2" ? [0, 1] : [Number(value("x")) - 1, Number(value("y")) - 1];
+}
+
+// the record's values as they are written, one a column
+function targets() {
+  const texts = value("target").split(/[\s,;]+/).filter(Boolean);
+  while (texts.length < Number(value("p"))) texts.push(texts.at(-1));
+  return texts.slice(0, Number(value("p")));
+}
+
 function moved(x, y, lasting) {
-  const columns = Number(value("p"));
-  const texts = value("target").split(",").map(text => text.trim());
-  while (texts.length < columns) texts.push(texts.at(-1));
-  const shown = columns === 2 ? [0, 1] : [Number(value("x")) - 1, Number(value("y")) - 1];
-  [x, y].forEach((one, axis) => { texts[shown[axis]] = String(Number(one.toPrecision(3))); });
-  change({ target: texts.slice(0, columns).join(", ") }, lasting);
+  const texts = targets();
+  [x, y].forEach((one, axis) => { texts[shown()[axis]] = String(Number(one.toPrecision(4))); });
+  change({ target: texts.join(", ") }, lasting);
 }
 
 land.addEventListener("pointerdown", event => {
@@ -120,5 +138,7 @@ land.addEventListener("keydown", event => {
   event.preventDefault();
   stop();
   const [width, height] = [at.layout.xaxis, at.layout.yaxis].map(axis => Math.abs(axis.range[1] - axis.range[0]) / 50);
-  moved(at.x + step[0] * width, at.y + step[1] * height, true);
+  const [x, y] = shown().map(column => Number(targets()[column])); // which may be ahead of the picture
+  moved(x + step[0] * width, y + step[1] * height, false);
 });
+land.addEventListener("keyup", event => { if (event.key.startsWith("Arrow")) keep(); });

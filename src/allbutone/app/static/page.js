@@ -207,7 +207,8 @@ function wait(address, found) {
   if (!progress) return;
   const bar = waiting.querySelector("progress");
   if (progress.parts) { bar.max = progress.parts; bar.value = progress.done; } else bar.removeAttribute("value");
-  waiting.querySelector("span").textContent = `${progress.step} …`;
+  const tried = progress.parts || !progress.done ? "" : ` (${progress.done} done)`;
+  waiting.querySelector("span").textContent = `${progress.step}${tried} …`;
 }
 
 export async function show(found, source = null) {
@@ -246,11 +247,16 @@ function complain(who, found) {
   }
 }
 
-// While this connection is open the server keeps what was uploaded.
-function stay() {
+// While this connection is open the server keeps what was uploaded. When it comes back, what was lost is asked again.
+function stay(again = false) {
   const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/here`);
-  socket.addEventListener("close", () => setTimeout(stay, 2000));
+  socket.addEventListener("open", () => { if (again) ask(); });
+  socket.addEventListener("close", () => setTimeout(() => stay(true), 2000));
 }
+
+document.addEventListener("keydown", event => {
+  if (event.key === "Escape") document.querySelectorAll(".help[open]").forEach(help => { help.open = false; });
+});
 
 // A file is fetched, so that what is wrong with it is said in the page; while it is being made, that is said, too.
 document.addEventListener("click", async event => {

@@ -16,7 +16,7 @@ start([
 ], answered);
 
 function answered(found, source) {
-  button.disabled = Boolean(document.querySelector("[data-too-large]"));
+  if (source?.path === "table") button.disabled = Boolean(found.error || document.querySelector("[data-too-large]"));
   if (source?.path !== "after" || !arriving) return;
   arriving = false;
   document.getElementById("drawn-title")?.focus();
