@@ -194,6 +194,49 @@ def test_priors_are_linked_until_unlinked(tab, address):
     assert tab.locator("#measures").inner_text() != before
 
 
+def test_the_adversarys_own_prior_begins_as_the_holders(tab, address):
+    opened(tab, f"{address}/explore?prior_weight=20&prior_mean=3,3&count=3")
+    before = tab.locator("#measures").inner_text()
+    tab.get_by_text("The adversary's prior").click()
+    tab.uncheck("#linked")
+    settled(tab)
+    assert query(tab) == {
+        "prior_weight": "20", "prior_mean": "3,3", "count": "3",
+        "linked": "no", "own_weight": "20", "own_mean": "3,3",
+    }  # fmt: skip
+    after = tab.locator("#measures").inner_text()
+    # the same prior, and so the same measures but for the integrals' own noise
+    assert after.splitlines()[:12] == before.splitlines()[:12]
+
+
+def test_quick_arrow_keys_all_count_and_make_one_step_in_the_history(tab, address):
+    opened(tab, f"{address}/explore?target=4,-2")
+    tab.locator("#figure-landscape .plot").focus()
+    tab.evaluate(
+        """() => { for (let turn = 0; turn < 10; turn++) document.activeElement.dispatchEvent(
+              new KeyboardEvent('keydown', {key: 'ArrowLeft', bubbles: true})) }"""
+    )
+    tab.keyboard.press("ArrowLeft")
+    settled(tab)
+    across = float(query(tab)["target"].split(",")[0])
+    assert across < 4 - 10 * 0.1
+    tab.go_back()
+    settled(tab)
+    assert query(tab)["target"] == "4,-2"
+
+
+def test_a_table_is_not_lost_on_the_way_through_other_pages(tab, address, table):
+    opened(tab, f"{address}/data")
+    tab.set_input_files("#file", table)
+    tab.wait_for_selector("#about:has-text('table.csv')")
+    settled(tab)
+    for name in ("Explore", "Studies", "Release", "Explore", "Your data"):
+        tab.get_by_role("navigation").get_by_role("link", name=name).click()
+        tab.wait_for_selector(f"nav a[aria-current]:text-is('{name}')")
+    tab.wait_for_selector("#about:has-text('table.csv')")
+    settled(tab)
+
+
 def test_nonsense_is_refused_in_words_at_its_field(tab, address):
     opened(tab, f"{address}/explore")
     tab.fill("#sd", "1, -2")

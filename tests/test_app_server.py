@@ -133,6 +133,28 @@ def test_what_is_not_there_is_not_found(browser):
     assert browser.ask("/data/upload?name=t.csv")[0] == 405
 
 
+def test_other_sites_may_link_here_and_nothing_else(browser):
+    assert browser.ask("/explore", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0] == 200
+    assert browser.ask("/explore/answer", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors")[0] == 421
+    assert browser.ask("/explore/answer", Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors")[0] == 200
+
+
+def test_the_order_of_named_columns_is_not_forgotten(browser):
+    """What was computed of the same columns in another order is not shown for these."""
+    name = browser.send(TABLE)[1]["fields"]["table"]
+    state = f"table={name}&columns=b&columns=a&prior=public&centre=100,0&spread=20,1"
+    in_order = last_line(browser.ask(f"/data/answer?{state}&measured=yes")[2])["parts"]["ranking"]
+    other = Browser(browser.host)
+    again = state.replace(name, other.send(TABLE)[1]["fields"]["table"])
+    other.ask(f"/data/answer?{again}&measured=no")
+    shown = last_line(other.ask(f"/data/answer?{again}&measured=yes")[2])["parts"]["ranking"]
+
+    def rows(part):
+        return re.findall(r'data-row="(\d+)"', part)
+
+    assert rows(shown) == rows(in_order)
+
+
 def test_two_browsers_never_see_each_others_tables(served):
     one, two = Browser(served.host), Browser(served.host)
     name = one.send(TABLE)[1]["fields"]["table"]
@@ -175,6 +197,66 @@ def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
         gc.collect()
         assert kept() is None
         assert browser.ask(f"/data/table?table={name}")[0] == 422
+
+
+def test_a_page_that_outlives_its_session_learns_of_the_new_one(monkeypatch):
+    from allbutone.app.sessions import GRACE
+
+    monkeypatch.setattr("allbutone.app.server.SWEEP_SECONDS", 0.1)
+    with serving() as served:
+        late, sessions = [0.0], served.app.state.sessions
+        monkeypatch.setattr(sessions, "_clock", lambda: time.monotonic() + late[0])
+        browser = Browser(served.host)
+        browser.cookie = f"allbutone-{served.host.split(':')[1]}=of-an-app-that-was-stopped"
+        with browser.stay() as page:
+            browser.cookie = page.response.headers["set-cookie"].split(";")[0]
+            name = browser.send(TABLE)[1]["fields"]["table"]
+            late[0] += 2 * GRACE
+            time.sleep(0.5)  # several sweeps
+            assert browser.ask(f"/data/table?table={name}")[0] == 200
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_whatever_goes_wrong_is_said_in_the_page_and_in_full_on_the_terminal(browser, monkeypatch, capfd, seconds):
+    """At once, and in the middle of a stream of progress."""
+
+    def fails(query):
+        time.sleep(seconds)
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("allbutone.app.explore._stage", fails)
+    status, headers, body = browser.ask("/explore/answer")
+    assert status == (200 if seconds else 500)
+    assert last_line(body)["error"] == "Something went wrong in the app; the terminal says what."
+    assert b"a fault of ours" not in body
+    assert "content-security-policy" in headers
+    assert "RuntimeError: a fault of ours" in capfd.readouterr().err
+    assert browser.ask("/explore/measures.csv")[0] == 500
+
+
+def test_an_upload_does_not_wait_for_anyones_slow_work(served, browser, monkeypatch):
+    from threading import Event
+
+    begun, go_on = Event(), Event()
+
+    def slow(*args, **options):
+        begun.set()
+        assert go_on.wait(60)
+        raise InputError("enough")
+
+    from allbutone.errors import InputError
+
+    monkeypatch.setattr("allbutone.app.terms.plan_budget", slow)
+    with ThreadPoolExecutor(1) as pool:
+        other = Browser(served.host)
+        name = other.send(TABLE)[1]["fields"]["table"]
+        waiting = pool.submit(other.ask, f"/data/budget?table={name}")
+        assert begun.wait(60)
+        assert browser.send(TABLE)[0] == 200
+        assert browser.ask("/explore/measures.csv")[0] == 200
+        assert not waiting.done()
+        go_on.set()
+        assert last_line(waiting.result()[2])["error"] == "enough"
 
 
 @pytest.mark.parametrize(

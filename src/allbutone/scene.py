@@ -27,7 +27,7 @@ from allbutone.risk import require_same_mechanism
 
 MOST = 100  # datasets, or parameter draws, that a simulated release holds
 COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100)
-ROOM = 0.12  # of the window, around all points
+ROOM = 0.18  # of the window, around all points
 MOST_POINTS = 150  # synthetic records shown
 LAW_POINTS = 200  # of the law's curve
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.datastructures import QueryParams
@@ -64,7 +65,15 @@ templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-templates.filters |= {"number": number}
+
+
+def _link(page: Page, other: Page, query: QueryParams) -> str:
+    """Return the address of another page, with what that takes along from here."""
+    taken = [(name, text) for name, text in query.multi_items() if name in page.carried and name in other.carried]
+    return f"/{other.name}" + (f"?{urlencode(taken)}" if taken else "")
+
+
+templates.filters |= {"number": number, "link": _link}
 
 
 def piece(template: str, **content: object) -> str:
