@@ -254,9 +254,10 @@ function stay(again = false) {
   socket.addEventListener("close", () => setTimeout(() => stay(true), 2000));
 }
 
-document.addEventListener("keydown", event => {
-  if (event.key === "Escape") document.querySelectorAll(".help[open]").forEach(help => { help.open = false; });
-});
+// One help is open at a time, and Escape closes it.
+const close = but => document.querySelectorAll(".help[open]").forEach(help => { help.open = help === but; });
+document.addEventListener("toggle", event => { if (event.target.matches(".help[open]")) close(event.target); }, true);
+document.addEventListener("keydown", event => { if (event.key === "Escape") close(null); });
 
 // A file is fetched, so that what is wrong with it is said in the page; while it is being made, that is said, too.
 document.addEventListener("click", async event => {
