@@ -19,8 +19,10 @@ from targets import make
 SEEN = -12.0
 # Nats, of the sampled marginal near the top of the picture: a contour moves by less than a line's width.
 CLOSE = 0.05
-# The same for any problem that can be drawn: where a hill is just splitting, a few points are off by more.
-TAIL = 0.15
+# The same for any problem that can be drawn. Sampling has no last word: where the hidden features' hills are about
+# to split, a few heights are off by tenths, most of all deep down. Of all heights of 2,333 problems the worst was
+# off by 0.32 within three nats of the top and by 0.56 below; these are three times as much, beyond any draw.
+TOP, TOP_ERROR, TAIL_ERROR = -3.0, 1.0, 1.7
 
 
 def problem(kind, p, count, outlying, seed=3, n=60, rows=100):
@@ -135,7 +137,61 @@ def test_the_marginal_is_the_total_that_is_left_when_the_two_are_known(seed, kin
     some = target.rng.choice(len(rows), 6)
     points = np.stack([found.x[columns[some]], found.y[rows[some]]], axis=-1)
     expected = [given_shown(four, posterior, shown, point) for point in points]
-    np.testing.assert_allclose(absolute[rows[some], columns[some]], expected, atol=TAIL)
+    heights = absolute[rows[some], columns[some]]
+    allowed = np.where(heights > absolute.max() + TOP, TOP_ERROR, TAIL_ERROR)
+    np.testing.assert_array_less(np.abs(heights - expected), allowed)
+
+
+def test_of_many_problems_nearly_all_heights_are_close():
+    """The strict claim, on problems that are always the same: nothing is left to chance."""
+    errors = []
+    for seed in range(32):
+        rng = np.random.default_rng(seed)
+        p, n, count = 3 + seed % 4, int(rng.integers(0, 41)), int(rng.integers(2, 21))
+        target = make(rng, "parameters", p, n, count, 10.0 ** rng.uniform(-1, 1))
+        four = (target.others, target.record, target.prior, target.release)
+        posterior = abo.posterior(target.others, target.release, target.prior)
+        found = landscape(posterior, target.others, target.record, shown=(p - 1, 0), hidden="integrated", size=30)
+        absolute = log_marginal(posterior, (p - 1, 0), found.x, found.y)
+        rows, columns = np.nonzero(seen(absolute))
+        for at in rng.choice(len(rows), 6):
+            row, column = rows[at], columns[at]
+            point = found.x[column], found.y[row]
+            errors.append(absolute[row, column] - given_shown(four, posterior, (p - 1, 0), point))
+    half, most = np.quantile(np.abs(errors), [0.5, 0.95])
+    assert half < 0.002
+    assert most < CLOSE / 2
+
+
+@pytest.mark.parametrize("hidden", ["mode", "integrated"])
+def test_what_rounding_has_taken_the_digits_of_is_refused(hidden):
+    """A well whose level has become negative: heights would be no numbers."""
+    others, record, prior, release = problem("datasets", 3, 5, 3.0)
+    posterior = abo.posterior(others, release, prior)
+    modes = posterior.modes
+    lost = replace(posterior, levels=posterior.levels - 2 * posterior.levels.max())
+    with pytest.raises(InputError, match=r"too far from the rest to compute with; bring it nearer"):
+        landscape(lost, others, record, hidden=hidden, modes=modes)
+
+
+def test_linear_algebra_that_fails_is_refused_in_words():
+    others, _, prior, release = problem("datasets", 3, 5, 3.0)
+    posterior = abo.posterior(others, release, prior)
+    flat = replace(posterior, root=np.zeros((3, 3)))
+    with pytest.raises(InputError, match="too far from the rest"):
+        log_marginal(flat, (0, 1), np.arange(3.0), np.arange(3.0))
+
+
+def test_records_a_million_deviations_from_zero_have_a_marginal():
+    others, record, prior, release = problem("datasets", 3, 5, 3.0)
+    far, stretch = np.array([1e6, -1e6, 1e6]), np.array([1.0, 1e6, 1e-3])
+    moved_prior = abo.NIW(far, prior.mean_weight, prior.df, prior.scale * np.outer(stretch, stretch))
+    moved_release = abo.DatasetRelease([each * stretch + far for each in release.datasets])
+    near = landscape(abo.posterior(others, release, prior), others, record, hidden="integrated", size=20)
+    moved = abo.posterior(others * stretch + far, moved_release, moved_prior)
+    there = log_marginal(moved, (0, 1), near.x + far[0], stretch[1] * near.y + far[1])
+    shown = seen(near.height)
+    np.testing.assert_allclose((there - there.max())[shown], near.height[shown], atol=CLOSE)
 
 
 @pytest.mark.parametrize(("kind", "count", "outlying"), [("parameters", 6, 6.0), ("datasets", 4, 8.0)])

@@ -222,7 +222,7 @@ def test_a_view_is_drawn_with_its_message(rows):
     kinds = {"the other records", "the other mode", TARGET, "the best guess (mode)", "90\u00a0% credible region"}
     assert set(named) == (kinds if rows is None else kinds | {"synthetic records"})
     if rows is not None:
-        assert len(named["synthetic records"].x) <= 400
+        assert len(named["synthetic records"].x) == 100  # of at most 150, one of each dataset
     drawn = figure.data[figure.layout.meta["target_trace"]]
     assert (drawn.name, drawn.x[0], drawn.y[0]) == (TARGET, *stage.target)
     counted = "100 parameter draws" if rows is None else "100 datasets"
@@ -248,7 +248,7 @@ def test_a_walk_is_drawn_with_its_message():
     beyond = f"beyond {int(found.threshold)} datasets; after 100 datasets of this very release it has come"
     assert beyond in figure.layout.meta["message"]
     go.Figure(figure.to_dict())
-    centre = dataclasses.replace(found, threshold=np.inf, exposure=-found.exposure)
-    message = walk_figure(centre, 1, "dataset").layout.meta["message"]
-    assert "leaves the crowd never" in message
-    assert message.endswith("is no closer.")
+    away, never = (dataclasses.replace(found, exposure=-found.exposure, threshold=at) for at in (5.0, np.inf))
+    assert walk_figure(away, 1, "dataset").layout.meta["message"].endswith("is no closer.")
+    message = walk_figure(never, 1, "dataset").layout.meta["message"]
+    assert message.endswith("stays with the crowd, also after 100 datasets.")

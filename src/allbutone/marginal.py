@@ -4,72 +4,69 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import fdtri, gammainc, gammaln, ndtri
+from scipy.special import expit, fdtri, gammainc, gammaln, ndtri
 
-from allbutone.distributions import Normal, StudentT
+from allbutone.errors import InputError
 from allbutone.integrate import scrambled_points
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import find_modes
 from allbutone.measures import exact_log_totals
 
 NODES = 14  # a side, where the hidden features' hills are sought; proposals between them are interpolated
-FEW, MANY = 32, 512  # points drawn around each hill: at every point of the grid, and at the nodes
-HIGH = 4  # dimensions, from which on it takes four times as many
-DEEP = 30.0  # nats below the top, where a node's few points do
+FEWEST, FEW, MANY = 8, 32, 512  # points drawn around each hill: deep down, elsewhere on the grid, and at the nodes
+HIGH, CROWDED = 4, 50  # dimensions from which on it takes twice as many, and wells up to which it may
+DEEP = 16.0  # nats below the top, where the fewest points do
 FAINT = 12.0  # nats below the other one, where a hill is left out
 STRAIGHT = 0.7  # cosine to the axis on which the hills stand, above which a shoulder has a side
-LIGHTEST_DF = 12.0  # of the proposals
-WIDER = 1.2  # than the curvature says, squared
+LIGHTEST_DF, WIDER = 12.0, 1.2  # of the proposals, and than the curvature says, squared
 AT_ONCE = 1 << 18  # numbers held while points are weighed against wells: what a core's cache holds
 JOINT = 8  # wells of equal weight share a logarithm
+LOST = "a record or a mean is too far from the rest to compute with; bring it nearer, or raise the prior's scale"
 
 
 def log_marginal(
-    posterior: LogQuadratic,
-    shown: tuple[int, int],
-    x: Float[np.ndarray, " columns"],
-    y: Float[np.ndarray, " rows"],
-) -> Float[np.ndarray, "rows columns"]:
+    posterior: LogQuadratic, shown: tuple[int, int], x: Float[np.ndarray, " c"], y: Float[np.ndarray, " r"]
+) -> Float[np.ndarray, "r c"]:
     """Return log ∫ exp ℓ(x, y, h) dh over all features h but the two shown, in the records' own units.
 
     Exact where the posterior has a name. Elsewhere, importance sampling at every point of the grid: around both
     hills of the hidden features stand Student t distributions, and the same quasi-random points, moved and
     stretched to them, serve the whole grid. So their error is as smooth as the surface, and what many points at
-    the nodes of a coarser grid say of it is interpolated.
+    the nodes of a coarser grid say of it is interpolated. Most heights are right to 0.001 nats; where the hidden
+    features' hills are about to split, a few are off by tenths, and by most deep below the top.
     """
-    closed = posterior.closed_form
-    grid = np.stack(np.meshgrid(x, y), axis=-1)
-    if closed is not None:
-        return _closed_marginal(posterior, closed, list(shown), grid)
-    turned, lower = _turn(posterior, list(shown))
-    u = np.linalg.solve(lower, (grid.reshape(-1, 2) - posterior.centre[list(shown)]).T).T
-    nodes = _Nodes.of(x, y)
-    hills = _hills(_hidden_given(turned, u[nodes.places]))
-    sampler = _Sampler(turned, u, [hill.spread(nodes) for hill in hills])
-    factor = 4 if sampler.h >= HIGH else 1
-    found = sampler.log_totals(np.arange(len(u)), FEW * factor)
-    near = nodes.places[found[nodes.places] > found.max() - DEEP]
-    moved = np.zeros(len(u))
-    moved[near] = sampler.log_totals(near, MANY * factor) - found[near]
-    found += nodes.spread(moved[nodes.places])
+    away = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2) - posterior.centre[list(shown)]
+    try:
+        turned, lower = _turn(posterior, list(shown))
+        u = np.linalg.solve(lower, away.T).T
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = _sampled(turned, u, _Nodes.of(x, y)) if posterior.closed_form is None else _named(turned, u)
+    except np.linalg.LinAlgError:
+        raise InputError(LOST) from None
     # dx = |root|·dv, and of that |lower| is the shown features'
-    found += float(posterior.log_volume) - np.log(abs(np.linalg.det(lower)))
+    found += np.linalg.slogdet(posterior.root)[1] - np.linalg.slogdet(lower)[1]
+    if not np.all(np.isfinite(found)):
+        raise InputError(LOST)
     return found.reshape(len(y), len(x))
 
 
-def _closed_marginal(
-    posterior: LogQuadratic, closed: Normal | StudentT, pair: list[int], grid: Float[np.ndarray, "r c 2"]
-) -> Float[np.ndarray, "r c"]:
-    """Return the marginal of a normal or a Student t, which is of the same kind."""
-    block = np.ix_(pair, pair)
-    marginal: Normal | StudentT
-    if isinstance(closed, Normal):
-        marginal = Normal(closed.mean[pair], closed.covariance[block])
-    else:
-        marginal = StudentT(closed.location[pair], closed.scale[block], closed.df)
-    exact = exact_log_totals(posterior.as_batch())
+def _named(turned: LogQuadratic, u: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
+    """Return log ∫ exp ℓ(u, z) dz after a single release: given u, z is normal or Student t again."""
+    exact = exact_log_totals(_hidden_given(turned, u))
     assert exact is not None  # what has a name has a total
-    return marginal.log_density(grid) + exact[0] + float(posterior.log_volume)
+    return exact + 0.5 * np.sum(u * (2 * turned.pull[:2] - u @ turned.precision[:2, :2]), axis=1)
+
+
+def _sampled(turned: LogQuadratic, u: Float[np.ndarray, "n 2"], nodes: "_Nodes") -> Float[np.ndarray, " n"]:
+    hills = _hills(_hidden_given(turned, u[nodes.places]))
+    sampler = _Sampler(turned, u, [hill.spread(nodes) for hill in hills])
+    factor = (2 if sampler.h >= HIGH else 1) * (1 if turned.wells > CROWDED else 2)
+    found = sampler.log_totals(np.arange(len(u)), FEWEST * factor)
+    (high,) = np.nonzero(found > found.max() - DEEP)
+    found[high] = sampler.log_totals(high, FEW * factor)
+    near, moved = np.intersect1d(nodes.places, high), np.zeros(len(u))
+    moved[near] = sampler.log_totals(near, MANY * factor) - found[near]
+    return found + nodes.spread(moved[nodes.places])
 
 
 def _turn(posterior: LogQuadratic, pair: list[int]) -> tuple[LogQuadratic, Float[np.ndarray, "2 2"]]:
@@ -90,11 +87,10 @@ def _hidden_given(turned: LogQuadratic, u: Float[np.ndarray, "n 2"]) -> LogQuadr
     """Return the posteriors of z given each u, up to constants (Qᵀv = (u, z) as turned)."""
     across = turned.shapes[:, :, :2] @ u[:, None, :, None]
     levels = turned.levels + ((across[:, :, :2, 0] - 2 * turned.slopes[:, :2]) @ u[:, :, None])[..., 0]
-    h = turned.p - 2
     return replace(
         turned,
-        centre=np.zeros((len(u), h)),
-        root=np.eye(h),
+        centre=np.zeros((len(u), turned.p - 2)),
+        root=np.eye(turned.p - 2),
         inflation=turned.inflation / (1 + turned.inflation * np.sum(u * u, axis=1)),
         precision=turned.precision[2:, 2:],
         pull=turned.pull[2:] - u @ turned.precision[:2, 2:],
@@ -139,8 +135,7 @@ class _Hill:
 
     def spread(self, nodes: _Nodes) -> "_Hill":
         """Interpolate; importance sampling forgives what that misses."""
-        counts = nodes.spread(self.counts.astype(float)) > 0
-        return _Hill(nodes.spread(self.place), nodes.spread(self.root), counts)
+        return _Hill(nodes.spread(self.place), nodes.spread(self.root), nodes.spread(1.0 * self.counts) > 0)
 
 
 def _hills(hidden: LogQuadratic) -> list[_Hill]:
@@ -158,26 +153,33 @@ def _hills(hidden: LogQuadratic) -> list[_Hill]:
     apart = modes.best - other
     along = apart @ np.linalg.svd(apart, full_matrices=False)[2][0]
     # one that turns with the shown features has no side
-    far = -np.sum(apart * (modes.hessian @ apart[:, :, None])[..., 0], axis=1) > 1
+    between = -np.sum(apart * (modes.hessian @ apart[:, :, None])[..., 0], axis=1)
+    gap = modes.value - value
     straight = np.abs(along) > STRAIGHT * np.linalg.norm(apart, axis=1)
-    two = (modes.value - value < FAINT) & (both | (far & straight))
-    best = _roots(modes.hessian, floor)
+    two = (gap < FAINT) & (both | ((between > 1) & straight))
+    # but reaches to the other side: how much further than a normal hill would is that side's share
+    share = np.where(two, 0.0, np.maximum(expit(-gap / 2) - expit(-between / 4), 0.0))
+    mode = (1 - 2 * share)[:, None] * modes.best
+    best = _roots(modes.hessian, floor, np.sqrt(4 * share * (1 - share))[:, None] * modes.best)
     if not two.any():
-        return [_Hill(modes.best, best, np.ones_like(two))]
-    other = np.where(two[:, None], other, modes.best)
-    second = _roots(np.where(two[:, None, None], np.asarray(bend), np.asarray(modes.hessian)), floor)
-    ahead = along >= 0
+        return [_Hill(mode, best, np.ones_like(two))]
+    # one too faint to count stays where it is, for the sake of the points between here and where it does
+    sided = both | straight
+    second = np.where(sided[:, None, None], _roots(bend, floor, np.zeros_like(mode)), best)
+    other = np.where(sided[:, None], other, mode)
     return [
-        _Hill(np.where(side[:, None], modes.best, other), np.where(side[:, None, None], best, second), side | two)
-        for side in (ahead, ~ahead)
+        _Hill(np.where(side[:, None], mode, other), np.where(side[:, None, None], best, second), side | two)
+        for side in (along >= 0, along < 0)
     ]
 
 
-def _roots(hessian: Float[np.ndarray, "n h h"], floor: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n h h"]:
-    """Return the Cholesky factor of the inverse curvature, widened a little."""
+def _roots(
+    hessian: Float[np.ndarray, "n h h"], floor: Float[np.ndarray, " n"], longer: Float[np.ndarray, "n h"]
+) -> Float[np.ndarray, "n h h"]:
+    """Return the Cholesky factor of the inverse curvature, widened a little, and lengthened along one way."""
     values, vectors = np.linalg.eigh(-hessian)
     scaled = vectors * np.sqrt(WIDER / np.maximum(values, floor[:, None]))[:, None, :]
-    return np.linalg.cholesky(scaled @ scaled.swapaxes(1, 2))
+    return np.linalg.cholesky(scaled @ scaled.swapaxes(1, 2) + longer[:, :, None] * longer[:, None, :])
 
 
 class _Sampler:
@@ -202,9 +204,8 @@ class _Sampler:
         for present in np.unique(counts, axis=0):
             hills = np.nonzero(present)[0].tolist()
             (these,) = np.nonzero(np.all(counts == present, axis=1))
-            step = max(1, AT_ONCE // (size * len(hills) * max(self.powers.wells, 16)))
-            for start in range(0, len(these), step):
-                part = these[start : start + step]
+            each = size * len(hills) * max(self.powers.coefficients.shape[1], 16)
+            for part in np.array_split(these, -(-len(these) * each // AT_ONCE)):
                 found[part] = self._totals(places[part], hills, white)
         # the very same points, around a normal hill of the curvature that the proposal was made for
         squared = np.sum(white * white, axis=1)
@@ -222,21 +223,19 @@ class _Sampler:
         for k, place in zip(hills, places, strict=True):
             inverse = self.inverses[k][these]
             apart = (z - place) @ inverse.swapaxes(1, 2)
-            bell = _bell(np.sum(apart * apart, axis=-1), self.h, self.df)
+            bell = _bell(np.einsum("nsh,nsh->ns", apart, apart), self.h, self.df)
             density += np.prod(np.diagonal(inverse, axis1=1, axis2=2), axis=1)[:, None] * bell
         v = np.concatenate([np.broadcast_to(u[:, None], (*z.shape[:2], 2)), z], axis=-1)
         value = self.powers.values(v.reshape(-1, v.shape[-1])).reshape(z.shape[:2])
         top = value.max(axis=1)
-        with np.errstate(under="ignore"):
-            return top + np.log(np.sum(np.exp(value - top[:, None]) / density, axis=1))
+        return top + np.log(np.sum(np.exp(value - top[:, None]) / density, axis=1))
 
 
 def _bell(squared: Float[np.ndarray, "*s"], h: int, df: float) -> Float[np.ndarray, "*s"]:
     """Return the density of the standard Student t in h dimensions at this squared length."""
     half = (df + h) / 2
     constant = gammaln(half) - gammaln(df / 2) - 0.5 * h * np.log(df * np.pi)
-    with np.errstate(under="ignore"):
-        return np.exp(constant - half * np.log1p(squared / df))
+    return np.exp(constant - half * np.log1p(squared / df))
 
 
 def _points(h: int, df: float, size: int) -> Float[np.ndarray, "size h"]:
@@ -244,12 +243,9 @@ def _points(h: int, df: float, size: int) -> Float[np.ndarray, "size h"]:
 
     Normal points are stretched along their own radius, quantile by quantile: that needs no dimension more.
     """
-    if h == 1:
-        uniform = (np.arange(size)[:, None] + 0.5) / size
-    else:
-        half = scrambled_points(np.random.default_rng(0), h, size // 2)
-        uniform = np.concatenate([half, 1 - half])
-    normal = ndtri(uniform)
+    even = (np.arange(size // 2)[:, None] + 0.5) / size
+    half = even if h == 1 else scrambled_points(np.random.default_rng(0), h, size // 2)
+    normal = ndtri(np.concatenate([half, 1 - half]))
     squared = np.sum(normal * normal, axis=1, keepdims=True)
     return normal * np.sqrt(h * fdtri(h, df, gammainc(h / 2, squared / 2)) / squared)
 
@@ -277,37 +273,28 @@ class Powers:
         groups, weights = [np.zeros((0, joint, wells.shape[1]))], []
         for place, weight in enumerate(values.tolist()):
             mine = wells[which == place]
-            filling = np.zeros((-len(mine) % joint, wells.shape[1]))
-            filling[:, :1] = 1
+            filling = np.eye(1, wells.shape[1]).repeat(-len(mine) % joint, axis=0)
             groups.append(np.concatenate([mine, filling]).reshape(-1, joint, wells.shape[1]))
             weights += [weight] * len(groups[-1])
         strided = np.concatenate(groups).swapaxes(0, 1).reshape(-1, wells.shape[1])
         return cls(posterior, np.ascontiguousarray(strided.T), np.array(weights))
 
-    @property
-    def wells(self) -> int:
-        """The number of wells, with those that only fill a group."""
-        return int(self.coefficients.shape[1])
-
     def values(self, v: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        """Return ℓ(v)."""
+        """Return ℓ(v); refuse points where it has no digits left."""
         whole = self.posterior
-        value = whole.outward * np.log1p(whole.inflation * np.sum(v * v, axis=1))
-        value += np.sum(v * (2 * whole.pull - v @ whole.precision), axis=1)
-        if self.wells:
-            levels = self._powers(v).T @ self.coefficients
+        value = whole.outward * np.log1p(whole.inflation * np.einsum("np,np->n", v, v))
+        value += np.einsum("np,np->n", v, 2 * whole.pull - v @ whole.precision)
+        if len(self.weights):
+            across = np.ascontiguousarray(v.T)
+            first, second = np.triu_indices(whole.p)
+            powers = np.concatenate([np.ones((1, len(v))), across, across[first] * across[second]])
+            levels = powers.T @ self.coefficients
+            if not levels.min() > 0:  # by rounding
+                raise InputError(LOST)
             while levels.shape[1] > len(self.weights):
                 middle = levels.shape[1] // 2
                 levels = levels[:, :middle] * levels[:, middle:]
             value -= np.log(levels) @ self.weights
+        if np.isnan(value).any():
+            raise InputError(LOST)
         return 0.5 * value
-
-    def _powers(self, v: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "powers n"]:
-        p = v.shape[1]
-        powers = np.empty((1 + p + p * (p + 1) // 2, len(v)))
-        powers[0], powers[1 : p + 1] = 1, v.T
-        at = p + 1
-        for first in range(p):
-            np.multiply(powers[first + 1], powers[first + 1 : p + 1], out=powers[at : at + p - first])
-            at += p - first
-        return powers
