@@ -87,6 +87,11 @@ def view_figure(view: View, names: Sequence[str], level: float = 0.95) -> go.Fig
 
     `names` of all columns. `layout.meta["target_trace"]` is the place of the record among the traces.
     """
+    return go.Figure(view_drawing(view, names, level), _validate=False)
+
+
+def view_drawing(view: View, names: Sequence[str], level: float = 0.95) -> dict[str, Any]:
+    """Return `view_figure` as plain data and layout: making a figure of it takes as long as all the rest."""
     one = view.landscape
     traces = [relief(one), _region(one, level), *marks(one, legend=True, dots=MOST_MOVING)]
     layout = _blank(560, 40)
@@ -98,7 +103,7 @@ def view_figure(view: View, names: Sequence[str], level: float = 0.95) -> go.Fig
     first, second = (text_of(names[place], 24) for place in view.shown)
     _axis(layout["xaxis"], _explained(first), one.x)
     _axis(layout["yaxis"], second, one.y)
-    return go.Figure({"data": traces, "layout": layout}, _validate=False)
+    return {"data": traces, "layout": layout}
 
 
 def _region(one: Landscape, level: float) -> Trace:

@@ -1,7 +1,9 @@
 """Volumes under the adversary's posterior: exact where one dimension suffices, importance sampling elsewhere."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import count, pairwise
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +13,9 @@ from scipy.stats import qmc
 from allbutone.distributions import StudentT
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import Modes
+
+# a source of points: dimension and number in, points of the unit cube out
+Points = Callable[[int, int], Float[np.ndarray, "number dimension"]]
 
 REPLICATES = 8  # independently scrambled point sets, whose spread is the standard error
 POINTS_AT_ONCE = 1 << 21  # numbers held while evaluating many points against many wells
@@ -32,6 +37,19 @@ def scrambled_points(rng: np.random.Generator, dimension: int, count: int) -> Fl
     """Return `count` (a power of two) scrambled Sobol points, strictly inside the unit cube."""
     points = qmc.Sobol(dimension, scramble=True, rng=rng).random_base2(count.bit_length() - 1)
     return np.clip(points, 1e-15, 1 - 1e-15)
+
+
+def same_points() -> Points:
+    """Return a source of scrambled points: every one that is made gives the same, which are drawn only once."""
+    turns = count()
+    return lambda dimension, size: _remembered(next(turns), dimension, size)
+
+
+@lru_cache(maxsize=256)
+def _remembered(turn: int, dimension: int, size: int) -> Float[np.ndarray, "size dimension"]:
+    points = scrambled_points(np.random.default_rng([0, turn]), dimension, size)
+    points.flags.writeable = False
+    return points
 
 
 def values_at(posterior: LogQuadratic, white: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:

@@ -4,13 +4,14 @@ All measures are taken in the crowd's own metric, v = root⁻¹(x − centre), a
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import chndtr, gammaincinv, gammaln, logsumexp, ndtri, roots_genlaguerre
 
 from allbutone.distributions import StudentT
-from allbutone.integrate import scrambled_points, spread_at
+from allbutone.integrate import Points, scrambled_points, spread_at
 from allbutone.logquadratic import LogQuadratic
 from allbutone.maximize import Modes
 
@@ -91,11 +92,13 @@ def integrate_many(
     modes: Modes,
     truth: Float[np.ndarray, "n p"],
     radius: float | None,
-    rng: np.random.Generator,
+    rng: np.random.Generator | Points,
     size: int = 1 << 14,
     replicates: int = 4,
 ) -> Learned:
     """Integrate many posteriors at once by quasi-random importance sampling around both modes.
+
+    `rng` scrambles the points, or is itself a source of them.
 
     Totals of a single release, and of released parameters, are exact. The mass near the truth is estimated twice:
     from points of the ball, which is accurate where the posterior is wider than the ball, and as the share of the
@@ -106,15 +109,16 @@ def integrate_many(
     if exact is not None and radius is None:
         return Learned(exact, np.zeros(n), None, None)
     parts, ball = _parts(problem, modes), 0.0 if radius is None else radius / np.sqrt(problem.df)
+    source: Points = partial(scrambled_points, rng) if isinstance(rng, np.random.Generator) else rng
     totals, shares, volumes = [], [], []
     for _ in range(replicates):
-        points, log_proposal = _sample(parts, size, rng)
+        points, log_proposal = _sample(parts, size, source)
         ratio = values_many(problem, points) - log_proposal
         totals.append(logsumexp(ratio, axis=1) - np.log(ratio.shape[1]))
         if radius is not None:
             inside = np.sum((points - truth[:, None, :]) ** 2, axis=-1) <= ball**2
             shares.append(np.sum(inside * np.exp(ratio - logsumexp(ratio, axis=1, keepdims=True)), axis=1))
-            volumes.append(_log_ball(problem, truth, ball, size, rng))
+            volumes.append(_log_ball(problem, truth, ball, size, source))
     log_total, error = _mean_and_error(totals)
     if exact is not None:
         log_total, error = exact, np.zeros(n)
@@ -264,13 +268,13 @@ def _parts(problem: LogQuadratic, modes: Modes) -> list[tuple[StudentT, int]]:
 
 
 def _sample(
-    parts: list[tuple[StudentT, int]], size: int, rng: np.random.Generator
+    parts: list[tuple[StudentT, int]], size: int, source: Points
 ) -> tuple[Float[np.ndarray, "n s p"], Float[np.ndarray, "n s"]]:
     """Return points for every posterior and their log proposal density."""
     p = parts[0][0].location.shape[-1]
     drawn, shares = [], []
     for part, fewer in parts:
-        uniform = scrambled_points(rng, p + 1, max(2, size // fewer))
+        uniform = source(p + 1, max(2, size // fewer))
         stretch = np.sqrt(part.df / (2 * gammaincinv(part.df / 2, uniform[:, -1:])))
         white = stretch * ndtri(uniform[:, :-1])
         drawn.append(part.location[:, None, :] + white @ np.swapaxes(part.root, -1, -2))
@@ -281,11 +285,11 @@ def _sample(
 
 
 def _log_ball(
-    problem: LogQuadratic, truth: Float[np.ndarray, "n p"], reach: float, size: int, rng: np.random.Generator
+    problem: LogQuadratic, truth: Float[np.ndarray, "n p"], reach: float, size: int, source: Points
 ) -> Float[np.ndarray, " n"]:
     """Return the log of ∫ exp ℓ over the ball around each record, from points spread evenly in it."""
     p = truth.shape[1]
-    uniform = scrambled_points(rng, p + 1, size)
+    uniform = source(p + 1, size)
     white = ndtri(uniform[:, :-1])
     white *= uniform[:, -1:] ** (1 / p) / np.linalg.norm(white, axis=1, keepdims=True)
     values = values_many(problem, truth[:, None, :] + reach * white)

@@ -20,7 +20,7 @@ from allbutone.errors import InputError
 from allbutone.exposure import Setting, leverages
 from allbutone.figures import budget_figure, untitled
 from allbutone.figures_records import records_figure
-from allbutone.figures_scene import view_figure
+from allbutone.figures_scene import view_drawing
 from allbutone.figures_shapes import distance_qq_figure, qq_figure
 from allbutone.normality import check_normality
 from allbutone.risk import HALF
@@ -189,7 +189,7 @@ def _record(query: QueryParams, here: Here, step: Progress) -> Answer:
         ),
         "measures": measures_piece(found.measures, found.stage.noun, "/data/measures.csv"),
     }  # fmt: skip
-    return Answer(parts, {"landscape": view_figure(found.view, columns)} if found.view else {})
+    return Answer(parts, {"landscape": view_drawing(found.view, columns)} if found.view else {})
 
 
 def _told(asked: Asked, step: Progress) -> Told | None:

@@ -13,7 +13,7 @@ from allbutone.app.measures import measures_csv, measures_piece
 from allbutone.app.page import Here, Page
 from allbutone.app.source import CARRIED
 from allbutone.design import correlations
-from allbutone.figures_scene import view_figure, walk_figure
+from allbutone.figures_scene import view_drawing, walk_figure
 from allbutone.niw import NIW
 from allbutone.scene import MOST, Stage, View, look, simulated, walk
 
@@ -118,7 +118,7 @@ GROUPS = (
 
 def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
     view, stage, level = _view(query)
-    figure = view_figure(view, stage.columns, level)
+    figure = view_drawing(view, stage.columns, level)
     return Answer(
         {"measures": measures_piece(view.measures, view.noun, "/explore/measures.csv")}, {"landscape": figure}
     )

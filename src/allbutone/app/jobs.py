@@ -12,6 +12,7 @@ from threading import Event
 from typing import TypeAlias
 
 import anyio
+from numpy.linalg import LinAlgError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -103,6 +104,9 @@ class Desk:
                 return work(), 200
             except InputError as error:
                 return refusal(error), 422
+            except LinAlgError:
+                words = "these numbers are so far apart that rounding leaves nothing to compute with"
+                return refusal(InputError(f"{words}; choose milder ones")), 422
             except MemoryError:
                 return refusal(InputError("not enough memory for this; ask for less")), 422
             except Unwanted:

@@ -6,7 +6,7 @@ const form = document.getElementById("controls");
 const error = document.getElementById("error");
 const waiting = document.getElementById("waiting");
 
-const MOMENT = 120; // milliseconds
+const MOMENT = 300; // milliseconds
 
 let state = new URLSearchParams(location.search);
 let sources = [];
