@@ -3,6 +3,8 @@
 The package is imported only inside functions: the hook that checks shapes must be in place first.
 """
 
+import http.client
+import json
 import re
 import shutil
 import socket
@@ -11,9 +13,10 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
+from websockets.sync.client import connect
 
 WAIT = 20_000  # milliseconds; a machine that runs all tests at once is slow
 RUNNING: set[str] = set()  # the hosts of the servers that run now
@@ -162,3 +165,37 @@ def opened(page, address):
     """Go to an address, and wait until all of it is drawn."""
     page.goto(address)
     return settled(page)
+
+
+TABLE = b"a,b\n" + b"\n".join(b"%d.5,%d.25" % (turn * 7 % 23, turn * turn % 17) for turn in range(40)) + b"\n"
+
+
+class Browser:
+    """Keeps a cookie, as a browser does."""
+
+    def __init__(self, host):
+        self.host, self.cookie = host, ""
+
+    def ask(self, path, method="GET", body=None, **headers):
+        connection = http.client.HTTPConnection(self.host, timeout=60)
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, {**({"Cookie": self.cookie} if self.cookie else {}), **given})
+        response = connection.getresponse()
+        found = response.status, dict(response.headers.items()), response.read()
+        connection.close()
+        if "set-cookie" in found[1]:
+            self.cookie = found[1]["set-cookie"].split(";")[0]
+        return found
+
+    def send(self, content, name="table.csv"):
+        """Upload a table; returns the status and what was answered."""
+        status, _, body = self.ask(f"/data/upload?name={quote(name)}", "POST", content)
+        return status, json.loads(body)
+
+    def stay(self):
+        """Hold the connection that an open page holds."""
+        return connect(f"ws://{self.host}/here", additional_headers={"Cookie": self.cookie})
+
+
+def last_line(body):
+    return json.loads(body.decode().splitlines()[-1])

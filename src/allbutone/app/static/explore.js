@@ -11,10 +11,9 @@ start([{ path: "answer" }, { path: "walk", without: ["count", "x", "y", "hidden"
 
 // the adversary's own prior begins as the holder's
 const linked = document.getElementById("linked");
-linked.addEventListener("change", () => {
+linked.addEventListener("input", () => { // before the change, which goes into the address with it
   if (linked.checked) return;
   change(Object.fromEntries(["mean", "weight", "extra", "scale"].map(name => [`own_${name}`, value(`prior_${name}`)])), false);
-  keep();
 });
 
 document.getElementById("again").addEventListener("click", () => {

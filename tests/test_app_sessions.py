@@ -1,0 +1,179 @@
+"""What a browser uploads is its own: seen by no other, gone with its pages, and nothing of it left behind."""
+
+import gc
+import json
+import re
+import tempfile
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from urllib.parse import urlencode
+
+import pytest
+
+from app_server import TABLE, Browser, last_line, serving
+
+
+@pytest.fixture(scope="module")
+def served(serve_app):
+    return serve_app()
+
+
+@pytest.fixture
+def browser(served):
+    return Browser(served.host)
+
+
+def test_the_order_of_named_columns_is_not_forgotten(browser):
+    """What was computed of the same columns in another order is not shown for these."""
+    name = browser.send(TABLE)[1]["fields"]["table"]
+    state = f"table={name}&columns=b&columns=a&prior=public&centre=100,0&spread=20,1"
+    in_order = last_line(browser.ask(f"/data/answer?{state}&measured=yes")[2])["parts"]["ranking"]
+    other = Browser(browser.host)
+    again = state.replace(name, other.send(TABLE)[1]["fields"]["table"])
+    other.ask(f"/data/answer?{again}&measured=no")
+    shown = last_line(other.ask(f"/data/answer?{again}&measured=yes")[2])["parts"]["ranking"]
+
+    def rows(part):
+        return re.findall(r'data-row="(\d+)"', part)
+
+    assert rows(shown) == rows(in_order)
+
+
+def test_two_browsers_never_see_each_others_tables(served):
+    one, two = Browser(served.host), Browser(served.host)
+    name = one.send(TABLE)[1]["fields"]["table"]
+    two.ask("/data")
+    assert one.cookie != two.cookie
+    for source in ("data/table", "release/table", "release/ahead"):
+        assert one.ask(f"/{source}?table={name}")[0] == 200
+        status, _, body = two.ask(f"/{source}?table={name}")
+        assert status == 422 or "error" in last_line(body)
+        assert "is not here (any more)" in last_line(body)["error"]
+    assert two.ask(f"/data/records.csv?table={name}")[0] == 422
+    three = Browser(served.host)
+    three.cookie = one.cookie[:-1]
+    assert three.ask(f"/data/table?table={name}")[0] == 422
+
+
+def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
+    from allbutone.app.sessions import GRACE
+
+    monkeypatch.setattr("allbutone.app.server.SWEEP_SECONDS", 0.1)
+    with serving() as served:
+        browser, sessions = Browser(served.host), served.app.state.sessions
+        late = [0.0]
+        monkeypatch.setattr(sessions, "_clock", lambda: time.monotonic() + late[0])
+        browser.ask("/data")
+        with browser.stay():
+            name = browser.send(TABLE)[1]["fields"]["table"]
+            assert browser.ask(f"/data/table?table={name}")[0] == 200
+            kept = weakref.ref(sessions.open(browser.cookie.split("=")[1])[1].held[name].thing)
+            late[0] += 2 * GRACE
+            time.sleep(0.5)  # several sweeps
+            assert browser.ask(f"/data/table?table={name}")[0] == 200
+        time.sleep(0.5)
+        assert len(sessions) == 1, "someone may be on the way from one page to the next"
+        late[0] += 2 * GRACE
+        deadline = time.monotonic() + 30
+        while len(sessions) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(sessions) == 0
+        gc.collect()
+        assert kept() is None
+        assert browser.ask(f"/data/table?table={name}")[0] == 422
+
+
+def test_a_page_that_outlives_its_session_learns_of_the_new_one(monkeypatch):
+    from allbutone.app.sessions import GRACE
+
+    monkeypatch.setattr("allbutone.app.server.SWEEP_SECONDS", 0.1)
+    with serving() as served:
+        late, sessions = [0.0], served.app.state.sessions
+        monkeypatch.setattr(sessions, "_clock", lambda: time.monotonic() + late[0])
+        browser = Browser(served.host)
+        browser.cookie = f"allbutone-{served.host.split(':')[1]}=of-an-app-that-was-stopped"
+        with browser.stay() as page:
+            browser.cookie = page.response.headers["set-cookie"].split(";")[0]
+            name = browser.send(TABLE)[1]["fields"]["table"]
+            late[0] += 2 * GRACE
+            time.sleep(0.5)  # several sweeps
+            assert browser.ask(f"/data/table?table={name}")[0] == 200
+
+
+def test_an_upload_does_not_wait_for_anyones_slow_work(served, browser, monkeypatch):
+    from threading import Event
+
+    begun, go_on = Event(), Event()
+
+    def slow(*args, **options):
+        begun.set()
+        assert go_on.wait(60)
+        raise InputError("enough")
+
+    from allbutone.errors import InputError
+
+    monkeypatch.setattr("allbutone.app.terms.plan_budget", slow)
+    with ThreadPoolExecutor(1) as pool:
+        other = Browser(served.host)
+        name = other.send(TABLE)[1]["fields"]["table"]
+        waiting = pool.submit(other.ask, f"/data/budget?table={name}")
+        assert begun.wait(60)
+        assert browser.send(TABLE)[0] == 200
+        assert browser.ask("/explore/measures.csv")[0] == 200
+        assert not waiting.done()
+        go_on.set()
+        assert last_line(waiting.result()[2])["error"] == "enough"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [("t.csv", TABLE, 200), ("t.csv", b"a,b\n1,\xff\xfe\n", 422), ("t.csv", b"", 422), ("t.exe", TABLE, 422),
+     ("", TABLE, 422), ("../../t.csv", TABLE, 200), ("t.parquet", TABLE, 422), ("..", TABLE, 422),
+     ("a\0b.csv", TABLE, 422), ("x" * 400 + ".csv", TABLE, 422), ("t.csv", TABLE * 100, 413)],
+)  # fmt: skip
+def test_an_upload_leaves_no_file_behind(serve_app, monkeypatch, tmp_path, name, content, status):
+    monkeypatch.setattr(tempfile, "tempdir", f"{tmp_path}")
+    browser = Browser(_small(serve_app).host)
+    found, answer = browser.send(content, name)
+    assert found == status
+    assert bool(answer.get("error")) == (status != 200)
+    if status == 413:
+        assert "--upload-limit" in answer["error"]
+        assert _small(serve_app).app.state.sessions.open(browser.cookie.split("=")[1])[1].held == {}
+    assert list(tmp_path.rglob("*")) == []
+
+
+@lru_cache(maxsize=1)
+def _small(serve_app):
+    return serve_app(upload_limit=20_000)
+
+
+def test_twenty_at_once_are_all_answered_rightly(served):
+    from starlette.datastructures import QueryParams
+
+    from allbutone.app import explore
+    from allbutone.app.jobs import Progress
+    from allbutone.app.page import Here, Settings
+    from allbutone.app.sessions import Session
+
+    asked = [urlencode({"count": 100, "correlation": turn / 25, "seed": turn}) for turn in range(20)]
+
+    def ask(turn):
+        browser = Browser(served.host)
+        found = browser.ask(f"/explore/answer?{asked[turn]}")
+        name = browser.send(TABLE + b"9,9\n" * turn)[1]["fields"]["table"]
+        about = last_line(browser.ask(f"/data/table?table={name}")[2])["parts"]["about"]
+        return found, browser.cookie, name, about
+
+    with ThreadPoolExecutor(20) as pool:
+        found, cookies, names, tables = zip(*pool.map(ask, range(20)), strict=True)
+    assert len(set(cookies)) == len(set(names)) == 20
+    rows = TABLE.count(b"\n") - 1
+    assert all(f"{rows + turn} rows" in about for turn, about in enumerate(tables)), "each its own table"
+    explore._simulated.cache_clear()
+    for query, (status, _, body) in zip(asked, found, strict=True):
+        alone = explore.PAGE.quick["answer"](QueryParams(query), Here(Session(), Settings()), Progress())
+        assert status == 200
+        assert last_line(body) == json.loads(alone.to_json())
