@@ -205,6 +205,9 @@ def test_the_adversarys_own_prior_begins_as_the_holders(tab, address):
         "linked": "no", "own_weight": "20", "own_mean": "3,3",
     }  # fmt: skip
     after = tab.locator("#measures").inner_text()
+    tab.go_back()
+    settled(tab)
+    assert tab.locator("#linked").is_checked(), "one step"
     # the same prior, and so the same measures but for the integrals' own noise
     assert after.splitlines()[:12] == before.splitlines()[:12]
 

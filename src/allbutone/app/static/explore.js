@@ -13,7 +13,8 @@ start([{ path: "answer" }, { path: "walk", without: ["count", "x", "y", "hidden"
 const linked = document.getElementById("linked");
 linked.addEventListener("input", () => { // before the change, which goes into the address with it
   if (linked.checked) return;
-  change(Object.fromEntries(["mean", "weight", "extra", "scale"].map(name => [`own_${name}`, value(`prior_${name}`)])), false);
+  const own = ["mean", "weight", "extra", "scale"].map(name => [`own_${name}`, value(`prior_${name}`)]);
+  change({ linked: "no", ...Object.fromEntries(own) }, false);
 });
 
 document.getElementById("again").addEventListener("click", () => {
