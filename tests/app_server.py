@@ -96,9 +96,21 @@ def serve_app():
 
 
 @pytest.fixture(scope="module")
-def address(serve_app):
-    """The address of an app with the usual settings, without a slash at the end."""
-    return serve_app().address
+def served(serve_app):
+    """An app with the usual settings."""
+    return serve_app()
+
+
+@pytest.fixture(scope="module")
+def address(served):
+    """Its address, without a slash at the end."""
+    return served.address
+
+
+@pytest.fixture
+def browser(served):
+    """A browser that only asks."""
+    return Browser(served.host)
 
 
 @pytest.fixture(scope="module")  # not of the session: two of Playwright cannot run in one thread

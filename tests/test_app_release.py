@@ -20,11 +20,6 @@ LONG = 90_000  # milliseconds; attacks take their time where all tests run at on
 BEYOND = "number=40&rows=30"  # of the small table
 
 
-@pytest.fixture(scope="module")
-def served(serve_app):
-    return serve_app()
-
-
 @pytest.fixture
 def page(tabs):
     return tabs()

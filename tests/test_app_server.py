@@ -15,16 +15,6 @@ from app_server import TABLE, Browser, last_line
 PAGES = ("explore", "data", "release", "studies")
 
 
-@pytest.fixture(scope="module")
-def served(serve_app):
-    return serve_app()
-
-
-@pytest.fixture
-def browser(served):
-    return Browser(served.host)
-
-
 @pytest.mark.parametrize(
     "path", ["/", *(f"/{name}" for name in PAGES), "/explore/answer", "/explore/answer?n=x", "/static/page.js",
              "/static/app.css", "/static/mark.svg", "/static/plotly.js?v=1", "/nowhere", "/favicon.ico"],

@@ -15,16 +15,6 @@ import pytest
 from app_server import TABLE, Browser, last_line, serving
 
 
-@pytest.fixture(scope="module")
-def served(serve_app):
-    return serve_app()
-
-
-@pytest.fixture
-def browser(served):
-    return Browser(served.host)
-
-
 def test_the_order_of_named_columns_is_not_forgotten(browser):
     """What was computed of the same columns in another order is not shown for these."""
     name = browser.send(TABLE)[1]["fields"]["table"]

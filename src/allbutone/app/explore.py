@@ -40,13 +40,22 @@ RELEASE = (
     ),
 )  # fmt: skip
 TABLE = (
-    Choice("p", "Columns", "2", "The features of a record, p.", {f"{p}": f"{p}" for p in range(2, WIDEST + 1)}),
-    Whole("n", "Records", "100", "n, the missing record included (paper 4.1).", 3, 2000, 1, (4, 500)),
-    Numbers("mean", "True means", "0", "Between commas, one a column; the last one stands for all that follow."),
-    Numbers("sd", "True standard deviations", "1", "Between commas, as the means.", 1e-3, 1e4),
-    Number("correlation", "Correlation", "0.5", "Of every pair of columns.", -0.99, 0.99, 0.01, (-0.95, 0.95)),
     Choice(
-        "structure", "Which pairs correlate", "equicorrelated", "ρ for all pairs, or ρ^|i − j|.",
+        "p", "Columns", "2", "p, the features of a record (paper 2.2).",
+        {f"{p}": f"{p}" for p in range(2, WIDEST + 1)},
+    ),
+    Whole("n", "Records", "100", "n, the missing record included (paper 4.1).", 3, 2000, 1, (4, 500)),
+    Numbers(
+        "mean", "True means", "0",
+        "μ of N(μ, Σ), between commas, one a column; the last one stands for the rest (paper 4.1).",
+    ),
+    Numbers("sd", "True standard deviations", "1", "σ in Σᵢⱼ = ρᵢⱼ·σᵢσⱼ, as the means (4.1).", 1e-3, 1e4),
+    Number(
+        "correlation", "Correlation", "0.5", "ρ, as below; the paper's study has 0 (4.1).",
+        -0.99, 0.99, 0.01, (-0.95, 0.95),
+    ),
+    Choice(
+        "structure", "Which pairs correlate", "equicorrelated", "ρᵢⱼ = ρ for all pairs, or ρ^|i − j|.",
         {"equicorrelated": "all alike", "ar1": "neighbours most"},
     ),
 )  # fmt: skip
@@ -63,14 +72,16 @@ def _prior_fields(begin: str, only: str = "") -> tuple[Field, ...]:
     return (
         Numbers(f"{begin}mean", "Mean, μ₀", "0", "Between commas, one a column (paper 2.2).", only=only),
         Number(
-            f"{begin}weight", "Weight, κ₀", "1", "Worth so many records.", 1e-3, 1e4, 0.1, (0.1, 50), only=only,
+            f"{begin}weight", "Weight, κ₀", "1", "μₓ = (κ₀μ₀ + n·x̄)/(κ₀ + n): worth κ₀ records (paper 2.2).",
+            1e-3, 1e4, 0.1, (0.1, 50), only=only,
         ),
         Number(
             f"{begin}extra", "Degrees of freedom beyond p, ν₀ − p", "2",
-            "ν₀ > p − 1; worth about so many records for the spread.", -0.9, 1e4, 0.1, (0, 100), only=only,
+            "νₓ = ν₀ + n: for the spread, worth about ν₀ records; ν₀ > p − 1 (paper 2.2).",
+            -0.9, 1e4, 0.1, (0, 100), only=only,
         ),
         Number(
-            f"{begin}scale", "Scale, Λ₀ = λ·I", "1", "E[Σ] = Λ₀/(ν₀ − p − 1).", 1e-4, 1e6, 0.1, (0.1, 50),
+            f"{begin}scale", "Scale, Λ₀ = λ·I", "1", "E[Σ] = Λ₀/(ν₀ − p − 1) (2.2).", 1e-4, 1e6, 0.1, (0.1, 50),
             only=only,
         ),
     )  # fmt: skip
@@ -99,7 +110,9 @@ SHOWN = (
         {"mode": "held at the mode", "integrated": "integrated out"}, only="p!=2",
     ),
     Choice(
-        "level", "Credible region", "0.95", "The smallest region that holds this share of the posterior.",
+        "level", "Credible region", "0.95",
+        "The smallest {x: p(x | release, others) ≥ c} of this probability; the posterior is that of the paper's "
+        "section 3.",
         {"0.5": "50 %", "0.8": "80 %", "0.95": "95 %", "0.99": "99 %"},
     ),
 )  # fmt: skip

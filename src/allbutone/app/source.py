@@ -83,8 +83,11 @@ PUBLIC = Group(
             "stands for all that follow.", -1e12, 1e12,
         ),
         Numbers("spread", "Spreads", "1", "And of each column's standard deviation, likewise.", 1e-9, 1e12),
-        Number("weight", "Weight of the centres, κ₀", "1", "Worth so many records.", 1e-3, 1e6, 0.1),
-        Number("extra", "Degrees of freedom beyond p, ν₀ − p", "2", "Likewise.", 1.001, 1e6, 0.1),
+        Number(
+            "weight", "Weight of the centres, κ₀", "1",
+            "μₓ = (κ₀μ₀ + n·x̄)/(κ₀ + n): worth κ₀ records (paper 2.2).", 1e-3, 1e6, 0.1,
+        ),
+        Number("extra", "Degrees of freedom beyond p, ν₀ − p", "2", "νₓ = ν₀ + n (2.2).", 1.001, 1e6, 0.1),
     ),
     "prior=public",
 )  # fmt: skip

@@ -83,7 +83,7 @@ function take(control, lasting) {
 }
 
 // Shows the state in the controls, but for the one that is being used.
-export function fill(but = null) {
+function fill(but = null) {
   for (const control of form.elements) {
     if (control === but) continue;
     const name = control.dataset.for ?? control.name;
