@@ -12,7 +12,7 @@ from benchmarks.clock import compare, extra_memory, in_own_process, seconds
 
 WRITE = """
 import numpy as np, allbutone as abo
-from allbutone.folder import synthesize_to_folder
+from allbutone.releases.folder import synthesize_to_folder
 prior = abo.NIW.default(20)
 posterior = prior.update(np.random.default_rng(1).standard_normal((1000, 20)))
 names = tuple(f"x{{i}}" for i in range(20))

@@ -3,7 +3,7 @@
 import numpy as np
 
 import allbutone as abo
-from allbutone.risk import risk_columns
+from allbutone.disclosure.per_record import risk_columns
 from benchmarks.clock import in_own_process, seconds
 
 BUDGET = """

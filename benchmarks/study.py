@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from allbutone.choose import choose
-from allbutone.design import Cell
-from allbutone.design_file import read_design
-from allbutone.drawn import Drawn, releases_at_once
-from allbutone.study import _setting, simulate_cell
+from allbutone.disclosure.drawn import Drawn, releases_at_once
+from allbutone.studies.cell_filter import choose
+from allbutone.studies.design import Cell
+from allbutone.studies.design_file import read_design
+from allbutone.studies.simulate_cell import _setting, simulate_cell
 from benchmarks.clock import compare, in_own_process, seconds
 
 WHOLE = """
 import tempfile, time
 from pathlib import Path
-from allbutone.design_file import read_design
-from allbutone.study_folder import StudyRun, run_study
+from allbutone.studies.design_file import read_design
+from allbutone.studies.run import StudyRun, run_study
 start = time.perf_counter()
 design = read_design("paper")
 with tempfile.TemporaryDirectory() as folder:

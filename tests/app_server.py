@@ -59,7 +59,7 @@ def serving(**settings):
 
     from allbutone.app.page import Settings
     from allbutone.app.server import create_app
-    from allbutone.threads import one_thread
+    from allbutone.support.parallel import one_thread
 
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"

@@ -5,11 +5,14 @@ import dataclasses
 import numpy as np
 
 import allbutone as abo
-from allbutone import figures_fidelity, figures_shapes, figures_tests, figures_violins
-from allbutone.densities import densities
-from allbutone.fidelity import fidelity
-from allbutone.normality import check_normality
-from allbutone.risk import risk_columns
+from allbutone.disclosure.per_record import risk_columns
+from allbutone.plots import fidelity as figures_fidelity
+from allbutone.plots import fidelity_tests as figures_tests
+from allbutone.plots import risk_growth as figures_violins
+from allbutone.plots import shapes as figures_shapes
+from allbutone.utility.fidelity import fidelity
+from allbutone.utility.marginal_densities import densities
+from allbutone.utility.normality import check_normality
 
 HOSTILE = ("<script>alert(1)</script>", 'a<b> & "%{x}" &amp;', "=" * 60, "two\nlines", "x")
 

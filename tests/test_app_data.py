@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 import allbutone as abo
-from allbutone.budget import plan_budget
-from allbutone.cohort import demo_cohort
+from allbutone.disclosure.budget import plan_budget
+from allbutone.tables.demo import demo_cohort
 from app_server import CUT_OFF, opened, settled
 
 NAMES = ("bmi", "ldl", "hba1c")

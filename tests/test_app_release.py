@@ -81,24 +81,24 @@ def handle(page):
 
 def releases(served, name):
     """What the server keeps for the browser that sent this table."""
-    from allbutone.app.release import Drawn
+    from allbutone.app.pages.release import Drawn
 
     (session,) = [one for one in served.app.state.sessions._by_token.values() if name in one.held]
     return [held for held in session.held.values() if isinstance(held.thing, Drawn)]
 
 
 def most_exposed_row(path):
-    from allbutone.exposure import leverages
-    from allbutone.niw import NIW
-    from allbutone.records import Records
+    from allbutone.disclosure.exposure_law import leverages
+    from allbutone.model.niw import NIW
+    from allbutone.tables.records import Records
 
     values = Records.of(path).values
     return int(leverages(values, NIW.default(values.shape[1])).argmax()) + 1
 
 
 def test_what_is_drawn_is_what_the_command_line_writes(page, tabs, served, allbutone, tmp_path):
-    from allbutone.cohort import COLUMNS, demo_cohort
-    from allbutone.tables import TableWriter
+    from allbutone.tables.demo import COLUMNS, demo_cohort
+    from allbutone.tables.files import TableWriter
 
     with TableWriter(tmp_path / "cohort.csv", COLUMNS) as writer:
         writer.write(demo_cohort().values)
@@ -325,7 +325,7 @@ def test_on_a_phone_at_night_nothing_is_cut_off(tabs, served, table):
 def test_every_table_can_be_taken_home(page, served):
     """What is shown, with all digits."""
     from allbutone import NIW, demo_cohort
-    from allbutone.exposure import leverages
+    from allbutone.disclosure.exposure_law import leverages
 
     page.goto(f"{served.address}/release?number=2")
     settled(page)

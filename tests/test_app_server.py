@@ -98,7 +98,7 @@ def test_whatever_goes_wrong_is_said_in_the_page_and_in_full_on_the_terminal(bro
         time.sleep(seconds)
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("allbutone.app.explore._stage", fails)
+    monkeypatch.setattr("allbutone.app.pages.explore._stage", fails)
     status, headers, body = browser.ask("/explore/answer")
     assert status == (200 if seconds else 500)
     assert last_line(body)["error"] == "Something went wrong in the app; the terminal says what."
@@ -110,7 +110,7 @@ def test_whatever_goes_wrong_is_said_in_the_page_and_in_full_on_the_terminal(bro
 
 def sources():
     """Every answer of every page, with the page's fields."""
-    from allbutone.app.fields import every
+    from allbutone.app.forms import every
     from allbutone.app.server import PAGES
 
     return [(page.name, name, every(page.groups)) for page in PAGES for name in {**page.quick, **page.slow}]

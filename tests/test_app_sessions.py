@@ -102,9 +102,9 @@ def test_an_upload_does_not_wait_for_anyones_slow_work(served, browser, monkeypa
         assert go_on.wait(60)
         raise InputError("enough")
 
-    from allbutone.errors import InputError
+    from allbutone.support.errors import InputError
 
-    monkeypatch.setattr("allbutone.app.terms.plan_budget", slow)
+    monkeypatch.setattr("allbutone.app.pages.terms.plan_budget", slow)
     with ThreadPoolExecutor(1) as pool:
         other = Browser(served.host)
         name = other.send(TABLE)[1]["fields"]["table"]
@@ -143,9 +143,9 @@ def _small(serve_app):
 def test_twenty_at_once_are_all_answered_rightly(served):
     from starlette.datastructures import QueryParams
 
-    from allbutone.app import explore
     from allbutone.app.jobs import Progress
     from allbutone.app.page import Here, Settings
+    from allbutone.app.pages import explore
     from allbutone.app.sessions import Session
 
     asked = [urlencode({"count": 100, "correlation": turn / 25, "seed": turn}) for turn in range(20)]

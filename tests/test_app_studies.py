@@ -17,8 +17,8 @@ FOCUSED = """() => {
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A finished study with published medians, and an unfinished one that was killed before its tables."""
-    from allbutone.design_file import read_design
-    from allbutone.study_folder import StudyRun, run_study
+    from allbutone.studies.design_file import read_design
+    from allbutone.studies.run import StudyRun, run_study
 
     place = tmp_path_factory.mktemp("studies")
     run = StudyRun(read_design("paper"), 40)
@@ -42,8 +42,8 @@ def rows_of(page):
 
 def test_a_study_is_drawn_told_and_listed(studied, folders, tab):
     opened(tab, f"{studied}/studies")
-    from allbutone.study import agreement
-    from allbutone.study_folder import load_study
+    from allbutone.studies.run import load_study
+    from allbutone.studies.simulate_cell import agreement
 
     held = load_study(folders[0])
     words = re.sub(r"\s+", " ", tab.inner_text("#summary"))

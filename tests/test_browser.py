@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 import allbutone as abo
-from allbutone.figures import budget_figure, style_panels, write_figure, write_images
+from allbutone.plots.style import budget_figure, style_panels, write_figure, write_images
 
 
 def opened(path, profile):

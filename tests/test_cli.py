@@ -19,7 +19,8 @@ import pytest
 import typer.main
 
 import allbutone as abo
-from allbutone import cli, terminal
+from allbutone.cli import main as cli
+from allbutone.cli import output as terminal
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import allbutone as abo
-from allbutone.adversary import from_datasets
-from allbutone.drawn import Drawn
-from allbutone.exposure import Setting
+from allbutone.adversary.build import from_datasets
+from allbutone.disclosure.drawn import Drawn
+from allbutone.disclosure.exposure_law import Setting
 
 
 @given(

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import allbutone as abo
-from allbutone import everyone
+from allbutone.adversary import leave_one_out as everyone
 from cases import positive_definite
 
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from scipy import stats
 
 import allbutone as abo
-from allbutone.everyone import LeaveOneOut
-from allbutone.exposure import Setting, leverages
-from allbutone.maximize import find_modes
-from allbutone.measures import exposure_of, relative_error
-from allbutone.simulate import quantiles, simulate
+from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.adversary.measures import exposure_of, relative_error
+from allbutone.adversary.modes import find_modes
+from allbutone.disclosure.exposure_law import Setting, leverages
+from allbutone.disclosure.simulate import quantiles, simulate
 from cases import cases, positive_definite
 
 

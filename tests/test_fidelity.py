@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import allbutone as abo
-from allbutone.propensity import propensity
-from allbutone.smirnov import ks_numerators, ks_p_values
+from allbutone.utility.kolmogorov_smirnov import ks_numerators, ks_p_values
+from allbutone.utility.propensity import propensity
 
 COLUMNS = ("a", "b", "c")
 

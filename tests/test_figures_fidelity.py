@@ -7,10 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from allbutone import figures_fidelity, figures_shapes, figures_tests, figures_violins
-from allbutone.cohort import demo_cohort
-from allbutone.framing import furthest, number, percent, size, text_of, wrapped
-from allbutone.normality import check_normality
+from allbutone.plots import fidelity as figures_fidelity
+from allbutone.plots import fidelity_tests as figures_tests
+from allbutone.plots import risk_growth as figures_violins
+from allbutone.plots import shapes as figures_shapes
+from allbutone.plots.framing import furthest, number, percent, size, text_of, wrapped
+from allbutone.tables.demo import demo_cohort
+from allbutone.utility.normality import check_normality
 from drawn_results import HOSTILE, renamed, results, simulated
 
 

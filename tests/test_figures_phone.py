@@ -4,8 +4,8 @@ import json
 
 from plotly.offline import get_plotlyjs
 
-from allbutone.browser import text_left_by
-from allbutone.cohort import demo_cohort
+from allbutone.plots.browser import text_left_by
+from allbutone.tables.demo import demo_cohort
 from drawn_results import HOSTILE, renamed, results, simulated
 
 PAGE = """<!doctype html><html><head><meta charset="utf-8"><script>{plotly}</script></head><body><script>

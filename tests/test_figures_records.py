@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.app.record import axes, lines, most_of, row_of
-from allbutone.exposure import Setting
-from allbutone.figures_records import MOST_DOTS, records_figure
-from allbutone.learned import Attribute
+from allbutone.app.pages.record import axes, lines, most_of, row_of
+from allbutone.disclosure.exposure_law import Setting
+from allbutone.plots.records import MOST_DOTS, records_figure
+from allbutone.record_view.record_measures import Attribute
 
 
 def test_a_million_records_are_a_few_thousand_dots():

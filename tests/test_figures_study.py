@@ -8,16 +8,17 @@ import plotly.graph_objects as go
 import pytest
 
 import allbutone as abo
-from allbutone import landscape as landscape_room
-from allbutone.adversary import log_posterior
-from allbutone.design_file import parse_design, read_design
-from allbutone.errors import InputError
-from allbutone.figures import write_image
-from allbutone.figures_law import exposure_figure, law_of, setting_of
-from allbutone.figures_leverage import fixed_leverage_figure, leverage_figure
-from allbutone.figures_study import landscape_figure, study_figures, violin_figure
-from allbutone.landscape import landscape, study_landscapes
-from allbutone.study_folder import StudyRun, run_study
+from allbutone.adversary.build import log_posterior
+from allbutone.plots.study import landscape_figure, study_figures, violin_figure
+from allbutone.plots.study_law import exposure_figure, law_of, setting_of
+from allbutone.plots.study_leverage import fixed_leverage_figure, leverage_figure
+from allbutone.plots.style import write_image
+from allbutone.record_view.landscape import landscape
+from allbutone.studies import landscapes as landscape_room
+from allbutone.studies.design_file import parse_design, read_design
+from allbutone.studies.landscapes import study_landscapes
+from allbutone.studies.run import StudyRun, run_study
+from allbutone.support.errors import InputError
 
 
 def attacked(p, rows, count, seed=1):

@@ -10,9 +10,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.errors import InputError
-from allbutone.landscape import landscape
-from allbutone.marginal import Powers, log_marginal
+from allbutone.record_view.landscape import landscape
+from allbutone.record_view.marginal import Powers, log_marginal
+from allbutone.support.errors import InputError
 from targets import make
 
 # What the web app shows; nothing below it can be told from nothing.

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import allbutone as abo
-from allbutone import as_printed
-from allbutone.adversary import log_posterior
-from allbutone.drawn import Drawn
-from allbutone.exposure import Setting
-from allbutone.maximize import _climb, find_modes, maximize_bound
+from allbutone.adversary import paper_methods as as_printed
+from allbutone.adversary.build import log_posterior
+from allbutone.adversary.modes import _climb, find_modes, maximize_bound
+from allbutone.disclosure.drawn import Drawn
+from allbutone.disclosure.exposure_law import Setting
 from cases import positive_definite
 from targets import make, recipes
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import allbutone as abo
-from allbutone import moments as moments_module
+from allbutone.model import moments as moments_module
 from cases import cases, relative_error
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from scipy import stats
 
 import allbutone as abo
-from allbutone.multinormal import _cubed_products, _third_moments, henze_zirkler, mardia, whiten
-from allbutone.shape import Shape
+from allbutone.utility.column_shape import Shape
+from allbutone.utility.joint_normality import _cubed_products, _third_moments, henze_zirkler, mardia, whiten
 from cases import cases
 
 

@@ -12,12 +12,12 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone import as_printed
-from allbutone.drawn import Drawn
-from allbutone.exposure import Setting
-from allbutone.integrate import log_mass_on_a_line
-from allbutone.maximize import find_modes
-from allbutone.measures import contour_log_totals
+from allbutone.adversary import paper_methods as as_printed
+from allbutone.adversary.importance_sampling import log_mass_on_a_line
+from allbutone.adversary.measures import contour_log_totals
+from allbutone.adversary.modes import find_modes
+from allbutone.disclosure.drawn import Drawn
+from allbutone.disclosure.exposure_law import Setting
 from targets import make, recipes
 
 KINDS = ["parameters", "datasets"]

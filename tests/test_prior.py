@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.prior import prior_entries, prior_from
+from allbutone.model.prior_file import prior_entries, prior_from
 
 COLUMNS = ("bmi", "ldl")
 

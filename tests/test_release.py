@@ -13,8 +13,8 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 import allbutone as abo
-from allbutone import release as release_module
-from allbutone.folder import synthesize_to_folder
+from allbutone.releases import release as release_module
+from allbutone.releases.folder import synthesize_to_folder
 from cases import positive_definite
 
 Z = 5.0

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 import allbutone as abo
-from allbutone.case import gather
-from allbutone.report import confidential_report, public_report
+from allbutone.reports.assessment import gather
+from allbutone.reports.html import confidential_report, public_report
 
 HOSTILE = "<script>alert(1)</script>"
 PLAIN = "hostile_name"  # what stands for it until the case is complete: the gate refuses such a name

@@ -9,12 +9,12 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.budget import Budget, Limit, chances, standing_out
-from allbutone.everyone import LeaveOneOut
-from allbutone.exposure import Setting, leverages
-from allbutone.measures import prior_mass
-from allbutone.risk import risk_columns
-from allbutone.scene import look, of_record
+from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.adversary.measures import prior_mass
+from allbutone.disclosure.budget import Budget, Limit, chances, standing_out
+from allbutone.disclosure.exposure_law import Setting, leverages
+from allbutone.disclosure.per_record import risk_columns
+from allbutone.record_view.attack_view import look, of_record
 
 PRIOR = abo.NIW.default(2)
 

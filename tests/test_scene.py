@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import allbutone as abo
-from allbutone.errors import InputError
-from allbutone.exposure import leverages
-from allbutone.figures_scene import TARGET, view_figure, walk_figure
-from allbutone.landscape import landscape
-from allbutone.risk import HALF, RADIUS, risk_columns
-from allbutone.scene import Stage, look, of_record, simulated, walk
+from allbutone.disclosure.exposure_law import leverages
+from allbutone.disclosure.per_record import HALF, RADIUS, risk_columns
+from allbutone.plots.attack_view import TARGET, view_figure, walk_figure
+from allbutone.record_view.attack_view import Stage, look, of_record, simulated, walk
+from allbutone.record_view.landscape import landscape
+from allbutone.support.errors import InputError
 
 OWN = abo.NIW(np.array([1.0, -1.0]), 3.0, 9.0, 2 * np.eye(2))
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 import allbutone as abo
-from allbutone.choose import choose
-from allbutone.design_file import parse_design, read_design
-from allbutone.study import (
+from allbutone.studies.cell_filter import choose
+from allbutone.studies.design_file import parse_design, read_design
+from allbutone.studies.simulate_cell import (
     _blocks,
     _drawn_datasets,
     _drawn_parameters,

@@ -15,10 +15,10 @@ import pytest
 from scipy.stats import ks_2samp
 
 import allbutone as abo
-from allbutone.choose import choose
-from allbutone.design_file import parse_design, read_design
-from allbutone.study import simulate_cell
-from allbutone.study_folder import JOURNAL, StudyRun, load_study, run_study
+from allbutone.studies.cell_filter import choose
+from allbutone.studies.design_file import parse_design, read_design
+from allbutone.studies.run import JOURNAL, StudyRun, load_study, run_study
+from allbutone.studies.simulate_cell import simulate_cell
 
 SMALL = """
 replicates = 40
@@ -87,9 +87,9 @@ def test_progress_counts_every_cell_once(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from allbutone.design_file import parse_design
-from allbutone.study import simulate_cell
-from allbutone.study_folder import StudyRun, run_study
+from allbutone.studies.design_file import parse_design
+from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.studies.run import StudyRun, run_study
 design = parse_design(Path(sys.argv[1]).read_text())
 say = lambda done: print(done, flush=True)
 run_study(StudyRun(design, design.replicates), Path(sys.argv[2]), threads=2, resume=True, watch=say)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from allbutone.threads import one_thread
+from allbutone.support.parallel import one_thread
 
 TWO = 2  # what the process is set to before
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.risk import risk_columns
-from allbutone.words import exposure_finding, fidelity_finding, model_finding
+from allbutone.disclosure.per_record import risk_columns
+from allbutone.reports.findings import exposure_finding, fidelity_finding, model_finding
 
 TRIES = 60
 # a rate of 5 % seen in more than this share of 60 tries has a chance below 1 in 1000

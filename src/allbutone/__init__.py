@@ -2,28 +2,28 @@
 
 from importlib.metadata import version
 
-from allbutone.adversary import ParameterStatistics
-from allbutone.attack import Attack, attack, attack_many
-from allbutone.budget import Budget, budget, plan_budget
-from allbutone.cohort import demo_cohort
-from allbutone.combine import Combined, combine, combine_means
-from allbutone.densities import Densities, densities
-from allbutone.distributions import Normal, StudentT
-from allbutone.errors import InputError
-from allbutone.everyone import attack_all
-from allbutone.fidelity import Fidelity, fidelity
-from allbutone.folder import load_release, save_release
-from allbutone.missing import posterior_missing
-from allbutone.moments import Moments
-from allbutone.niw import NIW
-from allbutone.normality import Normality, Verdict, check_normality
-from allbutone.posterior import PoorSampling, Posterior, posterior
-from allbutone.prior import PriorScaleWarning, read_prior
-from allbutone.records import Records
-from allbutone.release import DatasetRelease, ParameterRelease
-from allbutone.risk import risk
-from allbutone.synthesizer import NIWSynthesizer
-from allbutone.verify import verify_budget
+from allbutone.adversary.build import ParameterStatistics
+from allbutone.adversary.leave_one_out import attack_all
+from allbutone.adversary.one_target import Attack, attack, attack_many
+from allbutone.adversary.posterior import PoorSampling, Posterior, posterior
+from allbutone.adversary.several_missing import posterior_missing
+from allbutone.disclosure.budget import Budget, budget, plan_budget
+from allbutone.disclosure.budget_check import verify_budget
+from allbutone.disclosure.per_record import risk
+from allbutone.model.distributions import Normal, StudentT
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.model.prior_file import PriorScaleWarning, read_prior
+from allbutone.releases.combining import Combined, combine, combine_means
+from allbutone.releases.folder import load_release, save_release
+from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.support.errors import InputError
+from allbutone.tables.demo import demo_cohort
+from allbutone.tables.records import Records
+from allbutone.utility.fidelity import Fidelity, fidelity
+from allbutone.utility.marginal_densities import Densities, densities
+from allbutone.utility.normality import Normality, Verdict, check_normality
 
 __version__ = version("allbutone")
 

@@ -1,5 +1,5 @@
 """Runs the command line as `python -m allbutone`."""
 
-from allbutone.cli import main
+from allbutone.cli.main import main
 
 main()

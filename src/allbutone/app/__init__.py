@@ -1,1 +1,1 @@
-"""The web app: forms in, answers out; the address of a page is its whole state."""
+"""The web app: pages, jobs, sessions; no numerics. Knows everything below it but the command line."""

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.fields import FieldError
-from allbutone.errors import InputError
+from allbutone.app.forms import FieldError
+from allbutone.support.errors import InputError
 
 PATIENCE = 0.4  # seconds before progress is shown
 MEDIA = "application/x-ndjson"

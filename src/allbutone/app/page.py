@@ -9,10 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.fields import Group
+from allbutone.app.forms import Group
 from allbutone.app.jobs import Progress
 from allbutone.app.sessions import Session
-from allbutone.words import number
+from allbutone.reports.findings import number
 
 MEGABYTE = 1_000_000
 

@@ -12,8 +12,8 @@ import uvicorn
 
 from allbutone.app.page import Settings
 from allbutone.app.server import create_app
-from allbutone.errors import InputError, reason
-from allbutone.threads import one_thread
+from allbutone.support.errors import InputError, reason
+from allbutone.support.parallel import one_thread
 
 OWN = ("127.0.0.1", "localhost", "[::1]")
 EVERYWHERE = ("0.0.0.0", "::")  # under names that nobody can list

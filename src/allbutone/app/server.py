@@ -19,11 +19,11 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from allbutone.app import data, explore, release, studies
 from allbutone.app.jobs import MEDIA, Desk, refusal
 from allbutone.app.page import MEGABYTE, Act, Ask, Fetch, Here, Page, Settings, Take, piece
+from allbutone.app.pages import data, explore, release, studies
 from allbutone.app.sessions import Sessions
-from allbutone.errors import InputError
+from allbutone.support.errors import InputError
 
 PAGES = (explore.PAGE, data.PAGE, release.PAGE, studies.PAGE)
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

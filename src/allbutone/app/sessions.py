@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
 
-from allbutone.errors import InputError
+from allbutone.support.errors import InputError
 
 GRACE = 20.0  # seconds without an open page after which a session ends: enough to go from one page to the next
 MOST_HELD = 6  # tables and releases of a session; of more the one not used for longest goes

@@ -1,0 +1,1 @@
+"""The posterior of a missing record: built, maximised, integrated. Knows releases, not what is risky."""

@@ -1,0 +1,247 @@
+"""What the adversary knows, turned into the posterior of the missing record."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from allbutone.adversary.inputs import Reading, admit, split_known
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.support.arrays import solve_rows
+
+Array = Any
+
+SMALL_DATASET = 1 << 16  # numbers; larger datasets are summarized one by one, in blocks
+
+
+def log_posterior(
+    others: Any,
+    release: Release,
+    prior: NIW,
+    *,
+    known: Any = None,
+    adversary_prior: NIW | None = None,
+    reading: Reading = "record",
+) -> LogQuadratic:
+    """Return the log posterior of the one record missing from `others`; the arguments are those of `posterior`."""
+    moments = Moments.of(admit(others, release, prior, adversary_prior, reading))
+    positions, values = split_known(known, release)
+    whole = posterior_of(moments, release, *believed(prior, adversary_prior, reading))
+    return whole.given(positions, array_namespace(whole.centre).asarray(values)) if positions else whole
+
+
+def posterior_of(moments: Moments, release: Release, prior: NIW, own_prior: NIW | None) -> LogQuadratic:
+    """Return the log posterior from the others' moments, the mechanism's prior and the adversary's own, if any."""
+    crowd = prior.update(moments)
+    if isinstance(release, ParameterRelease):
+        root, precision, pull = whitened_parameters(crowd, release)
+        whole = from_parameters(crowd, root, release.draws, precision, pull)
+    else:
+        whole = from_datasets(crowd, *whitened_datasets(crowd, release))
+    return whole if own_prior is None else with_own_prior(whole, own_prior.update(moments))
+
+
+def believed(prior: NIW, adversary_prior: NIW | None, reading: Reading) -> tuple[NIW, NIW | None]:
+    """Return the prior the adversary takes for the mechanism's, and their own of the record where it differs."""
+    if adversary_prior is not None and reading == "mechanism":
+        return adversary_prior, None
+    return prior, adversary_prior
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterStatistics:
+    """All that the attack sees of released parameters: their number, Σⱼ Σⱼ⁻¹ and Σⱼ Σⱼ⁻¹μⱼ; batch axes lead."""
+
+    draws: int
+    precision: Float[Array, "*batch p p"]
+    pull: Float[Array, "*batch p"]
+
+    @classmethod
+    def of(cls, release: ParameterRelease) -> "ParameterStatistics":
+        """Summarize a release."""
+        xp, p = array_namespace(release.means), release.p
+        centre, root = xp.zeros(p, dtype=xp.float64), xp.eye(p, dtype=xp.float64)
+        return cls(release.draws, *_parameters_in(centre, root, release))
+
+
+Statistics = ParameterStatistics | Moments
+
+
+def from_statistics(crowd: NIW, released: Statistics) -> LogQuadratic:
+    """Return the posteriors of many targets at once, from sufficient statistics; batch axes lead.
+
+    `crowd`: each adversary's own posterior (*batch). `released`: `ParameterStatistics` (*batch), or the moments of
+    k datasets, mean (*batch, k, p), whose counts (k,) are shared by the batch.
+    """
+    xp, root = array_namespace(crowd.mean), crowd.root
+    turned = xp.matrix_transpose(root)
+    if isinstance(released, ParameterStatistics):
+        moved = released.pull - (released.precision @ crowd.mean[..., None])[..., 0]
+        pull = (turned @ moved[..., None])[..., 0]
+        return from_parameters(crowd, root, released.draws, turned @ released.precision @ root, pull)
+    centred = released.mean - crowd.mean[..., None, :]
+    mean = xp.matrix_transpose(xp.linalg.solve(root, xp.matrix_transpose(centred)))
+    half = xp.linalg.solve(root[..., None, :, :], released.scatter)
+    scatter = xp.linalg.solve(root[..., None, :, :], xp.matrix_transpose(half))
+    return from_datasets(crowd, root, Moments(released.count, mean, scatter))
+
+
+def from_datasets(crowd: NIW, root: Float[Array, "*#batch p p"], released: Moments) -> LogQuadratic:
+    """Return the posterior after datasets whose whitened moments are given, shapes (*batch, k, …).
+
+    Add Z first and the candidate last: with X₋ᵢ ∪ Z⁽ʲ⁾ ~ NIW(rⱼ, kⱼ, ·, Bⱼ) and hⱼ = kⱼ/(kⱼ+1),
+    s(x) = (n_k − 1)ν′·log(1 + c·q₀) − Σⱼ (ν′ + n_z)·log(1 + hⱼ(x − rⱼ)ᵀBⱼ⁻¹(x − rⱼ))
+    """
+    xp = array_namespace(released.mean)
+    p, kappa, df = crowd.p, crowd.mean_weight, crowd.df + 1
+    rows = released.count
+    weight = kappa + rows
+    z = released.mean
+    scale = xp.eye(p, dtype=z.dtype) + released.scatter
+    scale = scale + (kappa * rows / weight)[:, None, None] * (z[..., :, None] * z[..., None, :])
+    half = xp.linalg.solve(xp.linalg.cholesky(scale), xp.broadcast_to(xp.eye(p, dtype=z.dtype), scale.shape))
+    shapes = (weight / (weight + 1))[:, None, None] * (xp.matrix_transpose(half) @ half)
+    location = (rows / weight)[:, None] * z
+    slopes = (shapes @ location[..., None])[..., 0]
+    return LogQuadratic(
+        centre=crowd.mean,
+        root=root,
+        df=crowd.df,
+        outward=(rows.shape[0] - 1) * df,
+        inflation=kappa / (kappa + 1),
+        precision=xp.zeros((p, p), dtype=z.dtype),
+        pull=xp.zeros(p, dtype=z.dtype),
+        weights=df + rows,
+        levels=1 + xp.sum(location * slopes, axis=-1),
+        slopes=slopes,
+        shapes=shapes,
+    )
+
+
+def from_parameters(
+    crowd: NIW,
+    root: Float[Array, "*#batch p p"],
+    draws: int,
+    precision: Float[Array, "*batch p p"],
+    pull: Float[Array, "*batch p"],
+) -> LogQuadratic:
+    """Return the posterior after parameter draws whose whitened A and b are given.
+
+    s(x) = (n_θ − 1)ν′·log(1 + c·q₀) − dᵀAd + 2bᵀd,  A = Σⱼ Σⱼ*⁻¹,  b = Σⱼ Σⱼ*⁻¹(μⱼ* − μ)
+    (the paper's two quadratic terms merge because c + 1/κ′ = 1)
+    """
+    xp, p, kappa = array_namespace(precision), crowd.p, crowd.mean_weight
+    return LogQuadratic(
+        centre=crowd.mean,
+        root=root,
+        df=crowd.df,
+        outward=(draws - 1) * (crowd.df + 1),
+        inflation=kappa / (kappa + 1),
+        precision=precision,
+        pull=pull,
+        weights=xp.zeros(0, dtype=precision.dtype),
+        levels=xp.zeros(0, dtype=precision.dtype),
+        slopes=xp.zeros((0, p), dtype=precision.dtype),
+        shapes=xp.zeros((0, p, p), dtype=precision.dtype),
+    )
+
+
+def with_own_prior(whole: LogQuadratic, own: NIW) -> LogQuadratic:
+    """Replace the Student t term of the holder's prior by that of the adversary's own."""
+    xp = array_namespace(whole.centre)
+    half = xp.linalg.solve(own.root, whole.root)
+    inflation = own.mean_weight / (own.mean_weight + 1)
+    return add_own_well(whole, own.df, inflation * (xp.matrix_transpose(half) @ half), whole.whiten(own.mean))
+
+
+def add_own_well(
+    whole: LogQuadratic, df: float, shape: Float[Array, "*batch p p"], place: Float[Array, "*batch p"]
+) -> LogQuadratic:
+    """Add −(ν_a + 1)·log(1 + (v − place)ᵀM(v − place)), the adversary's own Student t, to the wells.
+
+    The holder's t term had cancelled one copy of the determinant; it comes back.
+    """
+    xp = array_namespace(whole.centre)
+    slope = (shape @ place[..., None])[..., 0]
+    level = 1 + xp.sum(place * slope, axis=-1)
+    batch = whole.centre.shape[:-1]
+    k, p = whole.wells, whole.p
+
+    def joined(wells: Array, well: Array, tail: tuple[int, ...]) -> Array:
+        many = xp.broadcast_to(wells, (*batch, k, *tail))
+        return xp.concat(
+            [many, xp.broadcast_to(well, (*batch, *tail))[..., None, *(slice(None),) * len(tail)]], axis=len(batch)
+        )
+
+    return LogQuadratic(
+        centre=whole.centre,
+        root=whole.root,
+        df=whole.df,
+        outward=whole.outward + whole.df + 1,
+        inflation=whole.inflation,
+        precision=whole.precision,
+        pull=whole.pull,
+        weights=xp.concat([whole.weights, xp.full(1, df + 1, dtype=whole.weights.dtype)]),
+        levels=joined(whole.levels, level, ()),
+        slopes=joined(whole.slopes, slope, (p,)),
+        shapes=joined(whole.shapes, shape, (p, p)),
+        own_well=True,
+    )
+
+
+def whitened_datasets(crowd: NIW, release: DatasetRelease) -> tuple[Float[Array, "p p"], Moments]:
+    """Return a root of the crowd's scale and the datasets' moments in its coordinates, stacked along k.
+
+    Any C·Q with Q orthogonal is a root. It is turned to the release's own axes, so that one direction in which an
+    outlier has stretched the release a million times cannot drown the digits of the others; rows are whitened
+    first and summarized second, so that neither a large mean nor near-collinear columns cost any.
+    """
+    xp = array_namespace(crowd.scale)
+    moments = _moments_in(crowd.mean, crowd.root, release)
+    weighted = moments.count[:, None] * moments.mean
+    spread, axes = xp.linalg.eigh(xp.sum(moments.scatter, axis=0) + weighted.T @ moments.mean)
+    root = crowd.root @ axes
+    if bool(spread[-1] > 1e6 * spread[0]):
+        return root, _moments_in(crowd.mean, root, release)
+    return root, Moments(moments.count, moments.mean @ axes, axes.T @ moments.scatter @ axes)
+
+
+def _moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"], release: DatasetRelease) -> Moments:
+    """Return the moments of root⁻¹(z − centre), shapes (k,), (k, p), (k, p, p); equal sizes in one batch."""
+    xp, p = array_namespace(root), release.p
+    sizes = release.rows
+    counts = xp.asarray([float(size) for size in sizes], dtype=xp.float64)
+    if len(set(sizes)) > 1 or sizes[0] * p > SMALL_DATASET:
+        each = [Moments.of(solve_rows(root, xp.astype(z, xp.float64) - centre)) for z in release.datasets]
+        return Moments(counts, xp.stack([one.mean for one in each]), xp.stack([one.scatter for one in each]))
+    white = solve_rows(root, xp.astype(xp.stack(release.datasets), xp.float64) - centre)
+    mean = xp.mean(white, axis=1)
+    centred = white - mean[:, None, :]
+    return Moments(counts, mean, xp.matrix_transpose(centred) @ centred)
+
+
+def whitened_parameters(
+    crowd: NIW, release: ParameterRelease
+) -> tuple[Float[Array, "p p"], Float[Array, "p p"], Float[Array, " p"]]:
+    """Return a root of the crowd's scale along the release's own axes, and A and b in its coordinates."""
+    xp = array_namespace(crowd.scale)
+    precision, _ = _parameters_in(crowd.mean, crowd.root, release)
+    _, axes = xp.linalg.eigh(precision)
+    root = crowd.root @ axes
+    return root, *_parameters_in(crowd.mean, root, release)
+
+
+def _parameters_in(
+    centre: Float[Array, " p"], root: Float[Array, "p p"], release: ParameterRelease
+) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
+    """Return A = Σⱼ Σⱼ⁻¹ and b = Σⱼ Σⱼ⁻¹(μⱼ − centre) in the coordinates of root."""
+    xp = array_namespace(root)
+    roots = xp.linalg.cholesky(release.covariances)
+    half = xp.linalg.solve(roots, xp.broadcast_to(root, roots.shape))
+    shift = xp.linalg.solve(roots, (release.means - centre)[..., None])
+    turned = xp.matrix_transpose(half)
+    return xp.sum(turned @ half, axis=0), xp.sum((turned @ shift)[..., 0], axis=0)

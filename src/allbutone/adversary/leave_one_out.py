@@ -1,0 +1,265 @@
+"""Leave-one-out: attack every record of a table at once."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+from jaxtyping import Float
+
+from allbutone.adversary.build import (
+    add_own_well,
+    believed,
+    from_datasets,
+    from_parameters,
+    posterior_of,
+    whitened_datasets,
+    whitened_parameters,
+)
+from allbutone.adversary.inputs import Reading, admit, known_mask, known_patterns
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.modes import find_modes
+from allbutone.adversary.one_target import Attack, describe, with_known
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.releases.release import ParameterRelease, Release
+from allbutone.support.arrays import solve_rows
+from allbutone.support.errors import InputError
+from allbutone.support.parallel import one_thread
+from allbutone.tables.records import Records
+
+Array = Any
+
+BLOCK_BYTES = 8 << 20  # of wells that a thread works on at a time
+MOST_LEVERAGE = 0.9  # above this, removing a record by a rank-one downdate would cost more than one digit
+
+
+def attack_all(
+    records: Any,
+    release: Release,
+    prior: NIW,
+    *,
+    known: Any = None,
+    adversary_prior: NIW | None = None,
+    reading: Reading = "record",
+    watch: Callable[[int], None] = lambda records: None,
+) -> Attack:
+    """Attack every record in turn, the adversary holding all the others; fields have a leading axis n.
+
+    Columns are in the release's order, in which a table with names is put and an array is taken to be.
+    `known`: columns (names or positions) that the adversary knows of every target; a mask of booleans (p,) or
+    (n, p); or a matrix (n, p) of the records' own values with NaN where unknown.
+    The crowd without record i is the whole minus a rank-one term, so nothing is fitted again; blocks of records
+    run in parallel in bounded memory. `watch` is called with the number of records finished.
+    """
+    table = records if is_array_api_obj(records) else Records.of_numbers(records)
+    values = admit(table, release, prior, adversary_prior, reading)
+    if values.shape[0] < 2:
+        raise InputError(
+            f"attack_all needs at least two records, got {values.shape[0]}; for one target use attack"
+        )
+    mask = known_mask(known, release.columns or getattr(table, "columns", None), values.shape, values)
+    results: list[tuple[np.ndarray, Attack]] = []
+    problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading)
+    work = [part for pattern in known_patterns(mask) for part in problem.blocks(*pattern)]
+    # many small products: a thread each, and none of the linear algebra's own, which would wait for each other
+    with ThreadPoolExecutor(_threads()) as threads, one_thread():
+        for rows, result in threads.map(problem.attack, work):
+            results.append((rows, result))
+            watch(len(rows))
+    order = np.argsort(np.concatenate([rows for rows, _ in results]))
+    attacks = [one for _, one in results]
+    return Attack(
+        mode=_gather([one.mode for one in attacks], order),
+        other_mode=_gather([one.other_mode for one in attacks], order),
+        log_posterior_gap=_gather([one.log_posterior_gap for one in attacks], order),
+        covariance=_gather([one.covariance for one in attacks], order),
+        status=_gather([one.status for one in attacks], order),
+        iterations=max(one.iterations for one in attacks),
+    )
+
+
+def _threads() -> int:
+    return os.cpu_count() or 1
+
+
+def _gather(parts: list[Any], order: np.ndarray) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)[order]
+    xp = array_namespace(parts[0])
+    return xp.take(xp.concat(parts), xp.asarray(order), axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """All that the n attacks share: the whole table's posterior and the release, in its whitened coordinates."""
+
+    records: Float[Array, "n p"]
+    release: Release
+    prior: NIW
+    own_prior: NIW | None
+    own: NIW | None
+    whole: NIW
+    root: Float[Array, "p p"]
+    white: Float[Array, "n p"]
+    released: Any
+
+    @classmethod
+    def of(
+        cls, records: Array, release: Release, prior: NIW, own_prior: NIW | None, reading: Reading
+    ) -> "LeaveOneOut":
+        """Fit the whole table once and bring the release into its coordinates."""
+        prior, own_prior = believed(prior, own_prior, reading)
+        moments = Moments.of(records)
+        whole, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
+        if isinstance(release, ParameterRelease):
+            root, *released = whitened_parameters(whole, release)
+        else:
+            root, datasets = whitened_datasets(whole, release)
+            released = [datasets, from_datasets(whole, root, datasets)]
+        white = solve_rows(root, records - whole.mean)
+        return cls(records, release, prior, own_prior, own, whole, root, white, released)
+
+    def blocks(self, known: tuple[int, ...], rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
+        """Cut rows that share their known features into blocks; the few of high leverage go one by one.
+
+        Leverages sum to less than p, so fewer than p/0.9 records can be above 0.9.
+        """
+        high = self.leverage[rows] > MOST_LEVERAGE
+        yield from ((row[None], known) for row in rows[high])
+        rest, p = rows[~high], self.whole.p
+        wells = 1 if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
+        # as few blocks as memory and threads allow: each costs the same number of calls
+        size = max(1, min(-(-len(rest) // _threads()), BLOCK_BYTES // (8 * wells * p * p)))
+        yield from ((rest[start : start + size], known) for start in range(0, len(rest), size))
+
+    def problem(self, rows: np.ndarray, known: tuple[int, ...]) -> LogQuadratic:
+        """Return the posteriors of a block of records, of their unknown features where some are known."""
+        xp = array_namespace(self.records)
+        targets = xp.take(self.records, xp.asarray(rows), axis=0)
+        if len(rows) == 1 and self.leverage[rows[0]] > MOST_LEVERAGE:
+            found = self._single(int(rows[0]))
+        else:
+            found = self._block(targets, xp.take(self.white, xp.asarray(rows), axis=0))
+        return found.given(known, self._features(rows, known)) if known else found
+
+    def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
+        """Attack a block of records."""
+        rows, known = block
+        problem = self.problem(rows, known)
+        result = describe(problem, find_modes(problem))
+        if known:
+            result = with_known(result, known, self._features(rows, known), self.whole.p)
+        return rows, result
+
+    def _features(self, rows: np.ndarray, features: tuple[int, ...]) -> Float[Array, "b known"]:
+        xp = array_namespace(self.records)
+        targets = xp.take(self.records, xp.asarray(rows), axis=0)
+        return xp.stack([targets[:, position] for position in features], axis=-1)
+
+    @cached_property
+    def leverage(self) -> Float[np.ndarray, " n"]:
+        """(κ/(κ−1))·δᵀΛ⁻¹δ, the share of its direction that a record supplies, for either prior."""
+        xp, kappa = array_namespace(self.white), self.whole.mean_weight
+        share = kappa / (kappa - 1) * xp.sum(self.white * self.white, axis=-1)
+        if self.own is not None:
+            kappa, white = self.own.mean_weight, solve_rows(self.own.root, self.records - self.own.mean)
+            share = xp.maximum(share, kappa / (kappa - 1) * xp.sum(white * white, axis=-1))
+        return np.asarray(share)
+
+    def _single(self, row: int) -> LogQuadratic:
+        """Return one record's posterior from its others, with a batch axis of length 1."""
+        xp = array_namespace(self.records)
+        others = Moments.of(xp.concat([self.records[:row, :], self.records[row + 1 :, :]]))
+        return posterior_of(others, self.release, self.prior, self.own_prior).as_batch()
+
+    def _block(self, targets: Float[Array, "b p"], white: Float[Array, "b p"]) -> LogQuadratic:
+        """Return the posteriors of a block of records by rank-one downdates.
+
+        In the table's coordinates Λ₋ = I − (κ/κ₋)uuᵀ, whose symmetric root is R = I + (√(1−l) − 1)·êêᵀ with
+        l = (κ/κ₋)‖u‖² the leverage; μ₋ = −u/κ₋.
+        """
+        xp, p, kappa = array_namespace(white), self.whole.p, self.whole.mean_weight
+        squared = xp.sum(white * white, axis=-1)
+        shrink = xp.sqrt(1 - kappa / (kappa - 1) * squared) - 1
+        unit = white / xp.sqrt(xp.where(squared > 0, squared, 1.0))[:, None]
+        own = xp.eye(p, dtype=white.dtype) + shrink[:, None, None] * (unit[:, :, None] * unit[:, None, :])
+        shift = -white / (kappa - 1)
+        without = remove_each(self.whole, targets)
+        if isinstance(self.release, ParameterRelease):
+            precision, pull = self.released
+            moved = pull - (precision @ shift[..., None])[..., 0]
+            turned = (own @ moved[..., None])[..., 0]
+            problem = from_parameters(without, self.root @ own, self.release.draws, own @ precision @ own, turned)
+        else:
+            problem = self._datasets(without, white, own, shift)
+        return problem if self.own_prior is None else self._with_own_prior(problem, targets)
+
+    def _with_own_prior(self, problem: LogQuadratic, targets: Float[Array, "b p"]) -> LogQuadratic:
+        """Add each adversary's own prior, downdated in its own coordinates.
+
+        With u = C⁻¹(x − μ) and g = κ/(κ−1): Λ₋⁻¹ = C⁻ᵀ(I + g·uuᵀ/(1 − g‖u‖²))C⁻¹.
+        """
+        assert self.own is not None
+        xp, kappa = array_namespace(targets), self.own.mean_weight
+        ratio, step = kappa / (kappa - 1), targets - self.own.mean
+        white = solve_rows(self.own.root, step)
+        half = xp.linalg.solve(self.own.root, problem.root)
+        turned = (xp.matrix_transpose(half) @ white[..., None])[..., 0]
+        left = 1 - ratio * xp.sum(white * white, axis=-1)
+        shape = xp.matrix_transpose(half) @ half
+        shape = shape + (ratio / left)[:, None, None] * (turned[..., :, None] * turned[..., None, :])
+        place = problem.whiten(self.own.mean - step / (kappa - 1))
+        return add_own_well(problem, self.own.df - 1, shape / ratio, place)
+
+    def _datasets(
+        self, without: NIW, white: Float[Array, "b p"], own: Float[Array, "b p p"], shift: Float[Array, "b p"]
+    ) -> LogQuadratic:
+        """Return the wells of each record.
+
+        With t = u − r, K = κ + n_z and G = K/(K−1): B₋ = B − G·ttᵀ and r₋ = r − t/(K−1), so that
+        h·B₋⁻¹ = B⁻¹/G + nnᵀ/(1 − G·tᵀn), n = B⁻¹t.
+        """
+        moments, whole = self.released
+        xp, p, k = array_namespace(white), self.whole.p, moments.count.shape[0]
+        kappa, weight = self.whole.mean_weight, self.whole.mean_weight + moments.count
+        ratio = weight / (weight - 1)
+        inverse = whole.shapes * ((weight + 1) / weight)[:, None, None]
+        location = (moments.count / weight)[:, None] * moments.mean
+        stay = (inverse @ location[..., None])[..., 0]
+        product = xp.reshape(white @ xp.reshape(inverse, (k * p, p)).T, (-1, k, p))
+        away, normal = white[:, None, :] - location, product - stay
+        left = (1 - ratio * xp.sum(away * normal, axis=-1))[..., None]
+        shapes = inverse / ratio[:, None, None] + (normal / left)[..., :, None] * normal[..., None, :]
+        # R·M·R for all wells of a record in two products: M is symmetric, so the second works on the transpose
+        half = xp.reshape(shapes, (-1, k * p, p)) @ own
+        turned = xp.matrix_transpose(xp.reshape(half, (-1, k, p, p)))
+        shapes = xp.reshape(xp.reshape(turned, (-1, k * p, p)) @ own, (-1, k, p, p))
+        # r₋ − μ₋, and h·B₋⁻¹ times it, without a matrix of their own: B⁻¹ has met every vector they are made of
+        apart = location - away / (weight - 1)[:, None] - shift[:, None, :]
+        slopes = (stay - normal / (weight - 1)[:, None] + product / (kappa - 1)) / ratio[:, None]
+        slopes = slopes + normal * xp.sum(normal * apart, axis=-1)[..., None] / left
+        return LogQuadratic(
+            centre=without.mean,
+            root=self.root @ own,
+            df=without.df,
+            outward=(k - 1) * self.whole.df,
+            inflation=(kappa - 1) / kappa,
+            precision=whole.precision,
+            pull=whole.pull,
+            weights=self.whole.df + moments.count,
+            levels=1 + xp.sum(apart * slopes, axis=-1),
+            slopes=slopes @ own,
+            shapes=shapes,
+        )
+
+
+def remove_each(whole: NIW, records: Float[Array, "n p"]) -> NIW:
+    """Return the posterior without each record in turn: κ₋ = κ−1, μ₋ = (κμ − x)/κ₋, Λ₋ = Λ − (κ/κ₋)δδᵀ."""
+    step, left = records - whole.mean, whole.mean_weight - 1
+    scale = whole.scale - (whole.mean_weight / left) * (step[:, :, None] * step[:, None, :])
+    return NIW(whole.mean - step / left, left, whole.df - 1, scale)

@@ -1,0 +1,237 @@
+"""One small family of functions holds the adversary's posterior for every kind of release."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from allbutone.model.distributions import Normal, StudentT
+from allbutone.model.moments import trail
+from allbutone.support.arrays import half_log_det, solve_rows
+
+Array = Any
+Scalar = Any
+
+
+@dataclass(frozen=True, eq=False)
+class LogQuadratic:
+    """The log posterior of a record x = centre + root·v, up to a constant; batch axes lead.
+
+        ℓ(v) = ½·[ a·log(1 + c‖v‖²) − vᵀAv + 2bᵀv − Σⱼ wⱼ·log qⱼ(v) ],   qⱼ(v) = gⱼ + vᵀMⱼv − 2mⱼᵀv
+
+    In the coordinates v the adversary's own posterior scale is the identity. `outward` a pushes away from the
+    crowd, with `inflation` c; released parameters give the quadratic `precision` A and `pull` b; each released
+    dataset gives a well of weight wⱼ (`weights`, `levels` g, `slopes` m, `shapes` M). `own_well`: the last well is
+    not a dataset but the adversary's own prior.
+    `df` is the adversary's ν: distances are measured by E[Σ⁻¹] = νΛ⁻¹, so that ν‖v‖² is a squared Mahalanobis
+    distance from the crowd.
+    """
+
+    centre: Float[Array, "*batch p"]
+    root: Float[Array, "*#batch p p"]
+    df: float
+    outward: float
+    inflation: Scalar
+    precision: Float[Array, "*#batch p p"]
+    pull: Float[Array, "*#batch p"]
+    weights: Float[Array, " k"]
+    levels: Float[Array, "*#batch k"]
+    slopes: Float[Array, "*#batch k p"]
+    shapes: Float[Array, "*#batch k p p"]
+    own_well: bool = False
+
+    @property
+    def p(self) -> int:
+        """The number of unknown features."""
+        return int(self.centre.shape[-1])
+
+    @property
+    def wells(self) -> int:
+        """The number of logarithmic wells: one a released dataset."""
+        return int(self.weights.shape[0])
+
+    def whiten(self, records: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
+        """Return v = root⁻¹(x − centre)."""
+        return solve_rows(self.root, records - self.centre)
+
+    def unwhiten(self, white: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
+        """Return x = centre + root·v."""
+        return self.centre + (self.root @ white[..., None])[..., 0]
+
+    def log_density_unnormalized(self, candidates: Float[Array, "*points p"]) -> Float[Array, "*points"]:
+        """Return ℓ at candidate records: the log posterior up to a constant (half the paper's score s)."""
+        return self.value(self.whiten(candidates))
+
+    def gradient(self, candidates: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
+        """Return the gradient of ℓ with respect to the candidate record."""
+        xp = array_namespace(candidates)
+        _, gradient, _ = self.local(self.whiten(candidates))
+        return solve_rows(xp.matrix_transpose(self.root), gradient)
+
+    def hessian(self, candidates: Float[Array, "*points p"]) -> Float[Array, "*points p p"]:
+        """Return the Hessian of ℓ with respect to the candidate record."""
+        xp = array_namespace(candidates)
+        _, _, hessian = self.local(self.whiten(candidates))
+        turned = xp.linalg.solve(xp.matrix_transpose(self.root), hessian)
+        return xp.matrix_transpose(xp.linalg.solve(xp.matrix_transpose(self.root), xp.matrix_transpose(turned)))
+
+    def value(self, white: Float[Array, "*points p"]) -> Float[Array, "*points"]:
+        """Return ℓ(v)."""
+        levels, _ = self._wells(white)
+        return self._value(white, levels)
+
+    def local(
+        self, white: Float[Array, "*points p"]
+    ) -> tuple[Float[Array, "*points"], Float[Array, "*points p"], Float[Array, "*points p p"]]:
+        """Return value, gradient and Hessian of ℓ at v.
+
+        ∇ℓ  = τv − Av + b − Σ ωⱼGⱼ                     τ = a·c/(1 + c‖v‖²),  ωⱼ = wⱼ/qⱼ,  Gⱼ = Mⱼv − mⱼ
+        ∇²ℓ = τI − (2τ²/a)·vvᵀ − A − Σ ωⱼMⱼ + 2 Σ (ωⱼ/qⱼ)·GⱼGⱼᵀ
+        """
+        xp = array_namespace(white)
+        levels, slopes = self._wells(white)
+        strength = self.weights / levels
+        tau = self._tau(white)
+        precision, _ = self._weighted(strength)
+        gradient = tau[..., None] * white - _times(self.precision, white) + self.pull
+        gradient = gradient - (strength[..., None, :] @ slopes)[..., 0, :]
+        eye = xp.eye(self.p, dtype=white.dtype)
+        bend = 2 * tau**2 / self.outward if self.outward else 0 * tau
+        hessian = tau[..., None, None] * eye - bend[..., None, None] * (white[..., :, None] * white[..., None, :])
+        scaled = (2 * strength / levels)[..., None] * slopes
+        hessian = hessian - precision + xp.matrix_transpose(scaled) @ slopes
+        return self._value(white, levels), gradient, hessian
+
+    def lower_bound(
+        self, white: Float[Array, "*points p"]
+    ) -> tuple[Float[Array, "*points p p"], Float[Array, "*points p"]]:
+        """Return precision and pull of the bound that touches ℓ at v and lies below it everywhere.
+
+        −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(v) the wells become the quadratic
+        A + Σ ωⱼMⱼ, b + Σ ωⱼmⱼ: a parameter release's posterior, whose maximum is known exactly.
+        """
+        levels, _ = self._wells(white)
+        return self._weighted(self.weights / levels)
+
+    @cached_property
+    def log_volume(self) -> Float[Array, "*#batch"]:
+        """log |det root|: what a unit of volume in v is worth in x."""
+        xp = array_namespace(self.root)
+        return half_log_det(xp.linalg.cholesky(self.root @ xp.matrix_transpose(self.root)))
+
+    @property
+    def closed_form(self) -> Normal | StudentT | None:
+        """The posterior itself where it has a name: after a single release, nothing pushes outward."""
+        xp = array_namespace(self.centre)
+        if self.outward or self.wells > 1:
+            return None
+        if self.wells == 0:
+            covariance = xp.linalg.inv(self.precision)
+            mean = self.unwhiten(_times(covariance, self.pull))
+            return Normal(mean, self._cover(covariance))
+        if bool(xp.any(self.precision != 0)):
+            return None
+        # w·log(g + vᵀMv − 2mᵀv) is a Student t with df + p = w, centred at M⁻¹m
+        scale = xp.linalg.inv(self.shapes[..., 0, :, :])
+        location = _times(scale, self.slopes[..., 0, :])
+        floor = self.levels[..., 0] - xp.sum(location * self.slopes[..., 0, :], axis=-1)
+        df = float(self.weights[0]) - self.p
+        return StudentT(self.unwhiten(location), self._cover(scale * trail(floor, 2) / df), df)
+
+    def given(self, known: tuple[int, ...], values: Float[Array, "*batch known"]) -> "LogQuadratic":
+        """Return the posterior of the other features when these features (positions) have these values.
+
+        With K the rows of root that make the known features, v = v₀ + Tz, where v₀ is the shortest solution of
+        Kv = values − centre and T an orthonormal basis of K's null space. Then ‖v‖² = ‖v₀‖² + ‖z‖², the outward
+        term keeps its form with c/(1 + c‖v₀‖²), quadratics stay quadratics: same family, fewer dimensions.
+        """
+        xp = array_namespace(self.centre)
+        unknown = [position for position in range(self.p) if position not in known]
+        rows = xp.stack([self.root[..., position, :] for position in known], axis=-1)
+        basis, upper = xp.linalg.qr(rows, mode="complete")
+        within, across = basis[..., :, : len(known)], basis[..., :, len(known) :]
+        centre = xp.stack([self.centre[..., position] for position in known], axis=-1)
+        lower = xp.matrix_transpose(upper[..., : len(known), :])
+        start = _times(within, xp.linalg.solve(lower, (values - centre)[..., None])[..., 0])
+        squared = 1 + self.inflation * xp.sum(start * start, axis=-1)
+        moved, turned = self.unwhiten(start), self.root @ across
+        half = xp.matrix_transpose(across)
+        well_slopes = (xp.reshape(self.shapes, (*self.shapes.shape[:-3], -1, self.p)) @ start[..., None])[..., 0]
+        well_slopes = xp.reshape(well_slopes, (*well_slopes.shape[:-1], self.wells, self.p))
+        levels = self.levels + xp.sum((well_slopes - 2 * self.slopes) * start[..., None, :], axis=-1)
+        return LogQuadratic(
+            centre=xp.stack([moved[..., position] for position in unknown], axis=-1),
+            root=xp.stack([turned[..., position, :] for position in unknown], axis=-2),
+            df=self.df,
+            outward=self.outward,
+            inflation=self.inflation / squared,
+            precision=half @ self.precision @ across,
+            pull=_times(half, self.pull - _times(self.precision, start)),
+            weights=self.weights,
+            levels=levels,
+            slopes=(self.slopes - well_slopes) @ across,
+            shapes=half[..., None, :, :] @ self.shapes @ across[..., None, :, :],
+            own_well=self.own_well,
+        )
+
+    def take(self, rows: Any) -> "LogQuadratic":
+        """Return the posteriors at these positions of the one batch axis."""
+        xp = array_namespace(self.centre)
+        taken = {}
+        for name, axes in _AXES.items():
+            array = getattr(self, name)
+            if getattr(array, "ndim", 0) > axes and array.shape[0] > 1:
+                taken[name] = xp.take(array, rows, axis=0)
+        return replace(self, **taken)
+
+    def as_batch(self) -> "LogQuadratic":
+        """Return a single posterior as a batch of one."""
+        return replace(self, **{name: getattr(self, name)[None, ...] for name in _AXES if _AXES[name]})
+
+    def _wells(
+        self, white: Float[Array, "*points p"]
+    ) -> tuple[Float[Array, "*points k"], Float[Array, "*points k p"]]:
+        """Return qⱼ(v) and Gⱼ = Mⱼv − mⱼ; all wells in one matrix product."""
+        xp = array_namespace(white)
+        flat = xp.reshape(self.shapes, (*self.shapes.shape[:-3], self.wells * self.p, self.p))
+        product = (flat @ white[..., None])[..., 0]
+        slopes = xp.reshape(product, (*product.shape[:-1], self.wells, self.p)) - self.slopes
+        return self.levels + _times(slopes - self.slopes, white), slopes
+
+    def _weighted(
+        self, strength: Float[Array, "*points k"]
+    ) -> tuple[Float[Array, "*points p p"], Float[Array, "*points p"]]:
+        """Return A + Σ ωⱼMⱼ and b + Σ ωⱼmⱼ."""
+        xp = array_namespace(strength)
+        flat = xp.reshape(self.shapes, (*self.shapes.shape[:-3], self.wells, self.p * self.p))
+        shapes = (strength[..., None, :] @ flat)[..., 0, :]
+        pull = (strength[..., None, :] @ self.slopes)[..., 0, :]
+        return self.precision + xp.reshape(shapes, (*shapes.shape[:-1], self.p, self.p)), self.pull + pull
+
+    def _value(self, white: Float[Array, "*points p"], levels: Float[Array, "*points k"]) -> Array:
+        xp = array_namespace(white)
+        squared = xp.sum(white * white, axis=-1)
+        bent = xp.sum(white * (2 * self.pull - _times(self.precision, white)), axis=-1)
+        wells = xp.sum(self.weights * xp.log(levels), axis=-1)
+        return 0.5 * (self.outward * xp.log1p(self.inflation * squared) + bent - wells)
+
+    def _tau(self, white: Float[Array, "*points p"]) -> Float[Array, "*points"]:
+        xp = array_namespace(white)
+        return self.outward * self.inflation / (1 + self.inflation * xp.sum(white * white, axis=-1))
+
+    def _cover(self, covariance: Float[Array, "*batch p p"]) -> Float[Array, "*batch p p"]:
+        xp = array_namespace(covariance)
+        covered = self.root @ covariance @ xp.matrix_transpose(self.root)
+        return (covered + xp.matrix_transpose(covered)) / 2
+
+
+# how many axes of each field are not the batch's
+_AXES = {
+    "centre": 1, "root": 2, "inflation": 0, "precision": 2, "pull": 1, "levels": 1, "slopes": 2, "shapes": 3,
+}  # fmt: skip
+
+
+def _times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch r"]:
+    return (matrix @ vector[..., None])[..., 0]

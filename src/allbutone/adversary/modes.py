@@ -1,0 +1,282 @@
+"""The exact maximiser: where the adversary's posterior is highest, and where its mirror image stands."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from array_api_compat import array_namespace
+from jaxtyping import Bool, Float
+
+from allbutone.adversary.log_quadratic import LogQuadratic
+
+Array = Any
+
+MOST_STEPS = 100
+FEW_STEPS = 6  # after these, the few that still climb go on by themselves
+CONVERGED = 1e-20  # squared length of a Newton step in posterior standard deviations: the mode to ten digits
+STALLED = 1e-10  # the same where rounding allows no more: the mode to 1e-5 standard deviations
+SAME_PLACE = 1e-4  # two modes closer than this many standard deviations are one
+TIE = 1e-9  # a difference in log posterior that rounding could reverse
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """The highest mode and the other one, in whitened coordinates; batch axes lead.
+
+    Where there is no second mode `other` is NaN and `gap` infinite.
+    """
+
+    best: Float[Array, "*batch p"]
+    other: Float[Array, "*batch p"]
+    gap: Float[Array, "*batch"]
+    value: Float[Array, "*batch"]
+    hessian: Float[Array, "*batch p p"]
+    other_hessian: Float[Array, "*batch p p"]
+    converged: Bool[Array, "*batch"]
+    steps: int
+
+    def as_batch(self) -> "Modes":
+        """Return the modes of a single posterior as a batch of one."""
+        arrays = [field.name for field in fields(self) if field.name != "steps"]
+        return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
+
+
+def find_modes(posterior: LogQuadratic) -> Modes:
+    """Return the global maximum of ℓ and its mirror mode.
+
+    Newton climbs from the exact maximum of a bound (for released parameters it is the maximum already), then from
+    the mirror image of where that ended: it finds the other mode, and the better wins.
+    """
+    xp = array_namespace(posterior.centre)
+    summits = _summits(posterior)
+    best, other = summits[0], summits[0]
+    for summit in summits[1:]:
+        higher = summit.value > best.value
+        # what was best becomes the other, unless it is the same place or lower than the other already known
+        runner = _choose(higher, best, summit)
+        best = _choose(higher, summit, best)
+        keep = _same_place(best, runner) | ~runner.done
+        replace_other = ~keep & ((runner.value > other.value) | _same_place(best, other) | ~other.done)
+        other = _choose(replace_other, runner, other)
+    none = _same_place(best, other) | ~other.done
+    return Modes(
+        best=best.white,
+        other=xp.where(none[..., None], xp.nan, other.white),
+        gap=xp.where(none, xp.inf, best.value - other.value),
+        value=best.value,
+        hessian=best.hessian,
+        other_hessian=other.hessian,
+        converged=best.done,
+        steps=max(summit.steps for summit in summits),
+    )
+
+
+def _summits(posterior: LogQuadratic) -> "list[_Summit]":
+    """Return where Newton ends from the bound's maximum and from its mirror image.
+
+    A single release leaves one hill. An adversary's own prior may disagree with the release; then a hill of its
+    own may stand at the prior's centre, and another where the release alone would have it.
+    """
+    xp = array_namespace(posterior.centre)
+    first = _climb(posterior, _bound_maximum(posterior))
+    if not posterior.outward and posterior.wells <= 1:
+        return [first]
+    found = [first, _climb(posterior, -first.white)]
+    if posterior.own_well:
+        weights = xp.concat([posterior.weights[:-1], xp.zeros(1, dtype=posterior.weights.dtype)])
+        without = _bound_maximum(replace(posterior, weights=weights))
+        slope, shape = posterior.slopes[..., -1, :], posterior.shapes[..., -1, :, :]
+        own = xp.linalg.solve(shape, slope[..., None])[..., 0] + 0 * without
+        found += [_climb(posterior, start) for start in (without, -without, own)]
+    return found
+
+
+def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
+    """Return the exact maximum of the bound that touches ℓ at the centre."""
+    bound = posterior.lower_bound(array_namespace(posterior.centre).zeros_like(posterior.centre))
+    return maximize_bound(posterior.outward, posterior.inflation, *bound)
+
+
+def maximize_bound(
+    outward: float, inflation: Any, precision: Float[Array, "*batch p p"], pull: Float[Array, "*batch p"]
+) -> Float[Array, "*batch p"]:
+    """Return the global maximiser of a·log(1 + c‖v‖²) − vᵀAv + 2bᵀv.
+
+    With A = QΩQᵀ and β = Qᵀb the maximum is v = Q(Ω − τ)⁻¹β at the one root of the increasing function
+    τ·(1 + c·Σ βᵢ²/(ωᵢ − τ)²) = a·c on 0 < τ < min(a·c, ω₁): on each sphere the best value is concave in its
+    squared radius, and so is the log, hence there is no second maximum to be trapped in.
+    The search runs over log δ, δ = ω₁ − τ, where the pole at δ = 0 is a straight line. If β has no component on
+    the lowest eigenvector the two modes tie; a component too small to matter breaks the tie.
+    """
+    xp = array_namespace(precision, pull)
+    if not outward:
+        return xp.linalg.solve(precision, pull[..., None])[..., 0]
+    omega, vectors = xp.linalg.eigh(precision)
+    beta = (xp.matrix_transpose(vectors) @ pull[..., None])[..., 0]
+    size = xp.max(xp.abs(beta), axis=-1) + xp.sqrt(omega[..., 0])
+    faint = 1e-100 * size
+    lowest = xp.where(xp.abs(beta[..., 0]) > faint, beta[..., 0], faint)
+    beta = xp.concat([lowest[..., None], beta[..., 1:]], axis=-1)
+    delta = _pole_distance(outward, inflation, omega, beta)
+    above = omega - omega[..., :1]
+    return (vectors @ (beta / (above + delta[..., None]))[..., None])[..., 0]
+
+
+def _pole_distance(
+    outward: float, inflation: Any, omega: Float[Array, "*batch p"], beta: Float[Array, "*batch p"]
+) -> Float[Array, "*batch"]:
+    """Solve log(1 + c·ρ(δ)) + log(ω₁ − δ) = log(a·c) for δ, by Newton in log δ inside a shrinking bracket."""
+    xp = array_namespace(omega, beta)
+    first, above, squares = omega[..., 0], omega - omega[..., :1], beta * beta
+    target = outward * inflation
+    low = xp.minimum(first / 2, xp.abs(beta[..., 0]) * xp.sqrt(first / (2 * outward)))
+    low = xp.log(xp.where(first - target > low, first - target, low))
+    high = xp.log(first)
+    position = low
+    for _ in range(MOST_STEPS):
+        delta = xp.exp(position)
+        gap = above + delta[..., None]
+        rho = xp.sum(squares / gap**2, axis=-1)
+        tau = xp.maximum(first - delta, 1e-300 * first)
+        excess = xp.log1p(inflation * rho) + xp.log(tau / target)
+        slope = -2 * inflation * xp.sum(squares / gap**3, axis=-1) / (1 + inflation * rho) - 1 / tau
+        low, high = xp.where(excess > 0, position, low), xp.where(excess > 0, high, position)
+        step = -excess / (delta * slope)
+        arrived = xp.abs(step) <= 1e-13 * (1 + xp.abs(position))
+        inside = (position + step > low) & (position + step < high)
+        following = xp.where(inside, position + step, (low + high) / 2)
+        position = xp.where(arrived, position, following)
+        if bool(xp.all(arrived)):
+            break
+    return xp.exp(position)
+
+
+@dataclass(frozen=True)
+class _Summit:
+    white: Any
+    value: Any
+    hessian: Any
+    done: Any
+    steps: int
+
+
+def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int = MOST_STEPS) -> _Summit:
+    """Climb to a mode by Newton steps; ℓ never falls.
+
+    Where the surface is not concave the step goes uphill along every axis of the Hessian, |λ| for −λ; a step
+    that does not gain is cut to a quarter.
+    """
+    xp = array_namespace(start)
+    white = start
+    value, gradient, hessian = posterior.local(white)
+    length = xp.ones_like(value)
+    done = xp.zeros_like(value, dtype=xp.bool)
+    noise = rounding_of(posterior)
+    last = xp.full_like(value, xp.inf)
+    steps, concave = 0, False
+    while steps < most and not bool(xp.all(done)):
+        if steps >= FEW_STEPS and white.ndim == 2 and 2 * int(xp.sum(xp.astype(~done, xp.int64))) <= done.shape[0]:
+            return _climb_rest(posterior, _Summit(white, value, hessian, done, steps), most)
+        steps += 1
+        definite = None if concave else _is_definite(-hessian)
+        concave = definite is None or bool(xp.all(definite))
+        step = _newton(-hessian, gradient) if concave else _uphill(-hessian, gradient, definite)
+        gain = xp.sum(step * gradient, axis=-1)
+        # Newton's gains fall by orders of magnitude; this close, one that does not is rounding itself
+        still = (gain < CONVERGED) | ((gain < STALLED) & (gain > last / 16))
+        done = done | ((gain >= 0) & still)
+        if bool(xp.all(done)):
+            break
+        # never so far as to leap over the valley onto the other hill, which stands near the mirrored point
+        reach = 0.5 * xp.linalg.vector_norm(white, axis=-1) + posterior.df**-0.5
+        size = xp.linalg.vector_norm(step, axis=-1)
+        share = length * xp.where(size > reach, reach / xp.where(size > reach, size, 1.0), 1.0)
+        trial = white + share[..., None] * step
+        trial_value, trial_gradient, trial_hessian = posterior.local(trial)
+        # where the promised gain is below the rounding of ℓ, the gradient is the better judge
+        better = (gain >= 0) & (trial_value >= value - xp.where(gain < noise, noise, 0.0)) & ~done
+        last = gain
+        white = xp.where(better[..., None], trial, white)
+        value = xp.where(better, trial_value, value)
+        gradient = xp.where(better[..., None], trial_gradient, gradient)
+        hessian = xp.where(better[..., None, None], trial_hessian, hessian)
+        length = xp.where(better, xp.minimum(2 * length, xp.ones_like(length)), length / 4)
+        concave = concave and bool(xp.all(better | done))
+    return _Summit(white, value, hessian, done, steps)
+
+
+def _climb_rest(posterior: LogQuadratic, so_far: _Summit, most: int) -> _Summit:
+    """Go on with those of a batch that have not arrived, without the others' weight."""
+    xp = array_namespace(so_far.white)
+    (late,) = xp.nonzero(~so_far.done)
+    rest = _climb(posterior.take(late), xp.take(so_far.white, late, axis=0), most - so_far.steps)
+    return _Summit(
+        _put(so_far.done, so_far.white, rest.white),
+        _put(so_far.done, so_far.value, rest.value),
+        _put(so_far.done, so_far.hessian, rest.hessian),
+        _put(so_far.done, so_far.done, rest.done),
+        so_far.steps + rest.steps,
+    )
+
+
+def _put(kept: Bool[Array, " batch"], whole: Array, part: Array) -> Array:
+    """Return `whole` with the rows that are not kept replaced by those of `part`, in order."""
+    xp = array_namespace(whole)
+    (early,), (late,) = xp.nonzero(kept), xp.nonzero(~kept)
+    back = xp.argsort(xp.concat([early, late]))
+    return xp.take(xp.concat([xp.take(whole, early, axis=0), part]), back, axis=0)
+
+
+def _newton(bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
+    return array_namespace(bowl).linalg.solve(bowl, gradient[..., None])[..., 0]
+
+
+def _uphill(
+    bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"], definite: Bool[Array, "*batch"]
+) -> Float[Array, "*batch p"]:
+    """Return |B|⁻¹g: Newton's step B⁻¹g where B is positive definite, else uphill along every axis of B."""
+    xp = array_namespace(bowl)
+    if bowl.ndim == 3 and bool(xp.any(definite)):
+        # the axes are dear, and few need them
+        (bent,) = xp.nonzero(~definite)
+        step = _newton(xp.where(definite[:, None, None], bowl, xp.eye(bowl.shape[-1], dtype=bowl.dtype)), gradient)
+        few = [xp.take(array, bent, axis=0) for array in (bowl, gradient, definite)]
+        return _put(definite, step, _uphill(*few))
+    values, vectors = xp.linalg.eigh(bowl)
+    size = xp.maximum(xp.abs(values), 1e-10 * xp.max(xp.abs(values), axis=-1, keepdims=True))
+    along = (xp.matrix_transpose(vectors) @ gradient[..., None]) / size[..., None]
+    return (vectors @ along)[..., 0]
+
+
+def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
+    """Say which matrices are positive definite: those whose pivots all are. An eighth of the time of `eigh`."""
+    xp = array_namespace(matrix)
+    definite = matrix[..., 0, 0] > 0
+    while matrix.shape[-1] > 1:
+        pivot = xp.where(definite, matrix[..., 0, 0], xp.inf)
+        column = matrix[..., 1:, 0]
+        matrix = matrix[..., 1:, 1:] - column[..., :, None] * (column / pivot[..., None])[..., None, :]
+        definite = definite & (matrix[..., 0, 0] > 0)
+    return definite
+
+
+def rounding_of(posterior: LogQuadratic) -> Any:
+    """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
+    return 1e-15 * (1 + posterior.outward + array_namespace(posterior.weights).sum(posterior.weights))
+
+
+def _same_place(one: _Summit, two: _Summit) -> Bool[Array, "*batch"]:
+    xp = array_namespace(one.white)
+    apart = one.white - two.white
+    bent = xp.sum(apart * (one.hessian @ apart[..., None])[..., 0], axis=-1)
+    return -bent < SAME_PLACE**2
+
+
+def _choose(flags: Bool[Array, "*batch"], yes: _Summit, no: _Summit) -> _Summit:
+    xp = array_namespace(flags)
+    return _Summit(
+        xp.where(flags[..., None], yes.white, no.white),
+        xp.where(flags, yes.value, no.value),
+        xp.where(flags[..., None, None], yes.hessian, no.hessian),
+        xp.where(flags, yes.done, no.done),
+        max(yes.steps, no.steps),
+    )

@@ -1,0 +1,125 @@
+"""The attack: infer the missing record, exactly."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from allbutone.adversary.build import ParameterStatistics, Statistics, from_statistics, log_posterior
+from allbutone.adversary.inputs import Reading, split_known
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.modes import TIE, Modes, find_modes, rounding_of
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.releases.release import Release
+from allbutone.support.errors import InputError, given
+
+Array = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """What the adversary concludes; for many targets every field has a leading axis.
+
+    `mode`: the most probable record, in the release's column order. `other_mode`: the second hill, usually the
+    mirror image, NaN where there is none. `log_posterior_gap`: how much lower it is. `covariance`: the inverse
+    curvature at the mode.
+    `status`: "global" (proven: released parameters), "converged" (released datasets: a maximum, the better of the
+    two hills), "tie" (the release cannot tell the two modes apart) or "not converged".
+    """
+
+    mode: Float[Array, "*batch p"]
+    other_mode: Float[Array, "*batch p"]
+    log_posterior_gap: Array
+    covariance: Float[Array, "*batch p p"]
+    status: Any
+    iterations: int
+
+
+def attack(
+    others: Any,
+    release: Release,
+    prior: NIW,
+    *,
+    known: Any = None,
+    adversary_prior: NIW | None = None,
+    reading: Reading = "record",
+) -> Attack:
+    """Infer the one record missing from `others`; the arguments are those of `posterior`."""
+    target = log_posterior(others, release, prior, known=known, adversary_prior=adversary_prior, reading=reading)
+    result = describe(target, find_modes(target))
+    positions, values = split_known(known, release)
+    return with_known(result, positions, values, release.p) if positions else result
+
+
+def attack_many(crowd: NIW, released: Statistics) -> Attack:
+    """Attack many targets of many tables at once, from sufficient statistics (see `from_statistics`).
+
+    `crowd` has one batch axis: each adversary's own posterior. For simulation studies.
+    """
+    _check_statistics(crowd, released)
+    problem = from_statistics(crowd, released)
+    return describe(problem, find_modes(problem))
+
+
+def _check_statistics(crowd: NIW, released: Statistics) -> None:
+    """Refuse what is no sufficient statistic, or one of other columns or targets than the crowd's."""
+    if not isinstance(crowd, NIW) or crowd.mean.ndim > 2:
+        raise InputError(f"crowd must be an NIW with one batch axis at most, got {given(crowd)}")
+    if isinstance(released, ParameterStatistics):
+        tails: dict[str, tuple[int, ...]] = {"precision": (crowd.p, crowd.p), "pull": (crowd.p,)}
+    elif isinstance(released, Moments) and getattr(released.count, "ndim", 0) == 1:
+        k = int(released.count.shape[0])
+        tails = {"mean": (k, crowd.p), "scatter": (k, crowd.p, crowd.p)}
+    else:
+        raise InputError(
+            f"released must be ParameterStatistics, or Moments whose counts (k,) are those of k datasets, "
+            f"got {given(released)}; use ParameterStatistics.of(release), or stack the datasets' moments"
+        )
+    batch = tuple(crowd.mean.shape[:-1])
+    for name, tail in tails.items():
+        shape = tuple(getattr(released, name).shape)
+        if shape not in (tail, batch + tail):
+            raise InputError(f"the released {name} must have shape {batch + tail} as the crowd has, got {shape}")
+
+
+def describe(problem: LogQuadratic, modes: Modes) -> Attack:
+    """Return what the modes say, in the records' own coordinates."""
+    xp = array_namespace(modes.best)
+    curvature = xp.linalg.inv(-modes.hessian)
+    covariance = problem.root @ curvature @ xp.matrix_transpose(problem.root)
+    sure = "converged" if problem.wells else "global"
+    tie, converged = np.asarray(modes.gap < TIE + 10 * rounding_of(problem)), np.asarray(modes.converged)
+    status = np.where(converged, np.where(tie, "tie", sure), "not converged")
+    return Attack(
+        mode=problem.unwhiten(modes.best),
+        other_mode=problem.unwhiten(modes.other),
+        log_posterior_gap=modes.gap,
+        covariance=covariance,
+        status=status if status.ndim else str(status),
+        iterations=modes.steps,
+    )
+
+
+def with_known(result: Attack, known: tuple[int, ...], values: Array, p: int) -> Attack:
+    """Put the known features back in their places; there is no doubt about them, so no covariance."""
+    xp = array_namespace(result.mode)
+    values = xp.asarray(values)
+    unknown = [position for position in range(p) if position not in known]
+
+    def filled(record: Array) -> Array:
+        columns = {position: record[..., place] for place, position in enumerate(unknown)}
+        columns |= {position: values[..., place] for place, position in enumerate(known)}
+        return xp.stack([columns[position] + 0 * record[..., 0] for position in range(p)], axis=-1)
+
+    nothing = 0 * result.covariance[..., 0, 0]
+    places = {position: place for place, position in enumerate(unknown)}
+    cells = [
+        result.covariance[..., places[i], places[j]] if i in places and j in places else nothing
+        for i in range(p)
+        for j in range(p)
+    ]
+    covariance = xp.reshape(xp.stack(cells, axis=-1), (*nothing.shape, p, p))
+    return replace(result, mode=filled(result.mode), other_mode=filled(result.other_mode), covariance=covariance)

@@ -1,0 +1,181 @@
+"""An adversary who misses several records: the other unknown ones are integrated out by Gibbs sampling."""
+
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.adversary.build import ParameterStatistics, Statistics, believed, from_statistics, with_own_prior
+from allbutone.adversary.importance_sampling import spread_at
+from allbutone.adversary.inputs import Reading, admit
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.modes import Modes, find_modes
+from allbutone.adversary.posterior import PoorSampling, Seed
+from allbutone.model.distributions import StudentT
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.releases.release import ParameterRelease, Release, count_of
+from allbutone.support.errors import InputError
+
+ENOUGH = 100  # independent draws: a mean to a tenth of its standard deviation
+PROPOSAL_DF = 6.0  # heavier tails than a posterior that rests on at least that many records
+
+
+@dataclass(frozen=True, eq=False)
+class MissingPosterior:
+    """Draws of a missing record when `missing` records are unknown: shape (chains, draws, p).
+
+    The unknown records are exchangeable, so all of them are draws of the target.
+    """
+
+    missing: int
+    draws: Float[np.ndarray, "chains draws p"]
+    acceptance: float
+
+    @property
+    def mean(self) -> Float[np.ndarray, " p"]:
+        """The posterior mean of a missing record."""
+        return self.draws.mean(axis=(0, 1))
+
+    @property
+    def covariance(self) -> Float[np.ndarray, "p p"]:
+        """The posterior covariance of a missing record."""
+        flat = self.draws.reshape(-1, self.draws.shape[-1])
+        return np.atleast_2d(np.cov(flat.T))
+
+    @property
+    def standard_error(self) -> Float[np.ndarray, " p"]:
+        """The Monte Carlo error of the mean, from the spread of the independent chains."""
+        return self.draws.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(len(self.draws))
+
+    @property
+    def effective_size(self) -> float:
+        """How many independent draws these are worth, for the worst feature's mean."""
+        return float(np.min(np.diagonal(self.covariance) / self.standard_error**2))
+
+
+def posterior_missing(
+    others: Any,
+    release: Release,
+    prior: NIW,
+    missing: int,
+    rng: Seed,
+    *,
+    adversary_prior: NIW | None = None,
+    reading: Reading = "record",
+    chains: int = 32,
+    sweeps: int = 200,
+    warm_up: int = 50,
+) -> MissingPosterior:
+    """Sample the posterior of a missing record when the adversary lacks `missing` of them.
+
+    Given the other unknown records, each one's posterior is the log-quadratic posterior of a single missing
+    record; it is updated by an independence sampler from Student t distributions at its two modes. All chains
+    advance at once. The other arguments are those of `posterior`; NumPy arrays only.
+    """
+    moments = Moments.of(admit(others, release, prior, adversary_prior, reading))
+    missing, sweeps, chains = count_of("missing", missing), count_of("sweeps", sweeps), count_of("chains", chains)
+    if chains < 2:
+        raise InputError(f"chains must be at least 2, to tell the Monte Carlo error; got {chains}")
+    warm_up = count_of("warm_up", warm_up) if warm_up else 0
+    prior, own_prior = believed(prior, adversary_prior, reading)
+    crowd, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
+    rng, released = np.random.default_rng(rng), _statistics(release)
+    unknown = np.stack([(own or crowd).predictive().draw(rng, missing) for _ in range(chains)])
+    sweep = partial(_sweep, crowd, own, released, rng)
+    for _ in range(warm_up):
+        unknown, _ = sweep(unknown)
+    kept, accepted = [], 0.0
+    for _ in range(sweeps):
+        unknown, moved = sweep(unknown)
+        kept.append(unknown)
+        accepted += moved / sweeps
+    found = MissingPosterior(missing, np.concatenate(kept, axis=1), accepted)
+    if found.effective_size < ENOUGH:
+        message = f"the draws are worth {found.effective_size:.0f} independent ones; raise sweeps, now {sweeps}"
+        warnings.warn(message, PoorSampling, stacklevel=2)
+    return found
+
+
+def _sweep(
+    crowd: NIW,
+    own: NIW | None,
+    released: Statistics,
+    rng: np.random.Generator,
+    unknown: Float[np.ndarray, "chains m p"],
+) -> tuple[Float[np.ndarray, "chains m p"], float]:
+    """Update every unknown record in turn, given the others; return them and the share accepted."""
+    unknown, accepted = unknown.copy(), 0.0
+    for which in range(unknown.shape[1]):
+        rest = np.delete(unknown, which, axis=1)
+        target = from_statistics(_joined(crowd, rest), released)
+        if own is not None:
+            target = with_own_prior(target, _joined(own, rest))
+        unknown[:, which], moved = _update(target, unknown[:, which], rng)
+        accepted += moved / unknown.shape[1]
+    return unknown, accepted
+
+
+def _statistics(release: Release) -> Statistics:
+    if isinstance(release, ParameterRelease):
+        return ParameterStatistics.of(release)
+    each = release.moments()
+    return Moments(
+        np.array([one.count for one in each]),
+        np.stack([one.mean for one in each]),
+        np.stack([one.scatter for one in each]),
+    )
+
+
+def _joined(crowd: NIW, records: Float[np.ndarray, "chains m p"]) -> NIW:
+    """Return each chain's posterior with its own current records added to the crowd."""
+    chains, m, p = records.shape
+    mean = records.mean(axis=1) if m else np.zeros((chains, p))
+    centred = records - mean[:, None, :]
+    scatter = centred.swapaxes(1, 2) @ centred
+    return crowd.update(Moments(float(m), mean, scatter))
+
+
+def _update(
+    target: LogQuadratic, records: Float[np.ndarray, "chains p"], rng: np.random.Generator
+) -> tuple[Float[np.ndarray, "chains p"], float]:
+    """Advance every chain by one step of an independence sampler; return the records and the share accepted."""
+    modes = find_modes(target)
+    parts, log_shares = _proposal(target, modes)
+    current = target.whiten(records)
+    which = (np.log(rng.random(len(current)))[:, None] > np.logaddexp.accumulate(log_shares, axis=1)).sum(axis=1)
+    which = np.minimum(which, len(parts) - 1)
+    white = rng.standard_normal(current.shape) * np.sqrt(
+        PROPOSAL_DF / rng.chisquare(PROPOSAL_DF, size=(len(current), 1))
+    )
+    options = np.stack([part.location + (part.root @ white[..., None])[..., 0] for part in parts], axis=1)
+    proposed = options[np.arange(len(current)), which]
+
+    def log_ratio(point: np.ndarray) -> np.ndarray:
+        each = np.stack([part.log_density(point) for part in parts], axis=1) + log_shares
+        return target.value(point) - np.logaddexp.reduce(each, axis=1)
+
+    accept = np.log(rng.random(len(current))) < log_ratio(proposed) - log_ratio(current)
+    chosen = np.where(accept[:, None], proposed, current)
+    return target.unwhiten(chosen), float(accept.mean())
+
+
+def _proposal(target: LogQuadratic, modes: Modes) -> tuple[list[StudentT], Float[np.ndarray, "chains parts"]]:
+    """Return Student t parts at both modes and at the crowd, and the log share of each, chain by chain."""
+    p, chains = target.p, len(modes.best)
+    present = np.isfinite(modes.gap)
+    other = np.where(present[:, None], modes.other, modes.best)
+    crowd = np.broadcast_to(np.eye(p) / target.df, (chains, p, p))
+    parts = [
+        StudentT(modes.best, spread_at(modes.hessian, target.df), PROPOSAL_DF),
+        StudentT(other, spread_at(modes.other_hessian, target.df), PROPOSAL_DF),
+        StudentT(np.zeros((chains, p)), crowd, PROPOSAL_DF),
+    ]
+    sizes = [np.sum(np.log(np.diagonal(part.root, axis1=-2, axis2=-1)), axis=-1) for part in parts[:2]]
+    odds = np.exp(np.clip(sizes[1] - sizes[0] - modes.gap, -700, 700))
+    second = np.where(present, np.clip(odds / (1 + odds), 0.05, 0.95), 0.0)
+    with np.errstate(divide="ignore"):
+        return parts, np.log(np.stack([0.9 * (1 - second), 0.9 * second, np.full(chains, 0.1)], axis=1))

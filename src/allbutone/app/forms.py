@@ -1,0 +1,162 @@
+"""What can be asked on a page: one declaration makes the control, its bounds, its help and its check."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from allbutone.support.errors import InputError
+
+
+class FieldError(InputError):
+    """A value that a field cannot take; the page marks the field."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Field:
+    """One control of a form. `default` is written as in an address, which leaves it out.
+
+    `only`, such as `kind=datasets` or `p!=2`, says when it is shown.
+    """
+
+    name: str
+    label: str
+    default: str = ""
+    help: str = ""
+    only: str = field(default="", kw_only=True)
+    kind: ClassVar[str] = "text"
+
+    def value(self, text: str) -> Any:
+        """Return what the text means, or say why it means nothing."""
+        return text
+
+    def refuse(self, text: str, wanted: str) -> FieldError:
+        """Return the error that names the field, the value and the cure."""
+        return FieldError(self.name, f"{self.label}: {text[:60]!r} cannot be used; give {wanted}")
+
+
+@dataclass(frozen=True)
+class Number(Field):
+    """A number from `low` to `high`, with a slider where `slider` says how far it goes."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    step: float = 1
+    slider: tuple[float, float] | None = None
+    kind: ClassVar[str] = "number"
+
+    def value(self, text: str) -> float:
+        """Return the number."""
+        wanted = f"a number from {self.low:,.10g} to {self.high:,.10g}"
+        try:
+            number = float(text)
+        except ValueError as error:
+            raise self.refuse(text, wanted) from error
+        if not self.low <= number <= self.high:
+            raise self.refuse(text, wanted)
+        return number
+
+
+@dataclass(frozen=True)
+class Whole(Number):
+    """A whole number."""
+
+    def value(self, text: str) -> int:
+        """Return the number."""
+        number = super().value(text)
+        if number != int(number):
+            raise self.refuse(text, "a whole number")
+        return int(number)
+
+
+@dataclass(frozen=True)
+class Numbers(Field):
+    """Numbers between commas, one for each column, or one for all."""
+
+    low: float = -1e6
+    high: float = 1e6
+    kind: ClassVar[str] = "numbers"
+
+    def value(self, text: str) -> tuple[float, ...]:
+        """Return the numbers."""
+        wanted = f"numbers from {self.low:,.10g} to {self.high:,.10g} with commas between them"
+        try:
+            numbers = tuple(float(part) for part in re.split(r"[\s,;]+", text.strip(" ,;")))
+        except ValueError as error:
+            raise self.refuse(text, wanted) from error
+        if not all(self.low <= number <= self.high for number in numbers):
+            raise self.refuse(text, wanted)
+        return numbers
+
+    @staticmethod
+    def spread(numbers: tuple[float, ...], p: int) -> list[float]:
+        """Return one number for each of p columns: those given, the last one again for the rest."""
+        return [numbers[min(place, len(numbers) - 1)] for place in range(p)]
+
+
+@dataclass(frozen=True)
+class Choice(Field):
+    """One of several; `options` says what each is called."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    kind: ClassVar[str] = "choice"
+
+    def value(self, text: str) -> str:
+        """Return the choice."""
+        if text not in self.options:
+            raise self.refuse(text, " or ".join(self.options))
+        return text
+
+
+@dataclass(frozen=True)
+class Switch(Field):
+    """Yes or no."""
+
+    default: str = "no"
+    kind: ClassVar[str] = "switch"
+
+    def value(self, text: str) -> bool:
+        """Return whether it is on."""
+        if text not in ("yes", "no"):
+            raise self.refuse(text, "yes or no")
+        return text == "yes"
+
+
+@dataclass(frozen=True)
+class Hidden(Field):
+    """A part of the state without a control of its own: what was clicked or uploaded."""
+
+    kind: ClassVar[str] = "hidden"
+
+
+@dataclass(frozen=True)
+class HiddenWhole(Whole):
+    """A whole number without a control of its own."""
+
+    kind: ClassVar[str] = "hidden"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Fields that belong together; `only` says when they are shown, as of a field."""
+
+    legend: str
+    fields: tuple[Field, ...]
+    only: str = ""
+    folded: bool = False
+
+
+def every(groups: Iterable[Group]) -> dict[str, Field]:
+    """Return the fields of all groups by name."""
+    return {one.name: one for group in groups for one in group.fields}
+
+
+def read(groups: Iterable[Group], query: Mapping[str, str], *names: str) -> dict[str, Any]:
+    """Return the value of every field, or of those named, in an address; its default where that is silent."""
+    fields = every(groups)
+    return {name: fields[name].value(query.get(name, fields[name].default)) for name in names or fields}

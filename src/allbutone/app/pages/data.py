@@ -1,0 +1,234 @@
+"""Your data: a table, how much of it may be released, who is exposed, and what would be learned of them."""
+
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer, Download, as_csv
+from allbutone.app.forms import FieldError, Group, Hidden, HiddenWhole, Whole, read
+from allbutone.app.jobs import Progress
+from allbutone.app.page import Here, Page, piece
+from allbutone.app.pages.measures import measures_csv, measures_piece
+from allbutone.app.pages.record import Told, axes, lines, row_of, told, trial
+from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
+from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
+from allbutone.disclosure.budget import Budget, Limit
+from allbutone.disclosure.exposure_law import Setting, leverages
+from allbutone.disclosure.per_record import HALF
+from allbutone.plots.attack_view import view_drawing
+from allbutone.plots.records import records_figure
+from allbutone.plots.shapes import distance_qq_figure, qq_figure
+from allbutone.plots.style import budget_figure, untitled
+from allbutone.record_view import landscape
+from allbutone.reports.findings import model_finding
+from allbutone.support.errors import InputError
+from allbutone.utility.normality import check_normality
+
+COUNTS = (1, 2, 5, 10, 20, 50, 100)  # in the file of all records
+MOST_SHOWN = 1000  # records in the page's table
+
+RELEASE = Group(
+    "What would be released",
+    (
+        KIND,
+        ROWS,
+        LIMIT,
+        Whole(
+            "count", "After how many to look at the records", "10",
+            "So many datasets, or draws: the exposures listed, and the trial release that a record is shown with.",
+            1, 1000, 1, (1, 100),
+        ),
+    ),
+)  # fmt: skip
+SEEN = Group(
+    "What is shown",
+    (
+        HiddenWhole("shown", "Records listed", "25", "", 1, MOST_SHOWN),
+        Hidden("row", "Row"),
+        Hidden("x", "Across"),
+        Hidden("y", "Upwards"),
+        Hidden("hidden", "The other columns", "mode"),
+    ),
+)
+GROUPS = (TABLE, RELEASE, PRIOR, PUBLIC, SEEN)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The table and what is asked of it; `rows` is None for released parameters."""
+
+    table: Chosen
+    values: dict[str, Any]
+    rows: int | None
+    limit: Limit
+
+    @classmethod
+    def of(cls, query: QueryParams, here: Here) -> "Asked":
+        """Read an address."""
+        values, table = read(GROUPS, query), chosen(query, here)
+        return cls(table, values, rows_of(values, table), Limit.of(values["limit"]))
+
+    @property
+    def count(self) -> int:
+        """After how many datasets, or draws, the records are looked at."""
+        return self.values["count"]
+
+    @property
+    def setting(self) -> Setting:
+        """What the law needs."""
+        return Setting.of(self.table.prior, len(self.table.records.values), self.rows)
+
+    @property
+    def leverage(self) -> np.ndarray:
+        """Each record's."""
+        records, prior = self.table.records, self.table.prior
+        return self.table.held.once(("leverage", *self.table.key), lambda: leverages(records.values, prior))
+
+    @property
+    def mark(self) -> str:
+        """A name of what the budget is about: two pieces of a page that bear the same belong together."""
+        return f"{abs(hash((id(self.table.held), *self.table.key, self.rows, self.limit))):x}"
+
+    def law(self) -> Budget:
+        """Return the law's part of the budget, which takes no time."""
+        worst = int(np.argmax(self.leverage)) + 1
+        return Budget(self.setting, self.limit, self.leverage, (self.count,), None, 0, 0, worst, None)
+
+    def budget(self, step: Progress) -> Budget:
+        """Return the budget, which is simulated."""
+        return budget_of(self.table, self.rows, self.values["limit"], step)
+
+
+def _table(query: QueryParams, here: Here, step: Progress) -> Answer:
+    """Name the table and its columns, whatever the gate says of them."""
+    held = table_of(query, here)
+    content, names = held.thing.content, list(dict.fromkeys(held.thing.content.column_names))
+    parts = {
+        "about": piece("data_about.html", name=held.thing.name, rows=content.num_rows, columns=len(names)),
+        "columns": piece("data_columns.html", names=names),
+    }
+    return Answer(parts)
+
+
+def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
+    """Rank the records by the law."""
+    try:
+        asked = Asked.of(query, here)
+    except InputError as error:
+        doubted = "looks like an identifier" in str(error)
+        return Answer({"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}, error=str(error))
+    with step("Measuring every record's leverage", None):
+        columns = asked.law().columns()
+    shown = asked.values["shown"]
+    order = np.argsort(-asked.leverage, kind="stable")
+    parts = {
+        "doubt": piece("data_doubt.html", doubted=False, kept=query.get("measured") == "yes"),
+        "note": piece("data_note.html", table=asked.table, note=asked.table.note),
+        "ranking": piece(
+            "data_records.html", asked=asked, people=len(order), most=MOST_SHOWN,
+            rows=_ranked(columns, order[:shown], asked), shown=shown,
+        ),
+    }  # fmt: skip
+    limit = asked.limit.value if asked.limit.kind == "exposure" else HALF
+    return Answer(parts, {"records": records_figure(asked.setting, asked.leverage, asked.count, limit)})
+
+
+def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> list[dict[str, Any]]:
+    names = {
+        "row": "row", f"exposure_at_{asked.count}": "exposure", "leverage": "leverage",
+        "threshold_datasets": "threshold", "max_datasets": "most",
+    }  # fmt: skip
+    return [{ours: columns[name][place] for name, ours in names.items()} for place in order]
+
+
+def _model(query: QueryParams, here: Here, step: Progress) -> Answer:
+    """Judge whether the normal model fits; what is wrong with the table another answer says."""
+    table = chosen(query, here)
+    with step("Judging the model", None):
+        found = table.held.once(("normality", table.key[0]), lambda: check_normality(table.records))
+    doubtful = [verdict for verdict in (*found.verdicts, found.together) if verdict.level != "fit"]
+    fit = [verdict.subject for verdict in (*found.verdicts, found.together) if verdict.level == "fit"]
+    parts = {"model": piece("data_model.html", finding=model_finding(found), doubtful=doubtful, fit=fit)}
+    return Answer(parts, {"qq": qq_figure(found), "distances": distance_qq_figure(found)})
+
+
+def _budget(query: QueryParams, here: Here, step: Progress) -> Answer:
+    asked = Asked.of(query, here)
+    plan = asked.budget(step)
+    parts = {
+        "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
+        "budget": piece(
+            "data_budget.html", plan=plan, at=max(plan.sure, 1), beside=_values(plan.beside),
+            trade=_values(plan.trade), changes=_values(plan.what_if),
+        ),
+    }  # fmt: skip
+    return Answer(parts, {"budget": untitled(budget_figure(plan))})
+
+
+def _values(table: list[dict[str, Any]]) -> list[list[Any]]:
+    return [list(line.values()) for line in table]
+
+
+def _record(query: QueryParams, here: Here, step: Progress) -> Answer:
+    """Look at one record after a trial release."""
+    if not query.get("row"):
+        return Answer({"record": "", "measures": ""})
+    asked = Asked.of(query, here)
+    columns = asked.table.records.columns
+    found = _told(asked, step)
+    if found is None:
+        row, size = asked.values["row"], f"{asked.rows:,} rows and {len(columns):,} columns"
+        return Answer({"record": piece("data_too_large.html", row=row, size=size), "measures": ""})
+    across, upwards = axes(columns, asked.values["x"], asked.values["y"]) if found.view else (0, 0)
+    parts = {
+        "record": piece(
+            "data_record.html", found=found, lines=lines(found.attributes), columns=columns,
+            across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.stage.most,
+        ),
+        "measures": measures_piece(found.measures, found.stage.noun, "/data/measures.csv"),
+    }  # fmt: skip
+    return Answer(parts, {"landscape": view_drawing(found.view, columns)} if found.view else {})
+
+
+def _told(asked: Asked, step: Progress) -> Told | None:
+    """Return what a trial release tells of the row; None where none of this size is drawn."""
+    row = row_of(asked.values["row"], len(asked.table.records.values))
+    hidden = asked.values["hidden"]
+    if hidden not in get_args(landscape.Hidden):
+        raise FieldError("hidden", f"The other columns: {hidden[:60]!r} cannot be used; give mode or integrated")
+    with step("Drawing a trial release", None):
+        release = trial(asked.table, asked.rows)
+    if release is None:
+        return None
+    with step(f"Attacking row {row:,}", None):
+        return told(asked.table, release, row, asked.count, asked.values["x"], asked.values["y"], hidden)
+
+
+def _measures_file(query: QueryParams, here: Here, step: Progress) -> Download:
+    found = _told(Asked.of(query, here), step)
+    if found is None:
+        raise InputError("there is no trial release of this size to measure")
+    return measures_csv(found.measures)
+
+
+def _file(query: QueryParams, here: Here, step: Progress) -> Download:
+    """Return every record from the most exposed down: row numbers and measures, nothing that names anyone."""
+    asked = Asked.of(query, here)
+    plan = replace(asked.budget(step), counts=tuple(sorted({*COUNTS, asked.count})))
+    order, columns = np.argsort(-asked.leverage, kind="stable"), plan.columns()
+    columns.pop("sure_datasets", None)  # a look-up in the few counts that the search has tried
+    return as_csv("records.csv", {name: column[order].tolist() for name, column in columns.items()})
+
+
+PAGE = Page(
+    "data",
+    "Your data",
+    GROUPS,
+    quick={"table": _table, "answer": _answer, "record": _record},
+    slow={"model": _model, "budget": _budget},
+    files={"records.csv": _file, "measures.csv": _measures_file},
+    takes={"upload": upload},
+    carried=CARRIED,
+)

@@ -1,0 +1,200 @@
+"""Explore: how data, prior and release change what the adversary infers, on a simulated table."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer, Download
+from allbutone.app.forms import Choice, Field, FieldError, Group, Number, Numbers, Switch, Whole, every, read
+from allbutone.app.jobs import Progress
+from allbutone.app.page import Here, Page
+from allbutone.app.pages.measures import measures_csv, measures_piece
+from allbutone.app.pages.source import CARRIED
+from allbutone.model.niw import NIW
+from allbutone.plots.attack_view import view_drawing, walk_figure
+from allbutone.record_view.attack_view import MOST, Stage, View, look, simulated, walk
+from allbutone.studies.design import correlations
+
+WIDEST = 6  # columns
+NUMBERED = {f"{place}": f"column {place}" for place in range(1, WIDEST + 1)}
+VIEW = ("count", "x", "y", "hidden", "level")  # fields that change what is seen of a stage, not the stage
+
+RELEASE = (
+    Choice(
+        "kind", "What is released", "datasets",
+        "Draws of the model's parameters Θ = (μ, Σ) from the posterior given all records (paper 3.1, case 1), or "
+        "datasets Z, each of records from such a draw of its own (3.2, case 2).",
+        {"datasets": "synthetic datasets", "parameters": "parameter draws"},
+    ),
+    Whole(
+        "count", "How many", "10",
+        "k datasets or m draws, each from its own independent posterior draw. The release grows: what was out "
+        "before stays as it is.",
+        1, MOST, 1, (1, MOST),
+    ),
+    Whole(
+        "rows", "Rows of each dataset", "100", "n_z in the paper's section 3.2.", 1, 2000, 1, (2, 500),
+        only="kind=datasets",
+    ),
+)  # fmt: skip
+TABLE = (
+    Choice(
+        "p", "Columns", "2", "p, the features of a record (paper 2.2).",
+        {f"{p}": f"{p}" for p in range(2, WIDEST + 1)},
+    ),
+    Whole("n", "Records", "100", "n, the missing record included (paper 4.1).", 3, 2000, 1, (4, 500)),
+    Numbers(
+        "mean", "True means", "0",
+        "μ of N(μ, Σ), between commas, one a column; the last one stands for the rest (paper 4.1).",
+    ),
+    Numbers("sd", "True standard deviations", "1", "σ in Σᵢⱼ = ρᵢⱼ·σᵢσⱼ, as the means (4.1).", 1e-3, 1e4),
+    Number(
+        "correlation", "Correlation", "0.5", "ρ, as below; the paper's study has 0 (4.1).",
+        -0.99, 0.99, 0.01, (-0.95, 0.95),
+    ),
+    Choice(
+        "structure", "Which pairs correlate", "equicorrelated", "ρᵢⱼ = ρ for all pairs, or ρ^|i − j|.",
+        {"equicorrelated": "all alike", "ar1": "neighbours most"},
+    ),
+)  # fmt: skip
+TARGET = (
+    Numbers(
+        "target", "Values of the missing record", "4, -2",
+        "Drag the star on the picture, or type them here, one a column. Only its leverage matters: "
+        "q = κ/(κ+1)·(x − μ₋)ᵀΛ₋⁻¹(x − μ₋), with κ, μ₋ and Λ₋ from the other records.",
+    ),
+)  # fmt: skip
+
+
+def _prior_fields(begin: str, only: str = "") -> tuple[Field, ...]:
+    return (
+        Numbers(f"{begin}mean", "Mean, μ₀", "0", "Between commas, one a column (paper 2.2).", only=only),
+        Number(
+            f"{begin}weight", "Weight, κ₀", "1", "μₓ = (κ₀μ₀ + n·x̄)/(κ₀ + n): worth κ₀ records (paper 2.2).",
+            1e-3, 1e4, 0.1, (0.1, 50), only=only,
+        ),
+        Number(
+            f"{begin}extra", "Degrees of freedom beyond p, ν₀ − p", "2",
+            "νₓ = ν₀ + n: for the spread, worth about ν₀ records; ν₀ > p − 1 (paper 2.2).",
+            -0.9, 1e4, 0.1, (0, 100), only=only,
+        ),
+        Number(
+            f"{begin}scale", "Scale, Λ₀ = λ·I", "1", "E[Σ] = Λ₀/(ν₀ − p − 1) (2.2).", 1e-4, 1e6, 0.1, (0.1, 50),
+            only=only,
+        ),
+    )  # fmt: skip
+
+
+LINKED = (
+    Switch(
+        "linked", "The same as the holder's", "yes",
+        "The paper's adversary has the holder's prior. Unlink it to give the adversary another.",
+    ),
+)  # fmt: skip
+READING = (
+    Choice(
+        "reading", "It speaks of", "record",
+        "The missing record alone, the mechanism being known: the Student t of the paper's section 3 is taken "
+        "from it. Or the mechanism, too: the adversary believes that the release was made with it.",
+        {"record": "the missing record", "mechanism": "the mechanism, too"}, only="linked=no",
+    ),
+)  # fmt: skip
+SHOWN = (
+    Choice("x", "Across", "1", "", NUMBERED, only="p!=2"),
+    Choice("y", "Upwards", "2", "", NUMBERED, only="p!=2"),
+    Choice(
+        "hidden", "The other columns", "mode",
+        "Held at the mode: a slice, p(x, y | rest at the mode). Integrated out: the marginal, ∫ p(x, y, h) dh.",
+        {"mode": "held at the mode", "integrated": "integrated out"}, only="p!=2",
+    ),
+    Choice(
+        "level", "Credible region", "0.95",
+        "The smallest {x: p(x | release, others) ≥ c} of this probability; the posterior is that of the paper's "
+        "section 3.",
+        {"0.5": "50 %", "0.8": "80 %", "0.95": "95 %", "0.99": "99 %"},
+    ),
+)  # fmt: skip
+SEED = (Whole("seed", "Seed", "1", "The same seed gives the same table and release.", 0, 2**32 - 1),)
+
+GROUPS = (
+    Group("The release", RELEASE),
+    Group("The missing record", TARGET),
+    Group("The other records", TABLE),
+    Group("The holder's prior", _prior_fields("prior_"), folded=True),
+    Group("The adversary's prior", (*LINKED, *_prior_fields("own_", "linked=no"), *READING), folded=True),
+    Group("What is shown", SHOWN),
+    Group("Chance", SEED),
+)
+
+
+def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
+    view, stage, level = _view(query)
+    figure = view_drawing(view, stage.columns, level)
+    return Answer(
+        {"measures": measures_piece(view.measures, view.noun, "/explore/measures.csv")}, {"landscape": figure}
+    )
+
+
+def _measures(query: QueryParams, here: Here, step: Progress) -> Download:
+    return measures_csv(_view(query)[0].measures)
+
+
+def _view(query: QueryParams) -> tuple[View, Stage, float]:
+    asked, stage = read(GROUPS, query), _stage(query)
+    shown = int(asked["x"]) - 1, int(asked["y"]) - 1
+    if stage.release.p == 2:
+        shown = 0, 1
+    if shown[0] == shown[1] or max(shown) >= stage.release.p:
+        raise FieldError("y", f"Across and upwards must be two different columns of the {stage.release.p}")
+    return look(stage, asked["count"], shown=shown, hidden=asked["hidden"]), stage, float(asked["level"])
+
+
+def _walk(query: QueryParams, here: Here, step: Progress) -> Answer:
+    read(GROUPS, query)
+    stage = _stage(query)
+    return Answer(figures={"walk": walk_figure(walk(stage), 1, stage.noun)})
+
+
+def _stage(query: QueryParams) -> Stage:
+    return _simulated(tuple(sorted((name, text) for name, text in query.items() if name in STAGE)))
+
+
+@lru_cache(maxsize=32)  # simulated tables only, the same for everyone: a release that grows is drawn once
+def _simulated(state: tuple[tuple[str, str], ...]) -> Stage:
+    asked = read(GROUPS, dict(state))
+    p = int(asked["p"])
+    correlation = correlations(asked["structure"], p, asked["correlation"], 1)
+    if np.linalg.eigvalsh(correlation)[0] < 1e-6:
+        low = f"{-1 / (p - 1):.2f}"
+        raise FieldError("correlation", f"Correlation: {p} columns cannot all correlate below {low}; raise it")
+    sd = np.array(Numbers.spread(asked["sd"], p))
+    return simulated(
+        np.array(Numbers.spread(asked["mean"], p)),
+        correlation * sd[:, None] * sd,
+        np.array(Numbers.spread(asked["target"], p)),
+        n=asked["n"],
+        rows=asked["rows"] if asked["kind"] == "datasets" else None,
+        prior=_prior(asked, "prior_", p),
+        own=None if asked["linked"] else _prior(asked, "own_", p),
+        reading=asked["reading"],
+        seed=asked["seed"],
+        columns=tuple(f"column {place}" for place in range(1, p + 1)),
+    )
+
+
+def _prior(asked: dict[str, Any], begin: str, p: int) -> NIW:
+    mean, weight, extra, scale = (asked[begin + name] for name in ("mean", "weight", "extra", "scale"))
+    return NIW(np.array(Numbers.spread(mean, p)), weight, p + extra, scale * np.eye(p))
+
+
+STAGE = frozenset(every(GROUPS)) - frozenset(VIEW)
+PAGE = Page(
+    "explore",
+    "Explore",
+    GROUPS,
+    quick={"answer": _answer, "walk": _walk},
+    files={"measures.csv": _measures},
+    carried=CARRIED,
+)

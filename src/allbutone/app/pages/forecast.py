@@ -1,0 +1,147 @@
+"""What is to be released of a table, and what that may be expected to give away, before anything is drawn."""
+
+import hashlib
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from starlette.datastructures import QueryParams
+
+from allbutone.app.forms import Choice, Group, Hidden, Whole, read
+from allbutone.app.jobs import Progress
+from allbutone.app.page import Here
+from allbutone.app.pages import source
+from allbutone.app.pages.source import Chosen
+from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
+from allbutone.disclosure.budget import CONFIDENCE, Budget, chances
+from allbutone.model.prior_file import prior_entries
+from allbutone.releases.release import MOST_DATASETS
+
+MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
+MOST_FILES = 1000  # and datasets, or draws
+
+
+RELEASE = (
+    KIND,
+    Whole(
+        "number", "How many", "1",
+        "Each from its own independent posterior draw. All that was ever released of this table counts together: "
+        "with 3 datasets out, 2 more are 5.",
+        1, MOST_DATASETS, 1, (1, 50),
+    ),
+    ROWS,
+    Choice(
+        "format", "Format", "csv", "Of the files to download.", {"csv": "CSV", "parquet": "Parquet"},
+        only="kind=datasets",
+    ),
+    Hidden("drawn", "Release drawn"),
+)  # fmt: skip
+GROUPS = (Group("The release", RELEASE), Group("The limit", (LIMIT,)))
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """What an address asks to be released; `rows` is None for parameters."""
+
+    chosen: Chosen
+    number: int
+    rows: int | None
+    limit: str
+    format: str
+
+    @classmethod
+    def of(cls, query: QueryParams, here: Here) -> "Wish":
+        """Return what an address asks for."""
+        asked, chosen = read(GROUPS, query), source.chosen(query, here)
+        return cls(chosen, asked["number"], rows_of(asked, chosen), asked["limit"], asked["format"])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What decides the release, but for its seed."""
+        return (id(self.chosen.held), self.chosen.key, self.number, self.rows)
+
+    @property
+    def mark(self) -> str:
+        """A short name of the release and its limit: what is confirmed for one does not serve for another."""
+        return hashlib.blake2b(repr((self.key, self.limit)).encode(), digest_size=12).hexdigest()
+
+    @property
+    def values(self) -> int:
+        """How many numbers the release holds."""
+        p = len(self.chosen.records.columns)
+        return self.number * p * (p + 1 if self.rows is None else self.rows)
+
+    @property
+    def too_large(self) -> bool:
+        """Whether it is too large to be drawn here."""
+        return self.values > MOST_VALUES or self.number > MOST_FILES
+
+    @property
+    def noun(self) -> str:
+        """What is counted."""
+        return ("parameter draw" if self.rows is None else "dataset") + "s" * (self.number != 1)
+
+    @property
+    def commands(self) -> list[str]:
+        """The same on the command line; the seed, if there was one, is a secret."""
+        table = "demo/cohort.csv" if self.chosen.simulated else self.chosen.name
+        table = f"./{table}" if table.startswith("-") else table
+        columns = self.chosen.records.columns if self.chosen.named else ()
+        again = [part for name in columns for part in ("--columns", name)]
+        lines = [["allbutone", "demo"]] if self.chosen.simulated else []
+        if self.chosen.public:
+            entries = prior_entries(self.chosen.prior)
+            again += ["--prior", "prior.json"]
+            lines.append(["echo", json.dumps(entries, ensure_ascii=False), ">", "prior.json"])
+        kind = ["--release", "parameters"] if self.rows is None else ["--rows", f"{self.rows}"]
+        if self.rows is not None and self.format != "csv":
+            kind += ["--format", self.format]
+        number = ["--datasets", f"{self.number}"]
+        lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
+        lines.append(["allbutone", "report", table, "release", "--limit", self.limit])
+        return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What a release may be expected to give away, before it is drawn."""
+
+    wish: Wish
+    plan: Budget
+    chances: np.ndarray
+
+    @property
+    def beyond(self) -> bool:
+        """Whether it is more than the budget allows."""
+        return self.wish.number > self.plan.sure
+
+    @property
+    def simulated(self) -> int:
+        """The number that was simulated: very large ones are not, and pass more often still."""
+        return min(self.wish.number, self.plan.tried_up_to)
+
+    @property
+    def at_stake(self) -> list[dict[str, Any]]:
+        """Those likelier to pass the limit than the budget accepts, the most exposed at least."""
+        places = np.lexsort((-self.plan.leverage, -self.chances))
+        return self.lines(places[: max(1, int(np.sum(self.chances > 1 - CONFIDENCE)))])
+
+    def lines(self, places: np.ndarray) -> list[dict[str, Any]]:
+        """Return a line a record."""
+        exposure = self.plan.setting.exposure(self.plan.leverage[places], self.wish.number)
+        columns = (places + 1, self.plan.leverage[places], exposure, self.chances[places])
+        return [
+            dict(zip(("row", "leverage", "exposure", "chance"), line, strict=True))
+            for line in zip(*columns, strict=True)
+        ]
+
+
+def outlook(wish: Wish, step: Progress) -> Outlook:
+    """Return what may be expected of a release."""
+    plan = budget_of(wish.chosen, wish.rows, wish.limit, step)
+    with step(f"Simulating releases of {wish.number:,} {wish.noun}", None):
+        count = min(wish.number, plan.tried_up_to)
+        key = ("chances", wish.chosen.key, wish.rows, wish.limit, count)
+        return Outlook(wish, plan, wish.chosen.held.once(key, lambda: chances(plan, count, 0)))

@@ -1,0 +1,55 @@
+"""What a release tells of one record, as lines of a table: each measure beside that without the release."""
+
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+
+from allbutone.app.answer import Download, as_csv
+from allbutone.app.page import piece, templates
+from allbutone.record_view.record_measures import Measures
+
+
+@dataclass(frozen=True)
+class Line:
+    """One measure: with the release, ignoring it, and what it is."""
+
+    name: str
+    released: float
+    ignoring: float
+    help: str
+
+
+HELP = tomllib.loads((files("allbutone.app") / "help.toml").read_text(encoding="utf-8"))
+templates.globals["HELP"] = HELP
+
+
+def lines(found: Measures) -> list[Line]:
+    """Return the measures of an attack."""
+    mass_error, gain_error = (f" Standard error about {error:.1g}." for error in
+                              (found.mass_error, found.information_gain_error))  # fmt: skip
+    return [
+        Line("Distance of the guess", found.distance, found.baseline_distance, HELP["distance"]),
+        Line("Relative error", found.relative_error, 1, HELP["relative_error"]),
+        Line("Exposure", found.exposure, 0, HELP["exposure"]),
+        Line("Exposure by the law", found.law_exposure, 0, HELP["law"]),
+        Line("Mass near the record", found.mass, found.prior_mass, HELP["mass"] + mass_error),
+        Line("Information gain, nats", found.information_gain, 0, HELP["gain"] + gain_error),
+    ]
+
+
+def measures_piece(found: Measures, noun: str, csv: str) -> str:
+    """Return the table of measures; `noun` is what is released, `csv` the address of the same as a file."""
+    return piece("measures.html", found=found, noun=noun, lines=lines(found), csv=csv)
+
+
+def measures_csv(found: Measures) -> Download:
+    """Return the measures as a file."""
+    held = lines(found)
+    return as_csv(
+        "measures.csv",
+        {
+            "measure": [line.name for line in held],
+            "with_the_release": [line.released for line in held],
+            "ignoring_it": [line.ignoring for line in held],
+        },
+    )

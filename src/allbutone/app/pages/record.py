@@ -1,0 +1,105 @@
+"""One record of a table after a trial release: what the adversary would learn of it, in the columns' own units."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from allbutone.adversary.one_target import describe
+from allbutone.app.forms import FieldError
+from allbutone.app.pages.source import Chosen
+from allbutone.record_view.attack_view import Stage, View, look, of_record
+from allbutone.record_view.landscape import Hidden
+from allbutone.record_view.record_measures import Attribute, Measures, attributes_of, measures_of
+from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+
+TRIAL = 100  # datasets, or draws, of a trial release
+NUMBERS = 5_000_000  # that a trial release may hold
+SEED = 1  # of every trial: the same table shows the same trial twice
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a trial release of `count` datasets or draws tells of a row; `view` is None where there is one column.
+
+    `asked` is the count that was asked for, which the trial may not hold.
+    """
+
+    row: int
+    asked: int
+    count: int
+    stage: Stage
+    measures: Measures
+    attributes: tuple[Attribute, ...]
+    view: View | None
+
+
+def row_of(text: str, people: int) -> int:
+    """Return the row that an address names."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 12) or not 1 <= int(text) <= people:
+        raise FieldError("row", f"Row: {text[:60]!r} is none of this table; give one from 1 to {people:,}")
+    return int(text)
+
+
+def most_of(rows: int | None, p: int) -> int:
+    """Return how many datasets of so many rows, or draws, a trial holds; 0 where not even one fits."""
+    return min(TRIAL, NUMBERS // (p * (p if rows is None else rows)))
+
+
+def trial(chosen: Chosen, rows: int | None) -> Release | None:
+    """Return a release of this table, drawn to be looked at and never released; None where none fits."""
+    records, prior = chosen.records, chosen.prior
+    most = most_of(rows, len(records.columns))
+
+    def draw() -> Release:
+        rng, names = np.random.default_rng(SEED), records.columns
+        whole = prior.update(records.values)
+        if rows is None:
+            return ParameterRelease.draw(whole, most, rng, columns=names, prior=prior)
+        return DatasetRelease.draw(whole, [rows] * most, rng, columns=names, prior=prior)
+
+    return chosen.held.once(("trial", *chosen.key, rows), draw) if most else None
+
+
+def told(chosen: Chosen, release: Release, row: int, count: int, x: str, y: str, hidden: Hidden) -> Told:
+    """Attack a row after the first `count` datasets or draws, and look at its columns `x` and `y`."""
+    stage = of_record(chosen.records, row, release, chosen.prior)
+    most = min(count, stage.most)
+    if len(stage.columns) > 1:
+        view = look(stage, most, shown=axes(stage.columns, x, y), hidden=hidden)
+        return Told(row, count, most, stage, view.measures, view.attributes, view)
+    posterior = stage.posterior(most)
+    found = describe(posterior, posterior.modes)
+    measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, most)
+    attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
+    return Told(row, count, most, stage, measures, attributes, None)
+
+
+def axes(columns: tuple[str, ...], x: str, y: str) -> tuple[int, int]:
+    """Return the places of two different columns: those named, or the first that are left."""
+    across = columns.index(x) if x in columns else 0
+    upwards = columns.index(y) if y in columns else 0
+    return (across, upwards) if across != upwards else (across, 0 if across else 1)
+
+
+def lines(attributes: tuple[Attribute, ...]) -> list[dict[str, Any]]:
+    """Return a line a column: its numbers, and what they mean."""
+    return [{"of": one, "words": _in_words(one)} for one in attributes]
+
+
+def _in_words(one: Attribute) -> str:
+    """Say how well it is known, in the digits that tell both deviations apart."""
+    least = min(one.deviation, one.baseline_deviation)
+    digits = int(np.clip(1 - np.floor(np.log10(least)), 0, 12)) if 0 < least < np.inf else 2
+    digits += round(one.deviation, digits) == round(one.baseline_deviation, digits)
+    after, before = (f"{value:,.{digits}f}" for value in (one.deviation, one.baseline_deviation))
+    off, far = abs(one.guess - one.true), abs(one.baseline - one.true)
+    little = 0.1 * one.baseline_deviation
+    if abs(one.guess - one.baseline) < little and abs(one.deviation - one.baseline_deviation) < little:
+        return f"hardly anything is learned: ±{after}, and ±{before} without the release"
+    if off <= 2 * one.deviation:
+        return f"known to within ±{after} instead of ±{before}"
+    return (
+        f"believed to within ±{after} instead of ±{before}, but off by {off:,.{digits}f}; without the release by "
+        f"{far:,.{digits}f}"
+    )

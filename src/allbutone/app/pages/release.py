@@ -1,0 +1,189 @@
+"""Release: what a release of a table would give away, the release itself, and what this very one does."""
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer, Download
+from allbutone.app.forms import FieldError, read
+from allbutone.app.jobs import Progress
+from allbutone.app.page import Here, Page, piece
+from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Outlook, Wish, outlook
+from allbutone.app.pages.source import CARRIED
+from allbutone.app.pages.terms import budget_of
+from allbutone.app.sessions import Held
+from allbutone.disclosure.per_record import risk_columns
+from allbutone.plots.style import INK, budget_figure, risk_figure, untitled
+from allbutone.releases.folder import save_release
+from allbutone.releases.release import DatasetRelease, Release
+from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.reports.assessment import Case
+from allbutone.reports.findings import budget_finding, most_exposed, verdict
+from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
+from allbutone.support.errors import InputError
+from allbutone.utility.fidelity import fidelity
+from allbutone.utility.marginal_densities import densities
+from allbutone.utility.normality import check_normality
+
+SHOWN = 10  # records listed
+LONGEST_SEED = 100  # digits
+HTML = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A release, and what was asked for; the seed is forgotten."""
+
+    release: Release
+    wish: Wish
+
+
+def _table(query: QueryParams, here: Here, step: Progress) -> Answer:
+    wish, drawn = Wish.of(query, here), here.session.held.get(query.get("drawn", ""))
+    other = drawn is not None and isinstance(drawn.thing, Drawn) and drawn.thing.wish.key != wish.key
+    return Answer({"table": piece("release_table.html", wish=wish, other=other, limits=(MOST_FILES, MOST_VALUES))})
+
+
+def _ahead(query: QueryParams, here: Here, step: Progress) -> Answer:
+    found = outlook(Wish.of(query, here), step)
+    lines = found.lines(np.argsort(-found.plan.leverage)[:SHOWN])
+    finding = budget_finding(found.plan, found.wish.number)
+    part = piece("release_ahead.html", found=found, lines=lines, finding=finding)
+    return Answer({"ahead": part}, {"ahead": _marked(found)})
+
+
+def _marked(found: Outlook) -> go.Figure:
+    """Return the budget's figure with this number on it."""
+    figure, number = untitled(budget_figure(found.plan)), found.wish.number
+    last = 10 ** figure.layout.xaxis.range[1]
+    x = min(number, last)
+    figure.add_vline(x=x, line={"color": INK, "width": 6}, opacity=0.25, layer="below")
+    # upright, so that it fits between the lines of the budget
+    figure.add_annotation(
+        x=np.log10(x), y=0.06, yref="paper", yanchor="bottom", textangle=-90, showarrow=False,
+        xanchor="right" if x > 2 else "left", xshift=-4 if x > 2 else 4, bgcolor="white", borderpad=1,
+        text=f"<b>this release: {number:,}</b>" + " →" * (number > last),
+    )  # fmt: skip
+    return figure
+
+
+def _seed(text: str) -> int | None:
+    if not text.strip():
+        return None
+    if not (text.strip().isascii() and text.strip().isdecimal() and len(text.strip()) <= LONGEST_SEED):
+        # without the value, which is a secret
+        raise FieldError("seed", f"Seed: give a whole number from 0, of {LONGEST_SEED} digits at most, or nothing")
+    return int(text)
+
+
+def _draw(query: QueryParams, said: Mapping[str, str], here: Here, step: Progress) -> Answer:
+    wish, seed = Wish.of(query, here), _seed(said.get("seed", ""))
+    if wish.too_large:
+        raise InputError("This release is too large to be drawn here:\n" + "\n".join(wish.commands))
+    found = outlook(wish, step)
+    if found.beyond and said.get("confirm") != wish.mark:
+        refused = f"Nothing was drawn. {budget_finding(found.plan, wish.number).words} Confirm it to draw it."
+        return Answer({"confirm": piece("release_confirm.html", found=found, shown=SHOWN)}, error=refused)
+    with step("Drawing", None):
+        synthesizer = NIWSynthesizer(wish.chosen.prior).fit(wish.chosen.records)
+        rng = np.random.default_rng(seed)
+        release: Release
+        if wish.rows is None:
+            release = synthesizer.sample_parameters(wish.number, rng)
+        else:
+            release = synthesizer.sample(wish.number, wish.rows, rng)
+    return Answer(fields={"drawn": here.session.keep(Drawn(release, wish))})
+
+
+def _after(query: QueryParams, here: Here, step: Progress) -> Answer:
+    if not query.get("drawn"):
+        return Answer({"after": ""})
+    held = _found(query, here)
+    case = _case(held, query, step)
+    order = most_exposed(case.risk)
+    with step("Drawing figures", None):
+        risk = risk_figure(case.risk, case.records.columns, order, labels=3)
+        figures = {name: untitled(one) for name, one in {"risk": risk, **fidelity_figures(case)}.items()}
+    measures = ("row", *MEASURES)
+    part = piece(
+        "release_after.html",
+        wish=held.thing.wish,
+        case=case,
+        verdict=verdict(case.findings),
+        figures=list(figures),
+        lines=[[case.risk[name][place] for name in measures] for place in order[:SHOWN]],
+        ks=list(zip(*case.fidelity.ks_table().values(), strict=True)) if case.fidelity else [],
+    )
+    return Answer({"after": part}, figures)
+
+
+def _found(query: QueryParams, here: Here) -> Held:
+    return here.session.find(query.get("drawn", ""), Drawn, "The release of this address")
+
+
+def _case(held: Held, query: QueryParams, step: Progress) -> Case:
+    """Return what `case.gather` does, each part once: another limit needs no new attack."""
+    release, wish = held.thing.release, replace(held.thing.wish, limit=read(GROUPS, query, "limit")["limit"])
+    chosen = wish.chosen
+    records, prior = chosen.records, chosen.prior
+    with step("Judging the model", None):
+        normality = chosen.held.once(("normality", chosen.key[0]), lambda: check_normality(records))
+    with step("Attacking records", len(records.values)) as watch:
+        # the integrals' random points are no secret, and a fixed start gives the same answer twice
+        points = np.random.default_rng(0)
+        risk = held.once(("risk",), lambda: risk_columns(records, release, prior, rng=points, watch=watch))
+    plan = budget_of(chosen, wish.rows, wish.limit, step)
+    compared = shapes = None
+    if isinstance(release, DatasetRelease) and min(release.rows) > 1:
+        with step("Comparing real and synthetic data", None):
+            compared = held.once(("fidelity",), lambda: fidelity(records, release))
+            shapes = held.once(("densities",), lambda: densities(records, release))
+    return Case(records, release, prior, normality, risk, plan, compared, shapes)
+
+
+def _zip(query: QueryParams, here: Here, step: Progress) -> Download:
+    """Return the files that `allbutone synthesize` writes, and nothing of this computer with them."""
+    release, content = _found(query, here).thing.release, io.BytesIO()
+    with tempfile.TemporaryDirectory(prefix="allbutone-") as place, zipfile.ZipFile(content, "w") as archive:
+        folder = Path(place) / "release"
+        save_release(release, folder, format=read(GROUPS, query, "format")["format"])
+        for path in sorted(folder.iterdir()):
+            about = zipfile.ZipInfo(path.name)  # of 1980, whatever the clock says
+            about.create_system, about.external_attr = 3, 0o644 << 16
+            archive.writestr(about, path.read_bytes(), zipfile.ZIP_DEFLATED, compresslevel=3)
+    return Download("release.zip", content.getvalue(), "application/zip")
+
+
+def _report(query: QueryParams, here: Here, step: Progress) -> Download:
+    held, asked = _found(query, here), read(GROUPS, query, "limit", "format")
+    wish = replace(held.thing.wish, limit=asked["limit"], format=asked["format"])
+    page = confidential_report(_case(held, query, step), wish.commands, _note(wish))
+    return Download("report.html", page.encode(), HTML)
+
+
+def _public(query: QueryParams, here: Here, step: Progress) -> Download:
+    drawn = _found(query, here).thing
+    return Download("public.html", public_report(drawn.release, _note(drawn.wish)).encode(), HTML)
+
+
+def _note(wish: Wish) -> str:
+    return "A simulated cohort: no person stands behind any row." if wish.chosen.simulated else ""
+
+
+PAGE = Page(
+    "release",
+    "Release",
+    GROUPS,
+    quick={"table": _table},
+    slow={"ahead": _ahead, "after": _after},
+    files={"release.zip": _zip, "report.html": _report, "public.html": _public},
+    acts={"draw": _draw},
+    carried=CARRIED,
+)

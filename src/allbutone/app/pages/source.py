@@ -1,0 +1,164 @@
+"""Which table, which of its columns, and which prior: what the pages about one's own data share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer
+from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, Numbers, read
+from allbutone.app.page import Here
+from allbutone.app.sessions import Held
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.model.prior_file import prior_from, scale_warning
+from allbutone.support.errors import InputError
+from allbutone.tables.demo import demo_cohort
+from allbutone.tables.files import read_table
+from allbutone.tables.records import Records
+
+COHORT = "cohort"
+CARRIED = ("table", "columns", "measured", "prior", "centre", "spread", "weight", "extra")
+
+
+@dataclass(frozen=True, eq=False)
+class Uploaded:
+    """A table as it came."""
+
+    name: str
+    content: pa.Table
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The records and the prior that a page is about; `held` keeps what is computed of them, under `key`.
+
+    `named`: the columns were chosen, or said to be measurements; `public`: the prior was typed in.
+    """
+
+    name: str
+    records: Records
+    prior: NIW
+    note: str
+    held: Held
+    named: bool
+    public: bool
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells two of one table apart: the columns in their order, and the prior."""
+        prior = self.prior
+        numbers = (*prior.mean.tolist(), prior.mean_weight, prior.df, *np.diagonal(prior.scale).tolist())
+        return (self.records.columns, numbers)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it is the embedded cohort, in which nobody is real."""
+        return self.held is _COHORT
+
+
+# `measured=yes`: the columns that look like identifiers are measurements, says the user
+TABLE = Group("The table", (Hidden("table", "Table", COHORT), Hidden("measured", "Measured", "no")))
+PRIOR = Group(
+    "The prior",
+    (
+        Choice(
+            "prior", "Written down before seeing the data", "default",
+            "The holder's normal-inverse-Wishart prior (paper 2.2). It must not be computed from this table: that "
+            "would void every risk figure.",
+            {"default": "mean 0, spread 1", "public": "from public knowledge"},
+        ),
+    ),
+)  # fmt: skip
+PUBLIC = Group(
+    "What is publicly known",
+    (
+        Numbers(
+            "centre", "Centres", "0",
+            "What public sources say of each column's mean, between commas, in the columns' order; the last one "
+            "stands for all that follow.", -1e12, 1e12,
+        ),
+        Numbers("spread", "Spreads", "1", "And of each column's standard deviation, likewise.", 1e-9, 1e12),
+        Number(
+            "weight", "Weight of the centres, κ₀", "1",
+            "μₓ = (κ₀μ₀ + n·x̄)/(κ₀ + n): worth κ₀ records (paper 2.2).", 1e-3, 1e6, 0.1,
+        ),
+        Number("extra", "Degrees of freedom beyond p, ν₀ − p", "2", "νₓ = ν₀ + n (2.2).", 1.001, 1e6, 0.1),
+    ),
+    "prior=public",
+)  # fmt: skip
+GROUPS = (TABLE, PRIOR, PUBLIC)
+
+_COHORT = Held(
+    Uploaded("the demo cohort", pa.table(dict(zip(demo_cohort().columns, demo_cohort().values.T, strict=True))))
+)
+
+
+def table_of(query: Mapping[str, str], here: Here) -> Held:
+    """Return the table that an address names, of which nothing is checked yet."""
+    name = query.get("table", COHORT)
+    return _COHORT if name == COHORT else here.session.find(name, Uploaded, "The table of this address")
+
+
+def chosen(query: QueryParams, here: Here) -> Chosen:
+    """Return the records and the prior that an address names, or say what is wrong with them."""
+    held, asked = table_of(query, here), read(GROUPS, query)
+    columns = tuple(query.getlist("columns"))
+    if "columns" in query and not any(columns):
+        raise FieldError("columns", "Columns: none is ticked; tick at least one")
+    taken = asked["measured"] == "yes"
+    records = held.once(("records", columns, taken), lambda: _records(held.thing.content, columns, taken))
+    p, public = len(records.columns), asked["prior"] == "public"
+    prior = NIW.default(p)
+    if public:
+        numbers = {name: _for_each(name, asked[name], p) for name in ("centre", "spread")}
+        prior = prior_from({**numbers, "mean_weight": asked["weight"], "df": p + asked["extra"]}, records.columns)
+    usual = np.array_equal(prior.mean, NIW.default(p).mean) and np.array_equal(prior.scale, NIW.default(p).scale)
+    note = held.once(("note", records.columns), lambda: _note(records)) if usual else ""
+    return Chosen(held.thing.name, records, prior, note, held, bool(columns) or taken, public)
+
+
+def _note(records: Records) -> str:
+    """Return what must be said of the usual prior, without the file that the command line reads another from."""
+    return (scale_warning(Moments.of(records.values), records.columns) or "").partition(" Save as ")[0]
+
+
+def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Records:
+    """Return the ticked columns; all of them where none is named.
+
+    Those not ticked are left out, rather than the others named: of columns named the gate believes that they
+    identify nobody, and a tick left where it was does not say so.
+    """
+    names = tuple(content.column_names)
+    unknown = [name for name in columns if name not in names]
+    try:
+        if measured or unknown:
+            return Records.of(content, columns=columns or tuple(dict.fromkeys(names)))
+        return Records.of(content, drop=[name for name in dict.fromkeys(names) if columns and name not in columns])
+    except InputError as error:
+        if "--drop" in str(error) or "--columns" in str(error):
+            raise InputError(f"{error}; or untick the column at Your data") from error
+        raise
+
+
+def _for_each(name: str, numbers: tuple[float, ...], p: int) -> list[float]:
+    if len(numbers) > p:
+        raise FieldError(name, f"{name.title()}: {len(numbers)} numbers for the {p} columns; leave some out")
+    return Numbers.spread(numbers, p)
+
+
+def upload(query: QueryParams, here: Here, place: Path) -> Answer:
+    """Read a file that was sent, and keep it for the session; the file itself goes at once."""
+    name = Path(query.get("name", "")).name
+    if not name:
+        raise InputError("the file has no name; choose a .csv, .tsv or .parquet file")
+    try:
+        named = place.rename(place.with_name(name))
+    except (OSError, ValueError) as error:
+        raise InputError(f"a file cannot be called {name[:60]!r} here; give it a short, plain name") from error
+    content = read_table(named)
+    return Answer(fields={"table": here.session.keep(Uploaded(name, content))})

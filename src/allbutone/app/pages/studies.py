@@ -1,0 +1,193 @@
+"""Studies: what came of simulations, as figures and as a table beside what was published."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer, Download
+from allbutone.app.forms import Choice, Group, read
+from allbutone.app.jobs import Progress
+from allbutone.app.page import Here, Page, piece, templates
+from allbutone.app.pages.source import CARRIED
+from allbutone.app.sessions import Held
+from allbutone.plots.study import study_drawings
+from allbutone.plots.style import untitled
+from allbutone.studies.run import JOURNAL, Study, load_study
+from allbutone.studies.simulate_cell import agreement
+from allbutone.support.errors import InputError, reason
+
+MOST_ROWS = 200  # of the table; the file has all
+TABLE = "cells.csv"
+FIGURE, ROWS = "The figure", "Rows of the table"
+HEIGHT = 620  # pixels, of a figure without a height of its own
+FILTERS = {
+    "release": ("Released", "Draws of the parameters (paper 3.1), or synthetic datasets (3.2)."),
+    "p": ("Columns", "The features of a record, p."),
+    "n": ("Records", "n, the missing record included."),
+    "count": ("How many", "Parameter draws or datasets released."),
+    "rows": ("Rows of each dataset", "n_z in the paper's section 3.2."),
+    "verdict": (
+        "Published median",
+        "It agrees if it lies in the 99 % interval for the median of another 1000 replicates, rounding aside.",
+    ),
+}
+KINDS = {
+    "landscape": "Landscape",
+    "violins": "Distances",
+    "exposure": "Exposure",
+    "leverage": "Leverage",
+    "fixed-leverage": "Fixed leverage",
+}
+NOUNS = {"parameters": "draws", "datasets": "datasets"}
+ROOM = 45  # pixels, below a figure: for the name of an axis and two lines of legend
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The study that an address names, what is kept of it, and what can be asked about it."""
+
+    name: str
+    folder: Path
+    held: Held
+    groups: tuple[Group, ...]
+
+    @property
+    def study(self) -> Study:
+        """What its folder holds."""
+        return self.held.thing
+
+
+def names_of(folders: tuple[Path, ...]) -> dict[str, Path]:
+    """Return the folders by what an address calls them: their own names, with a number where two are alike."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        base = name = folder.resolve().name or "study"
+        turn = 1
+        while name in found:
+            turn += 1
+            name = f"{base}-{turn}"
+        found[name] = folder
+    return found
+
+
+templates.filters |= {"by_name": names_of}
+
+
+def _asked(query: Mapping[str, str], here: Here, step: Progress) -> Asked:
+    folders = names_of(here.settings.studies)
+    if not folders:
+        raise InputError("no study was given when the app was started; stop it, and start it with --study DIR")
+    which = Choice("study", "Study", next(iter(folders)), options={name: name for name in folders})
+    name = which.value(query.get("study", which.default))
+    try:
+        state = (folders[name] / JOURNAL).stat()
+    except OSError as error:
+        raise InputError(f"the study {name} cannot be read any more: {reason(error)}") from error
+    with step("Reading the study", None):
+        held = _loaded(folders[name], state.st_mtime_ns, state.st_size)
+    return Asked(name, folders[name], held, held.once(("groups",), lambda: _groups(held.thing)))
+
+
+@lru_cache(maxsize=8)
+def _loaded(folder: Path, changed: int, size: int) -> Held:
+    """Read a study once; one that is still being run has changed when it is asked for again."""
+    return Held(load_study(folder))
+
+
+def _groups(study: Study) -> tuple[Group, ...]:
+    """Return the controls that fit a study: its figures, and the values of its cells."""
+    figures = {name: _label(name) for name in study_drawings(study)}
+    first = next((name for name in figures if name.startswith("violins")), next(iter(figures), ""))
+    filters = []
+    for name, (label, words) in FILTERS.items():
+        values = {row[name] for row in study.rows} - {None}
+        if len(values) > 1:
+            options = {f"{value}": f"{value:,}" if isinstance(value, int) else value for value in sorted(values)}
+            filters.append(Choice(name, label, "", words, options={"": "all", **options}))
+    figure = Choice("figure", "Figure", first, "Every figure that fits the study's design.", options=figures)
+    found = Group(FIGURE, (figure,) if figures else ()), Group(ROWS, tuple(filters))
+    return tuple(group for group in found if group.fields)
+
+
+def _label(name: str) -> str:
+    """Say in words what a figure shows."""
+    kind = next(kind for kind in sorted(KINDS, key=len, reverse=True) if name.startswith(kind))
+    parts = name.removeprefix(kind).strip("-").split("-")
+    words = [NOUNS.get(part, f"p = {part[1:]}") for part in parts if part]
+    return ": ".join(filter(None, (KINDS[kind], ", ".join(words))))
+
+
+def _choices(query: QueryParams, here: Here, step: Progress) -> Answer:
+    asked = _asked(query, here, step)
+    study = asked.study
+    summary = piece(
+        "studies_summary.html",
+        study=study,
+        words=agreement(study.rows),
+        every=len(study.run.design.cells),
+        unconverged=sum(row["unconverged"] for row in study.rows),
+    )
+    figure, filters = (
+        piece(
+            "studies_choices.html", groups=[group for group in asked.groups if group.legend == legend], query=query
+        )
+        for legend in (FIGURE, ROWS)
+    )
+    return Answer({"figures": figure, "filters": filters, "summary": summary})
+
+
+def _figure(query: QueryParams, here: Here, step: Progress) -> Answer:
+    asked = _asked(query, here, step)
+    wanted = read([group for group in asked.groups if group.legend == FIGURE], query).get("figure")
+    if wanted is None:
+        return Answer({"below": ""}, error="No figure fits this study, or none of its cells is finished yet.")
+    with step("Drawing the figure", None):
+        figure = asked.held.once(("figure", wanted), lambda: _for_page(study_drawings(asked.study)[wanted]()))
+    return Answer({"below": piece("studies_below.html", words=figure.layout.meta["below"])}, {"study": figure})
+
+
+def _for_page(figure: go.Figure) -> go.Figure:
+    copy = untitled(figure)
+    return copy.update_layout(height=(figure.layout.height or HEIGHT) + ROOM, margin_b=copy.layout.margin.b + ROOM)
+
+
+def _table(query: QueryParams, here: Here, step: Progress) -> Answer:
+    asked = _asked(query, here, step)
+    wanted = {name: text for name, text in read(asked.groups, query).items() if name in FILTERS and text}
+    rows = [row for row in asked.study.rows if all(f"{row[name]}" == text for name, text in wanted.items())]
+    table = piece(
+        "studies_table.html", rows=rows[:MOST_ROWS], found=len(rows), every=len(asked.study.rows),
+        complete=(asked.folder / TABLE).is_file(),
+        several={name for name in ("structure", "correlation", "position") if _differ(asked.study.rows, name)},
+    )  # fmt: skip
+    return Answer({"cells": table})
+
+
+def _differ(rows: list[dict[str, Any]], name: str) -> bool:
+    return len({row[name] for row in rows}) > 1
+
+
+def _cells(query: QueryParams, here: Here, step: Progress) -> Download:
+    asked = _asked(query, here, step)
+    try:
+        return Download(f"{asked.name}-{TABLE}", (asked.folder / TABLE).read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"the study {asked.name} has no {TABLE} yet ({reason(error)}); it is written when a run of it ends"
+        ) from error
+
+
+PAGE = Page(
+    "studies",
+    "Studies",
+    (),
+    quick={"table": _table},
+    slow={"choices": _choices, "figure": _figure},
+    files={TABLE: _cells},
+    carried=CARRIED,
+)

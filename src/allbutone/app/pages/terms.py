@@ -1,0 +1,63 @@
+"""What is to be released, and what no record may pass: what the pages about one's own data ask alike."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from allbutone.app.forms import Choice, Whole
+from allbutone.app.jobs import Progress
+from allbutone.app.pages.source import Chosen
+from allbutone.disclosure.budget import Budget, Limit, plan_budget
+
+
+@dataclass(frozen=True)
+class Rows(Whole):
+    """A number of rows; nothing stands for as many as the table has."""
+
+    def value(self, text: str) -> int:
+        """Return the number, 0 for as many as the table has."""
+        return super().value(text) if text.strip() else 0
+
+
+KIND = Choice(
+    "kind", "What is released", "datasets",
+    "Synthetic datasets Z, each from a draw of the parameters of its own (paper 3.2), or draws of the parameters "
+    "Θ = (μ, Σ) themselves, which tell more (3.1).",
+    {"datasets": "synthetic datasets", "parameters": "parameter draws"},
+)  # fmt: skip
+ROWS = Rows(
+    "rows", "Rows of each dataset", "",
+    "n_z in the paper's section 3.2. Left empty: as many as the table has.", 1, 10_000_000,
+    only="kind=datasets",
+)  # fmt: skip
+LIMIT = Choice(
+    "limit", "No record may pass", "exposure=0.5",
+    "Exposure is how far the adversary's best guess travels from the crowd (0) to the record (1). A gain of 1 nat "
+    "makes a record's true values e = 2.7 times as likely. Mass is the posterior's within one Mahalanobis unit of "
+    "the record; it takes longest to compute.",
+    {
+        "exposure=0.25": "exposure 0.25: a quarter of the way",
+        "exposure=0.5": "exposure 0.5: halfway",
+        "exposure=0.75": "exposure 0.75: three quarters",
+        "gain=1": "information gain of 1 nat",
+        "gain=3": "information gain of 3 nats",
+        "mass=0.05": "posterior mass gained, 0.05",
+    },
+)  # fmt: skip
+
+
+def rows_of(asked: dict[str, Any], chosen: Chosen) -> int | None:
+    """Return the rows of each dataset; None for released parameters."""
+    return None if asked["kind"] == "parameters" else asked["rows"] or len(chosen.records.values)
+
+
+def budget_of(chosen: Chosen, rows: int | None, limit: str, step: Progress) -> Budget:
+    """Return the budget, which is simulated once for all pages."""
+
+    def plan() -> Budget:
+        with step("Trying numbers of datasets", None) as watch:
+            # no further counts: they change nothing of the verdict
+            return plan_budget(
+                chosen.records, chosen.prior, rows=rows, limit=limit, counts=(), rng=0, watch=watch
+            )  # fmt: skip
+
+    return chosen.held.once(("budget", *chosen.key, rows, Limit.of(limit)), plan)

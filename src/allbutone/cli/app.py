@@ -1,0 +1,55 @@
+"""The app command: explore, assess and release in a browser."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from allbutone.cli.output import console, notes
+from allbutone.studies.run import load_study
+
+Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
+Host = Annotated[
+    str, typer.Option(help="The address to listen on; any but this computer's own can be reached by others.")
+]
+Studies = Annotated[
+    list[Path] | None, typer.Option("--study", help="The folder of a study to show. May be repeated.")
+]
+UploadLimit = Annotated[int, typer.Option(min=1, help="The largest file to take, in megabytes.")]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the app in a browser.")]
+
+
+def app(
+    port: Port = 8503,
+    host: Host = "127.0.0.1",
+    study: Studies = None,
+    upload_limit: UploadLimit = 200,
+    browser: Browser = True,
+) -> None:
+    """Open the app: see the adversary think, judge your own table, release from it, look at studies."""
+    from allbutone.app.page import MEGABYTE, Settings  # not above: a web server is not for every command to load
+    from allbutone.app.run import is_home, serve
+
+    for folder in study or ():
+        load_study(folder)
+    if not is_home(host):
+        notes.print(
+            f"[yellow]Warning:[/yellow] {escape(host)} can be reached from other computers. Whoever reaches it "
+            "can use the app, and what is uploaded travels unencrypted. Use this only on a network you trust, "
+            "behind a server that encrypts and asks who is there."
+        )
+    settings = Settings(upload_limit * MEGABYTE, tuple(study or ()))
+
+    def ready(address: str) -> None:
+        console.print(
+            f"[bold]{escape(address)}[/bold] (Ctrl-C to stop)\n"
+            f"Files up to {upload_limit:,} MB are taken, seen only by the browser they came from, and gone when "
+            "its pages are closed. Nothing is sent anywhere."
+        )
+        if not study:
+            console.print(
+                "No study to show: make one with [bold]allbutone study paper --out study[/bold] and add --study."
+            )
+
+    serve(settings, host, port, browser=browser, ready=ready)

@@ -1,0 +1,241 @@
+"""The commands that put a case together: the report on a release, and the paper's application."""
+
+import secrets
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from allbutone.cli.options import (
+    Columns,
+    Drop,
+    LimitText,
+    MechanismPrior,
+    ReleaseColumns,
+    ReleaseDir,
+    TableFile,
+    describe_prior,
+    records_of,
+    require_outside,
+    same,
+)
+from allbutone.cli.output import console, late_progress, plural, show, show_next
+from allbutone.disclosure.budget import Limit
+from allbutone.model.niw import NIW
+from allbutone.model.prior_file import read_prior
+from allbutone.releases.folder import load_release
+from allbutone.releases.release import DatasetRelease, count_of
+from allbutone.reports.assessment import PAPER_COUNTS, Case, gather
+from allbutone.reports.findings import number, verdict
+from allbutone.reports.html import confidential_report, public_report
+from allbutone.support.errors import InputError
+from allbutone.tables.demo import demo_cohort
+from allbutone.tables.files import write_columns
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_file, fresh_folder
+
+Page = Annotated[Path, typer.Option(help="The .html file to write.")]
+Public = Annotated[
+    bool,
+    typer.Option(
+        "--public", help="A page to go with the release: nothing of the real table, nor of anyone in it."
+    ),
+]
+Note = Annotated[str, typer.Option(help="A sentence about the data that the report must carry.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")]
+Table = Annotated[
+    Path | None,
+    typer.Argument(
+        help="A confidential table: .csv, .tsv or .parquet; without one, the embedded simulated cohort."
+    ),
+]
+Folder = Annotated[Path, typer.Option(help="The folder to create.")]
+PriorFile = Annotated[Path | None, typer.Option(help="A prior file; the paper's prior by default.")]
+Datasets = Annotated[int, typer.Option(help="How many datasets to draw.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Makes it repeatable.")]
+
+APPLICATION_FILES = {
+    "report.html",
+    "kolmogorov_smirnov.csv",
+    "correlations.csv",
+    "mean_differences.csv",
+    "distances.csv",
+    "budget.csv",
+}
+
+
+def report(
+    table: TableFile,
+    release_dir: ReleaseDir,
+    out: Page = Path("report.html"),
+    public: Public = False,
+    limit: LimitText = "exposure=0.5",
+    prior: MechanismPrior = None,
+    columns: ReleaseColumns = None,
+    drop: Drop = None,
+    note: Note = "",
+    force: Force = False,
+) -> None:
+    """Put the whole case for or against a release into one HTML file that a board can read."""
+    if out.suffix != ".html":
+        raise InputError(f"--out names an .html file, got {str(out)!r}")
+    Limit.of(limit)
+    if not public:
+        require_outside(out, release_dir)
+    with fresh_file(out, force=force, private=not public) as path:
+        release = load_release(release_dir)
+        records = records_of(table, release, columns, drop)
+        if public:
+            path.write_text(public_report(release, note), encoding="utf-8")
+        else:
+            given = read_prior(prior, records.columns) if prior else None
+            case = gather(records, release, given, limit=limit, step=late_progress)
+            again = [
+                "report",
+                table,
+                release_dir,
+                "--limit",
+                limit,
+                *same("--prior", prior),
+                *same("--note", note),
+            ]
+            again += same("--columns", records.columns if columns or drop else ())
+            path.write_text(confidential_report(case, [_typed(again)], note), encoding="utf-8")
+    if public:
+        console.print(
+            f"Written: {escape(str(out))}, which may go with the release: it holds nothing of {escape(table.name)}"
+            ", nor of anyone in it."
+        )
+        return
+    _describe(case)
+    console.print(
+        f"Written: {escape(str(out))} (opens in any browser, offline, and prints). Confidential: keep it as "
+        "you keep the table; only you can read it."
+    )
+    show_next(
+        "a page about the release that may go with it:",
+        "report",
+        table,
+        release_dir,
+        "--public",
+        "--out",
+        "public.html",
+    )
+
+
+def application(
+    table: Table = None,
+    out: Folder = Path("application"),
+    datasets: Datasets = 1000,
+    prior: PriorFile = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    note: Note = "",
+    seed: Seed = None,
+    force: Force = False,
+) -> None:
+    """Run the paper's application: 1000 synthetic datasets, their fidelity, and the risk as their number grows."""
+    count_of("datasets", datasets)
+    seed = secrets.randbelow(1 << 32) if seed is None else seed
+    with fresh_folder(out, ours=_is_application, force=force) as work:
+        records = demo_cohort() if table is None else Records.of(table, columns=columns, drop=drop)
+        p, n = len(records.columns), len(records.values)
+        mechanism = read_prior(prior, records.columns) if prior else NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
+        with late_progress("Drawing datasets", None):
+            release = DatasetRelease.draw(
+                mechanism.update(records.values),
+                [n] * datasets,
+                np.random.default_rng(seed),
+                columns=records.columns,
+                prior=mechanism,
+            )
+        case = gather(records, release, counts=sorted({*PAPER_COUNTS, datasets}), mass=False, step=late_progress)
+        words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
+        again = ["application", *([table] if table else []), "--datasets", datasets, "--seed", seed]
+        again += [*same("--prior", prior), *same("--columns", records.columns if columns or drop else ())]
+        page = confidential_report(case, [_typed([*again, *same("--note", note)])], words)
+        (work / "report.html").write_text(page, encoding="utf-8")
+        _write_tables(case, work)
+        for path in work.iterdir():
+            path.chmod(0o600)
+    _describe(case)
+    _show_application(case)
+    what = "the paper's prior (mean 1.1, scale I, worth one record)" if prior is None else describe_prior(prior)
+    console.print(f"Assumed: {escape(what)}; the columns are jointly normal.")
+    console.print(
+        f"Written: report.html and its numbers as .csv files in {escape(str(out))}. Confidential, as the table is."
+    )
+    if table is None:
+        show_next("the same for a table of your own:", "application", "table.csv", "--out", "mine")
+    else:
+        show_next("how much may be released:", "budget", table)
+
+
+def _is_application(folder: Path) -> bool:
+    return {path.name for path in folder.iterdir()} == APPLICATION_FILES
+
+
+def _typed(arguments: Sequence[object]) -> str:
+    """Return a command as it can be typed again."""
+    return shlex.join(["allbutone", *map(str, arguments)])
+
+
+def _describe(case: Case) -> None:
+    console.print(f"[bold]{escape(verdict(case.findings))}.[/bold]\n")
+    for finding in case.findings:
+        mark = "[red]✘[/red]" if finding.against else "[green]✔[/green]"
+        console.print(f"{mark} [bold]{finding.subject}[/bold]: {escape(finding.words)}")
+    console.print()
+
+
+def _show_application(case: Case) -> None:
+    assert case.fidelity is not None
+    table = case.fidelity.ks_table()
+    lines = [
+        [escape(str(name)), *(f"{value:.3f}" for value in values)]
+        for name, *values in zip(*table.values(), strict=True)
+    ]
+    show(
+        "Kolmogorov-Smirnov, real against synthetic",
+        ["column", "mean D", "SD", "mean p", "SD", "share p > 0.05"],
+        lines,
+        words=("column",),
+    )
+    console.print()
+    rows = [[number(value) for value in line.values()] for line in case.growth]
+    headings = ["datasets", "median distance", "baseline", "relative error", "exposed by half", "largest gain"]
+    show(f"Leave-one-out attacks on {plural(len(case.records.values), 'record')}", headings, rows)
+    console.print()
+
+
+def _write_tables(case: Case, folder: Path) -> None:
+    """Write the numbers behind the report."""
+    assert case.fidelity is not None
+    names = case.records.columns
+    write_columns(folder / "kolmogorov_smirnov.csv", case.fidelity.ks_table())
+    low, middle, high = case.fidelity.correlation_quartiles
+    one, two = np.triu_indices(len(names), 1)
+    write_columns(
+        folder / "correlations.csv",
+        {
+            "first": np.array([names[place] for place in one]),
+            "second": np.array([names[place] for place in two]),
+            "real": case.fidelity.correlations[one, two],
+            "synthetic_median": middle[one, two],
+            "synthetic_q25": low[one, two],
+            "synthetic_q75": high[one, two],
+        },
+    )
+    low, middle, high = case.fidelity.mean_difference_quartiles
+    write_columns(
+        folder / "mean_differences.csv", {"column": np.array(names), "median": middle, "q25": low, "q75": high}
+    )
+    by_count = {"row": case.risk["row"], "baseline": case.risk["baseline_distance"]}
+    for count, found in case.by_count.items():
+        by_count |= {f"distance_{count}": found["distance"], f"relative_error_{count}": found["relative_error"]}
+    write_columns(folder / "distances.csv", by_count)
+    write_columns(folder / "budget.csv", case.budget.columns())

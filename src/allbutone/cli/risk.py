@@ -1,0 +1,256 @@
+"""The commands about risk: what each person stands to lose, and how much may be released."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from allbutone.cli.options import (
+    Columns,
+    Drop,
+    Kind,
+    LimitText,
+    MechanismPrior,
+    Prior,
+    ReleaseColumns,
+    ReleaseDir,
+    ReleaseKind,
+    Rows,
+    TableFile,
+    describe_prior,
+    fit,
+    records_of,
+    require_outside,
+    same,
+)
+from allbutone.cli.output import console, late_progress, plural, show, show_next, show_note
+from allbutone.disclosure.budget import MOST, Budget, Limit, plan_budget
+from allbutone.disclosure.budget_check import verify_budget
+from allbutone.disclosure.per_record import RADIUS, risk_columns
+from allbutone.model.prior_file import read_prior
+from allbutone.plots.style import budget_figure, risk_figure, write_figure
+from allbutone.releases.folder import load_release
+from allbutone.releases.release import DatasetRelease, count_of
+from allbutone.reports.findings import most_exposed, number, risk_sentence
+from allbutone.support.errors import InputError
+from allbutone.tables.files import write_columns
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_file
+
+Known = Annotated[
+    list[str] | None,
+    typer.Option(help="A column the adversary knows of everyone, or several separated by commas."),
+]
+Radius = Annotated[float, typer.Option(help="How near the truth counts as near: a Mahalanobis distance.")]
+NoMass = Annotated[
+    bool, typer.Option("--no-mass", help="Leave out the mass near the truth: several times faster.")
+]
+Counts = Annotated[str, typer.Option(help="The numbers of datasets for which the file gives every exposure.")]
+Verify = Annotated[
+    int | None, typer.Option(help="Check the verdict on so many simulated releases of this very table.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Makes the simulations repeatable.")]
+File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
+
+
+def risk(
+    table: TableFile,
+    release_dir: ReleaseDir,
+    prior: MechanismPrior = None,
+    known: Known = None,
+    radius: Radius = RADIUS,
+    no_mass: NoMass = False,
+    columns: ReleaseColumns = None,
+    drop: Drop = None,
+    out: File = Path("risk.csv"),
+    force: Force = False,
+) -> None:
+    """Play the adversary against every record of the table: who is exposed by this release, and how badly."""
+    require_outside(out, release_dir)
+    with _outputs(out, force) as save:
+        release = load_release(release_dir)
+        records = records_of(table, release, columns, drop)
+        given = read_prior(prior, records.columns) if prior else None
+        names = Records.of_numbers(records, columns=known).columns if known else ()
+        with late_progress("Attacking records", len(records.values)) as watch:
+            # the integrals' random points are no secret, and a fixed start gives the same answer twice
+            found = risk_columns(
+                records, release, given, known=names, radius=radius, mass=not no_mass, rng=_points(), watch=watch
+            )
+        order = most_exposed(found)
+        save(found, risk_figure(found, records.columns, order))
+    console.print(f"[bold]{risk_sentence(found)}[/bold]\n")
+    _show_risk(found, order[:10])
+    _show_files(out)
+    console.print(_risk_assumed(records, names, release_dir))
+    arguments = [*same("--columns", records.columns if columns or drop else ()), *same("--prior", prior)]
+    if isinstance(release, DatasetRelease):
+        arguments += ["--rows", str(max(release.rows))]
+    else:
+        arguments += ["--release", "parameters"]
+    show_next("how much of this table may be released before anyone is exposed:", "budget", table, *arguments)
+
+
+def budget(
+    table: TableFile,
+    rows: Rows = None,
+    release: Kind = ReleaseKind.datasets,
+    limit: LimitText = "exposure=0.5",
+    counts: Counts = "1,2,5,10,20,50,100",
+    verify: Verify = None,
+    prior: Prior = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    out: File = Path("budget.csv"),
+    seed: Seed = None,
+    force: Force = False,
+) -> None:
+    """Say how many datasets, or parameter draws, may be released before anyone is exposed."""
+    if rows is not None and release is ReleaseKind.parameters:
+        raise InputError("--rows goes with --release datasets; parameters have no rows")
+    asked = _counts(counts)
+    Limit.of(limit)
+    for name, value in (("rows", rows), ("verify", verify)):
+        if value is not None:
+            count_of(name, value)
+    stream, checked = np.random.default_rng(seed), None
+    with _outputs(out, force) as save:
+        records = Records.of(table, columns=columns, drop=drop)
+        synthesizer, note = fit(records, prior)
+        size = None if release is ReleaseKind.parameters else rows or len(records.values)
+        with late_progress("Trying numbers of datasets", None) as watch:
+            plan = plan_budget(
+                records, synthesizer.prior, rows=size, limit=limit, counts=asked, rng=stream, watch=watch
+            )
+        if verify:
+            with late_progress("Simulating releases", verify) as watch:
+                checked = verify_budget(records, synthesizer.prior, plan, verify, stream, watch)
+        save(plan.columns(), budget_figure(plan))
+    console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
+    _show_budget(plan)
+    if checked:
+        console.print(_checked(plan, checked))
+    _show_files(out)
+    console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior))}.")
+    _next_after_budget(table, plan, [*same("--columns", records.columns if columns or drop else ())], prior)
+    show_note(note)
+
+
+@contextmanager
+def _outputs(out: Path, force: bool) -> Iterator[Callable[[dict[str, np.ndarray], Any], None]]:
+    """Yield what writes the numbers and the figure, both or neither; refuses at once where it could not."""
+    if out.suffix != ".csv":
+        raise InputError(f"--out names a .csv file, got {str(out)!r}; the figure goes beside it as .html")
+    with (
+        fresh_file(out, force=force, private=True) as numbers,
+        fresh_file(out.with_suffix(".html"), force=force, private=True) as page,
+    ):
+
+        def save(columns: dict[str, np.ndarray], figure: Any) -> None:
+            write_columns(numbers, columns)
+            write_figure(figure, page)
+
+        yield save
+
+
+def _points() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        counts = {int(part) for part in text.split(",")}
+    except ValueError as error:
+        raise InputError(f"--counts are whole numbers separated by commas, got {text!r}") from error
+    return sorted(count_of("counts", count) for count in counts)
+
+
+def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
+    headings = {
+        "row": "row",
+        "exposure": "exposure",
+        "relative_error": "relative error",
+        "information_gain": "gain (nats)",
+        "mass": "mass near truth",
+        "prior_mass": "without release",
+    }
+    kept = [name for name in headings if name in found]
+    rows = [[number(found[name][place]) for name in kept] for place in places]
+    show("The ten most exposed rows, by guess or by gain", [headings[name] for name in kept], rows)
+
+
+def _show_budget(plan: Budget) -> None:
+    columns, at = plan.columns(), max(plan.sure, 1)
+    places = np.argsort(-plan.leverage)[:10]
+    predicted = plan.setting.exposure(plan.leverage[places], at)
+    kept = [columns[name][places] for name in ("row", "leverage", "threshold_datasets", "max_datasets")]
+    rows = [[number(value) for value in line] for line in zip(*kept, predicted, strict=True)]
+    headings = ("row", "leverage", "leaves the crowd at", "most allowed", f"exposure at {at:,}")
+    show("The ten most exposed rows", headings, rows)
+    console.print()
+    for title, table in (
+        (f"Row {plan.limiting_row} by every measure, median and 95 % point: one released, or {at:,}", plan.beside),
+        ("Many small datasets, or few large ones (by average)", plan.trade),
+        ("What if (by average)", plan.what_if),
+    ):
+        if table:
+            names = list(table[0])
+            shown = [[escape(number(line[name])) for name in names] for line in table]
+            show(title, [name.replace("_", " ") for name in names], shown, words=("measure", "change"))
+            console.print()
+
+
+def _checked(plan: Budget, checked: dict[str, Any]) -> str:
+    return (
+        f"Checked on {plural(checked['releases'], 'simulated release')} of {max(plan.sure, 1):,} {plan.what}: in "
+        f"{checked['passed']:,} some record passed {plan.limit} ({checked['share']:.0%}; 95 % interval "
+        f"{max(checked['low'], 0):.0%} to {min(checked['high'], 1):.0%})."
+    )
+
+
+def _show_files(out: Path) -> None:
+    console.print(
+        f"Written: {escape(str(out))} (a row a record) and {escape(str(out.with_suffix('.html')))} (the figure; "
+        "opens in any browser, offline).\nBoth are confidential, as the table is: they describe individual "
+        "records. Only you can read them."
+    )
+
+
+def _risk_assumed(records: Records, known: tuple[str, ...], release_dir: Path) -> str:
+    p, knows = len(records.columns), f" and knows everyone's {', '.join(known)}" if known else ""
+    normal = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
+    return escape(
+        f"Assumed: {normal}, the prior in {release_dir} was written without looking at the table, and the "
+        f"adversary has every record but one, the release and the mechanism{knows}.\n"
+        "Not shown: what another release of the same size would give away, what several releases of this table "
+        "give away together, and an adversary who knows more of a person (--known). This is a measurement, not a "
+        "guarantee."
+    )
+
+
+def _next_after_budget(table: Path, plan: Budget, columns: list[str], prior: Path | None) -> None:
+    again = [*columns, *same("--prior", prior)]
+    kind = ["--release", "parameters"] if plan.setting.rows is None else ["--rows", plan.setting.rows]
+    if plan.sure:
+        count = min(plan.sure, MOST)
+        show_next(
+            "release that much, if you accept every measure above:",
+            "synthesize",
+            table,
+            "--out",
+            "release",
+            "--datasets",
+            count,
+            *kind,
+            *again,
+        )
+    elif plan.setting.rows is None or plan.setting.rows == 1:
+        show_next("see what leaving columns out would allow:", "budget", "--help")
+    else:
+        fewer = max(1, plan.setting.rows // 10)
+        show_next("see what smaller datasets would allow:", "budget", table, "--rows", fewer, *again, "--force")

@@ -1,0 +1,120 @@
+"""The exposure law: what a release gives away about each record, without attacking anyone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtr
+
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.support.arrays import solve_rows
+from allbutone.support.errors import InputError
+
+BLOCK_ROWS = 1 << 16
+HIGH = 0.9  # the hat value above which a record's leverage is computed from the others themselves
+
+
+def leverages(records: Float[np.ndarray, "n p"], prior: NIW) -> Float[np.ndarray, " n"]:
+    """Return each record's leverage q = c·(x − μ₋)ᵀΛ₋⁻¹(x − μ₋), in O(np²).
+
+    From the whole table's posterior: with l = (κ/κ₋)·δᵀΛ⁻¹δ the record's hat value, 1 − l = |Λ₋|/|Λ| = 1/(1 + q).
+    Hat values sum to less than p, so fewer than p/0.9 records come close enough to 1 to cost digits; those are
+    computed without themselves.
+    """
+    whole = prior.update(records)
+    kappa = whole.mean_weight
+    hat = np.empty(len(records))
+    for start in range(0, len(records), BLOCK_ROWS):
+        white = solve_rows(whole.root, records[start : start + BLOCK_ROWS] - whole.mean)
+        hat[start : start + BLOCK_ROWS] = kappa / (kappa - 1) * np.sum(white * white, axis=1)
+    high = np.flatnonzero(hat > HIGH)
+    found = hat / np.where(hat > HIGH, 1.0, 1.0 - hat)
+    for row in map(int, high):
+        alone = prior.update(_without(records, row))
+        step = solve_rows(alone.root, records[row] - alone.mean)
+        found[row] = alone.mean_weight / (alone.mean_weight + 1) * float(step @ step)
+    return found
+
+
+def _without(records: Float[np.ndarray, "n p"], row: int) -> Moments:
+    return Moments.of(records[:row]).merge(Moments.of(records[row + 1 :]))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All but the leverage that a record's risk depends on: the adversary's κ and ν, p, and the rows a dataset.
+
+    `rows` is None for released parameters, which datasets of ever more rows tend to.
+    """
+
+    p: int
+    mean_weight: float
+    df: float
+    rows: int | None
+
+    @classmethod
+    def of(cls, prior: NIW, people: int, rows: int | None) -> "Setting":
+        """Return the setting of an adversary who has all but one of `people` records."""
+        if rows is not None and rows < 1:
+            raise InputError(f"rows must be at least 1, got {rows}")
+        return cls(prior.p, float(prior.mean_weight) + people - 1, float(prior.df) + people - 1, rows)
+
+    @property
+    def ratio(self) -> float:
+        """1 + ν′/n_z: how many datasets say as much of the spread as one draw of the parameters; 1 for draws."""
+        return 1.0 if self.rows is None else 1.0 + (self.df + 1) / self.rows
+
+    def exposure(self, leverage: Any, count: Any) -> Any:
+        """Return how far the mode travels from the crowd (0) to the record (1), noise averaged out.
+
+        q·t² = ((m − 1)·q − 1)/m for m parameter draws; with ρ = n_z/ν′ for k datasets
+        q·t² = ((k − 1)·ρ·q − (1 + ρ))/(k·ρ + 1). Where the right-hand side is negative the mode stays put.
+        """
+        leverage, count = np.asarray(leverage, dtype=float), np.asarray(count, dtype=float)
+        # both forms divided by ρ: parameters are the limit ν′/n_z → 0
+        travelled = ((count - 1) * leverage - self.ratio) / (count + self.ratio - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.sqrt(np.where(travelled > 0, travelled / leverage, 0.0))
+
+    def threshold(self, leverage: Any) -> Any:
+        """Return the number of datasets (or draws) beyond which the mode leaves the crowd: 1 + (1 + ν′/n_z)/q."""
+        with np.errstate(divide="ignore"):
+            return 1 + self.ratio / np.asarray(leverage, dtype=float)
+
+    def most(self, leverage: Any, exposure: float) -> Any:
+        """Return the largest number of datasets (or draws) that keeps a record at or below this exposure.
+
+        From t² = ((k − 1)·q − ratio)/(q·(k + ratio − 1)):  k·(1 − t²) = 1 + ratio/q + t²·(ratio − 1).
+        """
+        if not 0 <= exposure < 1:
+            raise InputError(
+                f"an exposure lies between 0 (with the crowd) and 1 (at the record), got {exposure:g}"
+            )
+        squared = exposure**2
+        bound = (self.threshold(leverage) + squared * (self.ratio - 1)) / (1 - squared)
+        # a whole number is itself the last that does not pass
+        return np.floor(bound * (1 + 1e-12))
+
+    def right_mode(self, leverage: Any, count: Any) -> Any:
+        """Return the chance that, of the two mirror modes, the higher one is the record's.
+
+        Φ(√(m·(ν′/κ)·q/(1 + q))), for datasets times n_z/(κ′ + n_z) under the root: the released means lean
+        towards the record by d/κ′, with the noise of what they were drawn from.
+        """
+        leverage = np.asarray(leverage, dtype=float)
+        kappa, share = self.mean_weight, 1.0
+        if self.rows is not None:
+            share = self.rows / (kappa + 1 + self.rows)
+        lean = np.asarray(count) * share * (self.df + 1) / kappa * leverage / (1 + leverage)
+        return ndtr(np.sqrt(lean))
+
+    def gain_of_one_draw(self, leverage: Any) -> Any:
+        """Return the average information gained at the truth from one parameter draw, in nats (approximate).
+
+        ½·ν′·(log(1 + q) − q/(1 + q)) − ½·log(1 + q)
+        """
+        leverage = np.asarray(leverage, dtype=float)
+        log = np.log1p(leverage)
+        return 0.5 * (self.df + 1) * (log - leverage / (1 + leverage)) - 0.5 * log

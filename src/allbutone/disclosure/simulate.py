@@ -1,0 +1,97 @@
+"""The exact distribution of a record's risk, simulated.
+
+Given p, κ, ν and the sizes of the release, every affine-invariant measure of risk has a distribution that depends
+on the record's leverage q alone: one small simulation on a grid of q serves every record of any table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.adversary.measures import exposure_of, information_gain, integrate_many, prior_mass, relative_error
+from allbutone.adversary.modes import find_modes
+from allbutone.disclosure.drawn import Drawn, releases_at_once
+from allbutone.disclosure.exposure_law import Setting
+
+POINTS = 128  # to integrate each posterior: its own noise is far below that between releases
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Measures of risk for each leverage of a grid, one column a replicate: shapes (leverages, replicates).
+
+    The replicates are the same random numbers for every leverage, so that curves over leverage are smooth.
+    """
+
+    leverage: Float[np.ndarray, " q"]
+    exposure: Float[np.ndarray, "q r"]
+    relative_error: Float[np.ndarray, "q r"]
+    gain: Float[np.ndarray, "q r"] | None = None
+    mass_gained: Float[np.ndarray, "q r"] | None = None
+
+    @property
+    def right_mode(self) -> Float[np.ndarray, " q"]:
+        """The share of replicates in which the guess lies on the record's side of the crowd."""
+        return np.mean(self.exposure > 0, axis=1)
+
+
+def simulate(
+    setting: Setting,
+    leverage: Float[np.ndarray, " q"],
+    count: int,
+    replicates: int,
+    rng: np.random.Generator,
+    radius: float | None = None,
+    gain: bool = False,
+) -> Simulated:
+    """Attack `replicates` releases of `count` datasets (or draws), for a record of each leverage.
+
+    With `gain` also the information gained; with a radius that and the mass gained within that Mahalanobis radius.
+    """
+    leverage = np.asarray(leverage, dtype=float)
+    size = releases_at_once(setting, count)
+    parts = []
+    for start in range(0, replicates, size):
+        drawn = Drawn.of(setting, count, min(size, replicates - start), rng)
+        parts.append([_measure(drawn, q, radius, gain, rng) for q in leverage])
+    joined = [np.concatenate([part[row] for part in parts], axis=1) for row in range(len(leverage))]
+    measures = np.stack(joined, axis=1)
+    return Simulated(leverage, *measures)
+
+
+def quantiles(
+    setting: Setting,
+    leverage: Float[np.ndarray, " n"],
+    count: int,
+    levels: Sequence[float] = (0.05, 0.5, 0.95),
+    replicates: int = 400,
+    rng: np.random.Generator | int | None = None,
+) -> tuple[Float[np.ndarray, "levels n"], Float[np.ndarray, "levels n"]]:
+    """Return quantiles of exposure and of relative error for every record, from one simulation on a grid.
+
+    Thirty-two leverages from the lowest to the highest, the same random numbers for all, and a look-up a record.
+    """
+    grid = np.geomspace(np.min(leverage), np.max(leverage), 32)
+    found = simulate(setting, grid, count, replicates, np.random.default_rng(rng))
+
+    def look_up(measure: np.ndarray) -> np.ndarray:
+        curves = np.quantile(measure, levels, axis=1)
+        return np.stack([np.interp(np.log(leverage), np.log(grid), curve) for curve in curves])
+
+    return look_up(found.exposure), look_up(found.relative_error)
+
+
+def _measure(
+    drawn: Drawn, leverage: float, radius: float | None, gain: bool, rng: np.random.Generator
+) -> Float[np.ndarray, "m r"]:
+    problem, truth = drawn.problem(leverage)
+    modes = find_modes(problem)
+    found = [exposure_of(modes.best, truth), relative_error(modes.best, truth)]
+    if gain or radius is not None:
+        learned = integrate_many(problem, modes, truth, radius, rng, size=POINTS, replicates=2)
+        found.append(information_gain(problem, truth, learned.log_total))
+        if learned.mass is not None and radius is not None:
+            found.append(learned.mass - prior_mass(problem, truth, radius))
+    return np.stack(found)

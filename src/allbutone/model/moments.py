@@ -1,0 +1,141 @@
+"""Count, mean and scatter of a set of records: all that the normal model ever sees of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+from jaxtyping import Float
+
+from allbutone.support.arrays import real_array, require_symmetric
+from allbutone.support.errors import InputError
+from allbutone.tables.records import Records
+
+Array = Any  # of any array namespace: NumPy, PyTorch, CuPy, JAX, array-api-strict
+Scalar = Any  # a float, or an array over the batch
+
+BLOCK_BYTES = 1 << 20  # a block of rows and its centred copy stay in the processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """n, x̄ and S = Σ (xᵢ − x̄)(xᵢ − x̄)ᵀ; batch axes lead.
+
+    `mean_tail` is what rounding `mean` to float64 lost. Without it, merging columns at mean 1e8 and unit
+    variance would spoil the scatter's tenth digit; with it, nothing is lost.
+    """
+
+    count: Scalar
+    mean: Float[Array, "*batch p"]
+    scatter: Float[Array, "*batch p p"]
+    mean_tail: Float[Array, "*batch p"] | float = 0.0
+
+    @classmethod
+    def of(cls, records: Any) -> "Moments":
+        """Summarize records, shape (n, p): an array of any namespace, or any table of numbers.
+
+        One pass over blocks of rows, each centred on the mean of the first block:
+        S = Σ yᵢyᵢᵀ − n·ȳȳᵀ with yᵢ = xᵢ − origin.
+        """
+        if isinstance(records, Moments):
+            return records
+        values = records if is_array_api_obj(records) else Records.of_numbers(records).values
+        if values.ndim != 2 or values.shape[1] == 0:
+            raise InputError(f"records have shape (n, p) with p > 0, got {tuple(values.shape)}")
+        values = real_array(values, "records")
+        xp = array_namespace(values)
+        if values.shape[0] == 0:
+            return cls.none(values.shape[1], like=values)
+        with np.errstate(invalid="ignore", over="ignore"):  # said below, in words
+            moments = _summarize(xp, values)
+        if not bool(xp.all(xp.isfinite(moments.scatter))):
+            raise InputError("records hold values that are missing, infinite or too large to square")
+        return moments
+
+    @classmethod
+    def none(cls, p: int, *, like: Array) -> "Moments":
+        """Return the moments of no records, in the namespace of `like`."""
+        xp = array_namespace(like)
+        return cls(0.0, xp.zeros(p, dtype=xp.float64), xp.zeros((p, p), dtype=xp.float64))
+
+    def require_possible(self) -> None:
+        """Refuse what no table has: a negative count, a scatter with a negative eigenvalue, batch axes."""
+        p = self.mean.shape[-1] if self.mean.ndim == 1 else 0
+        if p == 0 or tuple(self.scatter.shape) != (p, p) or getattr(self.count, "ndim", 0):
+            raise InputError(
+                f"the moments of one table have mean (p,) and scatter (p, p), got {tuple(self.mean.shape)} and "
+                f"{tuple(self.scatter.shape)}; use Moments.of(records)"
+            )
+        if not 0 <= self.count < np.inf:
+            raise InputError(f"moments cannot count {self.count} records; use Moments.of(records)")
+        require_symmetric(self.scatter, "the moments' scatter")
+        spread = np.linalg.eigvalsh(np.asarray(self.scatter))
+        if spread[0] < -1e-3 * spread[-1]:  # less may be rounding, where an outlier has been removed
+            raise InputError(
+                f"the moments' scatter has the negative eigenvalue {spread[0]:g}, which no records have; "
+                "use Moments.of(records)"
+            )
+
+    def merge(self, other: "Moments") -> "Moments":
+        """Return the moments of both sets together: S = S₁ + S₂ + (n₁n₂/n)·δδᵀ, δ = x̄₂ − x̄₁."""
+        if self.mean.shape[-1] != other.mean.shape[-1]:
+            raise InputError(f"cannot merge moments of {self.mean.shape[-1]} and {other.mean.shape[-1]} columns")
+        for empty, full in ((self, other), (other, self)):
+            if isinstance(empty.count, float) and empty.count == 0:
+                return full
+        count = self.count + other.count
+        step = (other.mean - self.mean) + (other.mean_tail - self.mean_tail)
+        share = other.count / count
+        mean, tail = _sum_exactly(self.mean, self.mean_tail + trail(share, 1) * step)
+        scatter = self.scatter + other.scatter + trail(self.count * share, 2) * _outer(step)
+        return Moments(count, mean, scatter, tail)
+
+    def add(self, record: Float[Array, "*batch p"]) -> "Moments":
+        """Return the moments with one record more."""
+        xp = array_namespace(record)
+        return self.merge(Moments(1.0, record, xp.zeros((*record.shape, record.shape[-1]))))
+
+    def remove(self, record: Float[Array, "*batch p"]) -> "Moments":
+        """Return the moments without one of their records: S − (n/(n−1))·δδᵀ, δ = x − x̄."""
+        left = self.count - 1
+        if left == 0:
+            return Moments.none(record.shape[-1], like=record)
+        step = (record - self.mean) - self.mean_tail
+        mean, tail = _sum_exactly(self.mean, self.mean_tail - step / left)
+        return Moments(left, mean, self.scatter - (self.count / left) * _outer(step), tail)
+
+
+def _summarize(xp: Any, values: Float[Array, "n p"]) -> Moments:
+    n, p = values.shape
+    rows = min(n, max(1, BLOCK_BYTES // (8 * p)))
+    # the mean of the first block, twice: the second pass removes the rounding of the first
+    first = values[:rows, :]
+    origin = xp.mean(first, axis=0)
+    origin = origin + xp.mean(first - origin, axis=0)
+    total = xp.zeros(p, dtype=xp.float64)
+    scatter = xp.zeros((p, p), dtype=xp.float64)
+    ones = xp.ones(rows, dtype=xp.float64)
+    for start in range(0, n, rows):
+        centred = values[start : min(start + rows, n), :] - origin
+        # a product with ones is a sum at the speed of a matrix product
+        total = total + ones[: centred.shape[0]] @ centred
+        scatter = scatter + centred.T @ centred
+    shift = total / n
+    mean, tail = _sum_exactly(origin, shift)
+    return Moments(float(n), mean, scatter - n * _outer(shift), tail)
+
+
+def _sum_exactly(large: Array, small: Array) -> tuple[Array, Array]:
+    """Return the rounded sum and what the rounding lost (Knuth's two-sum)."""
+    total = large + small
+    part = total - large
+    return total, (large - (total - part)) + (small - part)
+
+
+def _outer(vector: Float[Array, "*batch p"]) -> Float[Array, "*batch p p"]:
+    return vector[..., :, None] * vector[..., None, :]
+
+
+def trail(scalar: Scalar, axes: int) -> Scalar:
+    """Give a batch of scalars `axes` trailing axes, so that it scales vectors (1) or matrices (2)."""
+    return scalar[(..., *(None,) * axes)] if is_array_api_obj(scalar) else scalar

@@ -1,0 +1,196 @@
+"""The normal-inverse-Wishart distribution: prior, posterior, predictive, evidence and draws."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import log, pi
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+from jaxtyping import Float
+from scipy.special import multigammaln
+
+from allbutone.model.distributions import StudentT
+from allbutone.model.moments import Moments, trail
+from allbutone.support.arrays import cholesky, half_log_det, plain, real_array, require_symmetric, squared_length
+from allbutone.support.errors import InputError
+
+Array = Any
+Scalar = Any
+
+
+@dataclass(frozen=True, eq=False)
+class NIW:
+    """Σ ~ IW(Λ, ν), μ | Σ ~ N(m, Σ/κ); fields mean m, mean_weight κ, df ν, scale Λ; batch axes lead.
+
+    The scale is Λ itself, density in tr(ΛΣ⁻¹), as in SciPy. (The paper's section 2.2 prints Λ⁻¹, but its
+    updates, its scores and its Student t all need Λ.)
+    """
+
+    mean: Float[Array, "*batch p"]
+    mean_weight: Scalar
+    df: Scalar
+    scale: Float[Array, "*batch p p"]
+
+    def __init__(self, mean: Any, mean_weight: Scalar, df: Scalar, scale: Any) -> None:
+        """Check shapes, bounds and positive definiteness; lists become arrays, and batch shapes are broadcast."""
+        mean, scale = real_array(mean, "mean"), real_array(scale, "scale")
+        mean_weight, df = _scalar(mean_weight, "mean_weight"), _scalar(df, "df")
+        p = mean.shape[-1] if mean.ndim else 0
+        if p == 0 or tuple(scale.shape[-2:]) != (p, p):
+            raise InputError(
+                f"mean must have shape (p,) and scale (p, p), got {tuple(mean.shape)} and {tuple(scale.shape)}"
+            )
+        batch = _batch_shape(mean.shape[:-1], scale.shape[:-2], mean_weight, df)
+        xp = array_namespace(mean, scale)
+        mean = mean if mean.shape[:-1] == batch else xp.broadcast_to(mean, (*batch, p))
+        scale = scale if scale.shape[:-2] == batch else xp.broadcast_to(scale, (*batch, p, p))
+        for name, value in (("mean", mean), ("mean_weight", mean_weight), ("df", df), ("scale", scale)):
+            object.__setattr__(self, name, value)
+        if not _all_above(mean_weight, 0):
+            raise InputError(f"mean_weight must be a finite number above 0, got {mean_weight}")
+        if not _all_above(df, p - 1):
+            raise InputError(f"df must exceed p - 1 = {p - 1} and be finite, got {df}")
+        if not bool(xp.all(xp.isfinite(mean))):
+            raise InputError("mean must hold finite numbers")
+        require_symmetric(scale, "scale")
+        _ = self.root
+
+    @classmethod
+    def default(cls, p: int) -> "NIW":
+        """Return the prior for data already on a standard scale: mean 0, mean_weight 1, df p + 2, scale I.
+
+        With df = p + 2 the expected covariance is the scale itself.
+        """
+        return cls(np.zeros(p), 1.0, p + 2.0, np.eye(p))
+
+    @cached_property
+    def root(self) -> Float[Array, "*batch p p"]:
+        """The Cholesky factor C of the scale, Λ = CCᵀ."""
+        return cholesky(self.scale, "scale")
+
+    def update(self, records: Any) -> "NIW":
+        """Return the posterior given records, or their moments (eq:bay_updates1 to 4).
+
+        κ' = κ + n,  ν' = ν + n,  m' = m + (n/κ')(x̄ − m),  Λ' = Λ + S + (κn/κ')(x̄ − m)(x̄ − m)ᵀ
+        """
+        moments = Moments.of(records)
+        if moments.mean.shape[-1] != self.p:
+            raise InputError(f"the prior is for {self.p} columns, the records have {moments.mean.shape[-1]}")
+        n, weight = moments.count, self.mean_weight + moments.count
+        step = moments.mean - self.mean
+        mean = self.mean + trail(n / weight, 1) * step
+        outer = step[..., :, None] * step[..., None, :]
+        scale = self.scale + moments.scatter + trail(self.mean_weight * n / weight, 2) * outer
+        try:
+            return NIW(mean, weight, self.df + n, scale)
+        except InputError as error:
+            cholesky(self.scale + moments.scatter, "the prior's scale plus the records' scatter")
+            raise InputError(
+                "the prior's mean is too far from the records, relative to their spread, to compute with; "
+                "write a prior file with centres from public knowledge (--prior)"
+            ) from error
+
+    @property
+    def p(self) -> int:
+        """The number of columns."""
+        return int(self.mean.shape[-1])
+
+    def predictive(self) -> StudentT:
+        """Return the distribution of the next record (eq:z_follow_t_dist).
+
+        T_δ(m, (κ+1)/(κδ)·Λ), δ = ν − p + 1.
+        """
+        df = self.df - self.p + 1
+        return StudentT(self.mean, trail((self.mean_weight + 1) / (self.mean_weight * df), 2) * self.scale, df)
+
+    def log_density(
+        self, means: Float[Array, "*draws p"], covariances: Float[Array, "*draws p p"]
+    ) -> Float[Array, "*draws"]:
+        """Return the normalised log density at (μ, Σ).
+
+        log N(μ; m, Σ/κ) + ½ν·log|Λ| − ½νp·log 2 − log Γ_p(ν/2) − ½(ν+p+1)·log|Σ| − ½·tr(ΛΣ⁻¹)
+        """
+        xp = array_namespace(means, covariances)
+        p, root = self.p, cholesky(covariances, "covariance")
+        half_log = half_log_det(root)
+        off_mean = squared_length(root, means - self.mean)
+        white = xp.linalg.solve(root, xp.broadcast_to(self.root, root.shape))
+        trace = xp.sum(white * white, axis=(-2, -1))
+        normal = -0.5 * p * (log(2 * pi) - plain(np.log(self.mean_weight))) - half_log
+        inverse_wishart = (
+            self.df * (half_log_det(self.root) - 0.5 * p * log(2))
+            - plain(multigammaln(0.5 * self.df, p))
+            - (self.df + p + 1) * half_log
+        )
+        return normal + inverse_wishart - 0.5 * (self.mean_weight * off_mean + trace)
+
+    def log_evidence(self, records: Any) -> Array:
+        """Return log p(X), the normalised marginal likelihood of records or moments (eq:post_closed).
+
+        −½np·log π + log Γ_p(ν'/2) − log Γ_p(ν/2) + ½ν·log|Λ| − ½ν'·log|Λ'| + ½p·log(κ/κ')
+        (the paper prints 2π where π belongs)
+        """
+        moments = Moments.of(records)
+        after, p = self.update(moments), self.p
+        return (
+            -0.5 * moments.count * p * log(pi)
+            + plain(multigammaln(0.5 * after.df, p) - multigammaln(0.5 * self.df, p))
+            + self.df * half_log_det(self.root)
+            - after.df * half_log_det(after.root)
+            + 0.5 * p * plain(np.log(self.mean_weight / after.mean_weight))
+        )
+
+    def draw_roots(
+        self, rng: np.random.Generator, count: int
+    ) -> tuple[Float[np.ndarray, "count *batch p"], Float[np.ndarray, "count *batch p p"]]:
+        """Draw `count` pairs (μ, F) with Σ = FFᵀ.
+
+        Bartlett: with A lower triangular, Aᵢᵢ² ~ χ²(ν − i), i from 0, and standard normal below the diagonal,
+        AAᵀ ~ W(I, ν), so F = CA⁻ᵀ; then μ = m + F·N(0, I)/√κ.
+        """
+        p = self.p
+        shape = (count, *self.mean.shape[:-1])
+        bartlett = np.tril(rng.standard_normal((*shape, p, p)), -1)
+        df = np.asarray(self.df)[..., None] - np.arange(p)
+        diagonal = np.arange(p)
+        chi = np.sqrt(rng.chisquare(df, size=(*shape, p)))
+        if not np.all(chi > 1e-60):  # 1/√χ² scales the draw, which must stay within what the gate admits
+            raise InputError(f"df = {self.df} is so close to p - 1 = {p - 1} that draws overflow; raise df")
+        bartlett[..., diagonal, diagonal] = chi
+        roots = np.linalg.solve(bartlett, np.swapaxes(np.asarray(self.root), -1, -2)).swapaxes(-1, -2)
+        white = rng.standard_normal((*shape, p, 1))
+        spread = (roots @ white)[..., 0] / np.sqrt(np.asarray(self.mean_weight))[..., None]
+        return np.asarray(self.mean) + spread, roots
+
+    def draw(
+        self, rng: np.random.Generator, count: int
+    ) -> tuple[Float[np.ndarray, "count *batch p"], Float[np.ndarray, "count *batch p p"]]:
+        """Draw `count` pairs (μ, Σ) of mean and covariance."""
+        means, roots = self.draw_roots(rng, count)
+        return means, roots @ roots.swapaxes(-1, -2)
+
+
+def _scalar(value: Any, name: str) -> Scalar:
+    if is_array_api_obj(value) and not isinstance(value, np.generic):
+        return real_array(value, name)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        raise InputError(f"{name} must be a number, got {value!r}")
+    return float(real_array(value, name))
+
+
+def _batch_shape(mean: Any, scale: Any, *scalars: Scalar) -> tuple[int, ...]:
+    shapes = [tuple(mean), tuple(scale), *(tuple(getattr(scalar, "shape", ())) for scalar in scalars)]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise InputError(
+            f"mean, scale, mean_weight and df have batch shapes {', '.join(map(str, shapes))}, which do not agree"
+        ) from error
+
+
+def _all_above(value: Scalar, bound: float) -> bool:
+    if is_array_api_obj(value):
+        xp = array_namespace(value)
+        return bool(xp.all((value > bound) & xp.isfinite(value)))
+    return bool(np.isfinite(value)) and value > bound

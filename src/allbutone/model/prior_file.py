@@ -1,0 +1,132 @@
+"""Prior files: what is publicly known of each column's centre and spread, written down before seeing data."""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.support.errors import InputError, reason
+
+KEYS = ("mean", "mean_weight", "df", "scale", "centre", "spread")
+
+
+class PriorScaleWarning(UserWarning):
+    """The default prior is far from the data's scale."""
+
+
+def read_prior(path: str | Path, columns: Sequence[str]) -> NIW:
+    """Read a TOML or JSON prior file for these columns.
+
+    `mean` with `scale` (a number, a list for the diagonal, or a matrix), or `centre` with `spread`: what public
+    sources say of each column's mean and standard deviation; lists in column order or tables by column name.
+    Without `centre` it is 0, without `spread` 1.
+    `mean_weight` (default 1) and `df` (default p + 2) say how many records the prior is worth.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        entries = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"cannot read the prior file {path}: {reason(error)}") from error
+    except (ValueError, RecursionError) as error:  # bad text, bad syntax, numbers too long, nesting too deep
+        raise InputError(f"the prior file {path.name} is not valid TOML or JSON: {error}") from error
+    return prior_from(entries, columns)
+
+
+def prior_from(entries: Any, columns: Sequence[str]) -> NIW:
+    """Build the prior that the entries of a prior file describe."""
+    p = len(columns)
+    if not isinstance(entries, dict):
+        raise InputError(f"a prior must name its entries: {', '.join(KEYS)}")
+    for key in entries:
+        if key not in KEYS:
+            raise InputError(f"the prior has an unknown entry {key!r}; known are {', '.join(KEYS)}")
+    by_public = "centre" in entries or "spread" in entries
+    if by_public and ("mean" in entries or "scale" in entries):
+        raise InputError("the prior gives both centre/spread and mean/scale; keep one pair")
+    weight = _number("mean_weight", entries.get("mean_weight", 1.0))
+    df = _number("df", entries.get("df", p + 2.0))
+    if not by_public:
+        mean = _vector("mean", entries.get("mean", 0.0), columns)
+        return NIW(mean, weight, df, _matrix(entries.get("scale", 1.0), columns))
+    spread = _vector("spread", entries.get("spread", 1.0), columns)
+    for name, value in zip(columns, spread, strict=True):
+        if not value > 0:
+            raise InputError(f"the prior's spread of {name!r} must exceed 0, got {value:g}")
+    if df <= p + 1:
+        raise InputError(f"with spread, df must exceed p + 1 = {p + 1}, got {df:g}; raise df")
+    # E[Σ] = Λ/(ν − p − 1), so that the prior's expected standard deviations are the spreads
+    scale = (df - p - 1) * np.diag(spread**2)
+    return NIW(_vector("centre", entries.get("centre", 0.0), columns), weight, df, scale)
+
+
+def prior_entries(prior: NIW) -> dict[str, Any]:
+    """Return the prior as the entries of a prior file, exact to the last bit."""
+    return {
+        "mean": np.asarray(prior.mean).tolist(),
+        "mean_weight": float(prior.mean_weight),
+        "df": float(prior.df),
+        "scale": np.asarray(prior.scale).tolist(),
+    }
+
+
+def scale_warning(moments: Moments, columns: Sequence[str]) -> str | None:
+    """Say so if data with these moments are far from the default prior's mean 0 and spread 1, and show the cure.
+
+    The template holds no number from the data: a prior computed from the confidential data would void every
+    risk figure.
+    """
+    deviation = np.sqrt(np.diagonal(moments.scatter) / max(moments.count - 1, 1))
+    far = (deviation > 10) | (deviation < 0.1) | (np.abs(moments.mean) > 10 * np.maximum(deviation, 1))
+    if not far.any():
+        return None
+    named = ", ".join(repr(name) for name, is_far in zip(columns, far, strict=True) if is_far)
+    named += " is" if far.sum() == 1 else " are"
+    lines = [f"{json.dumps(name, ensure_ascii=False)} = …" for name in columns]
+    template = "\n".join(["[centre]", *lines, "[spread]", *lines])
+    return (
+        f"The default prior expects columns with mean near 0 and standard deviation near 1; {named} "
+        "far from that, so the synthetic data may be distorted. Write a prior file from public knowledge "
+        "(published reference values), never from this table: a prior computed from the confidential data "
+        "would void every risk figure. Save as prior.toml, fill in, and pass it as the prior "
+        f"(--prior prior.toml):\n{template}"
+    )
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"the prior's {name} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InputError(f"the prior's {name} holds a whole number too large for a double") from error
+
+
+def _vector(name: str, value: Any, columns: Sequence[str]) -> np.ndarray:
+    """Read a number for all columns, a list in column order, or a table by column name."""
+    if isinstance(value, dict):
+        unknown = [key for key in value if key not in columns]
+        absent = [column for column in columns if column not in value]
+        if unknown or absent:
+            fault = f"names {unknown[0]!r}, no such column" if unknown else f"leaves out {absent[0]!r}"
+            raise InputError(f"the prior's {name} {fault}; the columns are {', '.join(columns)}")
+        value = [value[column] for column in columns]
+    if not isinstance(value, list):
+        value = [value] * len(columns)
+    if len(value) != len(columns):
+        raise InputError(f"the prior's {name} has {len(value)} values for {len(columns)} columns")
+    return np.array([_number(name, entry) for entry in value])
+
+
+def _matrix(value: Any, columns: Sequence[str]) -> np.ndarray:
+    if not (isinstance(value, list) and value and isinstance(value[0], list)):
+        return np.diag(_vector("scale", value, columns))
+    p = len(columns)
+    if len(value) != p or any(not isinstance(row, list) or len(row) != p for row in value):
+        raise InputError(f"the prior's scale must be a {p} × {p} matrix, one row and one column a variable")
+    return np.array([[_number("scale", entry) for entry in row] for row in value])

@@ -1,0 +1,220 @@
+"""Figures of fidelity: the real table beside the synthetic datasets, measure by measure."""
+
+from itertools import combinations
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Bool, Float
+
+from allbutone.plots.framing import (
+    FEW,
+    MOST_ROWS,
+    SMALL,
+    counted,
+    empty,
+    frame,
+    furthest,
+    name_rows,
+    number,
+    of_all,
+    segments,
+    text_of,
+    wrapped,
+)
+from allbutone.plots.style import BLUE, GREEN, GREY, INK, SKY, VERMILION
+from allbutone.utility.fidelity import MEAN_BAND, Fidelity
+
+MOST_QUARTILES = 7  # columns whose quartiles still fit the cells of a heatmap on a phone
+MOST_NUMBERS = 12  # columns whose correlations do
+MOST_NAMES = 20  # columns whose names fit below it
+_DIVERGING = [[0.0, BLUE], [0.25, "#7FB8D8"], [0.5, "#FFFFFF"], [0.75, "#EAAE7F"], [1.0, VERMILION]]
+_PALE = "#F2F2F2"
+
+
+def correlation_figure(fidelity: Fidelity) -> go.Figure:
+    """Draw the correlations as one square: real below the diagonal, synthetic medians and quartiles above it."""
+    p, k = len(fidelity.columns), len(fidelity.rows)
+    if p == 1:
+        return empty("A single column has no correlations.")
+    upper, median = np.triu(np.ones((p, p), dtype=bool), 1), fidelity.correlation_quartiles[1]
+    shown = np.where(upper, median, fidelity.correlations)
+    np.fill_diagonal(shown, np.nan)
+    labels = [text_of(name, 12 if p <= MOST_QUARTILES else 8) for name in fidelity.columns]
+    bar = {
+        "orientation": "h", "thickness": 12, "len": 0.9, "outlinewidth": 0, "x": 0.5, "y": 0, "yanchor": "top",
+        "ypad": 12, "title": {"text": "Pearson correlation", "side": "bottom", "font": {"size": 13}},
+        "tickvals": [-1, -0.5, 0, 0.5, 1], "ticktext": ["−1", "−0.5", "0", "0.5", "1"],
+        "tickfont": {"size": SMALL},
+    }  # fmt: skip
+    figure = go.Figure(
+        go.Heatmap(
+            z=shown, zmin=-1, zmax=1, colorscale=_DIVERGING, colorbar=bar, xgap=1.5, ygap=1.5, hoverongaps=False,
+            text=_cell_texts(fidelity), texttemplate="%{text}", textfont={"size": SMALL},
+            hovertext=_cell_words(fidelity), hoverinfo="text",
+        )
+    )  # fmt: skip
+    height = p * (62 if p <= MOST_QUARTILES else 42 if p <= MOST_NUMBERS else 24)
+    frame(figure, _correlation_message(fidelity, median), max(height, 150) + 190, l=20, b=80)
+    several = f"<br>median of {counted(k, 'dataset')}{' [and quartiles]' * (p <= MOST_QUARTILES)}" * (k > 1)
+    words = f"<b>above the diagonal:</b> synthetic data{several}<br><b>below the diagonal:</b> real data"
+    figure.update_xaxes(
+        tickvals=np.arange(p), ticktext=labels if p <= MOST_NAMES else [""] * p, side="top", showgrid=False,
+        title_text=words, title_standoff=10, ticks="", showline=False, tickangle=0 if p <= 5 else -90,
+    )  # fmt: skip
+    return figure.update_layout(plot_bgcolor=_PALE).update_yaxes(
+        tickvals=np.arange(p), ticktext=labels, autorange="reversed", showgrid=False, ticks="", showline=False
+    )
+
+
+def _correlation_message(fidelity: Fidelity, median: Float[np.ndarray, "p p"]) -> str:
+    off = np.abs(median - fidelity.correlations)
+    one, two = np.unravel_index(np.argmax(off), off.shape)
+    names = " and ".join(fidelity.columns[place] for place in sorted((one, two)))
+    whose = "synthetic correlation" if len(fidelity.rows) == 1 else "median synthetic correlation"
+    return (
+        f"The {whose} is at most {number(off[one, two], 3)} away from the real one "
+        f"({names}: {number(median[one, two], 3)}, really {number(fidelity.correlations[one, two], 3)})."
+    )
+
+
+def _cell_texts(fidelity: Fidelity) -> list[list[str]]:
+    """Write what fits a cell: all, the correlation without its zero, or nothing."""
+    p = len(fidelity.columns)
+    low, median, high = fidelity.correlation_quartiles
+
+    def text(row: int, column: int) -> str:
+        if row == column or p > MOST_NUMBERS:
+            return ""
+        value = number((median if row < column else fidelity.correlations)[row, column])
+        if p > MOST_QUARTILES:
+            return value.replace("0.", ".")
+        if row > column or len(fidelity.rows) == 1:
+            return value
+        return f"{value}<br>[{number(low[row, column])},<br>{number(high[row, column])}]"
+
+    return [[text(row, column) for column in range(p)] for row in range(p)]
+
+
+def _cell_words(fidelity: Fidelity) -> list[list[str]]:
+    names = [text_of(name, 40) for name in fidelity.columns]
+    low, median, high = (np.vectorize(number)(part) for part in fidelity.correlation_quartiles)
+    between = "" if len(fidelity.rows) == 1 else ", half of the datasets from {} to {}"
+    return [
+        [
+            f"{names[a]} and {names[b]}<br>real {number(fidelity.correlations[a, b])}<br>"
+            f"synthetic {median[a, b]}" + between.format(low[a, b], high[a, b])
+            for b in range(len(names))
+        ]
+        for a in range(len(names))
+    ]
+
+
+def correlation_difference_figure(fidelity: Fidelity) -> go.Figure:
+    """Draw how far each pair's correlation is from the real one, over the datasets."""
+    pairs = list(combinations(range(len(fidelity.columns)), 2))
+    if not pairs:
+        return empty("A single column has no correlations.")
+    first, second = (np.array(side) for side in zip(*pairs, strict=True))
+    values = fidelity.correlation_differences[:, first, second]
+    quartiles = (fidelity.correlation_quartiles - fidelity.correlations)[:, first, second]
+    shown = furthest(np.abs(quartiles[1]), MOST_ROWS)
+    names = [" and ".join(text_of(fidelity.columns[at], 40) for at in pairs[place]) for place in shown]
+    figure = _ranges(values[:, shown], quartiles[:, shown], names, np.ones(len(shown), dtype=bool))
+    message = (
+        f"Over {counted(len(values), 'dataset')} the correlations differ from the real ones by "
+        f"{number(values.min())} to {number(values.max())}"
+    )
+    if len(values) > 1 and len(pairs) > 1:
+        message += f"; the medians by {number(quartiles[1].min())} to {number(quartiles[1].max())}"
+    elif len(values) > 1:
+        message += f"; the median by {number(quartiles[1, 0])}"
+    frame(figure, message + ".", 130 + 34 * len(shown), l=20)
+    name_rows(figure, [" · ".join(text_of(fidelity.columns[at], 9) for at in pairs[place]) for place in shown])
+    key = _range_key(len(values), of_all(len(shown), len(pairs), "pairs"))
+    figure.update_xaxes(
+        title_text=wrapped("Correlation, synthetic less real", key), range=_around(values[:, shown], 0.1)
+    )
+    return figure.add_vline(x=0, line={"color": INK, "width": 1})
+
+
+def mean_difference_figure(fidelity: Fidelity) -> go.Figure:
+    """Draw the standardized mean differences by column, with the band within which they are negligible."""
+    values, quartiles, within = (
+        fidelity.mean_differences,
+        fidelity.mean_difference_quartiles,
+        fidelity.means_within_band,
+    )
+    p = len(fidelity.columns)
+    shown = furthest(np.abs(quartiles[1]), MOST_ROWS)
+    names = [text_of(fidelity.columns[place], 40) for place in shown]
+    figure = _ranges(values[:, shown], quartiles[:, shown], names, within[shown])
+    frame(figure, _mean_message(fidelity), 150 + 44 * len(shown), l=20)
+    name_rows(figure, [text_of(fidelity.columns[place], 14) for place in shown])
+    figure.add_vrect(x0=-MEAN_BAND, x1=MEAN_BAND, fillcolor=GREEN, opacity=0.12, line_width=0, layer="below")
+    beyond = "" if within.all() else "red: middle half not within"
+    key = _range_key(len(values), f"shaded: within ±{MEAN_BAND:g}", beyond, of_all(len(shown), p, "columns"))
+    title = wrapped("Standardized mean difference, synthetic less real", key)
+    figure.update_xaxes(title_text=title, range=_around(values[:, shown], 1.4 * MEAN_BAND))
+    return figure.add_vline(x=0, line={"color": INK, "width": 1})
+
+
+def _mean_message(fidelity: Fidelity) -> str:
+    quartiles, within = fidelity.mean_difference_quartiles, fidelity.means_within_band
+    if len(fidelity.rows) == 1:
+        worst = int(np.argmax(np.abs(quartiles[1])))
+        most = number(np.abs(quartiles[1, worst]))
+        return f"The means differ by at most {most} standard deviations ({fidelity.columns[worst]})."
+    band = f"within ±{MEAN_BAND:g} standard deviations of the real mean"
+    if within.all():
+        return f"In every column the middle half of the datasets' means lies {band}."
+    worst = int(np.argmax(np.max(np.abs(quartiles), axis=0)))
+    return (
+        f"In {int(np.sum(~within)):,} of {counted(len(within), 'column')} the middle half of the datasets' means "
+        f"does not lie {band}; {fidelity.columns[worst]} is furthest off, "
+        f"{number(quartiles[0, worst])} to {number(quartiles[2, worst])}."
+    )
+
+
+def _ranges(
+    values: Float[np.ndarray, "k rows"],
+    quartiles: Float[np.ndarray, "3 rows"],
+    names: list[str],
+    good: Bool[np.ndarray, " rows"],
+) -> go.Figure:
+    """Draw a row each: range, middle half and median of many datasets; of few each a dot."""
+    k, count = values.shape
+    height = np.arange(count)[::-1]
+    colours = np.where(good, BLUE, VERMILION)
+    figure = go.Figure()
+    if k > FEW:
+        low, high = values.min(axis=0), values.max(axis=0)
+        figure.add_scatter(**segments(low, high), line={"color": GREY, "width": 1.5})
+        figure.add_scatter(**segments(quartiles[0], quartiles[2]), line={"color": SKY, "width": 10})
+        words = [
+            f"{name}<br>median {number(middle, 3)}<br>half of the datasets from {number(one, 3)} to "
+            f"{number(three, 3)}<br>all from {number(least, 3)} to {number(most, 3)}"
+            for name, one, middle, three, least, most in zip(names, *quartiles, low, high, strict=True)
+        ]
+        mark = {"size": 9, "color": colours}
+        return figure.add_scatter(
+            x=quartiles[1], y=height, mode="markers", marker=mark, hovertext=words, hoverinfo="text"
+        )
+    words = [
+        f"{name}<br>dataset {place + 1}<br>{number(value, 3)}"
+        for place, row in enumerate(values)
+        for name, value in zip(names, row, strict=True)
+    ]
+    mark = {"size": 9, "color": np.tile(colours, k), "opacity": 0.75}
+    x, y = values.ravel(), np.tile(height, k)
+    return figure.add_scatter(x=x, y=y, mode="markers", marker=mark, hovertext=words, hoverinfo="text")
+
+
+def _range_key(k: int, *more: str) -> str:
+    marks = "dot median, bar middle half, line all datasets" if k > FEW else "a dot a dataset"
+    return "; ".join(part for part in (marks, *more) if part)
+
+
+def _around(values: np.ndarray, least: float) -> list[float]:
+    """Return a range about zero with room for all values."""
+    reach = 1.08 * max(float(np.max(np.abs(values))), least)
+    return [-reach, reach]

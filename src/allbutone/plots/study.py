@@ -1,0 +1,222 @@
+"""Figures of a study: the paper's landscapes and violins, and which figures fit a design."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from allbutone.plots.attack_view import DEEPEST, DEPTHS, marks, relief
+from allbutone.plots.study_law import (
+    MOST_SERIES,
+    counted,
+    described,
+    exposure_figure,
+    series_of,
+    where,
+)
+from allbutone.plots.study_leverage import fixed_leverage_figure, leverage_figure, on_one_law, varied
+from allbutone.plots.style import BLUE, GREY, INK, SKY, VERMILION, style_panels
+from allbutone.record_view.landscape import Landscape
+from allbutone.studies.design import Cell
+from allbutone.studies.landscapes import study_landscapes
+from allbutone.studies.run import Study
+
+PANELS = 6  # landscapes of one figure
+MOST_VIOLINS = 12  # of one panel
+USUAL = 100  # records, and rows of a dataset, of the table whose landscape is drawn
+_ALONG = "Number of records, n"
+
+
+def study_figures(study: Study) -> dict[str, go.Figure]:
+    """Return the figures that fit the study's design, by name."""
+    return {name: draw() for name, draw in study_drawings(study).items()}
+
+
+def study_drawings(study: Study) -> dict[str, Callable[[], go.Figure]]:
+    """Return what draws each of the figures that fit the study's design, by name."""
+    drawings: dict[str, Callable[[], go.Figure]] = {}
+    for release in ("parameters", "datasets"):
+        held = [study.cells[place] for place in where(study, release=release)]
+        if flat := _flattest(held):
+            drawings[f"landscape-{release}"] = partial(_landscapes, *flat, study.run.design.seed)
+        for p in sorted({cell.p for cell in held}):
+            places = where(study, release=release, p=p)
+            if _one_a_violin([study.cells[place] for place in places]):
+                drawings[f"violins-{release}-p{p}"] = partial(violin_figure, study, release, p)
+            several = len({study.cells[place].count for place in places}) > 1
+            if several and len(series_of(study, places)) <= MOST_SERIES:
+                drawings[f"exposure-{release}-p{p}"] = partial(exposure_figure, study, release, p)
+    if any(varied([study.cells[place] for place in places]) for places in on_one_law(study).values()):
+        drawings["leverage"] = partial(leverage_figure, study)
+    for release in ("parameters", "datasets"):
+        steady = [cell for cell in study.cells if cell.release == release and cell.leverage is not None]
+        if len({(cell.p, cell.structure, cell.correlation) for cell in steady}) > 1:
+            drawings[f"fixed-leverage-{release}"] = partial(fixed_leverage_figure, study, release)
+    return drawings
+
+
+def _landscapes(cell: Cell, counts: list[int], seed: int) -> go.Figure:
+    return landscape_figure(study_landscapes(cell, counts, seed), counts, cell.release, cell.rows)
+
+
+def _flattest(cells: Sequence[Cell]) -> tuple[Cell, list[int]] | None:
+    """Return a cell whose landscape fits a page, of a size as in the paper if there is one, and its counts."""
+    flat = [cell for cell in cells if cell.p == 2 and cell.target is not None]
+    if not flat:
+        return None
+    cell = min(flat, key=lambda cell: (abs(np.log(cell.n / USUAL)), abs(np.log((cell.rows or USUAL) / USUAL))))
+    counts = sorted({other.count for other in flat if replace(other, count=cell.count) == cell})
+    some = np.linspace(0, len(counts) - 1, min(PANELS, len(counts))).round().astype(int)
+    return cell, [counts[place] for place in some]
+
+
+def _one_a_violin(cells: Sequence[Cell]) -> bool:
+    """Say whether count, rows and n name every cell, and a panel has room for all n."""
+    names = {(cell.count, cell.rows, cell.n) for cell in cells}
+    return len(names) == len(cells) and len({cell.n for cell in cells}) <= MOST_VIOLINS
+
+
+def landscape_figure(
+    landscapes: Sequence[Landscape], counts: Sequence[int], release: str, rows: int | None = None
+) -> go.Figure:
+    """Draw the log posterior of one record after ever larger releases, a panel each.
+
+    A line where the log posterior is 0.5, 1, 2, 4, … below its maximum.
+    """
+    columns = min(3, len(counts))
+    lines = -(-len(counts) // columns)
+    titles = [counted(count, release) for count in counts]
+    figure = make_subplots(
+        lines, columns, shared_xaxes=True, shared_yaxes=True, subplot_titles=titles,
+        horizontal_spacing=0.02, vertical_spacing=0.1,
+    )  # fmt: skip
+    for place, one in enumerate(landscapes):
+        cell = {"row": place // columns + 1, "col": place % columns + 1}
+        figure.add_trace(relief(one), **cell)
+        for trace in marks(one, legend=place == 0):
+            figure.add_trace(trace, **cell)
+    size = f", datasets of {rows:,} rows" if rows else ""
+    style_panels(
+        figure,
+        f"The best guess is {landscapes[0].distance:.1f} from the record after {titles[0]}"
+        + f", {landscapes[-1].distance:.1f} after {titles[-1]}" * (len(titles) > 1),
+        f"One table of {len(landscapes[0].others) + 1:,} records{size}; each release begins with the one before. "
+        "Lines: the log posterior 0.5, 1, 2, 4, … below its maximum.",
+    )
+    ticks = [0, 2, 5, 8, 11]
+    bar = {
+        "title": {"text": "log<br>posterior"}, "tickvals": [-tick for tick in ticks], "thickness": 14,
+        "ticktext": [f"−{0.5 * 2**tick:g}" for tick in ticks], "outlinewidth": 0,
+    }  # fmt: skip
+    scale = {"colorscale": DEPTHS, "cmin": -DEEPEST, "cmax": 1, "colorbar": bar}
+    figure.update_layout(coloraxis=scale)
+    for column in range(1, columns + 1):
+        figure.update_xaxes(title="first feature", row=lines, col=column)
+    figure.update_yaxes(title="second feature", col=1)
+    figure.update_xaxes(showgrid=False, range=[one.x[0], one.x[-1]])
+    figure.update_yaxes(showgrid=False, range=[one.y[0], one.y[-1]])
+    return figure
+
+
+def violin_figure(study: Study, release: str, p: int) -> go.Figure:
+    """Draw the distances by n: a panel for each count, and for datasets a line of panels for each number of rows.
+
+    The shapes come from the 101 quantiles kept of each cell.
+    """
+    places = where(study, release=release, p=p)
+    cells = [study.cells[place] for place in places]
+    counts, people = sorted({cell.count for cell in cells}), sorted({cell.n for cell in cells})
+    sizes = sorted({cell.rows or 0 for cell in cells})
+    few = len(sizes) == 1
+    columns = min(3, len(counts)) if few else len(counts)
+    lines = -(-len(counts) // columns) if few else len(sizes)
+    figure = _violin_panels(lines, columns, [counted(count, release) for count in counts], sizes)
+    seen: set[str] = set()
+    for place, (rows, count) in enumerate(product(sizes, counts)):
+        held = [at for at in places if (study.cells[at].rows or 0, study.cells[at].count) == (rows, count)]
+        for trace in _violins(study, held, people, 7 if few else 4):
+            trace.update(legendgroup=trace.name, showlegend=trace.name not in seen)
+            seen.add(trace.name)
+            figure.add_trace(trace, row=place // columns + 1, col=place % columns + 1)
+    style_panels(figure, *_violin_words(study, places))
+    figure.update_xaxes(
+        tickvals=np.arange(len(people)), ticktext=[f"{n}" for n in people], range=[-0.6, len(people) - 0.4],
+        tickfont={"size": 13 if few else 10}, tickangle=0 if few else -90, showgrid=False,
+    )  # fmt: skip
+    highest = max(study.quantiles[place][-1] for place in places)
+    figure.update_yaxes(range=[-0.03 * highest, 1.03 * highest], nticks=7 if few else 4, tickfont={"size": 13})
+    figure.update_layout(violinmode="overlay", margin={"r": 60}, height=900 if lines > 3 else None)
+    figure.update_annotations(selector={"text": _ALONG}, yshift=-32 if few else -46)
+    return figure
+
+
+def _violin_panels(lines: int, columns: int, names: list[str], sizes: list[int]) -> go.Figure:
+    """Return empty panels: by count alone, or counts across and rows down."""
+    words: dict[str, Any] = {"x_title": _ALONG, "y_title": "Distance of the best guess from the record"}
+    if len(sizes) == 1:
+        wide: dict[str, Any] = {"subplot_titles": names, "horizontal_spacing": 0.02, "vertical_spacing": 0.1}
+        return make_subplots(lines, columns, shared_xaxes=True, shared_yaxes=True, **words, **wide)
+    dense: dict[str, Any] = {"column_titles": names, "row_titles": [f"{rows:,} rows" for rows in sizes]}
+    dense |= {"horizontal_spacing": 0.008, "vertical_spacing": 0.015}
+    return make_subplots(lines, columns, shared_xaxes=True, shared_yaxes=True, **words, **dense)
+
+
+def _violins(study: Study, places: list[int], people: list[int], size: int) -> list[Any]:
+    """Draw a panel: the shapes, our medians and the published ones, and what guessing the centre would give."""
+    ticks = [people.index(study.cells[place].n) for place in places]
+    rows = [study.rows[place] for place in places]
+    published = [at for at, row in enumerate(rows) if row["published_median"] is not None]
+    words = [described(study, place) for place in places]
+    traces = [
+        go.Scatter(
+            x=ticks, y=[row["baseline_median"] for row in rows], mode="lines", name="guessing the crowd's centre",
+            line={"width": 1.2, "color": GREY, "dash": "dot"}, hoverinfo="skip",
+        ),
+        # each of the same width, so each in a group of its own
+        *(
+            go.Violin(
+                x0=tick, y=np.array(study.quantiles[place], dtype=np.float32), scalegroup=f"{place}", width=0.85,
+                points=False, spanmode="hard", hoverinfo="skip", fillcolor=SKY, line={"width": 0.7, "color": BLUE},
+                name="distances",
+            )
+            for tick, place in zip(ticks, places, strict=True)
+        ),
+        go.Scatter(
+            x=ticks, y=[row["median"] for row in rows], mode="markers", name="their median",
+            marker={"size": size, "color": INK}, hovertext=words, hoverinfo="text",
+        ),
+    ]  # fmt: skip
+    if published:
+        mark = {"size": size + 4, "symbol": "diamond-open", "color": VERMILION, "line": {"width": 1.6}}
+        traces.append(
+            go.Scatter(
+                x=[ticks[at] for at in published], y=[rows[at]["published_median"] for at in published],
+                mode="markers", name="published median", marker=mark,
+                hovertext=[words[at] for at in published], hoverinfo="text",
+            )
+        )  # fmt: skip
+    return traces
+
+
+def _violin_words(study: Study, places: list[int]) -> tuple[str, str]:
+    """Return the title, about the largest tables and datasets, and what was simulated and published."""
+    most = max((study.cells[place].n, study.cells[place].rows or 0) for place in places)
+    held = [place for place in places if (study.cells[place].n, study.cells[place].rows or 0) == most]
+    held.sort(key=lambda place: study.cells[place].count)
+    least, last = study.cells[held[0]], study.cells[held[-1]]
+    size = f" of {most[1]:,} rows" if most[1] else ""
+    head = (
+        f"At n = {most[0]:,} the guess is {study.rows[held[0]]['median']:.1f} from the record after "
+        f"{counted(least.count, least.release)}{size}, {study.rows[held[-1]]['median']:.1f} after "
+        f"{counted(last.count, last.release)}"
+    )
+    verdicts = [study.rows[place]["verdict"] for place in places if study.rows[place]["verdict"] is not None]
+    below = f"p = {least.p}. Distances in {study.run.replicates:,} simulated attacks each."
+    if verdicts:
+        below += f" {verdicts.count('agrees')} of {len(verdicts)} published medians agree with ours."
+    return head, below

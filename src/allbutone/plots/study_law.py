@@ -1,0 +1,207 @@
+"""Figures of a study that set simulated exposure beside the exposure law."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.per_record import HALF
+from allbutone.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, style_panels
+from allbutone.studies.design import Cell
+from allbutone.studies.run import Study
+
+COLOURS = (VERMILION, ORANGE, GREEN, SKY, BLUE, PURPLE, INK, GREY)
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
+MOST_SERIES = len(COLOURS)
+EXPOSURE = "Exposure: 0 with the crowd, 1 at the record"
+
+
+def where(study: Study, **wanted: Any) -> list[int]:
+    """Return the places of the cells whose fields have these values."""
+    return [
+        place
+        for place, cell in enumerate(study.cells)
+        if all(getattr(cell, name) == value for name, value in wanted.items())
+    ]
+
+
+def counted(count: int, release: str) -> str:
+    """Say how much is released: 1 draw, 2 draws, 5 datasets."""
+    noun = "draw" if release == "parameters" else "dataset"
+    return f"{count:,} {noun}" + "s" * (count != 1)
+
+
+def setting_of(cell: Cell) -> Setting:
+    """Return what the law needs to know of a cell besides the leverage."""
+    return Setting.of(cell.prior_of(cell.prior), cell.n, cell.rows)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Cells that differ only in how much is released: their places in the study, and what sets them apart."""
+
+    name: str
+    places: list[int]
+
+
+def series_of(study: Study, places: Sequence[int]) -> list[Series]:
+    """Group cells that differ only in count and rows; name each group by what differs between groups."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place in places:
+        cell = study.cells[place]
+        strength = f"{cell.structure} {cell.correlation:g}" if cell.correlation else cell.structure
+        towards = "" if cell.target else f"towards {direction_of(cell)}"
+        hidden = (f"{cell.mean}", f"{cell.covariance}")
+        words = (f"n = {cell.n:,}", position_of(cell), strength, towards)
+        groups.setdefault((*words, *hidden), []).append(place)
+    # a direction tells apart only those that have one
+    told = [len(set(column) - {""}) > 1 for column in zip(*groups, strict=True)]
+    names = [
+        ", ".join(word for word, tells in zip(each[:4], told, strict=False) if tells and word) for each in groups
+    ]
+    return [Series(name, held) for name, held in zip(names, groups.values(), strict=True)]
+
+
+def position_of(cell: Cell) -> str:
+    """Say where the target lies, in few words."""
+    if cell.target is not None and len(cell.target) > 2 and len(set(cell.target)) == 1:
+        return f"({cell.target[0]:g}, …, {cell.target[0]:g})"
+    return cell.position.removeprefix("at ")
+
+
+def direction_of(cell: Cell) -> str:
+    """Say in which direction the target lies; all columns alike is one direction, however many there are."""
+    values = cell.direction[:1] if len(set(cell.direction)) == 1 else cell.direction
+    return ", ".join(f"{value:.2g}" for value in values)
+
+
+def exposure_figure(study: Study, release: str, p: int) -> go.Figure:
+    """Draw exposure against the number released, the law's curve through the simulated medians and quartiles."""
+    series = series_of(study, where(study, release=release, p=p))
+    sizes = sorted({study.cells[place].rows for one in series for place in one.places}, key=lambda rows: rows or 0)
+    columns = min(3, len(sizes))
+    lines = -(-len(sizes) // columns)
+    figure = make_subplots(
+        lines, columns, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.025, vertical_spacing=0.09,
+        subplot_titles=[f"{rows:,} rows a dataset" for rows in sizes if rows is not None],
+    )  # fmt: skip
+    halves: list[tuple[float, str]] = []
+    named: set[str] = set()
+    for (panel, rows), (turn, one) in product(enumerate(sizes), enumerate(series)):
+        places = [place for place in one.places if study.cells[place].rows == rows]
+        if places:
+            for trace in _law_and_dots(study, places, COLOURS[turn], turn - (len(series) - 1) / 2):
+                trace.update(name=one.name, legendgroup=one.name)
+                trace.showlegend = bool(one.name) and trace.mode == "lines" and one.name not in named
+                figure.add_trace(trace, row=panel // columns + 1, col=panel % columns + 1)
+            named.add(one.name)
+            words = [f"{rows:,} rows" if len(sizes) > 1 else "", one.name]
+            halves.append((_half_exposed(study, places), " and ".join(filter(None, words))))
+    held = [place for one in series for place in one.places]
+    below = f"Dots: simulated medians and quartiles. Curves: the exposure law, {gap_in_words(study, held)}."
+    style_panels(figure, _exposure_title(release, halves), below)
+    counts = sorted({study.cells[place].count for place in held})
+    figure.update_xaxes(
+        type="log", tickvals=counts, ticktext=[f"{count:,}" for count in counts], tickangle=0,
+        range=[np.log10(counts[0] * 0.85), np.log10(counts[-1] * 1.2)],
+    )  # fmt: skip
+    show_exposure(figure, study, held)
+    label_axes(figure, lines, columns, "Draws released" if release == "parameters" else "Datasets released")
+    return figure
+
+
+def _law_and_dots(study: Study, places: list[int], colour: str, aside: float) -> list[go.Scatter]:
+    """Draw one series: the law at its leverage, and the simulated medians, a hair aside."""
+    counts = np.array([study.cells[place].count for place in places], dtype=float)
+    leverage = float(np.median([study.rows[place]["leverage_median"] for place in places]))
+    fine = np.geomspace(counts.min(), max(counts.max(), counts.min() + 1), 300)
+    law = go.Scatter(
+        x=fine,
+        y=setting_of(study.cells[places[0]]).exposure(leverage, fine),
+        mode="lines",
+        line={"color": colour, "width": 2.5, "simplify": False},
+        hoverinfo="skip",
+    )
+    return [law, quartile_dots(study, places, counts * 1.01**aside, colour)]
+
+
+def quartile_dots(study: Study, places: Sequence[int], x: np.ndarray, colour: str) -> go.Scatter:
+    """Draw simulated median exposures between their quartiles."""
+    low, median, high = (
+        np.array([study.rows[place][f"exposure_{name}"] for place in places]) for name in ("q25", "median", "q75")
+    )
+    return go.Scatter(
+        x=x,
+        y=median,
+        error_y={"array": high - median, "arrayminus": median - low, "thickness": 1.2, "width": 0},
+        mode="markers",
+        marker={"color": colour, "size": 8, "line": {"width": 1, "color": "white"}},
+        hovertext=[described(study, place) for place in places],
+        hoverinfo="text",
+    )
+
+
+def _half_exposed(study: Study, places: list[int]) -> float:
+    """Return the fewest that expose by more than half, by the law."""
+    leverage = float(np.median([study.rows[place]["leverage_median"] for place in places]))
+    return float(setting_of(study.cells[places[0]]).most(leverage, HALF)) + 1
+
+
+def _exposure_title(release: str, halves: list[tuple[float, str]]) -> str:
+    (few, easy), (many, hard) = min(halves), max(halves)
+    least, most = counted(int(few), release), counted(int(many), release)
+    if few == many:
+        return f"It takes {least} to bring the best guess halfway to the record"
+    return f"It takes {least} to come halfway to the record at {easy}, {most} at {hard}"
+
+
+def law_of(study: Study, place: int) -> float:
+    """Return the law's exposure at a cell's median leverage."""
+    cell = study.cells[place]
+    return float(setting_of(cell).exposure(study.rows[place]["leverage_median"], cell.count))
+
+
+def gaps(study: Study, places: Sequence[int]) -> np.ndarray:
+    """Return how far each cell's median exposure is from the law's."""
+    return np.array([abs(study.rows[place]["exposure_median"] - law_of(study, place)) for place in places])
+
+
+def gap_in_words(study: Study, places: Sequence[int]) -> str:
+    """Say how far the law is from the simulation."""
+    found = gaps(study, places)
+    return f"typically {np.median(found):.1g} and at most {found.max():.2f} off"
+
+
+def described(study: Study, place: int) -> str:
+    """Say all about a cell, for those who hover over it."""
+    cell, row = study.cells[place], study.rows[place]
+    lines = [
+        f"<b>{counted(cell.count, cell.release)}{f' of {cell.rows:,} rows' if cell.rows else ''}</b>",
+        f"n = {cell.n:,}, p = {cell.p}, {cell.structure}{f' {cell.correlation:g}' if cell.correlation else ''}",
+        f"target {cell.position:.40}, leverage {row['leverage_median']:.3g}",
+        f"exposure {row['exposure_median']:.2f} ({row['exposure_q25']:.2f} to {row['exposure_q75']:.2f}), "
+        f"law {law_of(study, place):.2f}",
+        f"distance {row['median']:.1f} ({row['q25']:.1f} to {row['q75']:.1f}), law {row['law_median']:.1f}",
+    ]
+    if row["published_median"] is not None:
+        lines.append(f"published {row['published_median']:.1f}: {row['verdict']}")
+    return "<br>".join(lines)
+
+
+def show_exposure(figure: go.Figure, study: Study, places: Sequence[int]) -> None:
+    """Let all vertical axes show exposures from the crowd to the record, and the quartiles beyond."""
+    lowest = min(study.rows[place]["exposure_q25"] for place in places)
+    figure.update_yaxes(range=[min(-0.08, lowest - 0.04), 1.07], dtick=0.25, tickformat=".2~f")
+
+
+def label_axes(figure: go.Figure, lines: int, columns: int, x: str, y: str = EXPOSURE) -> None:
+    """Name the axes once a row or column of panels, at the edge."""
+    for line in range(1, lines + 1):
+        figure.update_yaxes(title=y if lines == 1 else y.split(":")[0], row=line, col=1)
+    for column in range(1, columns + 1):
+        figure.update_xaxes(title=x, row=lines, col=column)

@@ -1,0 +1,261 @@
+"""One attack on one record, quick enough to follow a slider: what the adversary learns, and how it is drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import gammaincinv
+
+from allbutone.adversary.build import believed, from_datasets, posterior_of, whitened_datasets, with_own_prior
+from allbutone.adversary.inputs import Reading, admit
+from allbutone.adversary.measures import exposure_of, relative_error
+from allbutone.adversary.one_target import Attack, describe
+from allbutone.adversary.posterior import Posterior
+from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.per_record import require_same_mechanism
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, spans_of
+from allbutone.record_view.record_measures import Attribute, Measures, attributes_of, leverage_of, measures_of
+from allbutone.releases.release import DatasetRelease, ParameterRelease, Release, count_of, require_memory
+from allbutone.support.arrays import cholesky
+from allbutone.support.errors import InputError
+from allbutone.tables.records import Records
+
+MOST = 100  # datasets, or parameter draws, that a simulated release holds
+COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100)
+ROOM = 0.18  # of the window, around all points
+MOST_POINTS = 150  # synthetic records shown
+LAW_POINTS = 200  # of the law's curve
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """All that one attack needs: the others, the record, and the largest release, of which parts are shown.
+
+    `prior` is the data holder's; `own` the adversary's where it differs, and `reading` what of, as in `posterior`.
+    """
+
+    others: Float[np.ndarray, "m p"]
+    target: Float[np.ndarray, " p"]
+    release: Release
+    prior: NIW
+    own: NIW | None = None
+    reading: Reading = "record"
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no attack can be made of; name columns that have no names."""
+        admit(self.others, self.release, self.prior, self.own, self.reading)
+        if self.target.shape != self.others.shape[1:] or not np.isfinite(self.target).all():
+            raise InputError(f"the target has {self.others.shape[1]} finite values, got {self.target}")
+        names = self.columns or self.release.columns or [f"x{place + 1}" for place in range(self.release.p)]
+        object.__setattr__(self, "columns", tuple(names))
+
+    @property
+    def most(self) -> int:
+        """How many datasets, or parameter draws, the largest release holds."""
+        return self.release.draws if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
+
+    @property
+    def noun(self) -> str:
+        """What is counted."""
+        return "parameter draw" if isinstance(self.release, ParameterRelease) else "dataset"
+
+    @cached_property
+    def moments(self) -> Moments:
+        """The others' moments."""
+        return Moments.of(self.others)
+
+    @cached_property
+    def crowd(self) -> NIW:
+        """What the adversary takes the mechanism to know without the record."""
+        return believed(self.prior, self.own, self.reading)[0].update(self.moments)
+
+    @cached_property
+    def alone(self) -> NIW:
+        """What an adversary who ignores the release knows."""
+        own = believed(self.prior, self.own, self.reading)[1]
+        return self.crowd if own is None else own.update(self.moments)
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What the law needs; datasets of different sizes count as if all had their average size."""
+        rows = None if isinstance(self.release, ParameterRelease) else round(np.mean(self.release.rows))
+        return Setting(self.crowd.p, float(self.crowd.mean_weight), float(self.crowd.df), rows)
+
+    @cached_property
+    def _datasets(self) -> tuple[np.ndarray, Moments]:
+        """All datasets, summarized once for every count."""
+        assert isinstance(self.release, DatasetRelease)
+        return whitened_datasets(self.crowd, self.release)
+
+    def posterior(self, count: int) -> Posterior:
+        """Return the posterior after the first `count` datasets or draws."""
+        count = count_of("count", count, self.most)
+        if isinstance(self.release, ParameterRelease):
+            priors = believed(self.prior, self.own, self.reading)
+            whole = posterior_of(self.moments, self.release.first(count), *priors)
+        else:
+            root, every = self._datasets
+            some = Moments(every.count[:count], every.mean[:count], every.scatter[:count])
+            whole = from_datasets(self.crowd, root, some)
+            whole = whole if self.alone is self.crowd else with_own_prior(whole, self.alone)
+        return Posterior(**{field.name: getattr(whole, field.name) for field in fields(whole)})
+
+    def spans(self, shown: tuple[int, int], found: Attack) -> tuple[Span, Span]:
+        """Return the window on two features: the others, the record, its mirror image, and room for the hills.
+
+        It stands still while the release grows, but for a mode outside.
+        """
+        mirror = 2 * self.crowd.mean - self.target
+        points = [self.others, self.target, mirror, found.mode, found.other_mode]
+        return spans_of(*(each[..., list(shown)] for each in points), margin=ROOM)
+
+    def synthetic(self, count: int) -> Float[np.ndarray, "s p"] | None:
+        """Return some records of the first `count` datasets, as many of each."""
+        if isinstance(self.release, ParameterRelease):
+            return None
+        rows = max(1, MOST_POINTS // count)
+        return np.concatenate([each[:rows] for each in self.release.datasets[: min(count, MOST_POINTS)]])
+
+
+class _Steady(np.random.Generator):
+    """A generator that draws χ² by inverting its distribution function: they move as their df moves."""
+
+    def chisquare(self, df: Any, size: Any = None) -> Any:
+        return 2 * gammaincinv(np.asarray(df) / 2, self.random(size))
+
+
+def simulated(
+    mean: Float[np.ndarray, " p"],
+    covariance: Float[np.ndarray, "p p"],
+    target: Float[np.ndarray, " p"],
+    *,
+    n: int = 100,
+    rows: int | None = 100,
+    prior: NIW | None = None,
+    own: NIW | None = None,
+    reading: Reading = "record",
+    seed: int = 1,
+    most: int = MOST,
+    columns: tuple[str, ...] = (),
+) -> Stage:
+    """Simulate a table of n records, the target among them, and release `most` datasets of `rows` rows from it.
+
+    `rows` None releases parameters. The others are mean + root·e; the datasets, μ* + F·e as ever, come from a
+    stream of their own. Each seed has its variates e, whatever the rest: with one seed everything moves smoothly
+    with mean, covariance, target and prior, and more records or more rows are added to those already there.
+    """
+    mean, target = np.asarray(mean, dtype=float), np.asarray(target, dtype=float)
+    p, n, most = len(mean), count_of("n", n), count_of("most", most)
+    if n < 2:
+        raise InputError(f"n must be at least 2, the target and another record, got {n}")
+    require_memory(p * max(n, most * (rows or p)))
+    prior = NIW.default(p) if prior is None else prior
+    crowd, pairs, cells = (np.random.PCG64([seed, stream]) for stream in range(3))
+    root = cholesky(np.asarray(covariance, dtype=float), "the covariance")
+    others = mean + np.random.Generator(crowd).standard_normal((n - 1, p)) @ root.T
+    whole = prior.update(np.vstack([others, target]))
+    release: Release
+    if rows is None:
+        release = ParameterRelease.draw(whole, most, _Steady(pairs), prior=prior)
+    else:
+        means, roots = whole.draw_roots(_Steady(pairs), most)
+        # rows lead: those of a smaller dataset are the first of a larger one
+        noise = np.random.Generator(cells).standard_normal((count_of("rows", rows), most, p))
+        drawn = means[:, None, :] + noise.swapaxes(0, 1) @ roots.swapaxes(1, 2)
+        release = DatasetRelease.of_array(drawn, prior=prior)
+    return Stage(others, target, release, prior, own, reading, columns)
+
+
+def of_record(
+    table: Any,
+    row: int,
+    release: Release,
+    prior: NIW | None = None,
+    *,
+    own: NIW | None = None,
+    reading: Reading = "record",
+) -> Stage:
+    """Return the attack on a row (counted from 1) of a table that a release was made from."""
+    records = Records.of(table, columns=release.columns)
+    prior = require_same_mechanism(records, release, prior)
+    place = count_of("row", row, len(records.values)) - 1
+    others = np.delete(records.values, place, axis=0)
+    return Stage(others, records.values[place], release, prior, own, reading, records.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The attack after the first `count` datasets or draws; the landscape is of the two features `shown`."""
+
+    count: int
+    noun: str
+    shown: tuple[int, int]
+    posterior: Posterior
+    attack: Attack
+    landscape: Landscape
+    measures: Measures
+    attributes: tuple[Attribute, ...]
+
+
+def look(
+    stage: Stage, count: int, *, shown: tuple[int, int] = (0, 1), hidden: Hidden = "mode", size: int = 60
+) -> View:
+    """Return what is seen after the first `count` datasets or draws, of the two features `shown`.
+
+    `hidden`: the other features are held at the mode, or integrated out.
+    """
+    posterior = stage.posterior(count)
+    found = describe(posterior, posterior.modes)
+    ground = landscape(
+        posterior,
+        stage.others,
+        stage.target,
+        shown=shown,
+        hidden=hidden,
+        size=size,
+        spans=stage.spans(shown, found),
+        synthetic=stage.synthetic(count),
+    )
+    measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, count)
+    attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
+    return View(count, stage.noun, shown, posterior, found, ground, measures, attributes)
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """How this very release exposes the record as it grows, beside the law's curve and threshold."""
+
+    counts: Int[np.ndarray, " k"]
+    exposure: Float[np.ndarray, " k"]
+    relative_error: Float[np.ndarray, " k"]
+    law_counts: Float[np.ndarray, " l"]
+    law_exposure: Float[np.ndarray, " l"]
+    leverage: float
+    threshold: float
+
+
+def walk(stage: Stage, counts: Sequence[int] = COUNTS) -> Walk:
+    """Attack the record after each of these counts that the release has, and after all of it."""
+    some = sorted({*(count for count in counts if count < stage.most), min(max(counts), stage.most)})
+    best, truth = [], []
+    for count in some:
+        posterior = stage.posterior(count)
+        best.append(posterior.modes.best)
+        truth.append(posterior.whiten(stage.target))
+    at, fine = (np.array(best), np.array(truth)), np.geomspace(1, max(some[-1], 2), LAW_POINTS)
+    leverage = leverage_of(posterior, stage.target)
+    return Walk(
+        counts=np.array(some),
+        exposure=exposure_of(*at),
+        relative_error=relative_error(*at),
+        law_counts=fine,
+        law_exposure=np.asarray(stage.setting.exposure(leverage, fine)),
+        leverage=leverage,
+        threshold=float(stage.setting.threshold(leverage)),
+    )

@@ -1,0 +1,202 @@
+"""A release as a folder: the datasets or parameters, and release.json with the mechanism's public part.
+
+Never in that folder: the seed, the posterior, any statistic of the confidential data, a path or a user name.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from allbutone.model.niw import NIW
+from allbutone.model.prior_file import prior_entries, prior_from
+from allbutone.releases.release import (
+    MOST_DATASETS,
+    DatasetRelease,
+    ParameterRelease,
+    Release,
+    count_of,
+    rows_at_once,
+    stream_datasets,
+)
+from allbutone.support.errors import InputError, reason
+from allbutone.tables.files import TableWriter, read_table
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_folder, require_free
+
+MANIFEST = "release.json"
+BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
+_MECHANISM = (
+    "Posterior of a multivariate normal model under the normal-inverse-Wishart prior below; "
+    "every draw or dataset from its own independent posterior draw of mean and covariance."
+)
+
+
+def save_release(release: Release, folder: str | Path, *, format: str = "csv", force: bool = False) -> None:
+    """Write a release to a new folder, whole or not at all."""
+    if release.columns is None or release.prior is None:
+        raise InputError("a release is saved with its mechanism: give it columns and the prior it was made with")
+    with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+        if isinstance(release, ParameterRelease):
+            _write_parameters(work, release)
+        else:
+            _write_datasets(work, _blocks(release), release.rows, release.columns, release.prior, format)
+
+
+def synthesize_to_folder(
+    posterior: NIW,
+    rows: Sequence[int],
+    rng: np.random.Generator,
+    folder: str | Path,
+    *,
+    columns: tuple[str, ...],
+    prior: NIW,
+    format: str = "csv",
+    force: bool = False,
+    watch: Callable[[np.ndarray], None] = lambda block: None,
+) -> None:
+    """Draw datasets and write them block by block; no dataset is ever held whole.
+
+    `watch` sees each block of rows once it is written.
+    """
+    with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+        count_of("datasets", len(rows), MOST_DATASETS)
+        _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
+        blocks = stream_datasets(posterior, rows, rng)
+        _write_datasets(work, blocks, rows, columns, prior, format, watch)
+
+
+def _blocks(release: DatasetRelease) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield (dataset number, block of its rows) as `stream_datasets` does, so that the files are the same."""
+    room = rows_at_once(release.p)
+    for number, dataset in enumerate(release.datasets):
+        for start in range(0, len(dataset), room):
+            yield number, np.asarray(dataset[start : start + room])
+
+
+def load_release(folder: str | Path) -> Release:
+    """Read a release back from its folder."""
+    folder = Path(folder)
+    manifest = read_json(folder / MANIFEST)
+    try:
+        columns = tuple(manifest["columns"])
+        if not all(isinstance(name, str) for name in columns):
+            raise TypeError("columns must be text")
+        prior = prior_from(manifest["prior"], columns)
+        if manifest["release"] == "parameters":
+            draws = read_json(folder / "parameters.json")["draws"]
+            means, covariances = ([draw[key] for draw in draws] for key in ("mean", "covariance"))
+            return ParameterRelease(means, covariances, columns, prior)
+        if manifest["release"] != "datasets":
+            raise ValueError(f"unknown release {manifest['release']!r}")
+        parts = list(zip(manifest["files"], manifest["rows"], strict=True))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{folder / MANIFEST} is not a release description: {error!r}") from error
+    return DatasetRelease([_load_dataset(folder, name, rows, columns) for name, rows in parts], columns, prior)
+
+
+def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) -> np.ndarray:
+    if not isinstance(name, str) or Path(name).name != name:
+        raise InputError(f"{folder / MANIFEST} names a file outside its folder: {name!r}")
+    table = Records.of_numbers(read_table(folder / name, delimiter=","))
+    if table.columns != columns or len(table.values) != rows:
+        raise InputError(
+            f"{folder / name} holds {len(table.values)} rows of {', '.join(table.columns)}; {MANIFEST} says "
+            f"{rows} rows of {', '.join(columns)}"
+        )
+    return table.values
+
+
+def is_release(folder: Path) -> bool:
+    """Say whether allbutone made this folder and nothing has been added to it since."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        listed = {MANIFEST, *manifest["files"]}
+    except (InputError, KeyError, TypeError):
+        return False
+    ours = str(manifest.get("made_by")).startswith("allbutone ")
+    return ours and all(path.name in listed and path.is_file() for path in folder.iterdir())
+
+
+def require_place(folder: str | Path, *, force: bool) -> None:
+    """Refuse a folder to which no release can be saved."""
+    require_free(Path(folder), ours=is_release, force=force)
+
+
+def _require_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"the release needs about {needed / 1e9:,.1f} GB and {free / 1e9:,.1f} GB are free; "
+            "ask for fewer rows or datasets, or choose another disk"
+        )
+
+
+def _write_datasets(
+    work: Path,
+    blocks: Iterable[tuple[int, np.ndarray]],
+    rows: Sequence[int],
+    columns: tuple[str, ...],
+    prior: NIW,
+    format: str,
+    watch: Callable[[np.ndarray], None] = lambda block: None,
+) -> None:
+    if format not in BYTES_PER_VALUE:
+        raise InputError(f"format must be csv or parquet, got {format!r}")
+    digits = max(3, len(str(len(rows))))
+    files = [f"dataset-{number:0{digits}d}.{format}" for number in range(1, len(rows) + 1)]
+    for number, group in groupby(blocks, key=itemgetter(0)):
+        with TableWriter(work / files[number], columns) as writer:
+            for _, block in group:
+                writer.write(block)
+                watch(block)
+    sizes = {"datasets": len(rows), "rows": list(rows), "files": files}
+    _write_json(work / MANIFEST, _manifest("datasets", columns, prior) | sizes)
+
+
+def _write_parameters(work: Path, release: ParameterRelease) -> None:
+    assert release.columns is not None
+    assert release.prior is not None
+    pairs = zip(np.asarray(release.means), np.asarray(release.covariances), strict=True)
+    with (work / "parameters.json").open("w", encoding="utf-8") as file:
+        # a draw a line, so that no more than one is ever held as text
+        file.write(f'{{"columns": {json.dumps(release.columns, ensure_ascii=False)}, "draws": [')
+        for number, (mean, covariance) in enumerate(pairs):
+            file.write(",\n" if number else "\n")
+            json.dump({"mean": mean.tolist(), "covariance": covariance.tolist()}, file)
+        file.write("\n]}\n")
+    manifest = _manifest("parameters", release.columns, release.prior)
+    _write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": ["parameters.json"]})
+
+
+def _manifest(kind: str, columns: tuple[str, ...], prior: NIW) -> dict[str, Any]:
+    return {
+        "made_by": f"allbutone {version('allbutone')}",
+        "release": kind,
+        "mechanism": _MECHANISM,
+        "columns": list(columns),
+        "prior": prior_entries(prior),
+    }
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that this package wrote."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}; did allbutone write this?") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is not a description that allbutone wrote")
+    return content

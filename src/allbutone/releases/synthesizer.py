@@ -1,0 +1,132 @@
+"""The thin facade users of this field expect: fit, sample, save, load."""
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.model.prior_file import PriorScaleWarning, prior_entries, prior_from, read_prior, scale_warning
+from allbutone.releases.folder import read_json
+from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, count_of
+from allbutone.support.errors import InputError
+from allbutone.support.parallel import one_thread
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_file
+
+_NOTICE = (
+    "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records. "
+    "Keep it with the data; release only what sample() draws."
+)
+
+
+class NIWSynthesizer:
+    """Fits the normal-inverse-Wishart model to a table and draws releases from it.
+
+    `prior` is a `NIW`, the path of a prior file, or None for `NIW.default(p)`. It must not be computed from the
+    confidential data: that would void every risk figure.
+    """
+
+    def __init__(self, prior: NIW | str | Path | None = None) -> None:
+        self._given = prior
+        self._fitted: tuple[tuple[str, ...], NIW, NIW, int] | None = None
+
+    def fit(
+        self, table: Any, *, columns: str | Sequence[str] | None = None, drop: str | Sequence[str] | None = None
+    ) -> "NIWSynthesizer":
+        """Fit to a file, dataframe, matrix or `Records`; returns itself."""
+        records = Records.of(table, columns=columns, drop=drop)
+        with one_thread():
+            moments = Moments.of(records.values)
+        if self._given is None:
+            prior = NIW.default(len(records.columns))
+            if message := scale_warning(moments, records.columns):
+                warnings.warn(message, PriorScaleWarning, stacklevel=2)
+        elif isinstance(self._given, NIW):
+            prior = self._given
+        else:
+            prior = read_prior(self._given, records.columns)
+        with one_thread():
+            posterior = prior.update(moments)
+        self._fitted = (records.columns, prior, posterior, len(records.values))
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the fitted columns."""
+        return self._require_fit()[0]
+
+    @property
+    def prior(self) -> NIW:
+        """The prior in use; public."""
+        return self._require_fit()[1]
+
+    @property
+    def posterior(self) -> NIW:
+        """The posterior given the table; confidential."""
+        return self._require_fit()[2]
+
+    def sample(
+        self,
+        datasets: int | None = None,
+        rows: int | Sequence[int] | np.ndarray | None = None,
+        rng: np.random.Generator | int | None = None,
+    ) -> DatasetRelease:
+        """Draw synthetic datasets; `rows` is a size for all, one for each, or as many as the table has."""
+        return DatasetRelease.draw(
+            self.posterior,
+            self.sizes(datasets, rows),
+            np.random.default_rng(rng),
+            columns=self.columns,
+            prior=self.prior,
+        )
+
+    def sample_parameters(self, draws: int = 1, rng: np.random.Generator | int | None = None) -> ParameterRelease:
+        """Draw means and covariances of the model."""
+        stream = np.random.default_rng(rng)
+        return ParameterRelease.draw(self.posterior, draws, stream, columns=self.columns, prior=self.prior)
+
+    def sizes(self, datasets: int | None, rows: Any) -> list[int]:
+        """Return the number of rows of each dataset to draw."""
+        if rows is not None and np.ndim(rows) > 0:
+            if datasets is not None and len(rows) != datasets:
+                raise InputError(f"rows names {len(rows)} sizes for {datasets} datasets")
+            return [count_of("rows", count) for count in rows]
+        count = self._require_fit()[3] if rows is None else count_of("rows", rows)
+        return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the fitted synthesizer to a JSON file that only its owner can read. It is confidential."""
+        columns, prior, posterior, count = self._require_fit()
+        content = {
+            "notice": _NOTICE,
+            "columns": columns,
+            "records": count,
+            "prior": prior_entries(prior),
+            "posterior": prior_entries(posterior),
+        }
+        with fresh_file(Path(path), force=force, private=True) as work:
+            work.write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "NIWSynthesizer":
+        """Read a synthesizer that `save` wrote."""
+        content = read_json(Path(path))
+        try:
+            columns = tuple(content["columns"])
+            prior, posterior = (prior_from(content[key], columns) for key in ("prior", "posterior"))
+            count = count_of("records", content["records"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is not a saved synthesizer: {error!r}") from error
+        loaded = cls(prior)
+        loaded._fitted = (columns, prior, posterior, count)
+        return loaded
+
+    def _require_fit(self) -> tuple[tuple[str, ...], NIW, NIW, int]:
+        if self._fitted is None:
+            raise InputError("the synthesizer is not fitted; call fit(table) first")
+        return self._fitted

@@ -1,0 +1,1 @@
+"""Results in words and in one HTML file. Knows results and plots, not the front ends."""

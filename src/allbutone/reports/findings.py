@@ -1,0 +1,142 @@
+"""Results in words: what a board reads first."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.per_record import is_exposed
+from allbutone.utility.column_shape import LEVELS
+from allbutone.utility.fidelity import MEAN_BAND, Fidelity
+from allbutone.utility.normality import Normality
+
+MUCH = float(np.log(20))  # nats: true values made more than twenty times as likely
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One of the things a decision rests on: does it speak against the release, and what it says."""
+
+    subject: str
+    against: bool
+    words: str
+
+
+def most_exposed(found: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the records from the most exposed down: those that lead by either measure, named or known, first."""
+    by_guess = np.argsort(np.argsort(found["relative_error"], kind="stable"))
+    by_gain = np.argsort(np.argsort(-found["information_gain"], kind="stable"))
+    return np.lexsort((by_gain, np.minimum(by_guess, by_gain)))
+
+
+def risk_sentence(found: dict[str, np.ndarray]) -> str:
+    """Return the verdict for a board: can they name the record, and how much closer did they get?"""
+    return f"{exposure_finding(found).words} {gain_finding(found).words}"
+
+
+def exposure_finding(found: dict[str, np.ndarray]) -> Finding:
+    """Judge whether the adversary could name anyone's values from this very release."""
+    people, error, flags = len(found["row"]), found["relative_error"], is_exposed(found)
+    exposed = int(np.sum(flags))
+    if not exposed:
+        words = f"No record is exposed by half or more: no guess comes halfway to any of {people:,}, but by luck."
+        return Finding("Exposure", False, words)
+    closest = int(np.argmin(np.where(flags, error, np.inf)))
+    return Finding(
+        "Exposure",
+        True,
+        f"{exposed:,} of {people:,} records {'is' if exposed == 1 else 'are'} exposed by half or more, row "
+        f"{found['row'][closest]} the most: the adversary's guess closes {1 - error[closest]:.0%} of the distance "
+        "from the crowd to it.",
+    )
+
+
+def gain_finding(found: dict[str, np.ndarray]) -> Finding:
+    """Judge how much more likely this very release makes anyone's true values, named or not."""
+    gain = found["information_gain"]
+    best, much = int(np.argmax(gain)), int(np.sum(gain > MUCH))
+    if gain[best] <= 0:
+        return Finding("Information", False, "The release makes no record's true values more likely.")
+    size = f"{np.exp(gain[best]):.2g} (e^{gain[best]:.2g})" if gain[best] < 7 else f"e^{gain[best]:.0f}"
+    words = (
+        f"The most is told of row {found['row'][best]}: the release raises the density at its true values by a "
+        f"factor {size}."
+    )
+    if much:
+        words += f" {much:,} record{' gains' if much == 1 else 's gain'} more than a factor of twenty."
+    return Finding("Information", much > 0, words)
+
+
+def budget_finding(budget: Budget, released: int) -> Finding:
+    """Judge whether more is released than the budget allows."""
+    noun = "parameter draw" if budget.setting.rows is None else "dataset"
+    has = f"{released:,} {noun}{'' if released == 1 else 's'}"
+    within = "within" if released <= budget.sure else "beyond"
+    return Finding(
+        "Budget", released > budget.sure, f"{budget.sentence} The release has {has}: {within} the budget."
+    )
+
+
+def model_finding(normality: Normality) -> Finding:
+    """Judge whether the normal model is fit to be used on this table."""
+    if normality.level == "fit":
+        words = "Every column, and all together, are near enough to normal for this model."
+        if len(normality.columns) == 1:
+            words = "The column is near enough to normal for this model."
+        return Finding("Model", False, words)
+    every = (*normality.verdicts, normality.together)
+    worst = max(every, key=lambda verdict: LEVELS.index(verdict.level))
+    groups = [
+        f"{level}: {', '.join(verdict.subject for verdict in every if verdict.level == level)}"
+        for level in reversed(LEVELS[1:])
+        if any(verdict.level == level for verdict in every)
+    ]
+    words = f"{'; '.join(groups)}. The reason: {worst.reason}. What to do: {worst.advice}."
+    return Finding("Model", True, words[0].upper() + words[1:])
+
+
+def fidelity_finding(fidelity: Fidelity) -> Finding:
+    """Judge whether the synthetic data look like the real, beyond what chance does to a right model."""
+    far = fidelity.beyond_noise()
+    faults = [
+        f"{what} differ by more than {MEAN_BAND:g}{unit}: {_some(names)}"
+        for what, unit, names in (
+            ("means", " standard deviations", far.means),
+            ("spreads", " (logarithm of the ratio)", far.spreads),
+            ("correlations", " (Fisher's z)", far.correlations),
+        )
+        if names
+    ]
+    if far.distributions:
+        faults.append(f"too many Kolmogorov-Smirnov tests of {_some(far.distributions)} reject")
+    widest = float(np.max(np.abs(np.median(fidelity.correlation_differences, axis=0))))
+    rest = f"the median correlation differs by at most {widest:.2g}" if len(fidelity.columns) > 1 else ""
+    if not faults:
+        words = "Means, spreads, correlations and distributions agree, but for what chance does"
+        return Finding("Fidelity", False, "; ".join(filter(None, [words, rest])) + ".")
+    words = "; ".join(filter(None, [*faults, rest]))
+    return Finding("Fidelity", True, f"Beyond what chance does, {words}.")
+
+
+def _some(names: tuple[str, ...], most: int = 5) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def verdict(findings: list[Finding]) -> str:
+    """Return the headline. Nothing is ever called safe."""
+    against = [finding.subject.lower() for finding in findings if finding.against]
+    if not against:
+        return "Nothing measured here speaks against this release"
+    named = against[0] if len(against) == 1 else f"{', '.join(against[:-1])} and {against[-1]}"
+    return f"{named[0].upper()}{named[1:]} {'speaks' if len(against) == 1 else 'speak'} against this release"
+
+
+def number(value: Any) -> str:
+    """Return a number as a person writes it; text as it is."""
+    if isinstance(value, str):
+        return value
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.3g}"

@@ -1,0 +1,138 @@
+"""The report: one self-contained HTML file that holds the whole case for or against a release."""
+
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
+from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
+from allbutone.plots.risk_growth import distance_violins, relative_error_violins
+from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
+from allbutone.plots.style import NO_REQUESTS, budget_figure, embedded, risk_figure
+from allbutone.releases.release import DatasetRelease, Release
+from allbutone.reports.assessment import Case
+from allbutone.reports.findings import most_exposed, number, verdict
+
+SHOWN = 10  # of the most exposed records
+PACKAGES = ("allbutone", "numpy", "scipy", "plotly")
+MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mass")
+
+_environment = Environment(
+    loader=PackageLoader("allbutone.reports"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters |= {"number": number, "p_value": lambda p: "< 0.001" if p < 0.001 else f"= {p:.3f}"}
+
+
+def confidential_report(case: Case, commands: Sequence[str] = (), note: str = "") -> str:
+    """Return the page for the data holder. `commands` run it again; `note` says what must be said of the data."""
+    order = most_exposed(case.risk)
+    return _page(
+        "confidential.html",
+        release=case.release,
+        figures=_figures(case, order),
+        case=case,
+        headline=verdict(case.findings),
+        exposed=[
+            {name: case.risk[name][place] for name in ("row", *MEASURES) if name in case.risk}
+            for place in order[:SHOWN]
+        ],
+        ks=_lines(case.fidelity.ks_table()) if case.fidelity else [],
+        pmse=float(np.mean(case.fidelity.pmse_ratio_drawn)) if case.fidelity else None,
+        commands=commands,
+        note=note,
+    )
+
+
+def public_report(release: Release, note: str = "") -> str:
+    """Return the page that may go with a release: only what the release itself says, nothing of the real table."""
+    return _page("public.html", release=release, figures={}, synthetic=_synthetic(release), note=note)
+
+
+def _page(template: str, release: Release, figures: dict[str, go.Figure], **content: Any) -> str:
+    return _environment.get_template(template).render(
+        no_requests=NO_REQUESTS,
+        plotly=get_plotlyjs() if figures else "",
+        figures={
+            name: {"html": embedded(figure, name), "words": words_of(figure)} for name, figure in figures.items()
+        },
+        datasets=isinstance(release, DatasetRelease),
+        count=len(release.datasets) if isinstance(release, DatasetRelease) else release.draws,
+        rows=_rows(release),
+        columns=release.columns or tuple(f"x{place}" for place in range(1, release.p + 1)),
+        prior=release.prior,
+        written=datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC"),
+        versions={name: version(name) for name in PACKAGES} | {"Python": platform.python_version()},
+        **content,
+    )
+
+
+def _figures(case: Case, order: np.ndarray) -> dict[str, go.Figure]:
+    """Return the figures that this case has, by name."""
+    found = {
+        "risk": risk_figure(case.risk, case.records.columns, order, labels=3),
+        "budget": budget_figure(case.budget),
+        "qq": qq_figure(case.normality),
+    }
+    if len(case.normality.squared_distances):
+        found["distance-qq"] = distance_qq_figure(case.normality)
+    if case.by_count:
+        found["distances"] = distance_violins(case.by_count)
+        found["relative-errors"] = relative_error_violins(case.by_count)
+    return found | fidelity_figures(case)
+
+
+def fidelity_figures(case: Case) -> dict[str, go.Figure]:
+    """Return the figures of real beside synthetic data, by name; none of released parameters."""
+    found: dict[str, go.Figure] = {}
+    if case.fidelity and case.densities:
+        if len(case.records.columns) > 1:
+            found["correlations"] = correlation_figure(case.fidelity)
+            found["correlation-differences"] = correlation_difference_figure(case.fidelity)
+        found["means"] = mean_difference_figure(case.fidelity)
+        found["ks"] = ks_figure(case.fidelity)
+        found["densities"] = density_figure(case.densities)
+        found["propensity"] = propensity_figure(case.fidelity)
+    return found
+
+
+def _synthetic(release: Release) -> list[dict[str, Any]]:
+    """Return the synthetic columns' own means and deviations: what anyone who has the release can compute."""
+    if isinstance(release, DatasetRelease):
+        moments = release.moments()
+        means = np.mean([np.asarray(each.mean) for each in moments], axis=0)
+        variances = [
+            np.diagonal(np.asarray(each.scatter)) / (each.count - 1) for each in moments if each.count > 1
+        ]
+    else:
+        means = np.mean(np.asarray(release.means), axis=0)
+        variances = [np.diagonal(each) for each in np.asarray(release.covariances)]
+    names = release.columns or tuple(f"x{place}" for place in range(1, release.p + 1))
+    deviations = np.sqrt(np.mean(variances, axis=0)) if variances else ["–"] * release.p
+    return [{"column": n, "mean": m, "SD": s} for n, m, s in zip(names, means, deviations, strict=True)]
+
+
+def _rows(release: Release) -> str:
+    if not isinstance(release, DatasetRelease):
+        return ""
+    sizes = sorted(set(release.rows))
+    return f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+
+
+def _lines(columns: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def words_of(figure: go.Figure) -> str:
+    """Return the message of a figure, which the page prints above it."""
+    return str((figure.layout.meta or {}).get("message", ""))

@@ -1,0 +1,112 @@
+"""Simulation designs: the cells of a study, each a way to draw tables, place a target and release something."""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.model.niw import NIW
+from allbutone.model.prior_file import prior_from
+from allbutone.support.arrays import solve_rows
+
+STRUCTURES = ("independent", "equicorrelated", "ar1", "low-rank")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting of a study: how tables are drawn, where the target lies, what is released.
+
+    The n − 1 others are drawn from N(mean, covariance). The target is a fixed vector, or lies at a Mahalanobis
+    distance from the others' distribution, or at a leverage in each drawn table, in a direction.
+    """
+
+    release: str
+    p: int
+    n: int
+    count: int
+    rows: int | None
+    mean: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    structure: str
+    correlation: float
+    target: tuple[float, ...] | None
+    distance: float | None
+    leverage: float | None
+    direction: tuple[float, ...]
+    prior: dict[str, Any]
+    adversary_prior: dict[str, Any] | None
+
+    @cached_property
+    def key(self) -> str:
+        """All that the cell is, in one line: its random numbers derive from it and the seed."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @property
+    def position(self) -> str:
+        """Where the target lies, in words."""
+        if self.target is not None:
+            return f"at ({', '.join(f'{value:g}' for value in self.target)})"
+        return f"at distance {self.distance:g}" if self.distance is not None else f"at leverage {self.leverage:g}"
+
+    def prior_of(self, entries: dict[str, Any]) -> NIW:
+        """Build a prior for this cell's columns."""
+        return prior_from(entries, [f"x{place}" for place in range(1, self.p + 1)])
+
+    def targets(self, crowd: NIW) -> Float[np.ndarray, "r p"]:
+        """Return the target record of each table whose others have left this posterior."""
+        if self.target is not None:
+            return np.broadcast_to(np.array(self.target), crowd.mean.shape)
+        ray = np.array(self.direction)
+        if self.distance is not None:
+            length = np.sqrt(ray @ np.linalg.solve(np.array(self.covariance), ray))
+            return np.broadcast_to(np.array(self.mean) + self.distance / length * ray, crowd.mean.shape)
+        white = solve_rows(crowd.root, np.broadcast_to(ray, crowd.mean.shape))
+        inflation = crowd.mean_weight / (crowd.mean_weight + 1)
+        scale = np.sqrt((self.leverage or 0.0) / (inflation * np.sum(white * white, axis=-1)))
+        return crowd.mean + scale[:, None] * ray
+
+
+@dataclass(frozen=True)
+class Design:
+    """A study: its cells in order, the replicates of each, and what was published about them, if anything."""
+
+    title: str
+    text: str
+    cells: tuple[Cell, ...]
+    replicates: int
+    seed: int
+    solver: str
+    published: dict[tuple[Any, ...], float]
+    published_file: Path | None
+
+    def published_median(self, cell: Cell) -> float | None:
+        """Return the median that was published for this cell."""
+        return self.published.get(place_of(cell))
+
+
+def place_of(cell: Cell) -> tuple[Any, ...]:
+    """Return what a published number is found by."""
+    return cell.release, cell.p, cell.n, cell.count, cell.rows
+
+
+def correlations(structure: str, p: int, strength: float, rank: int) -> Float[np.ndarray, "p p"]:
+    """Return the correlation matrix of a structure.
+
+    equicorrelated: ρ everywhere; ar1: ρ^|i − j|; low-rank: ρ·FFᵀ + (1 − ρ)·I, where the rows of F, the columns'
+    loadings on `rank` factors, have length 1 and turn slowly from one column to the next.
+    """
+    eye, place = np.eye(p), np.arange(p)
+    if structure == "equicorrelated":
+        return (1 - strength) * eye + strength
+    if structure == "ar1":
+        return strength ** np.abs(place[:, None] - place).astype(float) if strength else eye
+    if structure == "low-rank":
+        loadings = np.cos(np.pi * (place[:, None] + 0.5) * np.arange(rank) / p)
+        loadings /= np.linalg.norm(loadings, axis=1, keepdims=True)
+        shared = loadings @ loadings.T
+        return strength * (shared + shared.T) / 2 + (1 - strength) * eye
+    return eye

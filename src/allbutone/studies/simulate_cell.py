@@ -1,0 +1,256 @@
+"""The simulation study: every cell of a design, a block of replicates at a time, from sufficient statistics."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from allbutone.adversary.build import ParameterStatistics, from_statistics, with_own_prior
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.measures import exposure_of
+from allbutone.adversary.modes import find_modes
+from allbutone.adversary.paper_methods import lbfgsb
+from allbutone.disclosure.drawn import Drawn, releases_at_once, triangle
+from allbutone.disclosure.exposure_law import Setting
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.studies.design import Cell, Design
+from allbutone.support.arrays import solve_rows
+
+AT_ONCE = 1 << 22  # numbers held when whole records are drawn
+PAPER_REPLICATES = 1000  # behind each published median
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """What came of each replicate of a cell: the adversary's guess, its distance from the target, and baselines.
+
+    `baseline`: the distance of the crowd's centre, which needs no release; `law`: that by the exposure law.
+    """
+
+    candidate: Float[np.ndarray, "r p"]
+    distance: Float[np.ndarray, " r"]
+    exposure: Float[np.ndarray, " r"]
+    baseline: Float[np.ndarray, " r"]
+    leverage: Float[np.ndarray, " r"]
+    law: Float[np.ndarray, " r"]
+    unconverged: Int[np.ndarray, " r"]
+
+    @classmethod
+    def joined(cls, blocks: list["Replicates"]) -> "Replicates":
+        """Put the blocks of a cell one after the other."""
+        return cls(
+            *(np.concatenate([getattr(block, name) for block in blocks]) for name in cls.__dataclass_fields__)
+        )
+
+
+def simulate_cell(
+    cell: Cell, replicates: int, seed: int, solver: str = "exact", records: bool = False
+) -> Replicates:
+    """Simulate and attack the replicates of one cell.
+
+    With `records` the records of every table and dataset are drawn themselves, as the paper does; otherwise only
+    the statistics that the attack sees. The solver "lbfgsb" is the paper's own and needs the records.
+    """
+    whole = records or solver == "lbfgsb"
+    blocks = []
+    for rng, size in _blocks(cell, replicates, seed, whole):
+        if solver == "lbfgsb":
+            blocks.append(_as_printed(cell, size, rng))
+        else:
+            blocks.append(_attacked(cell, *(_from_records if whole else _from_statistics)(cell, size, rng)))
+    return Replicates.joined(blocks)
+
+
+def _blocks(cell: Cell, replicates: int, seed: int, whole: bool) -> Iterator[tuple[np.random.Generator, int]]:
+    """Yield a stream and a size for each block: both depend on the seed and the cell alone."""
+    setting = _setting(cell)
+    size = releases_at_once(setting, cell.count)
+    if whole:
+        size = max(1, AT_ONCE // (cell.p * (cell.n + cell.count * (cell.rows or cell.p))))
+    name = np.frombuffer(hashlib.blake2b(cell.key.encode(), digest_size=16).digest(), dtype=np.uint32).tolist()
+    for block, start in enumerate(range(0, replicates, size)):
+        sequence = np.random.SeedSequence([seed, *name, whole, block])
+        yield np.random.Generator(np.random.SFC64(sequence)), min(size, replicates - start)
+
+
+def _setting(cell: Cell) -> Setting:
+    return Setting.of(cell.prior_of(cell.prior), cell.n, cell.rows)
+
+
+def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, NIW, Any, LogQuadratic]:
+    """Draw the others' mean and scatter, and the releases in the coordinates of each target; nothing else."""
+    root = np.linalg.cholesky(np.array(cell.covariance))
+    known = cell.n - 1
+    mean = np.array(cell.mean) + rng.standard_normal((size, cell.p)) @ root.T / np.sqrt(known)
+    half = root @ np.moveaxis(triangle(rng, known - 1.0 - np.arange(cell.p), size), 2, 0)
+    moments = Moments(float(known), mean, half @ half.swapaxes(1, 2))
+    crowd = cell.prior_of(cell.prior).update(moments)
+    targets = cell.targets(crowd)
+    white = solve_rows(crowd.root, targets - crowd.mean)
+    inflation = crowd.mean_weight / (crowd.mean_weight + 1)
+    drawn = Drawn.of(_setting(cell), cell.count, size, rng)
+    problem, _ = drawn.problem(inflation * np.sum(white * white, axis=1))
+    return moments, crowd, targets, replace(problem, centre=crowd.mean, root=crowd.root @ _turned_to(white))
+
+
+def _turned_to(direction: Float[np.ndarray, "r p"]) -> Float[np.ndarray, "r p p"]:
+    """Return orthogonal Q, whose last column is the direction: Householder's reflection, with a sign.
+
+    With u the unit vector, s = ±1 the sign of its last entry and h = u + s·e_p, Q = s·(2hhᵀ/hᵀh − I).
+    """
+    unit = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+    sign = np.where(unit[:, -1] < 0, -1.0, 1.0)
+    unit[:, -1] += sign
+    scaled = 2 * unit / np.sum(unit * unit, axis=1, keepdims=True)
+    return sign[:, None, None] * (unit[:, :, None] * scaled[:, None, :] - np.eye(unit.shape[1]))
+
+
+def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, NIW, Any, LogQuadratic]:
+    """Draw every record of every table and dataset, and summarize them: the long way round."""
+    _, moments, crowd, targets = _tables(cell, size, rng)
+    means, roots = _drawn_parameters(cell, crowd, targets, rng)
+    if cell.rows is None:
+        inverse = np.linalg.inv(roots @ roots.swapaxes(-1, -2))
+        pull = np.sum((inverse @ means[..., None])[..., 0], axis=1)
+        return (
+            moments,
+            crowd,
+            targets,
+            from_statistics(crowd, ParameterStatistics(cell.count, np.sum(inverse, axis=1), pull)),
+        )
+    datasets = _drawn_datasets(cell, means, roots, rng)
+    centre = np.mean(datasets, axis=2)
+    centred = datasets - centre[:, :, None]
+    counts = np.full(cell.count, float(cell.rows))
+    released = Moments(counts, centre, centred.swapaxes(-1, -2) @ centred)
+    return moments, crowd, targets, from_statistics(crowd, released)
+
+
+def _tables(cell: Cell, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Moments, NIW, np.ndarray]:
+    root = np.linalg.cholesky(np.array(cell.covariance))
+    others = np.array(cell.mean) + rng.standard_normal((size, cell.n - 1, cell.p)) @ root.T
+    mean = np.mean(others, axis=1)
+    centred = others - mean[:, None]
+    moments = Moments(cell.n - 1.0, mean, centred.swapaxes(1, 2) @ centred)
+    crowd = cell.prior_of(cell.prior).update(moments)
+    return others, moments, crowd, cell.targets(crowd)
+
+
+def _drawn_parameters(
+    cell: Cell, crowd: NIW, targets: np.ndarray, rng: np.random.Generator
+) -> tuple[Float[np.ndarray, "r k p"], Float[np.ndarray, "r k p p"]]:
+    nothing = np.zeros((len(targets), cell.p, cell.p))
+    means, roots = crowd.update(Moments(1.0, targets, nothing)).draw_roots(rng, cell.count)
+    return means.swapaxes(0, 1), roots.swapaxes(0, 1)
+
+
+def _drawn_datasets(
+    cell: Cell, means: np.ndarray, roots: np.ndarray, rng: np.random.Generator
+) -> Float[np.ndarray, "r k z p"]:
+    white = rng.standard_normal((*means.shape[:2], cell.rows or 0, cell.p))
+    return means[:, :, None] + white @ roots.swapaxes(-1, -2)
+
+
+def _attacked(cell: Cell, moments: Moments, crowd: NIW, targets: np.ndarray, problem: LogQuadratic) -> Replicates:
+    if cell.adversary_prior is not None:
+        problem = with_own_prior(problem, cell.prior_of(cell.adversary_prior).update(moments))
+    modes = find_modes(problem)
+    return _measured(cell, crowd, targets, problem.unwhiten(modes.best), ~modes.converged)
+
+
+def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
+    """Attack with the paper's own method: L-BFGS-B from its starting value, one release after the other."""
+    others, _, crowd, targets = _tables(cell, size, rng)
+    means, roots = _drawn_parameters(cell, crowd, targets, rng)
+    prior, found = cell.prior_of(cell.prior), []
+    datasets = None if cell.rows is None else _drawn_datasets(cell, means, roots, rng)
+    for place in range(size):
+        release: ParameterRelease | DatasetRelease
+        if datasets is None:
+            release = ParameterRelease(means[place], roots[place] @ roots[place].swapaxes(-1, -2))
+        else:
+            release = DatasetRelease(tuple(datasets[place]))
+        found.append(lbfgsb(others[place], release, prior).mode)
+    return _measured(cell, crowd, targets, np.array(found), np.zeros(size, dtype=bool))
+
+
+def _measured(
+    cell: Cell, crowd: NIW, targets: np.ndarray, candidate: np.ndarray, unconverged: np.ndarray
+) -> Replicates:
+    white = solve_rows(crowd.root, targets - crowd.mean)
+    leverage = crowd.mean_weight / (crowd.mean_weight + 1) * np.sum(white * white, axis=1)
+    baseline = np.linalg.norm(targets - crowd.mean, axis=1)
+    return Replicates(
+        candidate=candidate,
+        distance=np.linalg.norm(candidate - targets, axis=1),
+        exposure=exposure_of(solve_rows(crowd.root, candidate - crowd.mean), white),
+        baseline=baseline,
+        leverage=leverage,
+        law=(1 - _setting(cell).exposure(leverage, cell.count)) * baseline,
+        unconverged=unconverged.astype(int),
+    )
+
+
+def summarize(design: Design, cell: Cell, found: Replicates) -> dict[str, Any]:
+    """Return a cell's row of the table of results."""
+    low, median, high = (float(value) for value in np.quantile(found.distance, [0.25, 0.5, 0.75]))
+    published = design.published_median(cell)
+    return {
+        "release": cell.release,
+        "p": cell.p,
+        "n": cell.n,
+        "count": cell.count,
+        "rows": cell.rows,
+        "structure": cell.structure,
+        "correlation": cell.correlation,
+        "position": cell.position,
+        "replicates": len(found.distance),
+        "median": median,
+        "q25": low,
+        "q75": high,
+        "min": float(found.distance.min()),
+        "max": float(found.distance.max()),
+        "baseline_median": float(np.median(found.baseline)),
+        "leverage_median": float(np.median(found.leverage)),
+        "exposure_q25": float(np.quantile(found.exposure, 0.25)),
+        "exposure_median": float(np.median(found.exposure)),
+        "exposure_q75": float(np.quantile(found.exposure, 0.75)),
+        "right_mode": float(np.mean(found.exposure > 0)),
+        "law_median": float(np.median(found.law)),
+        "unconverged": int(found.unconverged.sum()),
+        "published_median": published,
+        "verdict": None if published is None else verdict(found.distance, published),
+        **{f"mean_x{place}": float(value) for place, value in enumerate(found.candidate.mean(axis=0), 1)},
+    }
+
+
+def verdict(distance: Float[np.ndarray, " r"], published: float) -> str | None:
+    """Say whether a published median, rounded to a digit, agrees with ours.
+
+    It does if it lies, give or take the rounding, in the 99 % interval for the median of another 1000 replicates:
+    between the order statistics R/2 ∓ 2.576·½·√(R + R²/1000) of ours. Too few replicates have no such interval.
+    """
+    count = len(distance)
+    half = 2.576 / 2 * np.sqrt(count + count**2 / PAPER_REPLICATES)
+    first, last = round(count / 2 - half), round(count / 2 + half)
+    if first < 0 or last >= count:
+        return None
+    low, high = np.sort(distance)[[first, last]]
+    return "agrees" if low - 0.05 <= published <= high + 0.05 else "differs"
+
+
+def agreement(rows: list[dict[str, Any]]) -> str:
+    """Say in a sentence how many of the published medians agree with ours."""
+    known = [row for row in rows if row["verdict"]]
+    if not known:
+        return "Nothing was published about these cells."
+    same = sum(row["verdict"] == "agrees" for row in known)
+    return (
+        f"Of {len(known)} published medians {same} agree with ours (lie in the 99 % interval for another 1000 "
+        f"replicates, rounding allowed for), {len(known) - same} differ."
+    )

@@ -1,0 +1,257 @@
+"""Is the normal model fit to be used on this table? Tests, sizes of effect, and a verdict in words."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import betaincc, betaincinv, logit, ndtr, ndtri
+
+from allbutone.support.errors import InputError
+from allbutone.tables.records import Records
+from allbutone.utility.column_shape import (
+    DOUBTFUL,
+    FEW,
+    LEVELS,
+    Shape,
+    level_of,
+    middle_gap,
+    positions,
+    standardised,
+)
+from allbutone.utility.joint_normality import HenzeZirkler, Mardia, henze_zirkler, mardia, whiten
+
+MOST_POINTS = 1000  # of a Q-Q plot; of a longer table the points are thinned, least in the tails
+FEW_VALUES = 10  # a column that takes no more values than this is not continuous
+OUTSIDE = 0.005  # how many records beyond an outlier's limit a normal table would be expected to have
+RARE = 0.01  # outliers explain a verdict only where they are at most this share of the records
+TOGETHER = "all columns together"
+
+# in order of preference: what each is called, where it is defined, and what it is
+Transform = tuple[str, Callable[[np.ndarray], bool], Callable[[np.ndarray], np.ndarray]]
+TRANSFORMS: tuple[Transform, ...] = (
+    ("logarithm", lambda x: bool(np.min(x) > 0), np.log),
+    ("square root", lambda x: bool(np.min(x) >= 0), np.sqrt),
+    ("logit", lambda x: bool(np.min(x) > 0 and np.max(x) < 1), logit),
+    ("square", lambda x: bool(np.min(x) >= 0), np.square),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a column, or the whole table, is `fit`, `doubtful` or `not fit`; why; and what to do."""
+
+    subject: str
+    level: str
+    reason: str
+    advice: str
+
+    @property
+    def words(self) -> str:
+        """The verdict in one line."""
+        return f"{self.level}: {self.reason}" if self.reason else self.level
+
+
+@dataclass(frozen=True, eq=False)
+class Normality:
+    """How far a table is from normal, by column and together. It describes real records: confidential.
+
+    A verdict is `doubtful` where |skewness| > ½, |excess kurtosis| > 1 or a Q-Q gap > ¼ SD, and a test finds
+    p < 0.01; `not fit` where one exceeds 1, 3 or ½ SD, and p < 0.001. Together the same limits hold for Mardia's
+    measures on one column's scale and for the Mahalanobis distances. `mardia` and `henze_zirkler` are None where
+    there are fewer than p + 2 records or columns repeat each other.
+    Q-Q coordinates: standardised columns `qq_values` against `qq_normal`, and squared Mahalanobis distances
+    `squared_distances` against `distance_quantiles`, those of (n−1)²/n·Beta(p/2, (n−p−1)/2), which is exact for an
+    estimated mean and covariance; q points, all records where there are at most 1000.
+    """
+
+    columns: tuple[str, ...]
+    people: int
+    shape: Shape
+    mardia: Mardia | None
+    henze_zirkler: HenzeZirkler | None
+    verdicts: tuple[Verdict, ...]
+    together: Verdict
+    qq_normal: Float[np.ndarray, " q"]
+    qq_values: Float[np.ndarray, "p q"]
+    distance_quantiles: Float[np.ndarray, " d"]
+    squared_distances: Float[np.ndarray, " d"]
+
+    @property
+    def level(self) -> str:
+        """The worst of all verdicts: `fit`, `doubtful` or `not fit`."""
+        return LEVELS[max(LEVELS.index(verdict.level) for verdict in (*self.verdicts, self.together))]
+
+
+def check_normality(table: Any) -> Normality:
+    """Judge whether a table is near enough to normal for this synthesizer, by column and together."""
+    records = Records.of(table)
+    values, (n, p) = records.values, records.values.shape
+    for name, column in zip(records.columns, values.T, strict=True):
+        if n < 2 or np.all(column == column[0]):
+            raise InputError(f"column {name!r} is constant, which no normal model fits; leave it out")
+    shape = Shape.of(values)
+    verdicts = tuple(
+        _judge_column(name, column, int(level))
+        for name, column, level in zip(records.columns, values.T, shape.levels, strict=True)
+    )
+    chosen = _thin(n)
+    place = positions(n)[chosen]
+    found = _Together.of(values) if n >= max(p + 2, 4) else None
+    return Normality(
+        columns=records.columns,
+        people=n,
+        shape=shape,
+        mardia=None if found is None else found.mardia,
+        henze_zirkler=None if found is None else found.henze_zirkler,
+        verdicts=verdicts,
+        together=_judge_together(values, found, verdicts),
+        qq_normal=ndtri(place),
+        qq_values=standardised(values)[chosen].T,
+        distance_quantiles=np.empty(0) if found is None else found.quantiles,
+        squared_distances=np.empty(0) if found is None else np.sort(found.squared)[chosen],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """What the joint verdict rests on; `squared` are the squared Mahalanobis distances, in the table's order."""
+
+    mardia: Mardia
+    henze_zirkler: HenzeZirkler | None
+    squared: Float[np.ndarray, " n"]
+    quantiles: Float[np.ndarray, " q"]
+    p: int
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, "n p"], *, paired: bool = True) -> "_Together | None":
+        """Measure the table; None where columns repeat each other. Henze and Zirkler's test only if `paired`."""
+        n, p = values.shape
+        try:
+            white = whiten(values)
+        except InputError:
+            return None
+        squared = np.sum(white * white, axis=1) * ((n - 1) / n)
+        quantiles = (n - 1) ** 2 / n * betaincinv(p / 2, (n - p - 1) / 2, positions(n)[_thin(n)])
+        return cls(mardia(white), henze_zirkler(values) if paired else None, squared, quantiles, p)
+
+    @property
+    def effects(self) -> tuple[float, float, float, float]:
+        """Skewness, excess kurtosis, the gap of the distances, and the smallest p times the number of tests."""
+        n, chosen = len(self.squared), _thin(len(self.squared))
+        ordered = np.sqrt(np.sort(self.squared)[chosen])
+        gap = float(middle_gap(ordered[None], np.sqrt(self.quantiles), positions(n)[chosen])[0])
+        tests = [self.mardia.skewness_p, self.mardia.kurtosis_p]
+        if self.henze_zirkler is not None:
+            tests.append(self.henze_zirkler.p)
+        return self.mardia.typical_skewness, self.mardia.typical_excess_kurtosis, gap, len(tests) * min(tests)
+
+    @property
+    def outside(self) -> np.ndarray:
+        """Which records lie further out than a normal table of this size would have any."""
+        n = len(self.squared)
+        share = np.minimum(self.squared * n / (n - 1) ** 2, 1.0)
+        return betaincc(self.p / 2, (n - self.p - 1) / 2, share) < OUTSIDE / n
+
+
+def _thin(n: int) -> np.ndarray:
+    """Return the ranks that a Q-Q plot shows: all, or about 1000 evenly spaced on the normal scale."""
+    if n <= MOST_POINTS:
+        return np.arange(n)
+    end = ndtri(1 - 0.5 / n)
+    return np.unique(np.clip(n * ndtr(np.linspace(-end, end, MOST_POINTS)), 0, n - 1).astype(int))
+
+
+def _judge_column(name: str, column: Float[np.ndarray, " n"], level: int) -> Verdict:
+    n, (distinct, counts) = len(column), np.unique(column, return_counts=True)
+    if n < FEW:
+        return _too_few(name, n)
+    advice = "leave it out, or release it by another method: a normal model gives values in between"
+    if len(distinct) <= FEW_VALUES:
+        return Verdict(name, "not fit", f"takes only {len(distinct)} different values", advice)
+    if 2 * np.max(counts) > n:
+        return Verdict(name, "not fit", f"takes one value in {np.max(counts) / n:.0%} of the records", advice)
+    if level == 0:
+        return Verdict(name, "fit", "", "use it as it is")
+    shape = Shape.of(column[:, None])
+    reason = _reason(float(shape.skewness[0]), float(shape.excess_kurtosis[0]), float(shape.gap[0]))
+    distance = np.abs(column - np.median(column))
+    outside = distance > ndtri(1 - OUTSIDE / 2 / n) * np.median(distance) / ndtri(0.75)
+    if 0 < np.sum(outside) <= max(1, RARE * n) and Shape.of(column[~outside, None]).levels[0] == 0:
+        return Verdict(name, LEVELS[level], f"{reason}, from {_records(outside)}", _outlier_advice(outside))
+    return Verdict(name, LEVELS[level], reason, _transform_advice(column, level) or _last_advice(level))
+
+
+def _judge_together(
+    values: Float[np.ndarray, "n p"], found: _Together | None, verdicts: tuple[Verdict, ...]
+) -> Verdict:
+    n, p = values.shape
+    if n < p + FEW:  # of which p are spent on the directions themselves
+        return _too_few(TOGETHER, n)
+    if found is None:
+        return Verdict(TOGETHER, "not fit", "columns repeat each other", "leave out those that follow from others")
+    level = level_of(*found.effects)
+    if level == 0:
+        return Verdict(TOGETHER, "fit", "", "use them as they are")
+    reason, outside = _reason(*found.effects[:3], kind="distances"), found.outside
+    if 0 < np.sum(outside) <= max(1, RARE * n):
+        rest = _Together.of(values[~outside], paired=False)
+        if rest is not None and level_of(*rest.effects) == 0:
+            reason = f"{reason}, from {_records(outside)}"
+            return Verdict(TOGETHER, LEVELS[level], reason, _outlier_advice(outside))
+    if any(verdict.level != "fit" for verdict in verdicts):
+        return Verdict(TOGETHER, LEVELS[level], reason, "see to the columns that are not fit, then check again")
+    return Verdict(TOGETHER, LEVELS[level], reason, _last_advice(level, together=True))
+
+
+def _too_few(subject: str, n: int) -> Verdict:
+    return Verdict(subject, "doubtful", f"{n} records are too few to tell", "judge from what is publicly known")
+
+
+def _records(outside: np.ndarray) -> str:
+    count = int(np.sum(outside))
+    return "one record far outside the rest" if count == 1 else f"{count} records far outside the rest"
+
+
+def _outlier_advice(outside: np.ndarray) -> str:
+    them = "it" if np.sum(outside) == 1 else "them"
+    return f"correct {them} if in error, or leave {them} out; the rest is fit, and outliers are the most exposed"
+
+
+def _reason(skewness: float, excess_kurtosis: float, gap: float, *, kind: str = "values") -> str:
+    """Name the effects beyond their limits."""
+    found = []
+    if abs(skewness) > DOUBTFUL.skewness:
+        tail = "" if kind == "distances" else " (long right tail)" if skewness > 0 else " (long left tail)"
+        found.append(f"skewness {skewness:.2f}{tail}")
+    if abs(excess_kurtosis) > DOUBTFUL.excess_kurtosis:
+        tails = "heavy tails" if excess_kurtosis > 0 else "short tails, or several groups"
+        found.append(f"excess kurtosis {excess_kurtosis:.2f} ({tails})")
+    if gap > DOUBTFUL.gap:
+        found.append(f"{kind} up to {gap:.2f} SD from a normal model's")
+    return ", ".join(found)
+
+
+def _transform_advice(column: Float[np.ndarray, " n"], level: int) -> str | None:
+    """Name the first transform that makes the column fit, or else the first that makes it better."""
+    best = None
+    for name, defined, transform in TRANSFORMS:
+        if not defined(column):
+            continue
+        changed = transform(column)
+        if np.ptp(changed) == 0:  # rounding, where the column varies in its last digits
+            continue
+        shape = Shape.of(changed[:, None])
+        after = int(shape.levels[0])
+        if after < level:
+            skewness, kurtosis = float(shape.skewness[0]), float(shape.excess_kurtosis[0])
+            moments = f"skewness {skewness:.2f}, excess kurtosis {kurtosis:.2f}"
+            level, best = after, f"synthesize its {name} instead, which is {LEVELS[after]} ({moments})"
+    return best
+
+
+def _last_advice(level: int, *, together: bool = False) -> str:
+    if level == 1:
+        return "release only for uses that rest on means and correlations, and say so; or find a transform"
+    return "do not release under this model" if together else "leave it out, or do not release under this model"
