@@ -1,10 +1,47 @@
 """The one exception that means: what you gave me cannot be used, and here is the cure."""
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cure:
+    """One way out: in words and, where an argument does it, that argument's name and the value to give it.
+
+    The name is Python's (`drop`); the command line writes it as a flag, the app as the label of a control. With no
+    value the user has to choose one.
+    """
+
+    words: str
+    argument: str = ""
+    value: Any = None
+
+    def in_python(self) -> str:
+        """Return the cure as someone who writes Python reads it."""
+        if not self.argument:
+            return self.words
+        return f"{self.words} ({self.argument}={'…' if self.value is None else repr(self.value)})"
 
 
 class InputError(ValueError):
-    """Input that cannot be used; the message names the place, the value and the cure, in one line."""
+    """Input that cannot be used: what is wrong, where, and the ways out, each apart.
+
+    `problem` says what is wrong in a sentence without a full stop, `where` names the file, column or argument if
+    the problem does not, `cures` are the ways out. The message is all of it as Python's users read it; the command
+    line and the app word the cures in their own terms (`worded`). Nothing may depend on the text of a message.
+    """
+
+    def __init__(self, problem: str, *cures: Cure | str, where: str = "") -> None:
+        self.problem, self.where = problem, where
+        self.cures = tuple(Cure(cure) if isinstance(cure, str) else cure for cure in cures)
+        super().__init__(self.worded(Cure.in_python))
+
+    def worded(self, say: Callable[[Cure], str]) -> str:
+        """Return the whole in one line, each cure in the words that `say` has for it."""
+        problem = f"{self.where}: {self.problem}" if self.where else self.problem
+        return "; ".join([problem, *([", or ".join(map(say, self.cures))] if self.cures else [])])
 
 
 def given(value: object) -> str:
