@@ -36,12 +36,12 @@ def caption(page, name):
 
 def test_the_numbers_shown_are_those_of_the_attack(tab, address):
     from allbutone.model.niw import NIW
-    from allbutone.record_view.attack_view import look, simulated
+    from allbutone.record_view.attack_view import simulated, view_attack
 
     opened(tab, f"{address}/explore?n=60&count=20&target=3,-3&correlation=0.2&seed=4&rows=50")
     covariance = np.array([[1, 0.2], [0.2, 1]])
     stage = simulated(np.zeros(2), covariance, np.array([3.0, -3.0]), n=60, rows=50, prior=NIW.default(2), seed=4)
-    found = look(stage, 20).measures
+    found = view_attack(stage, 20).measures
     assert measure(tab, "Distance of the guess") == pytest.approx(
         [found.distance, found.baseline_distance], rel=6e-3
     )

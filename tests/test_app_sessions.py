@@ -144,7 +144,7 @@ def test_twenty_at_once_are_all_answered_rightly(served):
     from starlette.datastructures import QueryParams
 
     from allbutone.app.jobs import Progress
-    from allbutone.app.page import Here, Settings
+    from allbutone.app.page import RequestContext, Settings
     from allbutone.app.pages import explore
     from allbutone.app.sessions import Session
 
@@ -164,6 +164,6 @@ def test_twenty_at_once_are_all_answered_rightly(served):
     assert all(f"{rows + turn} rows" in about for turn, about in enumerate(tables)), "each its own table"
     explore._simulated.cache_clear()
     for query, (status, _, body) in zip(asked, found, strict=True):
-        alone = explore.PAGE.quick["answer"](QueryParams(query), Here(Session(), Settings()), Progress())
+        alone = explore.PAGE.quick["answer"](QueryParams(query), RequestContext(Session(), Settings()), Progress())
         assert status == 200
         assert last_line(body) == json.loads(alone.to_json())

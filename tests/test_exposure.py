@@ -9,7 +9,7 @@ import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.measures import exposure_of, relative_error
 from allbutone.adversary.modes import find_modes
-from allbutone.disclosure.exposure_law import Setting, leverages
+from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.simulate import quantiles, simulate
 from cases import cases, positive_definite
 
@@ -39,7 +39,7 @@ def test_leverage_does_not_change_with_the_columns_scale_or_direction(case):
 
 @pytest.mark.parametrize("rows", [None, 7, 503])
 def test_the_law_its_threshold_and_its_inverse_agree(rows):
-    setting, leverage = Setting.of(abo.NIW.default(3), 200, rows), np.geomspace(0.01, 10, 20)
+    setting, leverage = ExposureLaw.of(abo.NIW.default(3), 200, rows), np.geomspace(0.01, 10, 20)
     threshold = setting.threshold(leverage)
     np.testing.assert_allclose(setting.exposure(leverage, threshold), 0, atol=1e-7)
     assert np.all(setting.exposure(leverage, threshold * 1.01) > 0)
@@ -47,8 +47,8 @@ def test_the_law_its_threshold_and_its_inverse_agree(rows):
         most = setting.most(leverage, limit)
         assert np.all(setting.exposure(leverage, most) <= limit + 1e-9)
         assert np.all(setting.exposure(leverage, most + 1) > limit)
-    many = Setting.of(abo.NIW.default(3), 200, 10**9)
-    draws = Setting.of(abo.NIW.default(3), 200, None)
+    many = ExposureLaw.of(abo.NIW.default(3), 200, 10**9)
+    draws = ExposureLaw.of(abo.NIW.default(3), 200, None)
     np.testing.assert_allclose(many.exposure(leverage, 50), draws.exposure(leverage, 50), atol=1e-4)
 
 
@@ -58,7 +58,7 @@ def test_the_law_its_threshold_and_its_inverse_agree(rows):
 def test_the_closed_form_is_the_median_away_from_the_threshold(p, people, rows):
     """Within 5 % of the record's distance, for records that stand out (ten times the average leverage p/n)."""
     rng = np.random.default_rng()
-    setting = Setting.of(abo.NIW.default(p), people, rows)
+    setting = ExposureLaw.of(abo.NIW.default(p), people, rows)
     for count in (2, 3, 5, 10, 100):
         for beyond in (0.25, 4.0, 20.0):
             leverage = setting.ratio * beyond / (count - 1)
@@ -99,7 +99,7 @@ def test_leverage_is_all_there_is(rows, beyond):
     rng = np.random.default_rng()
     p, people, count = 3, 60, 4
     prior = abo.NIW.default(p)
-    setting = Setting.of(prior, people, rows)
+    setting = ExposureLaw.of(prior, people, rows)
     leverage = setting.ratio * beyond / (count - 1)
     expected = simulate(setting, np.array([leverage]), count, 1500, rng)
     for table in ("isotropic", "correlated"):
@@ -117,7 +117,7 @@ def test_leverage_is_all_there_is(rows, beyond):
 
 def test_one_draw_exposes_nobody_and_gives_away_26_nats():
     """The paper's own example (p = 2, n = 100): what the distance hides."""
-    setting = Setting.of(abo.NIW.default(2), 100, None)
+    setting = ExposureLaw.of(abo.NIW.default(2), 100, None)
     found = simulate(setting, np.array([2.4]), 1, 800, np.random.default_rng(), gain=True)
     assert setting.exposure(2.4, 1) == 0
     assert np.quantile(found.exposure[0], 0.95) < 0.1
@@ -129,7 +129,7 @@ def test_one_draw_exposes_nobody_and_gives_away_26_nats():
 @pytest.mark.parametrize("rows", [None, 60])
 def test_quantiles_of_every_record_are_those_of_its_leverage(rows):
     """The look-up on a grid against a simulation at the record's own leverage, the threshold included."""
-    setting = Setting.of(abo.NIW.default(3), 120, rows)
+    setting = ExposureLaw.of(abo.NIW.default(3), 120, rows)
     count = 6
     threshold = setting.ratio / (count - 1)
     leverage = threshold * np.array([0.2, 0.55, 1.0, 1.7, 5.0])

@@ -5,14 +5,14 @@ import pytest
 
 import allbutone as abo
 from allbutone.app.pages.record import axes, lines, most_of, row_of
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.plots.records import MOST_DOTS, records_figure
 from allbutone.record_view.record_measures import Attribute
 
 
 def test_a_million_records_are_a_few_thousand_dots():
     leverage = np.random.default_rng(1).gamma(2.0, 1e-6, 1_000_000)
-    figure = records_figure(Setting(5, 1e6, 1e6, 1000), leverage, 10, 0.5)
+    figure = records_figure(ExposureLaw(5, 1e6, 1e6, 1000), leverage, 10, 0.5)
     rows = figure.data[1].customdata
     assert len(rows) <= MOST_DOTS
     assert rows[0] == np.argmax(leverage) + 1
@@ -34,14 +34,14 @@ def test_a_trial_is_never_large():
 
 
 def test_records_lie_on_the_law():
-    setting, leverage = Setting(2, 100.0, 103.0, 50), np.array([0.0, 0.01, 0.2, 3.0])
+    setting, leverage = ExposureLaw(2, 100.0, 103.0, 50), np.array([0.0, 0.01, 0.2, 3.0])
     figure = records_figure(setting, leverage, 20, 0.5)
     law, dots = figure.data
     heights = np.interp(np.log(dots.x), np.log(law.x), law.y)
     np.testing.assert_allclose(dots.y, heights, atol=0.02)
     assert list(dots.customdata) == [4, 3, 2, 1]
     assert figure.layout.meta["message"].startswith("After 20 datasets 1 of 4 records has")
-    draws = records_figure(Setting(2, 100.0, 103.0, None), leverage, 1, 0.5)
+    draws = records_figure(ExposureLaw(2, 100.0, 103.0, None), leverage, 1, 0.5)
     assert "1 parameter draw no record has" in draws.layout.meta["message"]
 
 

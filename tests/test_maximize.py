@@ -11,7 +11,7 @@ from allbutone.adversary import paper_methods as as_printed
 from allbutone.adversary.build import log_posterior
 from allbutone.adversary.modes import _climb, find_modes, maximize_bound
 from allbutone.disclosure.drawn import Drawn
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from cases import positive_definite
 from targets import make, recipes
 
@@ -164,7 +164,7 @@ def test_the_printed_methods_do_what_they_print_and_never_find_more():
 )
 def test_newton_never_leaps_onto_the_other_hill(p, rows, people, count):
     """Many small datasets leave a flat valley between the hills: a long step leapt over it in 6 % of attacks."""
-    setting = Setting.of(abo.NIW.default(p), people, rows)
+    setting = ExposureLaw.of(abo.NIW.default(p), people, rows)
     problem, _ = Drawn.of(setting, count, 60, np.random.default_rng(1)).problem(361 * p / 3 / people)
     found = find_modes(problem)
     rng = np.random.default_rng(2)

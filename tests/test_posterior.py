@@ -17,7 +17,7 @@ from allbutone.adversary.importance_sampling import log_mass_on_a_line
 from allbutone.adversary.measures import contour_log_totals
 from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.drawn import Drawn
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from targets import make, recipes
 
 KINDS = ["parameters", "datasets"]
@@ -125,7 +125,7 @@ def test_one_feature_released_parameters_and_a_line_agree(kind):
 def test_the_contour_integral_holds_from_nobody_to_millions(people, outlying):
     """From no others to a million, from the centre of the crowd to a thousand deviations, 2 to 1000 draws."""
     rng = np.random.default_rng(people)
-    setting = Setting.of(abo.NIW.default(1), people, None)
+    setting = ExposureLaw.of(abo.NIW.default(1), people, None)
     for draws in (2, 3, 10, 100, 1000):
         drawn = Drawn.of(setting, draws, 2, rng)
         many, _ = drawn.problem(outlying**2 / (people + 3))

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 import allbutone as abo
-from allbutone.reports.assessment import gather
+from allbutone.reports.assessment import assess
 from allbutone.reports.html import confidential_report, public_report
 
 HOSTILE = "<script>alert(1)</script>"
@@ -31,7 +31,7 @@ def case_of(kind, datasets=6, counts=()):
         release = abo.ParameterRelease.draw(fitted, 4, rng, columns=COLUMNS, prior=prior)
     else:
         release = abo.DatasetRelease.draw(fitted, [60] * datasets, rng, columns=COLUMNS, prior=prior)
-    return renamed(gather(records, release, counts=counts))
+    return renamed(assess(records, release, counts=counts))
 
 
 def renamed(value):

@@ -12,9 +12,9 @@ import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.measures import prior_mass
 from allbutone.disclosure.budget import Budget, Limit, chances, standing_out
-from allbutone.disclosure.exposure_law import Setting, leverages
+from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.record_view.attack_view import look, of_record
+from allbutone.record_view.attack_view import of_record, view_attack
 
 PRIOR = abo.NIW.default(2)
 
@@ -200,7 +200,7 @@ def test_chances_are_those_of_releases_of_this_very_table(table, limit):
     passed = []
     for _ in range(300):
         release = abo.DatasetRelease.draw(whole, [30] * count, rng, prior=PRIOR, columns=table.columns)
-        found = look(of_record(table, plan.limiting_row, release), count, size=2).measures
+        found = view_attack(of_record(table, plan.limiting_row, release), count, size=2).measures
         by_exposure = found.relative_error <= 0.5
         passed.append(by_exposure if limit.startswith("exposure") else found.information_gain > 1.0)
     expected = chance[plan.limiting_row - 1]
@@ -220,7 +220,7 @@ def test_chances_are_those_of_releases_of_this_very_table(table, limit):
     ],
 )
 def test_the_verdict_is_a_sentence(rows, sure, start):
-    setting = Setting.of(PRIOR, 30, rows)
+    setting = ExposureLaw.of(PRIOR, 30, rows)
     plan = Budget(setting, Limit.of("exposure=0.5"), np.ones(30), (1,), 4, sure, 50, 7, 20)
     assert plan.sentence.startswith(start)
     assert plan.sentence.endswith("up to 4; row 7 sets the limit; without it that average would be 20.")

@@ -12,7 +12,7 @@ import allbutone as abo
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.disclosure.per_record import HALF, RADIUS, risk_columns
 from allbutone.plots.attack_view import TARGET, view_figure, walk_figure
-from allbutone.record_view.attack_view import Stage, look, of_record, simulated, walk
+from allbutone.record_view.attack_view import RecordAttack, exposure_curve, of_record, simulated, view_attack
 from allbutone.record_view.landscape import landscape
 from allbutone.support.errors import InputError
 
@@ -39,7 +39,7 @@ def priors(stage):
 )
 def test_a_view_is_the_public_attack(p, n, rows, count, seed):
     stage = staged(rows, p, n=n, seed=seed, most=20)
-    view, release = look(stage, count, size=8), stage.release.first(count)
+    view, release = view_attack(stage, count, size=8), stage.release.first(count)
     posterior = abo.posterior(stage.others, release, stage.prior)
     found = abo.attack(stage.others, release, stage.prior)
     points = np.vstack([stage.target, stage.others[:5]])
@@ -58,7 +58,7 @@ def test_a_view_is_the_public_attack(p, n, rows, count, seed):
 @pytest.mark.parametrize("rows", [None, 40])
 def test_an_adversary_with_a_prior_of_their_own(rows, reading):
     stage = staged(rows, own=OWN, reading=reading)
-    view, release = look(stage, 30), stage.release.first(30)
+    view, release = view_attack(stage, 30), stage.release.first(30)
     posterior = abo.posterior(stage.others, release, stage.prior, **priors(stage))
     found = abo.attack(stage.others, release, stage.prior, **priors(stage))
     np.testing.assert_allclose(view.attack.mode, found.mode, rtol=1e-7)
@@ -93,7 +93,7 @@ def test_measures_of_a_record_are_those_of_risk(rows):
         release = abo.DatasetRelease.draw(whole, [rows] * 12, rng, columns=table.columns, prior=prior)
     found = risk_columns(table, release, rng=rng)
     for row in (1, 8, 40):
-        view = look(of_record(table, row, release), 12, shown=(2, 0))
+        view = view_attack(of_record(table, row, release), 12, shown=(2, 0))
         ours = dataclasses.asdict(view.measures)
         for name in ("distance", "baseline_distance", "relative_error", "exposure", "prior_mass"):
             assert ours[name] == pytest.approx(found[name][row - 1], rel=1e-6)
@@ -111,7 +111,7 @@ def test_measures_of_a_record_are_those_of_risk(rows):
 def test_hidden_features_are_held_or_integrated_out():
     stage = staged(p=4)
     for hidden in ("mode", "integrated"):
-        view = look(stage, 9, shown=(3, 1), hidden=hidden, size=12)
+        view = view_attack(stage, 9, shown=(3, 1), hidden=hidden, size=12)
         spans = tuple((float(along[0]), float(along[-1])) for along in (view.landscape.x, view.landscape.y))
         asked = {"shown": (3, 1), "hidden": hidden, "size": 12, "spans": spans}
         theirs = landscape(stage.posterior(9), stage.others, stage.target, **asked)
@@ -127,9 +127,9 @@ def test_what_is_no_record_is_refused():
         with pytest.raises(InputError, match="row must be"):
             of_record(table, row, stage.release)
     with pytest.raises(InputError, match="count must be at most 100"):
-        look(stage, 101)
+        view_attack(stage, 101)
     with pytest.raises(InputError, match="finite"):
-        Stage(stage.others, np.array([np.nan, 1.0]), stage.release, stage.prior)
+        RecordAttack(stage.others, np.array([np.nan, 1.0]), stage.release, stage.prior)
     with pytest.raises(InputError, match="n must be at least 2"):
         staged(n=1)
     with pytest.raises(InputError, match="positive definite"):
@@ -189,7 +189,9 @@ def test_the_release_follows_the_mechanism(seed):
 
 @pytest.mark.parametrize("rows", [None, 100])
 def test_the_threshold_of_the_law_shows_in_a_walk(rows):
-    walks = [walk(staged(rows, target=np.array([4.5, 3.5]), seed=seed), (1, 2, 50, 100)) for seed in range(15)]
+    walks = [
+        exposure_curve(staged(rows, target=np.array([4.5, 3.5]), seed=seed), (1, 2, 50, 100)) for seed in range(15)
+    ]
     below, above = (
         np.median([np.abs(each.exposure[place]) for each in walks], axis=0) for place in (slice(0, 2), slice(2, 4))
     )
@@ -204,10 +206,10 @@ def test_the_threshold_of_the_law_shows_in_a_walk(rows):
 
 def test_a_walk_ends_with_the_release():
     stage = staged(most=12)
-    found = walk(stage)
+    found = exposure_curve(stage)
     assert found.counts.tolist() == [1, 2, 3, 5, 7, 10, 12]
     for count, exposure, error in zip(found.counts, found.exposure, found.relative_error, strict=True):
-        measures = look(stage, int(count), size=4).measures
+        measures = view_attack(stage, int(count), size=4).measures
         assert exposure == pytest.approx(measures.exposure, abs=1e-9)
         assert error == pytest.approx(measures.relative_error, abs=1e-9)
     assert found.threshold == pytest.approx(stage.setting.threshold(found.leverage))
@@ -216,7 +218,7 @@ def test_a_walk_ends_with_the_release():
 @pytest.mark.parametrize("rows", [None, 40])
 def test_a_view_is_drawn_with_its_message(rows):
     stage = staged(rows, columns=("<b>mass</b>", "100 %{x}"))
-    view = look(stage, 100)
+    view = view_attack(stage, 100)
     figure = view_figure(view, stage.columns, 0.9)
     named = {trace.name: trace for trace in figure.data if trace.name}
     kinds = {"the other records", "the other mode", TARGET, "the best guess (mode)", "90\u00a0% credible region"}
@@ -236,7 +238,7 @@ def test_a_view_is_drawn_with_its_message(rows):
 
 
 def test_a_walk_is_drawn_with_its_message():
-    found = walk(staged())
+    found = exposure_curve(staged())
     figure = walk_figure(found, 14, "dataset")
     law, release, threshold = figure.data
     assert np.all(np.abs(release.y) <= 1.2)

@@ -6,7 +6,7 @@ from typing import Any
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from allbutone.adversary.inputs import Reading, admit, split_known
+from allbutone.adversary.inputs import Reading, split_known, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -28,9 +28,9 @@ def log_posterior(
     reading: Reading = "record",
 ) -> LogQuadratic:
     """Return the log posterior of the one record missing from `others`; the arguments are those of `posterior`."""
-    moments = Moments.of(admit(others, release, prior, adversary_prior, reading))
+    moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
     positions, values = split_known(known, release)
-    whole = posterior_of(moments, release, *believed(prior, adversary_prior, reading))
+    whole = posterior_of(moments, release, *split_priors(prior, adversary_prior, reading))
     return whole.given(positions, array_namespace(whole.centre).asarray(values)) if positions else whole
 
 
@@ -45,7 +45,7 @@ def posterior_of(moments: Moments, release: Release, prior: NIW, own_prior: NIW 
     return whole if own_prior is None else with_own_prior(whole, own_prior.update(moments))
 
 
-def believed(prior: NIW, adversary_prior: NIW | None, reading: Reading) -> tuple[NIW, NIW | None]:
+def split_priors(prior: NIW, adversary_prior: NIW | None, reading: Reading) -> tuple[NIW, NIW | None]:
     """Return the prior the adversary takes for the mechanism's, and their own of the record where it differs."""
     if adversary_prior is not None and reading == "mechanism":
         return adversary_prior, None

@@ -12,7 +12,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.support.arrays import real_array
-from allbutone.support.errors import InputError, given
+from allbutone.support.errors import InputError, describe_value
 from allbutone.tables.records import Records
 
 Array = Any
@@ -20,7 +20,7 @@ Reading = Literal["record", "mechanism"]
 KNOWN = "give names, positions, a mask of booleans (p,) or (n, p), or a matrix (n, p) with NaN where unknown"
 
 
-def admit(
+def validate_inputs(
     records: Any,
     release: Release,
     prior: NIW,
@@ -30,11 +30,13 @@ def admit(
     """Check all that an attack is given; return the records in the release's column order, or their moments."""
     if not isinstance(release, ParameterRelease | DatasetRelease):
         raise InputError(
-            f"the release must be a ParameterRelease or a DatasetRelease, got {given(release)}; "
+            f"the release must be a ParameterRelease or a DatasetRelease, got {describe_value(release)}; "
             "read a folder with load_release"
         )
     if reading not in get_args(Reading):
-        raise InputError(f"reading must be {' or '.join(map(repr, get_args(Reading)))}, got {given(reading)}")
+        raise InputError(
+            f"reading must be {' or '.join(map(repr, get_args(Reading)))}, got {describe_value(reading)}"
+        )
     if isinstance(records, Moments):
         records.require_possible()
         p = records.mean.shape[-1]
@@ -56,7 +58,9 @@ def _check_prior(name: str, prior: Any, release: Release, p: int) -> None:
     """Refuse what is no prior, or one for other columns than the release's and the records'."""
     if not isinstance(prior, NIW) or prior.mean.ndim != 1:
         raise InputError(
-            f"{name} must be one NIW, got {given(prior)}; give release.prior, or read a prior file with read_prior"
+            f"{name} must be one NIW, got {describe_value(prior)}",
+            "give release.prior",
+            "read a prior file with read_prior",
         )
     if prior.p != p or release.p != p:
         raise InputError(
@@ -175,7 +179,7 @@ def _position(column: Any, names: Sequence[str] | None, p: int) -> int:
             raise InputError(f"there is no column {column!r} to know; the columns are {found}")
         return list(names).index(column)
     if isinstance(column, bool | np.bool_) or not isinstance(column, int | np.integer):
-        raise InputError(f"known holds {given(column)}; {KNOWN}")
+        raise InputError(f"known holds {describe_value(column)}; {KNOWN}")
     if not 0 <= column < p:
         raise InputError(f"there is no column {column} to know; positions run from 0 to {p - 1}")
     return int(column)

@@ -13,14 +13,14 @@ from jaxtyping import Float
 
 from allbutone.adversary.build import (
     add_own_well,
-    believed,
     from_datasets,
     from_parameters,
     posterior_of,
+    split_priors,
     whitened_datasets,
     whitened_parameters,
 )
-from allbutone.adversary.inputs import Reading, admit, known_mask, known_patterns
+from allbutone.adversary.inputs import Reading, known_mask, known_patterns, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.one_target import Attack, describe, with_known
@@ -57,7 +57,7 @@ def attack_all(
     run in parallel in bounded memory. `watch` is called with the number of records finished.
     """
     table = records if is_array_api_obj(records) else Records.of_numbers(records)
-    values = admit(table, release, prior, adversary_prior, reading)
+    values = validate_inputs(table, release, prior, adversary_prior, reading)
     if values.shape[0] < 2:
         raise InputError(
             f"attack_all needs at least two records, got {values.shape[0]}; for one target use attack"
@@ -113,7 +113,7 @@ class LeaveOneOut:
         cls, records: Array, release: Release, prior: NIW, own_prior: NIW | None, reading: Reading
     ) -> "LeaveOneOut":
         """Fit the whole table once and bring the release into its coordinates."""
-        prior, own_prior = believed(prior, own_prior, reading)
+        prior, own_prior = split_priors(prior, own_prior, reading)
         moments = Moments.of(records)
         whole, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
         if isinstance(release, ParameterRelease):

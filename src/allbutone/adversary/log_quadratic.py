@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.model.distributions import Normal, StudentT
-from allbutone.model.moments import trail
+from allbutone.model.moments import append_axes
 from allbutone.support.arrays import half_log_det, solve_rows
 
 Array = Any
@@ -138,7 +138,7 @@ class LogQuadratic:
         location = _times(scale, self.slopes[..., 0, :])
         floor = self.levels[..., 0] - xp.sum(location * self.slopes[..., 0, :], axis=-1)
         df = float(self.weights[0]) - self.p
-        return StudentT(self.unwhiten(location), self._cover(scale * trail(floor, 2) / df), df)
+        return StudentT(self.unwhiten(location), self._cover(scale * append_axes(floor, 2) / df), df)
 
     def given(self, known: tuple[int, ...], values: Float[Array, "*batch known"]) -> "LogQuadratic":
         """Return the posterior of the other features when these features (positions) have these values.

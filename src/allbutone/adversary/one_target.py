@@ -14,7 +14,7 @@ from allbutone.adversary.modes import TIE, Modes, find_modes, rounding_of
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
-from allbutone.support.errors import InputError, given
+from allbutone.support.errors import InputError, describe_value
 
 Array = Any
 
@@ -67,7 +67,7 @@ def attack_many(crowd: NIW, released: Statistics) -> Attack:
 def _check_statistics(crowd: NIW, released: Statistics) -> None:
     """Refuse what is no sufficient statistic, or one of other columns or targets than the crowd's."""
     if not isinstance(crowd, NIW) or crowd.mean.ndim > 2:
-        raise InputError(f"crowd must be an NIW with one batch axis at most, got {given(crowd)}")
+        raise InputError(f"crowd must be an NIW with one batch axis at most, got {describe_value(crowd)}")
     if isinstance(released, ParameterStatistics):
         tails: dict[str, tuple[int, ...]] = {"precision": (crowd.p, crowd.p), "pull": (crowd.p,)}
     elif isinstance(released, Moments) and getattr(released.count, "ndim", 0) == 1:
@@ -76,7 +76,7 @@ def _check_statistics(crowd: NIW, released: Statistics) -> None:
     else:
         raise InputError(
             f"released must be ParameterStatistics, or Moments whose counts (k,) are those of k datasets, "
-            f"got {given(released)}; use ParameterStatistics.of(release), or stack the datasets' moments"
+            f"got {describe_value(released)}; use ParameterStatistics.of(release), or stack the datasets' moments"
         )
     batch = tuple(crowd.mean.shape[:-1])
     for name, tail in tails.items():

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.build import ParameterStatistics, Statistics, believed, from_statistics, with_own_prior
+from allbutone.adversary.build import (
+    ParameterStatistics,
+    Statistics,
+    from_statistics,
+    split_priors,
+    with_own_prior,
+)
 from allbutone.adversary.importance_sampling import spread_at
-from allbutone.adversary.inputs import Reading, admit
+from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.posterior import PoorSampling, Seed
@@ -76,12 +82,12 @@ def posterior_missing(
     record; it is updated by an independence sampler from Student t distributions at its two modes. All chains
     advance at once. The other arguments are those of `posterior`; NumPy arrays only.
     """
-    moments = Moments.of(admit(others, release, prior, adversary_prior, reading))
+    moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
     missing, sweeps, chains = count_of("missing", missing), count_of("sweeps", sweeps), count_of("chains", chains)
     if chains < 2:
         raise InputError(f"chains must be at least 2, to tell the Monte Carlo error; got {chains}")
     warm_up = count_of("warm_up", warm_up) if warm_up else 0
-    prior, own_prior = believed(prior, adversary_prior, reading)
+    prior, own_prior = split_priors(prior, adversary_prior, reading)
     crowd, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
     rng, released = np.random.default_rng(rng), _statistics(release)
     unknown = np.stack([(own or crowd).predictive().draw(rng, missing) for _ in range(chains)])

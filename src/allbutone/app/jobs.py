@@ -60,7 +60,7 @@ class Progress:
         return json.dumps({"step": self.step, "done": self.done, "parts": self.parts}) + "\n"
 
 
-class Desk:
+class JobRunner:
     """Where jobs are done: as many at once as there are cores; slow ones, where there are several, not on all."""
 
     def __init__(self) -> None:

@@ -26,17 +26,17 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Here:
+class RequestContext:
     """Where a question is asked: whose browser, and in which app."""
 
     session: Session
     settings: Settings
 
 
-Ask = Callable[[QueryParams, Here, Progress], Answer]
-Fetch = Callable[[QueryParams, Here, Progress], Download]
-Take = Callable[[QueryParams, Here, Path], Answer]
-Act = Callable[[QueryParams, Mapping[str, str], Here, Progress], Answer]
+Ask = Callable[[QueryParams, RequestContext, Progress], Answer]
+Fetch = Callable[[QueryParams, RequestContext, Progress], Download]
+Take = Callable[[QueryParams, RequestContext, Path], Answer]
+Act = Callable[[QueryParams, Mapping[str, str], RequestContext, Progress], Answer]
 
 
 @dataclass(frozen=True)

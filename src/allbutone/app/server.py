@@ -19,8 +19,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from allbutone.app.jobs import MEDIA, Desk, refusal
-from allbutone.app.page import MEGABYTE, Act, Ask, Fetch, Here, Page, Settings, Take, piece
+from allbutone.app.jobs import MEDIA, JobRunner, refusal
+from allbutone.app.page import MEGABYTE, Act, Ask, Fetch, Page, RequestContext, Settings, Take, piece
 from allbutone.app.pages import data, explore, release, studies
 from allbutone.app.sessions import Sessions
 from allbutone.support.errors import InputError
@@ -48,7 +48,7 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
 
     A page of another site cannot make the browser ask for it under a name of its own (DNS rebinding).
     """
-    sessions, desk = Sessions(), Desk()
+    sessions, desk = Sessions(), JobRunner()
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
@@ -67,11 +67,11 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
         routes += _routes(page, settings, sessions, desk)
     app = Starlette(routes=routes, lifespan=life, exception_handlers={ClientDisconnect: _nobody})
     app.state.sessions, app.state.desk = sessions, desk
-    app.add_middleware(Guard, hosts=tuple(hosts))
+    app.add_middleware(SecurityMiddleware, hosts=tuple(hosts))
     return app
 
 
-class Guard:
+class SecurityMiddleware:
     """Lets in only what was meant for this server and comes from its own pages, and sets every header."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
@@ -110,26 +110,28 @@ class Guard:
         return origin is not None and origin.partition("://")[2] != host
 
 
-def _routes(page: Page, settings: Settings, sessions: Sessions, desk: Desk) -> list[BaseRoute]:
-    def route(path: str, reply: Callable[[Request, Here], Awaitable[Response]], method: str = "GET") -> Route:
+def _routes(page: Page, settings: Settings, sessions: Sessions, desk: JobRunner) -> list[BaseRoute]:
+    def route(
+        path: str, reply: Callable[[Request, RequestContext], Awaitable[Response]], method: str = "GET"
+    ) -> Route:
         async def reply_in_session(request: Request) -> Response:
             token, session = sessions.open(request.cookies.get(_cookie(request)))
-            response = await reply(request, Here(session, settings))
+            response = await reply(request, RequestContext(session, settings))
             if request.cookies.get(_cookie(request)) != token:
                 response.set_cookie(_cookie(request), token, httponly=True, samesite="lax")
             return response
 
         return Route(f"/{page.name}{path}", reply_in_session, methods=[method])
 
-    async def show(request: Request, here: Here) -> Response:
+    async def show(request: Request, here: RequestContext) -> Response:
         where = {"page": page, "pages": PAGES, "query": request.query_params, "settings": settings}
         content = piece(f"{page.name}.html", **where, plotly_version=plotly.__version__)
         return Response(content, media_type="text/html")
 
-    async def answer(ask: Ask, slow: bool, request: Request, here: Here) -> Response:
+    async def answer(ask: Ask, slow: bool, request: Request, here: RequestContext) -> Response:
         return await desk.answer(partial(ask, request.query_params, here), slow)
 
-    async def download(fetch: Fetch, request: Request, here: Here) -> Response:
+    async def download(fetch: Fetch, request: Request, here: RequestContext) -> Response:
         return await desk.download(partial(fetch, request.query_params, here), request)
 
     return [
@@ -142,7 +144,7 @@ def _routes(page: Page, settings: Settings, sessions: Sessions, desk: Desk) -> l
     ]
 
 
-async def _taken(desk: Desk, take: Take, request: Request, here: Here) -> Response:
+async def _taken(desk: JobRunner, take: Take, request: Request, here: RequestContext) -> Response:
     """Write what is sent to a folder that only we can read, hand it over, and leave nothing of it."""
     limit = here.settings.upload_limit
     with tempfile.TemporaryDirectory(prefix="allbutone-") as folder:
@@ -163,7 +165,7 @@ async def _taken(desk: Desk, take: Take, request: Request, here: Here) -> Respon
         return await desk.answer(lambda step: work(), slow=False, patience=None)
 
 
-async def _done(desk: Desk, act: Act, request: Request, here: Here) -> Response:
+async def _done(desk: JobRunner, act: Act, request: Request, here: RequestContext) -> Response:
     """Do what a short form asks for; there may be secrets in it, so it never leaves the memory."""
     form = bytearray()
     async for block in request.stream():

@@ -26,7 +26,7 @@ class Held:
     locks: dict[tuple[Any, ...], Lock] = field(default_factory=dict)
     used: float = field(default_factory=time.monotonic)
 
-    def once(self, key: tuple[Any, ...], compute: Callable[[], Kind]) -> Kind:
+    def get_or_compute(self, key: tuple[Any, ...], compute: Callable[[], Kind]) -> Kind:
         """Return what was computed under this key, or compute it now; nothing is computed twice at a time.
 
         A key begins with the kind of the result. What is asked under another key does not wait for it.

@@ -88,7 +88,7 @@ def records_of(table: Path, release: Release, columns: list[str] | None, drop: l
     return Records.of(content, columns=of_release)
 
 
-def same(option: str, value: Any) -> list[str]:
+def repeat_option(option: str, value: Any) -> list[str]:
     """Return the option again, for the next command."""
     if isinstance(value, tuple):
         return [part for name in value for part in (option, name)]

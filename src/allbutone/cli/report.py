@@ -20,8 +20,8 @@ from allbutone.cli.options import (
     TableFile,
     describe_prior,
     records_of,
+    repeat_option,
     require_outside,
-    same,
 )
 from allbutone.cli.output import console, late_progress, plural, show, show_next
 from allbutone.disclosure.budget import Limit
@@ -29,7 +29,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.folder import load_release
 from allbutone.releases.release import DatasetRelease, count_of
-from allbutone.reports.assessment import PAPER_COUNTS, Case, gather
+from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.findings import number, verdict
 from allbutone.reports.html import confidential_report, public_report
 from allbutone.support.errors import InputError
@@ -93,17 +93,17 @@ def report(
             path.write_text(public_report(release, note), encoding="utf-8")
         else:
             given = read_prior(prior, records.columns) if prior else None
-            case = gather(records, release, given, limit=limit, step=late_progress)
+            case = assess(records, release, given, limit=limit, step=late_progress)
             again = [
                 "report",
                 table,
                 release_dir,
                 "--limit",
                 limit,
-                *same("--prior", prior),
-                *same("--note", note),
+                *repeat_option("--prior", prior),
+                *repeat_option("--note", note),
             ]
-            again += same("--columns", records.columns if columns or drop else ())
+            again += repeat_option("--columns", records.columns if columns or drop else ())
             path.write_text(confidential_report(case, [_typed(again)], note), encoding="utf-8")
     if public:
         console.print(
@@ -153,11 +153,14 @@ def application(
                 columns=records.columns,
                 prior=mechanism,
             )
-        case = gather(records, release, counts=sorted({*PAPER_COUNTS, datasets}), mass=False, step=late_progress)
+        case = assess(records, release, counts=sorted({*PAPER_COUNTS, datasets}), mass=False, step=late_progress)
         words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
         again = ["application", *([table] if table else []), "--datasets", datasets, "--seed", seed]
-        again += [*same("--prior", prior), *same("--columns", records.columns if columns or drop else ())]
-        page = confidential_report(case, [_typed([*again, *same("--note", note)])], words)
+        again += [
+            *repeat_option("--prior", prior),
+            *repeat_option("--columns", records.columns if columns or drop else ()),
+        ]
+        page = confidential_report(case, [_typed([*again, *repeat_option("--note", note)])], words)
         (work / "report.html").write_text(page, encoding="utf-8")
         _write_tables(case, work)
         for path in work.iterdir():
@@ -184,7 +187,7 @@ def _typed(arguments: Sequence[object]) -> str:
     return shlex.join(["allbutone", *map(str, arguments)])
 
 
-def _describe(case: Case) -> None:
+def _describe(case: Assessment) -> None:
     console.print(f"[bold]{escape(verdict(case.findings))}.[/bold]\n")
     for finding in case.findings:
         mark = "[red]✘[/red]" if finding.against else "[green]✔[/green]"
@@ -192,7 +195,7 @@ def _describe(case: Case) -> None:
     console.print()
 
 
-def _show_application(case: Case) -> None:
+def _show_application(case: Assessment) -> None:
     assert case.fidelity is not None
     table = case.fidelity.ks_table()
     lines = [
@@ -212,7 +215,7 @@ def _show_application(case: Case) -> None:
     console.print()
 
 
-def _write_tables(case: Case, folder: Path) -> None:
+def _write_tables(case: Assessment, folder: Path) -> None:
     """Write the numbers behind the report."""
     assert case.fidelity is not None
     names = case.records.columns

@@ -24,8 +24,8 @@ from allbutone.cli.options import (
     describe_prior,
     fit,
     records_of,
+    repeat_option,
     require_outside,
-    same,
 )
 from allbutone.cli.output import console, late_progress, plural, show, show_next, show_note
 from allbutone.disclosure.budget import MOST, Budget, Limit, plan_budget
@@ -88,7 +88,10 @@ def risk(
     _show_risk(found, order[:10])
     _show_files(out)
     console.print(_risk_assumed(records, names, release_dir))
-    arguments = [*same("--columns", records.columns if columns or drop else ()), *same("--prior", prior)]
+    arguments = [
+        *repeat_option("--columns", records.columns if columns or drop else ()),
+        *repeat_option("--prior", prior),
+    ]
     if isinstance(release, DatasetRelease):
         arguments += ["--rows", str(max(release.rows))]
     else:
@@ -137,7 +140,9 @@ def budget(
         console.print(_checked(plan, checked))
     _show_files(out)
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior))}.")
-    _next_after_budget(table, plan, [*same("--columns", records.columns if columns or drop else ())], prior)
+    _next_after_budget(
+        table, plan, [*repeat_option("--columns", records.columns if columns or drop else ())], prior
+    )
     show_note(note)
 
 
@@ -234,7 +239,7 @@ def _risk_assumed(records: Records, known: tuple[str, ...], release_dir: Path) -
 
 
 def _next_after_budget(table: Path, plan: Budget, columns: list[str], prior: Path | None) -> None:
-    again = [*columns, *same("--prior", prior)]
+    again = [*columns, *repeat_option("--prior", prior)]
     kind = ["--release", "parameters"] if plan.setting.rows is None else ["--rows", plan.setting.rows]
     if plan.sure:
         count = min(plan.sure, MOST)

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float
 
-from allbutone.disclosure.exposure_law import Setting, leverages
+from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.per_record import RADIUS
 from allbutone.disclosure.simulate import Simulated, simulate
 from allbutone.model.niw import NIW
@@ -65,7 +65,7 @@ class Limit:
 class Budget:
     """What may be released of a table, and what sets the limit."""
 
-    setting: Setting
+    setting: ExposureLaw
     limit: Limit
     leverage: Float[np.ndarray, " n"]
     counts: tuple[int, ...]
@@ -150,7 +150,7 @@ def budget(
     """
     records, bound = Records.of(table), Limit.of(limit)
     if bound.kind == "exposure":  # the law needs no simulation
-        setting, leverage = Setting.of(prior, len(records.values), rows), leverages(records.values, prior)
+        setting, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
         worst = int(np.argmax(leverage)) + 1
         plan = Budget(setting, bound, leverage, tuple(counts), None, 0, 0, worst, None)
     else:
@@ -174,7 +174,7 @@ def plan_budget(
     leverage, found by simulation on a grid of leverages. `watch` is called once for each number of datasets tried.
     """
     stream = np.random.default_rng(rng)
-    setting, bound = Setting.of(prior, len(records.values), rows), Limit.of(limit)
+    setting, bound = ExposureLaw.of(prior, len(records.values), rows), Limit.of(limit)
     leverage = leverages(records.values, prior)
     order = np.argsort(-leverage)
     by_law = bound.kind == "exposure"
@@ -231,7 +231,7 @@ def standing_out(leverage: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
 
 
 def _simulated(
-    setting: Setting, leverage: Float[np.ndarray, " w"], count: int, rng: np.random.Generator, kind: str
+    setting: ExposureLaw, leverage: Float[np.ndarray, " w"], count: int, rng: np.random.Generator, kind: str
 ) -> Simulated:
     """Simulate a grid of leverages from the highest down, with as many replicates as are worth waiting for."""
     grid = np.geomspace(np.max(leverage), np.min(leverage) * (1 - 1e-9), 11)
@@ -265,10 +265,10 @@ def _largest(safe: Callable[[int], bool], guess: int, most: int) -> int:
 
 def _law(values: Float[np.ndarray, "n p"], prior: NIW, rows: int | None, limit: Limit) -> int:
     highest = float(np.max(leverages(values, prior)))
-    return int(min(Setting.of(prior, len(values), rows).most(highest, limit.value), 1e15))
+    return int(min(ExposureLaw.of(prior, len(values), rows).most(highest, limit.value), 1e15))
 
 
-def _beside(setting: Setting, leverage: float, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
+def _beside(setting: ExposureLaw, leverage: float, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
     """Return every measure for the most exposed record, at one dataset and at the budget: none tells all alone."""
     found = {k: simulate(setting, np.array([leverage]), k, 100, rng, RADIUS) for k in {1, max(count, 1)}}
     table = []
@@ -289,7 +289,7 @@ def _beside(setting: Setting, leverage: float, count: int, rng: np.random.Genera
     return table
 
 
-def _trade(setting: Setting, leverage: float, limit: Limit) -> list[dict[str, Any]]:
+def _trade(setting: ExposureLaw, leverage: float, limit: Limit) -> list[dict[str, Any]]:
     """Return what many small datasets allow against few large ones, for the most exposed record."""
     assert setting.rows is not None
     table = []
@@ -297,7 +297,7 @@ def _trade(setting: Setting, leverage: float, limit: Limit) -> list[dict[str, An
         {max(1, setting.rows // 10), max(1, setting.rows // 2), setting.rows, 2 * setting.rows, 10 * setting.rows}
     ):
         most = int(
-            min(Setting(setting.p, setting.mean_weight, setting.df, rows).most(leverage, limit.value), 1e12)
+            min(ExposureLaw(setting.p, setting.mean_weight, setting.df, rows).most(leverage, limit.value), 1e12)
         )
         table.append({"rows": rows, "datasets": most, "total_rows": most * rows})
     return table

@@ -13,14 +13,14 @@ from jaxtyping import Float
 
 from allbutone.adversary.build import from_parameters
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.model.niw import NIW
 
 AT_ONCE = 1 << 19  # numbers in the wells that are held at a time: what a processor keeps close
 Triangle = Float[np.ndarray, "p p m"]
 
 
-def releases_at_once(setting: Setting, count: int) -> int:
+def releases_at_once(setting: ExposureLaw, count: int) -> int:
     """Return how many releases to draw and attack at a time."""
     return max(1, AT_ONCE // ((1 if setting.rows is None else count) * setting.p**2))
 
@@ -33,7 +33,7 @@ class Drawn:
     replicates, and within each over its datasets. Released parameters need one triangle for all draws.
     """
 
-    setting: Setting
+    setting: ExposureLaw
     count: int
     replicates: int
     noise: Float[np.ndarray, "p m"]
@@ -41,7 +41,7 @@ class Drawn:
     scatter: Triangle | None
 
     @classmethod
-    def of(cls, setting: Setting, count: int, replicates: int, rng: np.random.Generator) -> "Drawn":
+    def of(cls, setting: ExposureLaw, count: int, replicates: int, rng: np.random.Generator) -> "Drawn":
         """Draw sufficient statistics, not records.
 
         Released parameters are seen only through A ~ W(n_θν′, D⁻²) and b | A ~ N(Al, A/κ′): one Wishart and one

@@ -43,7 +43,7 @@ def _without(records: Float[np.ndarray, "n p"], row: int) -> Moments:
 
 
 @dataclass(frozen=True)
-class Setting:
+class ExposureLaw:
     """All but the leverage that a record's risk depends on: the adversary's κ and ν, p, and the rows a dataset.
 
     `rows` is None for released parameters, which datasets of ever more rows tend to.
@@ -55,7 +55,7 @@ class Setting:
     rows: int | None
 
     @classmethod
-    def of(cls, prior: NIW, people: int, rows: int | None) -> "Setting":
+    def of(cls, prior: NIW, people: int, rows: int | None) -> "ExposureLaw":
         """Return the setting of an adversary who has all but one of `people` records."""
         if rows is not None and rows < 1:
             raise InputError(f"rows must be at least 1, got {rows}")

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from allbutone.adversary.measures import exposure_of, information_gain, integrate_many, prior_mass, relative_error
 from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.drawn import Drawn, releases_at_once
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 
 POINTS = 128  # to integrate each posterior: its own noise is far below that between releases
 
@@ -38,7 +38,7 @@ class Simulated:
 
 
 def simulate(
-    setting: Setting,
+    setting: ExposureLaw,
     leverage: Float[np.ndarray, " q"],
     count: int,
     replicates: int,
@@ -62,7 +62,7 @@ def simulate(
 
 
 def quantiles(
-    setting: Setting,
+    setting: ExposureLaw,
     leverage: Float[np.ndarray, " n"],
     count: int,
     levels: Sequence[float] = (0.05, 0.5, 0.95),

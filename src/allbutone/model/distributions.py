@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 from scipy.special import gammaln
 
-from allbutone.support.arrays import cholesky, half_log_det, plain, squared_length
+from allbutone.support.arrays import cholesky, half_log_det, squared_length, to_scalar
 
 Array = Any
 
@@ -57,7 +57,7 @@ class StudentT:
         xp = array_namespace(points)
         p = points.shape[-1]
         half = (self.df + p) / 2
-        constant = plain(gammaln(half) - gammaln(self.df / 2) - 0.5 * p * np.log(self.df * pi))
+        constant = to_scalar(gammaln(half) - gammaln(self.df / 2) - 0.5 * p * np.log(self.df * pi))
         squared = squared_length(self.root, points - self.location)
         return constant - half_log_det(self.root) - half * xp.log1p(squared / self.df)
 

@@ -86,8 +86,8 @@ class Moments:
         count = self.count + other.count
         step = (other.mean - self.mean) + (other.mean_tail - self.mean_tail)
         share = other.count / count
-        mean, tail = _sum_exactly(self.mean, self.mean_tail + trail(share, 1) * step)
-        scatter = self.scatter + other.scatter + trail(self.count * share, 2) * _outer(step)
+        mean, tail = _sum_exactly(self.mean, self.mean_tail + append_axes(share, 1) * step)
+        scatter = self.scatter + other.scatter + append_axes(self.count * share, 2) * _outer(step)
         return Moments(count, mean, scatter, tail)
 
     def add(self, record: Float[Array, "*batch p"]) -> "Moments":
@@ -136,6 +136,6 @@ def _outer(vector: Float[Array, "*batch p"]) -> Float[Array, "*batch p p"]:
     return vector[..., :, None] * vector[..., None, :]
 
 
-def trail(scalar: Scalar, axes: int) -> Scalar:
+def append_axes(scalar: Scalar, axes: int) -> Scalar:
     """Give a batch of scalars `axes` trailing axes, so that it scales vectors (1) or matrices (2)."""
     return scalar[(..., *(None,) * axes)] if is_array_api_obj(scalar) else scalar

@@ -11,8 +11,15 @@ from jaxtyping import Float
 from scipy.special import multigammaln
 
 from allbutone.model.distributions import StudentT
-from allbutone.model.moments import Moments, trail
-from allbutone.support.arrays import cholesky, half_log_det, plain, real_array, require_symmetric, squared_length
+from allbutone.model.moments import Moments, append_axes
+from allbutone.support.arrays import (
+    cholesky,
+    half_log_det,
+    real_array,
+    require_symmetric,
+    squared_length,
+    to_scalar,
+)
 from allbutone.support.errors import InputError
 
 Array = Any
@@ -79,9 +86,9 @@ class NIW:
             raise InputError(f"the prior is for {self.p} columns, the records have {moments.mean.shape[-1]}")
         n, weight = moments.count, self.mean_weight + moments.count
         step = moments.mean - self.mean
-        mean = self.mean + trail(n / weight, 1) * step
+        mean = self.mean + append_axes(n / weight, 1) * step
         outer = step[..., :, None] * step[..., None, :]
-        scale = self.scale + moments.scatter + trail(self.mean_weight * n / weight, 2) * outer
+        scale = self.scale + moments.scatter + append_axes(self.mean_weight * n / weight, 2) * outer
         try:
             return NIW(mean, weight, self.df + n, scale)
         except InputError as error:
@@ -102,7 +109,9 @@ class NIW:
         T_δ(m, (κ+1)/(κδ)·Λ), δ = ν − p + 1.
         """
         df = self.df - self.p + 1
-        return StudentT(self.mean, trail((self.mean_weight + 1) / (self.mean_weight * df), 2) * self.scale, df)
+        return StudentT(
+            self.mean, append_axes((self.mean_weight + 1) / (self.mean_weight * df), 2) * self.scale, df
+        )
 
     def log_density(
         self, means: Float[Array, "*draws p"], covariances: Float[Array, "*draws p p"]
@@ -117,10 +126,10 @@ class NIW:
         off_mean = squared_length(root, means - self.mean)
         white = xp.linalg.solve(root, xp.broadcast_to(self.root, root.shape))
         trace = xp.sum(white * white, axis=(-2, -1))
-        normal = -0.5 * p * (log(2 * pi) - plain(np.log(self.mean_weight))) - half_log
+        normal = -0.5 * p * (log(2 * pi) - to_scalar(np.log(self.mean_weight))) - half_log
         inverse_wishart = (
             self.df * (half_log_det(self.root) - 0.5 * p * log(2))
-            - plain(multigammaln(0.5 * self.df, p))
+            - to_scalar(multigammaln(0.5 * self.df, p))
             - (self.df + p + 1) * half_log
         )
         return normal + inverse_wishart - 0.5 * (self.mean_weight * off_mean + trace)
@@ -135,10 +144,10 @@ class NIW:
         after, p = self.update(moments), self.p
         return (
             -0.5 * moments.count * p * log(pi)
-            + plain(multigammaln(0.5 * after.df, p) - multigammaln(0.5 * self.df, p))
+            + to_scalar(multigammaln(0.5 * after.df, p) - multigammaln(0.5 * self.df, p))
             + self.df * half_log_det(self.root)
             - after.df * half_log_det(after.root)
-            + 0.5 * p * plain(np.log(self.mean_weight / after.mean_weight))
+            + 0.5 * p * to_scalar(np.log(self.mean_weight / after.mean_weight))
         )
 
     def draw_roots(

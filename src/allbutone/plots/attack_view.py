@@ -15,7 +15,7 @@ from jaxtyping import Float
 from allbutone.disclosure.per_record import HALF
 from allbutone.plots.framing import ON_TOP, SMALL, counted, frame, size, text_of, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, ORANGE, PURPLE, VERMILION
-from allbutone.record_view.attack_view import View, Walk
+from allbutone.record_view.attack_view import AttackView, ExposureCurve
 from allbutone.record_view.landscape import Landscape
 
 MOST_DOTS = 2000  # other records shown in a landscape
@@ -82,7 +82,7 @@ def _points(name: str, points: np.ndarray, marker: dict[str, Any], legend: bool,
     }  # fmt: skip
 
 
-def view_figure(view: View, names: Sequence[str], level: float = 0.95) -> go.Figure:
+def view_figure(view: AttackView, names: Sequence[str], level: float = 0.95) -> go.Figure:
     """Draw the landscape of one attack, and the smallest region that holds `level` of it.
 
     `names` of all columns. `layout.meta["target_trace"]` is the place of the record among the traces.
@@ -90,7 +90,7 @@ def view_figure(view: View, names: Sequence[str], level: float = 0.95) -> go.Fig
     return go.Figure(view_drawing(view, names, level), _validate=False)
 
 
-def view_drawing(view: View, names: Sequence[str], level: float = 0.95) -> dict[str, Any]:
+def view_drawing(view: AttackView, names: Sequence[str], level: float = 0.95) -> dict[str, Any]:
     """Return `view_figure` as plain data and layout: making a figure of it takes as long as all the rest."""
     one = view.landscape
     traces = [relief(one), _region(one, level), *marks(one, legend=True, dots=MOST_MOVING)]
@@ -116,7 +116,7 @@ def _region(one: Landscape, level: float) -> Trace:
     }  # fmt: skip
 
 
-def _view_message(view: View) -> str:
+def _view_message(view: AttackView) -> str:
     """Say how close the guess has come, in plain words."""
     off, before = view.measures.distance, view.measures.baseline_distance
     nearer = f"{size(abs(before - off))} {'closer' if off < before else 'further off'} than guessing"
@@ -129,14 +129,14 @@ def _view_message(view: View) -> str:
     return words
 
 
-def walk_figure(walk: Walk, count: int, noun: str) -> go.Figure:
+def walk_figure(curve: ExposureCurve, count: int, noun: str) -> go.Figure:
     """Draw how far the guess has travelled after ever more datasets or draws, beside the law.
 
     The shape named "present" stands at `count`.
     """
     layout = _blank(380, 60)
-    layout["meta"] = {"message": _walk_message(walk, noun)}
-    last = float(walk.law_counts[-1])
+    layout["meta"] = {"message": _walk_message(curve, noun)}
+    last = float(curve.law_counts[-1])
     ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000) if tick <= last]
     layout["xaxis"] |= {
         "type": "log", "range": [np.log10(0.78), np.log10(1.28 * last)], "tickvals": ticks,
@@ -152,24 +152,28 @@ def walk_figure(walk: Walk, count: int, noun: str) -> go.Figure:
         {"name": "half-way", **level, "line": line | {"width": 1, "dash": "dash"}},
         {"name": "present", **upright, "label": label | {"yanchor": "bottom", "font": {"size": SMALL}}},
     ]
-    return go.Figure({"data": _walk_traces(walk, noun), "layout": layout}, _validate=False)
+    return go.Figure({"data": _walk_traces(curve, noun), "layout": layout}, _validate=False)
 
 
-def _walk_traces(walk: Walk, noun: str) -> list[Trace]:
+def _walk_traces(curve: ExposureCurve, noun: str) -> list[Trace]:
     words = [
         f"after {counted(int(count), noun)}<br>exposure {exposure:.2f}<br>relative error {error:.2f}"
-        for count, exposure, error in zip(walk.counts, walk.exposure, walk.relative_error, strict=True)
+        for count, exposure, error in zip(curve.counts, curve.exposure, curve.relative_error, strict=True)
     ]
-    heights = np.clip(walk.exposure, -_EDGE, _EDGE).astype(np.float32)
+    heights = np.clip(curve.exposure, -_EDGE, _EDGE).astype(np.float32)
     # the threshold of a record at the crowd's centre is infinite, which no axis holds
-    at, known = min(walk.threshold, 1e9), f", {size(walk.threshold)}" * bool(np.isfinite(walk.threshold))
+    at, known = (
+        min(curve.threshold, 1e9),
+        f", {size(curve.threshold)}" * bool(np.isfinite(curve.threshold)),
+    )
     return [
         {
-            "type": "scatter", "x": walk.law_counts.astype(np.float32), "y": walk.law_exposure.astype(np.float32),
+            "type": "scatter", "x": curve.law_counts.astype(np.float32),
+            "y": curve.law_exposure.astype(np.float32),
             "mode": "lines", "name": "the law's average", "line": {"color": BLUE, "width": 3}, "hoverinfo": "skip",
         },
         {
-            "type": "scatter", "x": walk.counts, "y": heights, "mode": "markers", "name": "this very release",
+            "type": "scatter", "x": curve.counts, "y": heights, "mode": "markers", "name": "this very release",
             "marker": {"size": 9, "color": VERMILION, "line": {"width": 1, "color": "white"}},
             "hovertext": words, "hoverinfo": "text",
         },
@@ -180,11 +184,11 @@ def _walk_traces(walk: Walk, noun: str) -> list[Trace]:
     ]  # fmt: skip
 
 
-def _walk_message(walk: Walk, noun: str) -> str:
-    last, way = counted(int(walk.counts[-1]), noun), float(walk.exposure[-1])
-    if walk.threshold > walk.counts[-1]:
+def _walk_message(curve: ExposureCurve, noun: str) -> str:
+    last, way = counted(int(curve.counts[-1]), noun), float(curve.exposure[-1])
+    if curve.threshold > curve.counts[-1]:
         return f"By the law's average the best guess stays with the crowd, also after {last}."
-    words = f"By the law's average the best guess leaves the crowd beyond {counted(int(walk.threshold), noun)}; "
+    words = f"By the law's average the best guess leaves the crowd beyond {counted(int(curve.threshold), noun)}; "
     words += f"after {last} of this very release it "
     return words + (f"has come {100 * way:.0f}\u00a0% of the way to the record." if way > 0 else "is no closer.")
 

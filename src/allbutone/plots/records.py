@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.plots.framing import SMALL, counted, frame, size, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
 
@@ -14,7 +14,7 @@ CURVE = 300  # points
 _LOWEST = 1e-9  # leverage of a record at the very centre, which a logarithmic axis has no place for
 
 
-def records_figure(setting: Setting, leverage: Float[np.ndarray, " n"], count: int, limit: float) -> go.Figure:
+def records_figure(setting: ExposureLaw, leverage: Float[np.ndarray, " n"], count: int, limit: float) -> go.Figure:
     """Draw each record's exposure by the law after `count` datasets, or draws, against its leverage.
 
     `limit` is the exposure that none may pass. The dots' customdata are the rows, counted from 1.
@@ -50,7 +50,7 @@ def records_figure(setting: Setting, leverage: Float[np.ndarray, " n"], count: i
     return figure.update_yaxes(title_text=title, range=[-0.05, 1.1], tickvals=[0, 0.25, 0.5, 0.75, 1])
 
 
-def _noun(setting: Setting) -> str:
+def _noun(setting: ExposureLaw) -> str:
     return "parameter draw" if setting.rows is None else "dataset"
 
 
@@ -80,7 +80,7 @@ def _mark_limit(figure: go.Figure, limit: float) -> None:
     )  # fmt: skip
 
 
-def _message(setting: Setting, leverage: np.ndarray, heights: np.ndarray, count: int, limit: float) -> str:
+def _message(setting: ExposureLaw, leverage: np.ndarray, heights: np.ndarray, count: int, limit: float) -> str:
     beyond, worst = int(np.sum(heights > limit)), int(np.argmax(leverage))
     have = "has" if beyond == 1 else "have"
     who = f"{beyond:,} of {len(leverage):,} records {have}" if beyond else "no record has"

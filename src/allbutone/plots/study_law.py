@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.per_record import HALF
 from allbutone.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, style_panels
 from allbutone.studies.design import Cell
@@ -36,9 +36,9 @@ def counted(count: int, release: str) -> str:
     return f"{count:,} {noun}" + "s" * (count != 1)
 
 
-def setting_of(cell: Cell) -> Setting:
+def setting_of(cell: Cell) -> ExposureLaw:
     """Return what the law needs to know of a cell besides the leverage."""
-    return Setting.of(cell.prior_of(cell.prior), cell.n, cell.rows)
+    return ExposureLaw.of(cell.prior_of(cell.prior), cell.n, cell.rows)
 
 
 @dataclass(frozen=True)

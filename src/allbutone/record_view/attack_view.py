@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaincinv
 
-from allbutone.adversary.build import believed, from_datasets, posterior_of, whitened_datasets, with_own_prior
-from allbutone.adversary.inputs import Reading, admit
+from allbutone.adversary.build import from_datasets, posterior_of, split_priors, whitened_datasets, with_own_prior
+from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.measures import exposure_of, relative_error
 from allbutone.adversary.one_target import Attack, describe
 from allbutone.adversary.posterior import Posterior
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.per_record import require_same_mechanism
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -33,7 +33,7 @@ LAW_POINTS = 200  # of the law's curve
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class RecordAttack:
     """All that one attack needs: the others, the record, and the largest release, of which parts are shown.
 
     `prior` is the data holder's; `own` the adversary's where it differs, and `reading` what of, as in `posterior`.
@@ -49,7 +49,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         """Refuse what no attack can be made of; name columns that have no names."""
-        admit(self.others, self.release, self.prior, self.own, self.reading)
+        validate_inputs(self.others, self.release, self.prior, self.own, self.reading)
         if self.target.shape != self.others.shape[1:] or not np.isfinite(self.target).all():
             raise InputError(f"the target has {self.others.shape[1]} finite values, got {self.target}")
         names = self.columns or self.release.columns or [f"x{place + 1}" for place in range(self.release.p)]
@@ -73,19 +73,19 @@ class Stage:
     @cached_property
     def crowd(self) -> NIW:
         """What the adversary takes the mechanism to know without the record."""
-        return believed(self.prior, self.own, self.reading)[0].update(self.moments)
+        return split_priors(self.prior, self.own, self.reading)[0].update(self.moments)
 
     @cached_property
     def alone(self) -> NIW:
         """What an adversary who ignores the release knows."""
-        own = believed(self.prior, self.own, self.reading)[1]
+        own = split_priors(self.prior, self.own, self.reading)[1]
         return self.crowd if own is None else own.update(self.moments)
 
     @cached_property
-    def setting(self) -> Setting:
+    def setting(self) -> ExposureLaw:
         """What the law needs; datasets of different sizes count as if all had their average size."""
         rows = None if isinstance(self.release, ParameterRelease) else round(np.mean(self.release.rows))
-        return Setting(self.crowd.p, float(self.crowd.mean_weight), float(self.crowd.df), rows)
+        return ExposureLaw(self.crowd.p, float(self.crowd.mean_weight), float(self.crowd.df), rows)
 
     @cached_property
     def _datasets(self) -> tuple[np.ndarray, Moments]:
@@ -97,7 +97,7 @@ class Stage:
         """Return the posterior after the first `count` datasets or draws."""
         count = count_of("count", count, self.most)
         if isinstance(self.release, ParameterRelease):
-            priors = believed(self.prior, self.own, self.reading)
+            priors = split_priors(self.prior, self.own, self.reading)
             whole = posterior_of(self.moments, self.release.first(count), *priors)
         else:
             root, every = self._datasets
@@ -143,7 +143,7 @@ def simulated(
     seed: int = 1,
     most: int = MOST,
     columns: tuple[str, ...] = (),
-) -> Stage:
+) -> RecordAttack:
     """Simulate a table of n records, the target among them, and release `most` datasets of `rows` rows from it.
 
     `rows` None releases parameters. The others are mean + root·e; the datasets, μ* + F·e as ever, come from a
@@ -169,7 +169,7 @@ def simulated(
         noise = np.random.Generator(cells).standard_normal((count_of("rows", rows), most, p))
         drawn = means[:, None, :] + noise.swapaxes(0, 1) @ roots.swapaxes(1, 2)
         release = DatasetRelease.of_array(drawn, prior=prior)
-    return Stage(others, target, release, prior, own, reading, columns)
+    return RecordAttack(others, target, release, prior, own, reading, columns)
 
 
 def of_record(
@@ -180,17 +180,17 @@ def of_record(
     *,
     own: NIW | None = None,
     reading: Reading = "record",
-) -> Stage:
+) -> RecordAttack:
     """Return the attack on a row (counted from 1) of a table that a release was made from."""
     records = Records.of(table, columns=release.columns)
     prior = require_same_mechanism(records, release, prior)
     place = count_of("row", row, len(records.values)) - 1
     others = np.delete(records.values, place, axis=0)
-    return Stage(others, records.values[place], release, prior, own, reading, records.columns)
+    return RecordAttack(others, records.values[place], release, prior, own, reading, records.columns)
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class AttackView:
     """The attack after the first `count` datasets or draws; the landscape is of the two features `shown`."""
 
     count: int
@@ -203,9 +203,9 @@ class View:
     attributes: tuple[Attribute, ...]
 
 
-def look(
-    stage: Stage, count: int, *, shown: tuple[int, int] = (0, 1), hidden: Hidden = "mode", size: int = 60
-) -> View:
+def view_attack(
+    stage: RecordAttack, count: int, *, shown: tuple[int, int] = (0, 1), hidden: Hidden = "mode", size: int = 60
+) -> AttackView:
     """Return what is seen after the first `count` datasets or draws, of the two features `shown`.
 
     `hidden`: the other features are held at the mode, or integrated out.
@@ -224,11 +224,11 @@ def look(
     )
     measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, count)
     attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
-    return View(count, stage.noun, shown, posterior, found, ground, measures, attributes)
+    return AttackView(count, stage.noun, shown, posterior, found, ground, measures, attributes)
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class ExposureCurve:
     """How this very release exposes the record as it grows, beside the law's curve and threshold."""
 
     counts: Int[np.ndarray, " k"]
@@ -240,7 +240,7 @@ class Walk:
     threshold: float
 
 
-def walk(stage: Stage, counts: Sequence[int] = COUNTS) -> Walk:
+def exposure_curve(stage: RecordAttack, counts: Sequence[int] = COUNTS) -> ExposureCurve:
     """Attack the record after each of these counts that the release has, and after all of it."""
     some = sorted({*(count for count in counts if count < stage.most), min(max(counts), stage.most)})
     best, truth = [], []
@@ -250,7 +250,7 @@ def walk(stage: Stage, counts: Sequence[int] = COUNTS) -> Walk:
         truth.append(posterior.whiten(stage.target))
     at, fine = (np.array(best), np.array(truth)), np.geomspace(1, max(some[-1], 2), LAW_POINTS)
     leverage = leverage_of(posterior, stage.target)
-    return Walk(
+    return ExposureCurve(
         counts=np.array(some),
         exposure=exposure_of(*at),
         relative_error=relative_error(*at),

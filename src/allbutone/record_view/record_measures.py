@@ -20,7 +20,7 @@ from allbutone.adversary.measures import (
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.one_target import Attack
 from allbutone.adversary.posterior import Posterior
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.per_record import RADIUS
 from allbutone.model.niw import NIW
 
@@ -80,7 +80,7 @@ def measures_of(
     target: Float[np.ndarray, " p"],
     crowd: NIW,
     alone: NIW,
-    law: Setting,
+    law: ExposureLaw,
     count: int,
 ) -> Measures:
     """Measure what the first `count` datasets or draws tell of the target.

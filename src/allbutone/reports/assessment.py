@@ -32,7 +32,7 @@ PAPER_COUNTS = (1, 2, 3, 5, 10, 100, 1000)
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class Assessment:
     """A release beside the table it was made from. Confidential: it describes individual records.
 
     `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for.
@@ -80,7 +80,7 @@ class Case:
         ]
 
 
-def gather(
+def assess(
     records: Records,
     release: Release,
     prior: NIW | None = None,
@@ -89,7 +89,7 @@ def gather(
     counts: Sequence[int] = (),
     mass: bool = True,
     step: Step = lambda name, parts: nullcontext(lambda done: None),
-) -> Case:
+) -> Assessment:
     """Attack every record, judge model and fidelity, and plan the budget.
 
     `counts`: also the risk after the first so many datasets each.
@@ -116,7 +116,7 @@ def gather(
     if isinstance(release, DatasetRelease) and min(release.rows) > 1:
         with step("Comparing real and synthetic data", None):
             compared, shapes = fidelity(records, release), densities(records, release)
-    return Case(records, release, prior, normality, whole, budget, compared, shapes, by_count)
+    return Assessment(records, release, prior, normality, whole, budget, compared, shapes, by_count)
 
 
 def _attacked(records: Records, release: Release, prior: NIW, mass: bool, watch: Watch) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from allbutone.plots.risk_growth import distance_violins, relative_error_violins
 from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
 from allbutone.plots.style import NO_REQUESTS, budget_figure, embedded, risk_figure
 from allbutone.releases.release import DatasetRelease, Release
-from allbutone.reports.assessment import Case
+from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import most_exposed, number, verdict
 
 SHOWN = 10  # of the most exposed records
@@ -34,7 +34,7 @@ _environment = Environment(
 _environment.filters |= {"number": number, "p_value": lambda p: "< 0.001" if p < 0.001 else f"= {p:.3f}"}
 
 
-def confidential_report(case: Case, commands: Sequence[str] = (), note: str = "") -> str:
+def confidential_report(case: Assessment, commands: Sequence[str] = (), note: str = "") -> str:
     """Return the page for the data holder. `commands` run it again; `note` says what must be said of the data."""
     order = most_exposed(case.risk)
     return _page(
@@ -77,7 +77,7 @@ def _page(template: str, release: Release, figures: dict[str, go.Figure], **cont
     )
 
 
-def _figures(case: Case, order: np.ndarray) -> dict[str, go.Figure]:
+def _figures(case: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     """Return the figures that this case has, by name."""
     found = {
         "risk": risk_figure(case.risk, case.records.columns, order, labels=3),
@@ -92,7 +92,7 @@ def _figures(case: Case, order: np.ndarray) -> dict[str, go.Figure]:
     return found | fidelity_figures(case)
 
 
-def fidelity_figures(case: Case) -> dict[str, go.Figure]:
+def fidelity_figures(case: Assessment) -> dict[str, go.Figure]:
     """Return the figures of real beside synthetic data, by name; none of released parameters."""
     found: dict[str, go.Figure] = {}
     if case.fidelity and case.densities:

@@ -14,7 +14,7 @@ from allbutone.adversary.measures import exposure_of
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.paper_methods import lbfgsb
 from allbutone.disclosure.drawn import Drawn, releases_at_once, triangle
-from allbutone.disclosure.exposure_law import Setting
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
@@ -78,8 +78,8 @@ def _blocks(cell: Cell, replicates: int, seed: int, whole: bool) -> Iterator[tup
         yield np.random.Generator(np.random.SFC64(sequence)), min(size, replicates - start)
 
 
-def _setting(cell: Cell) -> Setting:
-    return Setting.of(cell.prior_of(cell.prior), cell.n, cell.rows)
+def _setting(cell: Cell) -> ExposureLaw:
+    return ExposureLaw.of(cell.prior_of(cell.prior), cell.n, cell.rows)
 
 
 def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, NIW, Any, LogQuadratic]:

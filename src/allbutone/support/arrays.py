@@ -11,7 +11,7 @@ from allbutone.support.errors import InputError
 Array = Any
 
 
-def plain(number: Any) -> Any:
+def to_scalar(number: Any) -> Any:
     """Return a NumPy scalar as a Python float, which arrays of every namespace accept; arrays stay arrays."""
     return float(number) if isinstance(number, np.generic) else number
 

@@ -44,7 +44,7 @@ class InputError(ValueError):
         return "; ".join([problem, *([", or ".join(map(say, self.cures))] if self.cures else [])])
 
 
-def given(value: object) -> str:
+def describe_value(value: object) -> str:
     """Say in one short line what came: a name or a number itself, anything larger by its type."""
     if isinstance(value, str | os.PathLike):
         return f"{value!r:.60}"

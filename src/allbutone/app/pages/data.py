@@ -9,13 +9,13 @@ from starlette.datastructures import QueryParams
 from allbutone.app.answer import Answer, Download, as_csv
 from allbutone.app.forms import FieldError, Group, Hidden, HiddenWhole, Whole, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Here, Page, piece
+from allbutone.app.page import Page, RequestContext, piece
 from allbutone.app.pages.measures import measures_csv, measures_piece
-from allbutone.app.pages.record import Told, axes, lines, row_of, told, trial
+from allbutone.app.pages.record import RecordFindings, axes, lines, row_of, told, trial
 from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import Budget, Limit
-from allbutone.disclosure.exposure_law import Setting, leverages
+from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.per_record import HALF
 from allbutone.plots.attack_view import view_drawing
 from allbutone.plots.records import records_figure
@@ -65,7 +65,7 @@ class Asked:
     limit: Limit
 
     @classmethod
-    def of(cls, query: QueryParams, here: Here) -> "Asked":
+    def of(cls, query: QueryParams, here: RequestContext) -> "Asked":
         """Read an address."""
         values, table = read(GROUPS, query), chosen(query, here)
         return cls(table, values, rows_of(values, table), Limit.of(values["limit"]))
@@ -76,15 +76,17 @@ class Asked:
         return self.values["count"]
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> ExposureLaw:
         """What the law needs."""
-        return Setting.of(self.table.prior, len(self.table.records.values), self.rows)
+        return ExposureLaw.of(self.table.prior, len(self.table.records.values), self.rows)
 
     @property
     def leverage(self) -> np.ndarray:
         """Each record's."""
         records, prior = self.table.records, self.table.prior
-        return self.table.held.once(("leverage", *self.table.key), lambda: leverages(records.values, prior))
+        return self.table.held.get_or_compute(
+            ("leverage", *self.table.key), lambda: leverages(records.values, prior)
+        )
 
     @property
     def mark(self) -> str:
@@ -101,7 +103,7 @@ class Asked:
         return budget_of(self.table, self.rows, self.values["limit"], step)
 
 
-def _table(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _table(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     """Name the table and its columns, whatever the gate says of them."""
     held = table_of(query, here)
     content, names = held.thing.content, list(dict.fromkeys(held.thing.content.column_names))
@@ -112,7 +114,7 @@ def _table(query: QueryParams, here: Here, step: Progress) -> Answer:
     return Answer(parts)
 
 
-def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _answer(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     """Rank the records by the law."""
     try:
         asked = Asked.of(query, here)
@@ -143,18 +145,18 @@ def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> 
     return [{ours: columns[name][place] for name, ours in names.items()} for place in order]
 
 
-def _model(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _model(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     """Judge whether the normal model fits; what is wrong with the table another answer says."""
     table = chosen(query, here)
     with step("Judging the model", None):
-        found = table.held.once(("normality", table.key[0]), lambda: check_normality(table.records))
+        found = table.held.get_or_compute(("normality", table.key[0]), lambda: check_normality(table.records))
     doubtful = [verdict for verdict in (*found.verdicts, found.together) if verdict.level != "fit"]
     fit = [verdict.subject for verdict in (*found.verdicts, found.together) if verdict.level == "fit"]
     parts = {"model": piece("data_model.html", finding=model_finding(found), doubtful=doubtful, fit=fit)}
     return Answer(parts, {"qq": qq_figure(found), "distances": distance_qq_figure(found)})
 
 
-def _budget(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _budget(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     asked = Asked.of(query, here)
     plan = asked.budget(step)
     parts = {
@@ -171,7 +173,7 @@ def _values(table: list[dict[str, Any]]) -> list[list[Any]]:
     return [list(line.values()) for line in table]
 
 
-def _record(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _record(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     """Look at one record after a trial release."""
     if not query.get("row"):
         return Answer({"record": "", "measures": ""})
@@ -192,7 +194,7 @@ def _record(query: QueryParams, here: Here, step: Progress) -> Answer:
     return Answer(parts, {"landscape": view_drawing(found.view, columns)} if found.view else {})
 
 
-def _told(asked: Asked, step: Progress) -> Told | None:
+def _told(asked: Asked, step: Progress) -> RecordFindings | None:
     """Return what a trial release tells of the row; None where none of this size is drawn."""
     row = row_of(asked.values["row"], len(asked.table.records.values))
     hidden = asked.values["hidden"]
@@ -206,14 +208,14 @@ def _told(asked: Asked, step: Progress) -> Told | None:
         return told(asked.table, release, row, asked.count, asked.values["x"], asked.values["y"], hidden)
 
 
-def _measures_file(query: QueryParams, here: Here, step: Progress) -> Download:
+def _measures_file(query: QueryParams, here: RequestContext, step: Progress) -> Download:
     found = _told(Asked.of(query, here), step)
     if found is None:
         raise InputError("there is no trial release of this size to measure")
     return measures_csv(found.measures)
 
 
-def _file(query: QueryParams, here: Here, step: Progress) -> Download:
+def _file(query: QueryParams, here: RequestContext, step: Progress) -> Download:
     """Return every record from the most exposed down: row numbers and measures, nothing that names anyone."""
     asked = Asked.of(query, here)
     plan = replace(asked.budget(step), counts=tuple(sorted({*COUNTS, asked.count})))

@@ -9,12 +9,19 @@ from starlette.datastructures import QueryParams
 from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import Choice, Field, FieldError, Group, Number, Numbers, Switch, Whole, every, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Here, Page
+from allbutone.app.page import Page, RequestContext
 from allbutone.app.pages.measures import measures_csv, measures_piece
 from allbutone.app.pages.source import CARRIED
 from allbutone.model.niw import NIW
 from allbutone.plots.attack_view import view_drawing, walk_figure
-from allbutone.record_view.attack_view import MOST, Stage, View, look, simulated, walk
+from allbutone.record_view.attack_view import (
+    MOST,
+    AttackView,
+    RecordAttack,
+    exposure_curve,
+    simulated,
+    view_attack,
+)
 from allbutone.studies.design import correlations
 
 WIDEST = 6  # columns
@@ -129,7 +136,7 @@ GROUPS = (
 )
 
 
-def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _answer(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     view, stage, level = _view(query)
     figure = view_drawing(view, stage.columns, level)
     return Answer(
@@ -137,32 +144,32 @@ def _answer(query: QueryParams, here: Here, step: Progress) -> Answer:
     )
 
 
-def _measures(query: QueryParams, here: Here, step: Progress) -> Download:
+def _measures(query: QueryParams, here: RequestContext, step: Progress) -> Download:
     return measures_csv(_view(query)[0].measures)
 
 
-def _view(query: QueryParams) -> tuple[View, Stage, float]:
+def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
     asked, stage = read(GROUPS, query), _stage(query)
     shown = int(asked["x"]) - 1, int(asked["y"]) - 1
     if stage.release.p == 2:
         shown = 0, 1
     if shown[0] == shown[1] or max(shown) >= stage.release.p:
         raise FieldError("y", f"Across and upwards must be two different columns of the {stage.release.p}")
-    return look(stage, asked["count"], shown=shown, hidden=asked["hidden"]), stage, float(asked["level"])
+    return view_attack(stage, asked["count"], shown=shown, hidden=asked["hidden"]), stage, float(asked["level"])
 
 
-def _walk(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _walk(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     read(GROUPS, query)
     stage = _stage(query)
-    return Answer(figures={"walk": walk_figure(walk(stage), 1, stage.noun)})
+    return Answer(figures={"walk": walk_figure(exposure_curve(stage), 1, stage.noun)})
 
 
-def _stage(query: QueryParams) -> Stage:
+def _stage(query: QueryParams) -> RecordAttack:
     return _simulated(tuple(sorted((name, text) for name, text in query.items() if name in STAGE)))
 
 
 @lru_cache(maxsize=32)  # simulated tables only, the same for everyone: a release that grows is drawn once
-def _simulated(state: tuple[tuple[str, str], ...]) -> Stage:
+def _simulated(state: tuple[tuple[str, str], ...]) -> RecordAttack:
     asked = read(GROUPS, dict(state))
     p = int(asked["p"])
     correlation = correlations(asked["structure"], p, asked["correlation"], 1)

@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 from allbutone.app.forms import Choice, Group, Hidden, Whole, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Here
+from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
 from allbutone.app.pages.source import Chosen
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
@@ -42,7 +42,7 @@ GROUPS = (Group("The release", RELEASE), Group("The limit", (LIMIT,)))
 
 
 @dataclass(frozen=True, eq=False)
-class Wish:
+class ReleaseRequest:
     """What an address asks to be released; `rows` is None for parameters."""
 
     chosen: Chosen
@@ -52,7 +52,7 @@ class Wish:
     format: str
 
     @classmethod
-    def of(cls, query: QueryParams, here: Here) -> "Wish":
+    def of(cls, query: QueryParams, here: RequestContext) -> "ReleaseRequest":
         """Return what an address asks for."""
         asked, chosen = read(GROUPS, query), source.chosen(query, here)
         return cls(chosen, asked["number"], rows_of(asked, chosen), asked["limit"], asked["format"])
@@ -105,10 +105,10 @@ class Wish:
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class Forecast:
     """What a release may be expected to give away, before it is drawn."""
 
-    wish: Wish
+    wish: ReleaseRequest
     plan: Budget
     chances: np.ndarray
 
@@ -138,10 +138,10 @@ class Outlook:
         ]
 
 
-def outlook(wish: Wish, step: Progress) -> Outlook:
+def forecast(wish: ReleaseRequest, step: Progress) -> Forecast:
     """Return what may be expected of a release."""
     plan = budget_of(wish.chosen, wish.rows, wish.limit, step)
     with step(f"Simulating releases of {wish.number:,} {wish.noun}", None):
         count = min(wish.number, plan.tried_up_to)
         key = ("chances", wish.chosen.key, wish.rows, wish.limit, count)
-        return Outlook(wish, plan, wish.chosen.held.once(key, lambda: chances(plan, count, 0)))
+        return Forecast(wish, plan, wish.chosen.held.get_or_compute(key, lambda: chances(plan, count, 0)))

@@ -8,7 +8,7 @@ import numpy as np
 from allbutone.adversary.one_target import describe
 from allbutone.app.forms import FieldError
 from allbutone.app.pages.source import Chosen
-from allbutone.record_view.attack_view import Stage, View, look, of_record
+from allbutone.record_view.attack_view import AttackView, RecordAttack, of_record, view_attack
 from allbutone.record_view.landscape import Hidden
 from allbutone.record_view.record_measures import Attribute, Measures, attributes_of, measures_of
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
@@ -19,7 +19,7 @@ SEED = 1  # of every trial: the same table shows the same trial twice
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class RecordFindings:
     """What a trial release of `count` datasets or draws tells of a row; `view` is None where there is one column.
 
     `asked` is the count that was asked for, which the trial may not hold.
@@ -28,10 +28,10 @@ class Told:
     row: int
     asked: int
     count: int
-    stage: Stage
+    stage: RecordAttack
     measures: Measures
     attributes: tuple[Attribute, ...]
-    view: View | None
+    view: AttackView | None
 
 
 def row_of(text: str, people: int) -> int:
@@ -58,21 +58,21 @@ def trial(chosen: Chosen, rows: int | None) -> Release | None:
             return ParameterRelease.draw(whole, most, rng, columns=names, prior=prior)
         return DatasetRelease.draw(whole, [rows] * most, rng, columns=names, prior=prior)
 
-    return chosen.held.once(("trial", *chosen.key, rows), draw) if most else None
+    return chosen.held.get_or_compute(("trial", *chosen.key, rows), draw) if most else None
 
 
-def told(chosen: Chosen, release: Release, row: int, count: int, x: str, y: str, hidden: Hidden) -> Told:
+def told(chosen: Chosen, release: Release, row: int, count: int, x: str, y: str, hidden: Hidden) -> RecordFindings:
     """Attack a row after the first `count` datasets or draws, and look at its columns `x` and `y`."""
     stage = of_record(chosen.records, row, release, chosen.prior)
     most = min(count, stage.most)
     if len(stage.columns) > 1:
-        view = look(stage, most, shown=axes(stage.columns, x, y), hidden=hidden)
-        return Told(row, count, most, stage, view.measures, view.attributes, view)
+        view = view_attack(stage, most, shown=axes(stage.columns, x, y), hidden=hidden)
+        return RecordFindings(row, count, most, stage, view.measures, view.attributes, view)
     posterior = stage.posterior(most)
     found = describe(posterior, posterior.modes)
     measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, most)
     attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
-    return Told(row, count, most, stage, measures, attributes, None)
+    return RecordFindings(row, count, most, stage, measures, attributes, None)
 
 
 def axes(columns: tuple[str, ...], x: str, y: str) -> tuple[int, int]:

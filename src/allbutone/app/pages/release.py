@@ -14,8 +14,8 @@ from starlette.datastructures import QueryParams
 from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import FieldError, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Here, Page, piece
-from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Outlook, Wish, outlook
+from allbutone.app.page import Page, RequestContext, piece
+from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Forecast, ReleaseRequest, forecast
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.pages.terms import budget_of
 from allbutone.app.sessions import Held
@@ -24,7 +24,7 @@ from allbutone.plots.style import INK, budget_figure, risk_figure, untitled
 from allbutone.releases.folder import save_release
 from allbutone.releases.release import DatasetRelease, Release
 from allbutone.releases.synthesizer import NIWSynthesizer
-from allbutone.reports.assessment import Case
+from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import budget_finding, most_exposed, verdict
 from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
 from allbutone.support.errors import InputError
@@ -42,24 +42,24 @@ class Drawn:
     """A release, and what was asked for; the seed is forgotten."""
 
     release: Release
-    wish: Wish
+    wish: ReleaseRequest
 
 
-def _table(query: QueryParams, here: Here, step: Progress) -> Answer:
-    wish, drawn = Wish.of(query, here), here.session.held.get(query.get("drawn", ""))
+def _table(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
+    wish, drawn = ReleaseRequest.of(query, here), here.session.held.get(query.get("drawn", ""))
     other = drawn is not None and isinstance(drawn.thing, Drawn) and drawn.thing.wish.key != wish.key
     return Answer({"table": piece("release_table.html", wish=wish, other=other, limits=(MOST_FILES, MOST_VALUES))})
 
 
-def _ahead(query: QueryParams, here: Here, step: Progress) -> Answer:
-    found = outlook(Wish.of(query, here), step)
+def _ahead(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
+    found = forecast(ReleaseRequest.of(query, here), step)
     lines = found.lines(np.argsort(-found.plan.leverage)[:SHOWN])
     finding = budget_finding(found.plan, found.wish.number)
     part = piece("release_ahead.html", found=found, lines=lines, finding=finding)
     return Answer({"ahead": part}, {"ahead": _marked(found)})
 
 
-def _marked(found: Outlook) -> go.Figure:
+def _marked(found: Forecast) -> go.Figure:
     """Return the budget's figure with this number on it."""
     figure, number = untitled(budget_figure(found.plan)), found.wish.number
     last = 10 ** figure.layout.xaxis.range[1]
@@ -83,11 +83,11 @@ def _seed(text: str) -> int | None:
     return int(text)
 
 
-def _draw(query: QueryParams, said: Mapping[str, str], here: Here, step: Progress) -> Answer:
-    wish, seed = Wish.of(query, here), _seed(said.get("seed", ""))
+def _draw(query: QueryParams, said: Mapping[str, str], here: RequestContext, step: Progress) -> Answer:
+    wish, seed = ReleaseRequest.of(query, here), _seed(said.get("seed", ""))
     if wish.too_large:
         raise InputError("This release is too large to be drawn here:\n" + "\n".join(wish.commands))
-    found = outlook(wish, step)
+    found = forecast(wish, step)
     if found.beyond and said.get("confirm") != wish.mark:
         refused = f"Nothing was drawn. {budget_finding(found.plan, wish.number).words} Confirm it to draw it."
         return Answer({"confirm": piece("release_confirm.html", found=found, shown=SHOWN)}, error=refused)
@@ -102,7 +102,7 @@ def _draw(query: QueryParams, said: Mapping[str, str], here: Here, step: Progres
     return Answer(fields={"drawn": here.session.keep(Drawn(release, wish))})
 
 
-def _after(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _after(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     if not query.get("drawn"):
         return Answer({"after": ""})
     held = _found(query, here)
@@ -124,31 +124,33 @@ def _after(query: QueryParams, here: Here, step: Progress) -> Answer:
     return Answer({"after": part}, figures)
 
 
-def _found(query: QueryParams, here: Here) -> Held:
+def _found(query: QueryParams, here: RequestContext) -> Held:
     return here.session.find(query.get("drawn", ""), Drawn, "The release of this address")
 
 
-def _case(held: Held, query: QueryParams, step: Progress) -> Case:
+def _case(held: Held, query: QueryParams, step: Progress) -> Assessment:
     """Return what `case.gather` does, each part once: another limit needs no new attack."""
     release, wish = held.thing.release, replace(held.thing.wish, limit=read(GROUPS, query, "limit")["limit"])
     chosen = wish.chosen
     records, prior = chosen.records, chosen.prior
     with step("Judging the model", None):
-        normality = chosen.held.once(("normality", chosen.key[0]), lambda: check_normality(records))
+        normality = chosen.held.get_or_compute(("normality", chosen.key[0]), lambda: check_normality(records))
     with step("Attacking records", len(records.values)) as watch:
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         points = np.random.default_rng(0)
-        risk = held.once(("risk",), lambda: risk_columns(records, release, prior, rng=points, watch=watch))
+        risk = held.get_or_compute(
+            ("risk",), lambda: risk_columns(records, release, prior, rng=points, watch=watch)
+        )
     plan = budget_of(chosen, wish.rows, wish.limit, step)
     compared = shapes = None
     if isinstance(release, DatasetRelease) and min(release.rows) > 1:
         with step("Comparing real and synthetic data", None):
-            compared = held.once(("fidelity",), lambda: fidelity(records, release))
-            shapes = held.once(("densities",), lambda: densities(records, release))
-    return Case(records, release, prior, normality, risk, plan, compared, shapes)
+            compared = held.get_or_compute(("fidelity",), lambda: fidelity(records, release))
+            shapes = held.get_or_compute(("densities",), lambda: densities(records, release))
+    return Assessment(records, release, prior, normality, risk, plan, compared, shapes)
 
 
-def _zip(query: QueryParams, here: Here, step: Progress) -> Download:
+def _zip(query: QueryParams, here: RequestContext, step: Progress) -> Download:
     """Return the files that `allbutone synthesize` writes, and nothing of this computer with them."""
     release, content = _found(query, here).thing.release, io.BytesIO()
     with tempfile.TemporaryDirectory(prefix="allbutone-") as place, zipfile.ZipFile(content, "w") as archive:
@@ -161,19 +163,19 @@ def _zip(query: QueryParams, here: Here, step: Progress) -> Download:
     return Download("release.zip", content.getvalue(), "application/zip")
 
 
-def _report(query: QueryParams, here: Here, step: Progress) -> Download:
+def _report(query: QueryParams, here: RequestContext, step: Progress) -> Download:
     held, asked = _found(query, here), read(GROUPS, query, "limit", "format")
     wish = replace(held.thing.wish, limit=asked["limit"], format=asked["format"])
     page = confidential_report(_case(held, query, step), wish.commands, _note(wish))
     return Download("report.html", page.encode(), HTML)
 
 
-def _public(query: QueryParams, here: Here, step: Progress) -> Download:
+def _public(query: QueryParams, here: RequestContext, step: Progress) -> Download:
     drawn = _found(query, here).thing
     return Download("public.html", public_report(drawn.release, _note(drawn.wish)).encode(), HTML)
 
 
-def _note(wish: Wish) -> str:
+def _note(wish: ReleaseRequest) -> str:
     return "A simulated cohort: no person stands behind any row." if wish.chosen.simulated else ""
 
 

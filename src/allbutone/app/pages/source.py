@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer
 from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, Numbers, read
-from allbutone.app.page import Here
+from allbutone.app.page import RequestContext
 from allbutone.app.sessions import Held
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -98,27 +98,29 @@ _COHORT = Held(
 )
 
 
-def table_of(query: Mapping[str, str], here: Here) -> Held:
+def table_of(query: Mapping[str, str], here: RequestContext) -> Held:
     """Return the table that an address names, of which nothing is checked yet."""
     name = query.get("table", COHORT)
     return _COHORT if name == COHORT else here.session.find(name, Uploaded, "The table of this address")
 
 
-def chosen(query: QueryParams, here: Here) -> Chosen:
+def chosen(query: QueryParams, here: RequestContext) -> Chosen:
     """Return the records and the prior that an address names, or say what is wrong with them."""
     held, asked = table_of(query, here), read(GROUPS, query)
     columns = tuple(query.getlist("columns"))
     if "columns" in query and not any(columns):
         raise FieldError("columns", "Columns: none is ticked; tick at least one")
     taken = asked["measured"] == "yes"
-    records = held.once(("records", columns, taken), lambda: _records(held.thing.content, columns, taken))
+    records = held.get_or_compute(
+        ("records", columns, taken), lambda: _records(held.thing.content, columns, taken)
+    )
     p, public = len(records.columns), asked["prior"] == "public"
     prior = NIW.default(p)
     if public:
         numbers = {name: _for_each(name, asked[name], p) for name in ("centre", "spread")}
         prior = prior_from({**numbers, "mean_weight": asked["weight"], "df": p + asked["extra"]}, records.columns)
     usual = np.array_equal(prior.mean, NIW.default(p).mean) and np.array_equal(prior.scale, NIW.default(p).scale)
-    note = held.once(("note", records.columns), lambda: _note(records)) if usual else ""
+    note = held.get_or_compute(("note", records.columns), lambda: _note(records)) if usual else ""
     return Chosen(held.thing.name, records, prior, note, held, bool(columns) or taken, public)
 
 
@@ -151,7 +153,7 @@ def _for_each(name: str, numbers: tuple[float, ...], p: int) -> list[float]:
     return Numbers.spread(numbers, p)
 
 
-def upload(query: QueryParams, here: Here, place: Path) -> Answer:
+def upload(query: QueryParams, here: RequestContext, place: Path) -> Answer:
     """Read a file that was sent, and keep it for the session; the file itself goes at once."""
     name = Path(query.get("name", "")).name
     if not name:

@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import Choice, Group, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Here, Page, piece, templates
+from allbutone.app.page import Page, RequestContext, piece, templates
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.sessions import Held
 from allbutone.plots.study import study_drawings
@@ -78,7 +78,7 @@ def names_of(folders: tuple[Path, ...]) -> dict[str, Path]:
 templates.filters |= {"by_name": names_of}
 
 
-def _asked(query: Mapping[str, str], here: Here, step: Progress) -> Asked:
+def _asked(query: Mapping[str, str], here: RequestContext, step: Progress) -> Asked:
     folders = names_of(here.settings.studies)
     if not folders:
         raise InputError("no study was given when the app was started; stop it, and start it with --study DIR")
@@ -90,7 +90,7 @@ def _asked(query: Mapping[str, str], here: Here, step: Progress) -> Asked:
         raise InputError(f"the study {name} cannot be read any more: {reason(error)}") from error
     with step("Reading the study", None):
         held = _loaded(folders[name], state.st_mtime_ns, state.st_size)
-    return Asked(name, folders[name], held, held.once(("groups",), lambda: _groups(held.thing)))
+    return Asked(name, folders[name], held, held.get_or_compute(("groups",), lambda: _groups(held.thing)))
 
 
 @lru_cache(maxsize=8)
@@ -122,7 +122,7 @@ def _label(name: str) -> str:
     return ": ".join(filter(None, (KINDS[kind], ", ".join(words))))
 
 
-def _choices(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _choices(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     asked = _asked(query, here, step)
     study = asked.study
     summary = piece(
@@ -141,13 +141,15 @@ def _choices(query: QueryParams, here: Here, step: Progress) -> Answer:
     return Answer({"figures": figure, "filters": filters, "summary": summary})
 
 
-def _figure(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _figure(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     asked = _asked(query, here, step)
     wanted = read([group for group in asked.groups if group.legend == FIGURE], query).get("figure")
     if wanted is None:
         return Answer({"below": ""}, error="No figure fits this study, or none of its cells is finished yet.")
     with step("Drawing the figure", None):
-        figure = asked.held.once(("figure", wanted), lambda: _for_page(study_drawings(asked.study)[wanted]()))
+        figure = asked.held.get_or_compute(
+            ("figure", wanted), lambda: _for_page(study_drawings(asked.study)[wanted]())
+        )
     return Answer({"below": piece("studies_below.html", words=figure.layout.meta["below"])}, {"study": figure})
 
 
@@ -156,7 +158,7 @@ def _for_page(figure: go.Figure) -> go.Figure:
     return copy.update_layout(height=(figure.layout.height or HEIGHT) + ROOM, margin_b=copy.layout.margin.b + ROOM)
 
 
-def _table(query: QueryParams, here: Here, step: Progress) -> Answer:
+def _table(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     asked = _asked(query, here, step)
     wanted = {name: text for name, text in read(asked.groups, query).items() if name in FILTERS and text}
     rows = [row for row in asked.study.rows if all(f"{row[name]}" == text for name, text in wanted.items())]
@@ -172,7 +174,7 @@ def _differ(rows: list[dict[str, Any]], name: str) -> bool:
     return len({row[name] for row in rows}) > 1
 
 
-def _cells(query: QueryParams, here: Here, step: Progress) -> Download:
+def _cells(query: QueryParams, here: RequestContext, step: Progress) -> Download:
     asked = _asked(query, here, step)
     try:
         return Download(f"{asked.name}-{TABLE}", (asked.folder / TABLE).read_bytes())

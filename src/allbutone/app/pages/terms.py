@@ -60,4 +60,4 @@ def budget_of(chosen: Chosen, rows: int | None, limit: str, step: Progress) -> B
                 chosen.records, chosen.prior, rows=rows, limit=limit, counts=(), rng=0, watch=watch
             )  # fmt: skip
 
-    return chosen.held.once(("budget", *chosen.key, rows, Limit.of(limit)), plan)
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, Limit.of(limit)), plan)
