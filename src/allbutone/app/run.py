@@ -25,7 +25,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop."""
-        self.config.app.state.desk.stop()  # type: ignore[union-attr]
+        self.config.app.state.jobs.stop()  # type: ignore[union-attr]
         super().handle_exit(sig, frame)
 
 

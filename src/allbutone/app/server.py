@@ -48,7 +48,7 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
 
     A page of another site cannot make the browser ask for it under a name of its own (DNS rebinding).
     """
-    sessions, desk = Sessions(), JobRunner()
+    sessions, jobs = Sessions(), JobRunner()
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
@@ -64,9 +64,9 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
         WebSocketRoute("/here", partial(_stay, sessions)),
     ]
     for page in PAGES:
-        routes += _routes(page, settings, sessions, desk)
+        routes += _routes(page, settings, sessions, jobs)
     app = Starlette(routes=routes, lifespan=life, exception_handlers={ClientDisconnect: _nobody})
-    app.state.sessions, app.state.desk = sessions, desk
+    app.state.sessions, app.state.jobs = sessions, jobs
     app.add_middleware(SecurityMiddleware, hosts=tuple(hosts))
     return app
 
@@ -110,7 +110,7 @@ class SecurityMiddleware:
         return origin is not None and origin.partition("://")[2] != host
 
 
-def _routes(page: Page, settings: Settings, sessions: Sessions, desk: JobRunner) -> list[BaseRoute]:
+def _routes(page: Page, settings: Settings, sessions: Sessions, jobs: JobRunner) -> list[BaseRoute]:
     def route(
         path: str, reply: Callable[[Request, RequestContext], Awaitable[Response]], method: str = "GET"
     ) -> Route:
@@ -123,30 +123,30 @@ def _routes(page: Page, settings: Settings, sessions: Sessions, desk: JobRunner)
 
         return Route(f"/{page.name}{path}", reply_in_session, methods=[method])
 
-    async def show(request: Request, here: RequestContext) -> Response:
+    async def show(request: Request, context: RequestContext) -> Response:
         where = {"page": page, "pages": PAGES, "query": request.query_params, "settings": settings}
         content = piece(f"{page.name}.html", **where, plotly_version=plotly.__version__)
         return Response(content, media_type="text/html")
 
-    async def answer(ask: Ask, slow: bool, request: Request, here: RequestContext) -> Response:
-        return await desk.answer(partial(ask, request.query_params, here), slow)
+    async def answer(ask: Ask, slow: bool, request: Request, context: RequestContext) -> Response:
+        return await jobs.answer(partial(ask, request.query_params, context), slow)
 
-    async def download(fetch: Fetch, request: Request, here: RequestContext) -> Response:
-        return await desk.download(partial(fetch, request.query_params, here), request)
+    async def download(fetch: Fetch, request: Request, context: RequestContext) -> Response:
+        return await jobs.download(partial(fetch, request.query_params, context), request)
 
     return [
         route("", show),
         *(route(f"/{name}", partial(answer, ask, False)) for name, ask in page.quick.items()),
         *(route(f"/{name}", partial(answer, ask, True)) for name, ask in page.slow.items()),
         *(route(f"/{name}", partial(download, fetch)) for name, fetch in page.files.items()),
-        *(route(f"/{name}", partial(_taken, desk, take), "POST") for name, take in page.takes.items()),
-        *(route(f"/{name}", partial(_done, desk, act), "POST") for name, act in page.acts.items()),
+        *(route(f"/{name}", partial(_taken, jobs, take), "POST") for name, take in page.takes.items()),
+        *(route(f"/{name}", partial(_done, jobs, act), "POST") for name, act in page.acts.items()),
     ]
 
 
-async def _taken(desk: JobRunner, take: Take, request: Request, here: RequestContext) -> Response:
+async def _taken(jobs: JobRunner, take: Take, request: Request, context: RequestContext) -> Response:
     """Write what is sent to a folder that only we can read, hand it over, and leave nothing of it."""
-    limit = here.settings.upload_limit
+    limit = context.settings.upload_limit
     with tempfile.TemporaryDirectory(prefix="allbutone-") as folder:
         place, size = Path(folder) / "body", 0
         with place.open("wb") as file:
@@ -160,20 +160,20 @@ async def _taken(desk: JobRunner, take: Take, request: Request, here: RequestCon
                 "higher --upload-limit, or use the command line, which takes files of any size"
             )
             return Response(refusal(error), 413, media_type=MEDIA)
-        work = partial(take, request.query_params, here, place)
+        work = partial(take, request.query_params, context, place)
         # without patience: the folder must outlive the work
-        return await desk.answer(lambda step: work(), slow=False, patience=None)
+        return await jobs.answer(lambda step: work(), slow=False, patience=None)
 
 
-async def _done(desk: JobRunner, act: Act, request: Request, here: RequestContext) -> Response:
+async def _done(jobs: JobRunner, act: Act, request: Request, context: RequestContext) -> Response:
     """Do what a short form asks for; there may be secrets in it, so it never leaves the memory."""
     form = bytearray()
     async for block in request.stream():
         form += block
         if len(form) > SHORT:
             return Response(refusal(InputError("this form is longer than any of ours")), 413, media_type=MEDIA)
-    said = dict(parse_qsl(form.decode("utf-8", "replace"), keep_blank_values=True))
-    return await desk.answer(partial(act, request.query_params, said, here), slow=True)
+    sent = dict(parse_qsl(form.decode("utf-8", "replace"), keep_blank_values=True))
+    return await jobs.answer(partial(act, request.query_params, sent, context), slow=True)
 
 
 def _cookie(asked: HTTPConnection) -> str:
@@ -185,8 +185,8 @@ async def _stay(sessions: Sessions, socket: WebSocket) -> None:
     """Hold a session as long as a page of it is open."""
     token, session = sessions.open(socket.cookies.get(_cookie(socket)))
     # a page that outlives its session, or the app, learns of its new one
-    told = f"{_cookie(socket)}={token}; HttpOnly; Path=/; SameSite=lax"
-    await socket.accept(headers=[(b"set-cookie", told.encode())])
+    cookie = f"{_cookie(socket)}={token}; HttpOnly; Path=/; SameSite=lax"
+    await socket.accept(headers=[(b"set-cookie", cookie.encode())])
     session.pages += 1
     try:
         while True:

@@ -11,7 +11,7 @@ from allbutone.app.forms import FieldError, Group, Hidden, HiddenWhole, Whole, r
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, piece
 from allbutone.app.pages.measures import measures_csv, measures_piece
-from allbutone.app.pages.record import RecordFindings, axes, lines, row_of, told, trial
+from allbutone.app.pages.record import RecordFindings, axes, findings_of, lines, row_of, trial
 from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import Budget, Limit
@@ -65,9 +65,9 @@ class Asked:
     limit: Limit
 
     @classmethod
-    def of(cls, query: QueryParams, here: RequestContext) -> "Asked":
+    def of(cls, query: QueryParams, context: RequestContext) -> "Asked":
         """Read an address."""
-        values, table = read(GROUPS, query), chosen(query, here)
+        values, table = read(GROUPS, query), chosen(query, context)
         return cls(table, values, rows_of(values, table), Limit.of(values["limit"]))
 
     @property
@@ -103,9 +103,9 @@ class Asked:
         return budget_of(self.table, self.rows, self.values["limit"], step)
 
 
-def _table(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
+def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Name the table and its columns, whatever the gate says of them."""
-    held = table_of(query, here)
+    held = table_of(query, context)
     content, names = held.thing.content, list(dict.fromkeys(held.thing.content.column_names))
     parts = {
         "about": piece("data_about.html", name=held.thing.name, rows=content.num_rows, columns=len(names)),
@@ -114,10 +114,10 @@ def _table(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     return Answer(parts)
 
 
-def _answer(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
+def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Rank the records by the law."""
     try:
-        asked = Asked.of(query, here)
+        asked = Asked.of(query, context)
     except InputError as error:
         doubted = "looks like an identifier" in str(error)
         return Answer({"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}, error=str(error))
@@ -145,9 +145,9 @@ def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> 
     return [{ours: columns[name][place] for name, ours in names.items()} for place in order]
 
 
-def _model(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
+def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Judge whether the normal model fits; what is wrong with the table another answer says."""
-    table = chosen(query, here)
+    table = chosen(query, context)
     with step("Judging the model", None):
         found = table.held.get_or_compute(("normality", table.key[0]), lambda: check_normality(table.records))
     doubtful = [verdict for verdict in (*found.verdicts, found.together) if verdict.level != "fit"]
@@ -156,8 +156,8 @@ def _model(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     return Answer(parts, {"qq": qq_figure(found), "distances": distance_qq_figure(found)})
 
 
-def _budget(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
-    asked = Asked.of(query, here)
+def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    asked = Asked.of(query, context)
     plan = asked.budget(step)
     parts = {
         "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
@@ -173,13 +173,13 @@ def _values(table: list[dict[str, Any]]) -> list[list[Any]]:
     return [list(line.values()) for line in table]
 
 
-def _record(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
+def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Look at one record after a trial release."""
     if not query.get("row"):
         return Answer({"record": "", "measures": ""})
-    asked = Asked.of(query, here)
+    asked = Asked.of(query, context)
     columns = asked.table.records.columns
-    found = _told(asked, step)
+    found = _findings(asked, step)
     if found is None:
         row, size = asked.values["row"], f"{asked.rows:,} rows and {len(columns):,} columns"
         return Answer({"record": piece("data_too_large.html", row=row, size=size), "measures": ""})
@@ -187,14 +187,14 @@ def _record(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
     parts = {
         "record": piece(
             "data_record.html", found=found, lines=lines(found.attributes), columns=columns,
-            across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.stage.most,
+            across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.attack.most,
         ),
-        "measures": measures_piece(found.measures, found.stage.noun, "/data/measures.csv"),
+        "measures": measures_piece(found.measures, found.attack.noun, "/data/measures.csv"),
     }  # fmt: skip
     return Answer(parts, {"landscape": view_drawing(found.view, columns)} if found.view else {})
 
 
-def _told(asked: Asked, step: Progress) -> RecordFindings | None:
+def _findings(asked: Asked, step: Progress) -> RecordFindings | None:
     """Return what a trial release tells of the row; None where none of this size is drawn."""
     row = row_of(asked.values["row"], len(asked.table.records.values))
     hidden = asked.values["hidden"]
@@ -205,19 +205,19 @@ def _told(asked: Asked, step: Progress) -> RecordFindings | None:
     if release is None:
         return None
     with step(f"Attacking row {row:,}", None):
-        return told(asked.table, release, row, asked.count, asked.values["x"], asked.values["y"], hidden)
+        return findings_of(asked.table, release, row, asked.count, asked.values["x"], asked.values["y"], hidden)
 
 
-def _measures_file(query: QueryParams, here: RequestContext, step: Progress) -> Download:
-    found = _told(Asked.of(query, here), step)
+def _measures_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    found = _findings(Asked.of(query, context), step)
     if found is None:
         raise InputError("there is no trial release of this size to measure")
     return measures_csv(found.measures)
 
 
-def _file(query: QueryParams, here: RequestContext, step: Progress) -> Download:
+def _file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return every record from the most exposed down: row numbers and measures, nothing that names anyone."""
-    asked = Asked.of(query, here)
+    asked = Asked.of(query, context)
     plan = replace(asked.budget(step), counts=tuple(sorted({*COUNTS, asked.count})))
     order, columns = np.argsort(-asked.leverage, kind="stable"), plan.columns()
     columns.pop("sure_datasets", None)  # a look-up in the few counts that the search has tried

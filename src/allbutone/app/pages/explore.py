@@ -26,7 +26,7 @@ from allbutone.studies.design import correlations
 
 WIDEST = 6  # columns
 NUMBERED = {f"{place}": f"column {place}" for place in range(1, WIDEST + 1)}
-VIEW = ("count", "x", "y", "hidden", "level")  # fields that change what is seen of a stage, not the stage
+VIEW = ("count", "x", "y", "hidden", "level")  # fields that change what is seen of an attack, not the attack
 
 RELEASE = (
     Choice(
@@ -136,36 +136,40 @@ GROUPS = (
 )
 
 
-def _answer(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
-    view, stage, level = _view(query)
-    figure = view_drawing(view, stage.columns, level)
+def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    view, attack, level = _view(query)
+    figure = view_drawing(view, attack.columns, level)
     return Answer(
         {"measures": measures_piece(view.measures, view.noun, "/explore/measures.csv")}, {"landscape": figure}
     )
 
 
-def _measures(query: QueryParams, here: RequestContext, step: Progress) -> Download:
+def _measures(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     return measures_csv(_view(query)[0].measures)
 
 
 def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
-    asked, stage = read(GROUPS, query), _stage(query)
+    asked, attack = read(GROUPS, query), _record_attack(query)
     shown = int(asked["x"]) - 1, int(asked["y"]) - 1
-    if stage.release.p == 2:
+    if attack.release.p == 2:
         shown = 0, 1
-    if shown[0] == shown[1] or max(shown) >= stage.release.p:
-        raise FieldError("y", f"Across and upwards must be two different columns of the {stage.release.p}")
-    return view_attack(stage, asked["count"], shown=shown, hidden=asked["hidden"]), stage, float(asked["level"])
+    if shown[0] == shown[1] or max(shown) >= attack.release.p:
+        raise FieldError("y", f"Across and upwards must be two different columns of the {attack.release.p}")
+    return (
+        view_attack(attack, asked["count"], shown=shown, hidden=asked["hidden"]),
+        attack,
+        float(asked["level"]),
+    )
 
 
-def _walk(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
+def _walk(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     read(GROUPS, query)
-    stage = _stage(query)
-    return Answer(figures={"walk": walk_figure(exposure_curve(stage), 1, stage.noun)})
+    attack = _record_attack(query)
+    return Answer(figures={"walk": walk_figure(exposure_curve(attack), 1, attack.noun)})
 
 
-def _stage(query: QueryParams) -> RecordAttack:
-    return _simulated(tuple(sorted((name, text) for name, text in query.items() if name in STAGE)))
+def _record_attack(query: QueryParams) -> RecordAttack:
+    return _simulated(tuple(sorted((name, text) for name, text in query.items() if name in ATTACKED)))
 
 
 @lru_cache(maxsize=32)  # simulated tables only, the same for everyone: a release that grows is drawn once
@@ -196,7 +200,7 @@ def _prior(asked: dict[str, Any], begin: str, p: int) -> NIW:
     return NIW(np.array(Numbers.spread(mean, p)), weight, p + extra, scale * np.eye(p))
 
 
-STAGE = frozenset(every(GROUPS)) - frozenset(VIEW)
+ATTACKED = frozenset(every(GROUPS)) - frozenset(VIEW)
 PAGE = Page(
     "explore",
     "Explore",

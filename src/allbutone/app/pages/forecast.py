@@ -52,9 +52,9 @@ class ReleaseRequest:
     format: str
 
     @classmethod
-    def of(cls, query: QueryParams, here: RequestContext) -> "ReleaseRequest":
+    def of(cls, query: QueryParams, context: RequestContext) -> "ReleaseRequest":
         """Return what an address asks for."""
-        asked, chosen = read(GROUPS, query), source.chosen(query, here)
+        asked, chosen = read(GROUPS, query), source.chosen(query, context)
         return cls(chosen, asked["number"], rows_of(asked, chosen), asked["limit"], asked["format"])
 
     @property
@@ -108,19 +108,19 @@ class ReleaseRequest:
 class Forecast:
     """What a release may be expected to give away, before it is drawn."""
 
-    wish: ReleaseRequest
+    request: ReleaseRequest
     plan: Budget
     chances: np.ndarray
 
     @property
     def beyond(self) -> bool:
         """Whether it is more than the budget allows."""
-        return self.wish.number > self.plan.sure
+        return self.request.number > self.plan.sure
 
     @property
     def simulated(self) -> int:
         """The number that was simulated: very large ones are not, and pass more often still."""
-        return min(self.wish.number, self.plan.tried_up_to)
+        return min(self.request.number, self.plan.tried_up_to)
 
     @property
     def at_stake(self) -> list[dict[str, Any]]:
@@ -130,7 +130,7 @@ class Forecast:
 
     def lines(self, places: np.ndarray) -> list[dict[str, Any]]:
         """Return a line a record."""
-        exposure = self.plan.setting.exposure(self.plan.leverage[places], self.wish.number)
+        exposure = self.plan.setting.exposure(self.plan.leverage[places], self.request.number)
         columns = (places + 1, self.plan.leverage[places], exposure, self.chances[places])
         return [
             dict(zip(("row", "leverage", "exposure", "chance"), line, strict=True))
@@ -138,10 +138,10 @@ class Forecast:
         ]
 
 
-def forecast(wish: ReleaseRequest, step: Progress) -> Forecast:
+def forecast(request: ReleaseRequest, step: Progress) -> Forecast:
     """Return what may be expected of a release."""
-    plan = budget_of(wish.chosen, wish.rows, wish.limit, step)
-    with step(f"Simulating releases of {wish.number:,} {wish.noun}", None):
-        count = min(wish.number, plan.tried_up_to)
-        key = ("chances", wish.chosen.key, wish.rows, wish.limit, count)
-        return Forecast(wish, plan, wish.chosen.held.get_or_compute(key, lambda: chances(plan, count, 0)))
+    plan = budget_of(request.chosen, request.rows, request.limit, step)
+    with step(f"Simulating releases of {request.number:,} {request.noun}", None):
+        count = min(request.number, plan.tried_up_to)
+        key = ("chances", request.chosen.key, request.rows, request.limit, count)
+        return Forecast(request, plan, request.chosen.held.get_or_compute(key, lambda: chances(plan, count, 0)))

@@ -28,7 +28,7 @@ class RecordFindings:
     row: int
     asked: int
     count: int
-    stage: RecordAttack
+    attack: RecordAttack
     measures: Measures
     attributes: tuple[Attribute, ...]
     view: AttackView | None
@@ -61,18 +61,28 @@ def trial(chosen: Chosen, rows: int | None) -> Release | None:
     return chosen.held.get_or_compute(("trial", *chosen.key, rows), draw) if most else None
 
 
-def told(chosen: Chosen, release: Release, row: int, count: int, x: str, y: str, hidden: Hidden) -> RecordFindings:
+def findings_of(
+    chosen: Chosen, release: Release, row: int, count: int, x: str, y: str, hidden: Hidden
+) -> RecordFindings:
     """Attack a row after the first `count` datasets or draws, and look at its columns `x` and `y`."""
-    stage = of_record(chosen.records, row, release, chosen.prior)
-    most = min(count, stage.most)
-    if len(stage.columns) > 1:
-        view = view_attack(stage, most, shown=axes(stage.columns, x, y), hidden=hidden)
-        return RecordFindings(row, count, most, stage, view.measures, view.attributes, view)
-    posterior = stage.posterior(most)
+    attack = of_record(chosen.records, row, release, chosen.prior)
+    most = min(count, attack.most)
+    if len(attack.columns) > 1:
+        view = view_attack(attack, most, shown=axes(attack.columns, x, y), hidden=hidden)
+        return RecordFindings(row, count, most, attack, view.measures, view.attributes, view)
+    posterior = attack.posterior(most)
     found = describe(posterior, posterior.modes)
-    measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, most)
-    attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
-    return RecordFindings(row, count, most, stage, measures, attributes, None)
+    measures = measures_of(
+        posterior,
+        found,
+        attack.target,
+        attack.crowd,
+        attack.alone,
+        attack.setting,
+        most,
+    )
+    attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
+    return RecordFindings(row, count, most, attack, measures, attributes, None)
 
 
 def axes(columns: tuple[str, ...], x: str, y: str) -> tuple[int, int]:

@@ -42,26 +42,28 @@ class Drawn:
     """A release, and what was asked for; the seed is forgotten."""
 
     release: Release
-    wish: ReleaseRequest
+    request: ReleaseRequest
 
 
-def _table(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
-    wish, drawn = ReleaseRequest.of(query, here), here.session.held.get(query.get("drawn", ""))
-    other = drawn is not None and isinstance(drawn.thing, Drawn) and drawn.thing.wish.key != wish.key
-    return Answer({"table": piece("release_table.html", wish=wish, other=other, limits=(MOST_FILES, MOST_VALUES))})
+def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    request, drawn = ReleaseRequest.of(query, context), context.session.held.get(query.get("drawn", ""))
+    other = drawn is not None and isinstance(drawn.thing, Drawn) and drawn.thing.request.key != request.key
+    return Answer(
+        {"table": piece("release_table.html", request=request, other=other, limits=(MOST_FILES, MOST_VALUES))}
+    )
 
 
-def _ahead(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
-    found = forecast(ReleaseRequest.of(query, here), step)
+def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    found = forecast(ReleaseRequest.of(query, context), step)
     lines = found.lines(np.argsort(-found.plan.leverage)[:SHOWN])
-    finding = budget_finding(found.plan, found.wish.number)
+    finding = budget_finding(found.plan, found.request.number)
     part = piece("release_ahead.html", found=found, lines=lines, finding=finding)
     return Answer({"ahead": part}, {"ahead": _marked(found)})
 
 
 def _marked(found: Forecast) -> go.Figure:
     """Return the budget's figure with this number on it."""
-    figure, number = untitled(budget_figure(found.plan)), found.wish.number
+    figure, number = untitled(budget_figure(found.plan)), found.request.number
     last = 10 ** figure.layout.xaxis.range[1]
     x = min(number, last)
     figure.add_vline(x=x, line={"color": INK, "width": 6}, opacity=0.25, layer="below")
@@ -83,55 +85,55 @@ def _seed(text: str) -> int | None:
     return int(text)
 
 
-def _draw(query: QueryParams, said: Mapping[str, str], here: RequestContext, step: Progress) -> Answer:
-    wish, seed = ReleaseRequest.of(query, here), _seed(said.get("seed", ""))
-    if wish.too_large:
-        raise InputError("This release is too large to be drawn here:\n" + "\n".join(wish.commands))
-    found = forecast(wish, step)
-    if found.beyond and said.get("confirm") != wish.mark:
-        refused = f"Nothing was drawn. {budget_finding(found.plan, wish.number).words} Confirm it to draw it."
+def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
+    request, seed = ReleaseRequest.of(query, context), _seed(sent.get("seed", ""))
+    if request.too_large:
+        raise InputError("This release is too large to be drawn here:\n" + "\n".join(request.commands))
+    found = forecast(request, step)
+    if found.beyond and sent.get("confirm") != request.mark:
+        refused = f"Nothing was drawn. {budget_finding(found.plan, request.number).words} Confirm it to draw it."
         return Answer({"confirm": piece("release_confirm.html", found=found, shown=SHOWN)}, error=refused)
     with step("Drawing", None):
-        synthesizer = NIWSynthesizer(wish.chosen.prior).fit(wish.chosen.records)
+        synthesizer = NIWSynthesizer(request.chosen.prior).fit(request.chosen.records)
         rng = np.random.default_rng(seed)
         release: Release
-        if wish.rows is None:
-            release = synthesizer.sample_parameters(wish.number, rng)
+        if request.rows is None:
+            release = synthesizer.sample_parameters(request.number, rng)
         else:
-            release = synthesizer.sample(wish.number, wish.rows, rng)
-    return Answer(fields={"drawn": here.session.keep(Drawn(release, wish))})
+            release = synthesizer.sample(request.number, request.rows, rng)
+    return Answer(fields={"drawn": context.session.keep(Drawn(release, request))})
 
 
-def _after(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
+def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     if not query.get("drawn"):
         return Answer({"after": ""})
-    held = _found(query, here)
-    case = _case(held, query, step)
-    order = most_exposed(case.risk)
+    held = _found(query, context)
+    assessment = _assessment(held, query, step)
+    order = most_exposed(assessment.risk)
     with step("Drawing figures", None):
-        risk = risk_figure(case.risk, case.records.columns, order, labels=3)
-        figures = {name: untitled(one) for name, one in {"risk": risk, **fidelity_figures(case)}.items()}
+        risk = risk_figure(assessment.risk, assessment.records.columns, order, labels=3)
+        figures = {name: untitled(one) for name, one in {"risk": risk, **fidelity_figures(assessment)}.items()}
     measures = ("row", *MEASURES)
     part = piece(
         "release_after.html",
-        wish=held.thing.wish,
-        case=case,
-        verdict=verdict(case.findings),
+        request=held.thing.request,
+        assessment=assessment,
+        verdict=verdict(assessment.findings),
         figures=list(figures),
-        lines=[[case.risk[name][place] for name in measures] for place in order[:SHOWN]],
-        ks=list(zip(*case.fidelity.ks_table().values(), strict=True)) if case.fidelity else [],
+        lines=[[assessment.risk[name][place] for name in measures] for place in order[:SHOWN]],
+        ks=list(zip(*assessment.fidelity.ks_table().values(), strict=True)) if assessment.fidelity else [],
     )
     return Answer({"after": part}, figures)
 
 
-def _found(query: QueryParams, here: RequestContext) -> Held:
-    return here.session.find(query.get("drawn", ""), Drawn, "The release of this address")
+def _found(query: QueryParams, context: RequestContext) -> Held:
+    return context.session.find(query.get("drawn", ""), Drawn, "The release of this address")
 
 
-def _case(held: Held, query: QueryParams, step: Progress) -> Assessment:
-    """Return what `case.gather` does, each part once: another limit needs no new attack."""
-    release, wish = held.thing.release, replace(held.thing.wish, limit=read(GROUPS, query, "limit")["limit"])
-    chosen = wish.chosen
+def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
+    """Return what `assess` does, each part once: another limit needs no new attack."""
+    release, request = held.thing.release, replace(held.thing.request, limit=read(GROUPS, query, "limit")["limit"])
+    chosen = request.chosen
     records, prior = chosen.records, chosen.prior
     with step("Judging the model", None):
         normality = chosen.held.get_or_compute(("normality", chosen.key[0]), lambda: check_normality(records))
@@ -141,7 +143,7 @@ def _case(held: Held, query: QueryParams, step: Progress) -> Assessment:
         risk = held.get_or_compute(
             ("risk",), lambda: risk_columns(records, release, prior, rng=points, watch=watch)
         )
-    plan = budget_of(chosen, wish.rows, wish.limit, step)
+    plan = budget_of(chosen, request.rows, request.limit, step)
     compared = shapes = None
     if isinstance(release, DatasetRelease) and min(release.rows) > 1:
         with step("Comparing real and synthetic data", None):
@@ -150,9 +152,9 @@ def _case(held: Held, query: QueryParams, step: Progress) -> Assessment:
     return Assessment(records, release, prior, normality, risk, plan, compared, shapes)
 
 
-def _zip(query: QueryParams, here: RequestContext, step: Progress) -> Download:
+def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return the files that `allbutone synthesize` writes, and nothing of this computer with them."""
-    release, content = _found(query, here).thing.release, io.BytesIO()
+    release, content = _found(query, context).thing.release, io.BytesIO()
     with tempfile.TemporaryDirectory(prefix="allbutone-") as place, zipfile.ZipFile(content, "w") as archive:
         folder = Path(place) / "release"
         save_release(release, folder, format=read(GROUPS, query, "format")["format"])
@@ -163,20 +165,20 @@ def _zip(query: QueryParams, here: RequestContext, step: Progress) -> Download:
     return Download("release.zip", content.getvalue(), "application/zip")
 
 
-def _report(query: QueryParams, here: RequestContext, step: Progress) -> Download:
-    held, asked = _found(query, here), read(GROUPS, query, "limit", "format")
-    wish = replace(held.thing.wish, limit=asked["limit"], format=asked["format"])
-    page = confidential_report(_case(held, query, step), wish.commands, _note(wish))
+def _report(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    held, asked = _found(query, context), read(GROUPS, query, "limit", "format")
+    request = replace(held.thing.request, limit=asked["limit"], format=asked["format"])
+    page = confidential_report(_assessment(held, query, step), request.commands, _note(request))
     return Download("report.html", page.encode(), HTML)
 
 
-def _public(query: QueryParams, here: RequestContext, step: Progress) -> Download:
-    drawn = _found(query, here).thing
-    return Download("public.html", public_report(drawn.release, _note(drawn.wish)).encode(), HTML)
+def _public(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    drawn = _found(query, context).thing
+    return Download("public.html", public_report(drawn.release, _note(drawn.request)).encode(), HTML)
 
 
-def _note(wish: ReleaseRequest) -> str:
-    return "A simulated cohort: no person stands behind any row." if wish.chosen.simulated else ""
+def _note(request: ReleaseRequest) -> str:
+    return "A simulated cohort: no person stands behind any row." if request.chosen.simulated else ""
 
 
 PAGE = Page(

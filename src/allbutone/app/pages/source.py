@@ -98,15 +98,15 @@ _COHORT = Held(
 )
 
 
-def table_of(query: Mapping[str, str], here: RequestContext) -> Held:
+def table_of(query: Mapping[str, str], context: RequestContext) -> Held:
     """Return the table that an address names, of which nothing is checked yet."""
     name = query.get("table", COHORT)
-    return _COHORT if name == COHORT else here.session.find(name, Uploaded, "The table of this address")
+    return _COHORT if name == COHORT else context.session.find(name, Uploaded, "The table of this address")
 
 
-def chosen(query: QueryParams, here: RequestContext) -> Chosen:
+def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     """Return the records and the prior that an address names, or say what is wrong with them."""
-    held, asked = table_of(query, here), read(GROUPS, query)
+    held, asked = table_of(query, context), read(GROUPS, query)
     columns = tuple(query.getlist("columns"))
     if "columns" in query and not any(columns):
         raise FieldError("columns", "Columns: none is ticked; tick at least one")
@@ -153,7 +153,7 @@ def _for_each(name: str, numbers: tuple[float, ...], p: int) -> list[float]:
     return Numbers.spread(numbers, p)
 
 
-def upload(query: QueryParams, here: RequestContext, place: Path) -> Answer:
+def upload(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     """Read a file that was sent, and keep it for the session; the file itself goes at once."""
     name = Path(query.get("name", "")).name
     if not name:
@@ -163,4 +163,4 @@ def upload(query: QueryParams, here: RequestContext, place: Path) -> Answer:
     except (OSError, ValueError) as error:
         raise InputError(f"a file cannot be called {name[:60]!r} here; give it a short, plain name") from error
     content = read_table(named)
-    return Answer(fields={"table": here.session.keep(Uploaded(name, content))})
+    return Answer(fields={"table": context.session.keep(Uploaded(name, content))})

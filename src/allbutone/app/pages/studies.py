@@ -78,8 +78,8 @@ def names_of(folders: tuple[Path, ...]) -> dict[str, Path]:
 templates.filters |= {"by_name": names_of}
 
 
-def _asked(query: Mapping[str, str], here: RequestContext, step: Progress) -> Asked:
-    folders = names_of(here.settings.studies)
+def _asked(query: Mapping[str, str], context: RequestContext, step: Progress) -> Asked:
+    folders = names_of(context.settings.studies)
     if not folders:
         raise InputError("no study was given when the app was started; stop it, and start it with --study DIR")
     which = Choice("study", "Study", next(iter(folders)), options={name: name for name in folders})
@@ -122,8 +122,8 @@ def _label(name: str) -> str:
     return ": ".join(filter(None, (KINDS[kind], ", ".join(words))))
 
 
-def _choices(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
-    asked = _asked(query, here, step)
+def _choices(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    asked = _asked(query, context, step)
     study = asked.study
     summary = piece(
         "studies_summary.html",
@@ -141,8 +141,8 @@ def _choices(query: QueryParams, here: RequestContext, step: Progress) -> Answer
     return Answer({"figures": figure, "filters": filters, "summary": summary})
 
 
-def _figure(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
-    asked = _asked(query, here, step)
+def _figure(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    asked = _asked(query, context, step)
     wanted = read([group for group in asked.groups if group.legend == FIGURE], query).get("figure")
     if wanted is None:
         return Answer({"below": ""}, error="No figure fits this study, or none of its cells is finished yet.")
@@ -158,8 +158,8 @@ def _for_page(figure: go.Figure) -> go.Figure:
     return copy.update_layout(height=(figure.layout.height or HEIGHT) + ROOM, margin_b=copy.layout.margin.b + ROOM)
 
 
-def _table(query: QueryParams, here: RequestContext, step: Progress) -> Answer:
-    asked = _asked(query, here, step)
+def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    asked = _asked(query, context, step)
     wanted = {name: text for name, text in read(asked.groups, query).items() if name in FILTERS and text}
     rows = [row for row in asked.study.rows if all(f"{row[name]}" == text for name, text in wanted.items())]
     table = piece(
@@ -174,8 +174,8 @@ def _differ(rows: list[dict[str, Any]], name: str) -> bool:
     return len({row[name] for row in rows}) > 1
 
 
-def _cells(query: QueryParams, here: RequestContext, step: Progress) -> Download:
-    asked = _asked(query, here, step)
+def _cells(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    asked = _asked(query, context, step)
     try:
         return Download(f"{asked.name}-{TABLE}", (asked.folder / TABLE).read_bytes())
     except OSError as error:
