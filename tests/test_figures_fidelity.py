@@ -11,7 +11,8 @@ from allbutone.plots import fidelity as figures_fidelity
 from allbutone.plots import fidelity_tests as figures_tests
 from allbutone.plots import risk_growth as figures_violins
 from allbutone.plots import shapes as figures_shapes
-from allbutone.plots.framing import furthest, number, percent, size, text_of, wrapped
+from allbutone.plots.framing import furthest, text_of, wrapped
+from allbutone.support.text import number, percent
 from allbutone.tables.demo import demo_cohort
 from allbutone.utility.normality import check_normality
 from drawn_results import HOSTILE, renamed, results, simulated
@@ -73,8 +74,8 @@ def test_the_square_of_correlations_is_real_below_and_synthetic_above(many):
     assert np.isnan(np.diagonal(shown)).all()
     assert (figure.data[0].zmin, figure.data[0].zmax) == (-1, 1)
     text = figure.data[0].text
-    assert text[0][3] == f"{number(median[0, 3])}<br>[{number(low[0, 3])},<br>{number(high[0, 3])}]"
-    assert text[3][0] == number(found.correlations[0, 3])
+    assert text[0][3] == f"{number(median[0, 3], 2)}<br>[{number(low[0, 3], 2)},<br>{number(high[0, 3], 2)}]"
+    assert text[3][0] == number(found.correlations[0, 3], 2)
     assert "below the diagonal:</b> real" in figure.layout.xaxis.title.text
     off = np.abs(median - found.correlations).max()
     assert f"at most {off:.3f} away" in message(figure)
@@ -98,7 +99,7 @@ def test_differences_of_correlations_show_range_quartiles_and_median(many):
     np.testing.assert_allclose(medians.x, middle, atol=1e-12)
     assert figure.layout.yaxis.ticktext[3] == "T2D · HBA1C"
     assert figure.layout.yaxis.tickvals[3] == medians.y[3]
-    assert f"by {number(values.min())} to {number(values.max())}; the medians by" in message(figure)
+    assert f"by {number(values.min(), 2)} to {number(values.max(), 2)}; the medians by" in message(figure)
 
 
 def test_of_many_pairs_the_furthest_off_are_shown():
@@ -223,7 +224,9 @@ def test_violins_carry_distances_beside_the_baseline(many):
     assert figure.layout.xaxis.ticktext == ("1", "5", "40")
     medians = [np.median(many.by_count[count]["distance"]) for count in (1, 5, 40)]
     np.testing.assert_allclose(figure.data[-1].y, medians)
-    assert f"is {size(medians[0])} after 1 dataset and {size(medians[-1])} after 40 datasets" in message(figure)
+    assert f"is {number(medians[0])} after 1 dataset and {number(medians[-1])} after 40 datasets" in message(
+        figure
+    )
 
 
 def test_relative_errors_are_drawn_by_their_logarithm(many):
@@ -262,6 +265,8 @@ def test_names_enter_figures_as_text(hostile):
 
 
 def test_numbers_and_lines_in_words():
-    assert (number(-0.004), number(-0.25), percent(0.5), size(1853.2)) == ("0.00", "−0.25", "50.0\u00a0%", "1,853")
+    assert (number(-0.004, 2), number(-0.25, 2), percent(0.5)) == ("0.00", "−0.25", "50.0\u00a0%")
+    values = (1853.2, 0.6971, 2, -3.0, 1e20, np.inf, "as it is", None)
+    assert [number(value) for value in values] == ["1,853", "0.697", "2", "-3", "1e+20", "inf", "as it is", ""]
     assert wrapped("one two three four", width=10) == "one two<br>three four"
     assert list(furthest(np.array([3.0, 1.0, 5.0, 4.0]), 2)) == [2, 3]

@@ -4,7 +4,7 @@ import json
 
 from plotly.offline import get_plotlyjs
 
-from allbutone.plots.browser import text_left_by
+from allbutone.plots.export import text_left_by
 from allbutone.tables.demo import demo_cohort
 from drawn_results import HOSTILE, renamed, results, simulated
 

@@ -9,10 +9,10 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.build import log_posterior
+from allbutone.plots.export import write_image
 from allbutone.plots.study import landscape_figure, study_figures, violin_figure
 from allbutone.plots.study_law import exposure_figure, law_of, setting_of
 from allbutone.plots.study_leverage import fixed_leverage_figure, leverage_figure
-from allbutone.plots.style import write_image
 from allbutone.record_view.landscape import landscape
 from allbutone.studies import landscapes as landscape_room
 from allbutone.studies.design_file import parse_design, read_design
@@ -187,7 +187,7 @@ def test_violins_carry_the_quantiles_and_the_medians(studies, release):
     for name, column in (
         ("their median", "median"),
         ("published median", "published_median"),
-        ("guessing the crowd's centre", "baseline_median"),
+        ("guessing the centre of the others", "baseline_median"),
     ):
         np.testing.assert_array_equal(gathered(traces(figure, name=name)), numbers(study, column, **here))
     most = max((row["n"], row["rows"] or 0, row["count"]) for row in study.rows if row["release"] == release)

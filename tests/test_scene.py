@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import allbutone as abo
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.disclosure.per_record import HALF, RADIUS, risk_columns
-from allbutone.plots.attack_view import TARGET, view_figure, walk_figure
+from allbutone.plots.attack_view import TARGET, exposure_curve_figure, view_figure
 from allbutone.record_view.attack_view import RecordAttack, exposure_curve, of_record, simulated, view_attack
 from allbutone.record_view.landscape import landscape
 from allbutone.support.errors import InputError
@@ -230,7 +230,7 @@ def test_a_view_is_drawn_with_its_message(rows):
     counted = "100 parameter draws" if rows is None else "100 datasets"
     message = figure.layout.meta["message"]
     assert message.startswith(f"After {counted} the best guess is ")
-    assert message.endswith("closer than guessing the crowd's centre.")
+    assert message.endswith("closer than guessing the centre of the other records.")
     assert figure.layout.xaxis.title.text.startswith("&lt;b&gt;mass")
     assert tuple(figure.layout.xaxis.range) == (view.landscape.x[0], view.landscape.x[-1])
     assert len(figure.to_json()) < 100_000
@@ -239,7 +239,7 @@ def test_a_view_is_drawn_with_its_message(rows):
 
 def test_a_walk_is_drawn_with_its_message():
     found = exposure_curve(staged())
-    figure = walk_figure(found, 14, "dataset")
+    figure = exposure_curve_figure(found, 14, "dataset")
     law, release, threshold = figure.data
     assert np.all(np.abs(release.y) <= 1.2)
     assert law.x[-1] == 100
@@ -251,6 +251,6 @@ def test_a_walk_is_drawn_with_its_message():
     assert beyond in figure.layout.meta["message"]
     go.Figure(figure.to_dict())
     away, never = (dataclasses.replace(found, exposure=-found.exposure, threshold=at) for at in (5.0, np.inf))
-    assert walk_figure(away, 1, "dataset").layout.meta["message"].endswith("is no closer.")
-    message = walk_figure(never, 1, "dataset").layout.meta["message"]
-    assert message.endswith("stays with the crowd, also after 100 datasets.")
+    assert exposure_curve_figure(away, 1, "dataset").layout.meta["message"].endswith("is no closer.")
+    message = exposure_curve_figure(never, 1, "dataset").layout.meta["message"]
+    assert message.endswith("stay at the centre of the other records, also after 100 datasets.")

@@ -12,7 +12,7 @@ from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import Group
 from allbutone.app.jobs import Progress
 from allbutone.app.sessions import Session
-from allbutone.reports.findings import number
+from allbutone.support.text import number
 
 MEGABYTE = 1_000_000
 

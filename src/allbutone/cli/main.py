@@ -17,11 +17,12 @@ from allbutone.cli import report as cli_report
 from allbutone.cli import risk as cli_risk
 from allbutone.cli import study as cli_study
 from allbutone.cli.options import Columns, Drop, Kind, Prior, ReleaseKind, Rows, TableFile, describe_prior, fit
-from allbutone.cli.output import console, late_progress, plural, show, show_next, show_note, sparkline
+from allbutone.cli.output import console, late_progress, show, show_next, show_note, sparkline
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
 from allbutone.releases.release import MOST_DATASETS, count_of
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.errors import InputError, reason
+from allbutone.support.text import counted
 from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.tables.files import TableWriter
 from allbutone.tables.records import Records
@@ -122,9 +123,9 @@ def synthesize(
     synthesizer, note = fit(records, prior)
     first = _release(synthesizer, out, datasets, rows, release, format, seed, force)
     if release is ReleaseKind.parameters:
-        _describe_parameters(synthesizer, first, f"{plural(datasets, 'parameter draw')} in {escape(str(out))}")
+        _describe_parameters(synthesizer, first, f"{counted(datasets, 'parameter draw')} in {escape(str(out))}")
     else:
-        what = f"{plural(datasets, 'dataset')} of {plural(rows or len(records.values), 'row')}"
+        what = f"{counted(datasets, 'dataset')} of {counted(rows or len(records.values), 'row')}"
         _describe_datasets(synthesizer, first, f"{what} in {escape(str(out))}")
     console.print(_assumed(synthesizer, prior))
     show_next("see what it gives away of each record, before anyone else does:", "risk", table, out)

@@ -76,11 +76,6 @@ def program() -> str:
     return "allbutone" if shutil.which("allbutone") else shlex.quote(sys.argv[0])
 
 
-def plural(count: int, noun: str) -> str:
-    """Return the count with its noun."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
 def sparkline(values: np.ndarray) -> str:
     """Return a histogram of 24 characters."""
     low, high = values.min(), values.max()

@@ -23,16 +23,17 @@ from allbutone.cli.options import (
     repeat_option,
     require_outside,
 )
-from allbutone.cli.output import console, late_progress, plural, show, show_next
+from allbutone.cli.output import console, late_progress, show, show_next
 from allbutone.disclosure.budget import Limit
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.folder import load_release
 from allbutone.releases.release import DatasetRelease, count_of
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
-from allbutone.reports.findings import number, verdict
+from allbutone.reports.findings import verdict
 from allbutone.reports.html import confidential_report, public_report
 from allbutone.support.errors import InputError
+from allbutone.support.text import counted, number
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import write_columns
 from allbutone.tables.records import Records
@@ -211,7 +212,7 @@ def _show_application(case: Assessment) -> None:
     console.print()
     rows = [[number(value) for value in line.values()] for line in case.growth]
     headings = ["datasets", "median distance", "baseline", "relative error", "exposed by half", "largest gain"]
-    show(f"Leave-one-out attacks on {plural(len(case.records.values), 'record')}", headings, rows)
+    show(f"Leave-one-out attacks on {counted(len(case.records.values), 'record')}", headings, rows)
     console.print()
 
 

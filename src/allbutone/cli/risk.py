@@ -27,16 +27,19 @@ from allbutone.cli.options import (
     repeat_option,
     require_outside,
 )
-from allbutone.cli.output import console, late_progress, plural, show, show_next, show_note
+from allbutone.cli.output import console, late_progress, show, show_next, show_note
 from allbutone.disclosure.budget import MOST, Budget, Limit, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.per_record import RADIUS, risk_columns
 from allbutone.model.prior_file import read_prior
-from allbutone.plots.style import budget_figure, risk_figure, write_figure
+from allbutone.plots.budget import budget_figure
+from allbutone.plots.export import write_figure
+from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import load_release
 from allbutone.releases.release import DatasetRelease, count_of
-from allbutone.reports.findings import most_exposed, number, risk_sentence
+from allbutone.reports.findings import most_exposed, risk_sentence
 from allbutone.support.errors import InputError
+from allbutone.support.text import counted, number
 from allbutone.tables.files import write_columns
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
@@ -212,7 +215,7 @@ def _show_budget(plan: Budget) -> None:
 
 def _checked(plan: Budget, checked: dict[str, Any]) -> str:
     return (
-        f"Checked on {plural(checked['releases'], 'simulated release')} of {max(plan.sure, 1):,} {plan.what}: in "
+        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.sure, 1):,} {plan.what}: in "
         f"{checked['passed']:,} some record passed {plan.limit} ({checked['share']:.0%}; 95 % interval "
         f"{max(checked['low'], 0):.0%} to {min(checked['high'], 1):.0%})."
     )

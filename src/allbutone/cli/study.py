@@ -9,15 +9,16 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from allbutone.cli.output import console, late_progress, notes, plural, show, show_next
+from allbutone.cli.output import console, late_progress, notes, show, show_next
+from allbutone.plots.export import write_figure, write_images
 from allbutone.plots.study import study_figures
-from allbutone.plots.style import write_figure, write_images
 from allbutone.releases.release import count_of
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design_file import read_design
 from allbutone.studies.run import Study, StudyRun, load_study, run_study
 from allbutone.studies.simulate_cell import agreement
 from allbutone.support.errors import InputError
+from allbutone.support.text import counted, number
 from allbutone.tables.safe_write import fresh_file
 
 
@@ -95,13 +96,13 @@ def study(
 
 def _describe(held: Study, out: Path, seconds: float) -> None:
     done, every = len(held.rows), len(held.run.design.cells)
-    what = plural(done, "cell") if done == every else f"{done:,} of {every:,} cells"
+    what = counted(done, "cell") if done == every else f"{done:,} of {every:,} cells"
     console.print(
-        f"[bold]{escape(held.run.design.title)}[/bold]: {what} of {plural(held.run.replicates, 'replicate')} in "
+        f"[bold]{escape(held.run.design.title)}[/bold]: {what} of {counted(held.run.replicates, 'replicate')} in "
         f"{escape(str(out))}; this run took {seconds:.1f} s."
     )
     if lost := sum(row["unconverged"] for row in held.rows):
-        console.print(f"[yellow]{plural(lost, 'attack')} did not converge; see the column unconverged.[/yellow]")
+        console.print(f"[yellow]{counted(lost, 'attack')} did not converge; see the column unconverged.[/yellow]")
     console.print(agreement(held.rows))
     console.print(
         "Written: cells.csv and cells.parquet (a row a cell), journal.jsonl (what --resume goes on from)."
@@ -171,16 +172,12 @@ def _show_cells(rows: list[dict[str, Any]], most: int = 40) -> None:
     names = ("release", "p", "n", "count", "rows", "structure", "correlation", "position")
     headings = [*names, "leverage", "exposure", "median distance", "by the law"]
     lines = [
-        [escape(_word(row[name])) for name in names]
-        + [_word(row[key]) for key in ("leverage_median", "exposure_median", "median", "law_median")]
+        [escape(number(row[name])) for name in names]
+        + [number(row[key]) for key in ("leverage_median", "exposure_median", "median", "law_median")]
         for row in rows[:most]
     ]
     show(f"The first {most} of {len(rows):,} cells" if len(rows) > most else "All cells", headings, lines)
     console.print()
-
-
-def _word(value: Any) -> str:
-    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
 def published_page(held: Study) -> str:

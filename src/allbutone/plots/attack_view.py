@@ -1,4 +1,4 @@
-"""Figures of one attack, drawn anew while a slider moves: the landscape, and the walk from crowd to record.
+"""Figures of one attack, drawn anew while a slider moves: the landscape, and exposure against what is released.
 
 They are built of plain dictionaries: plotly's objects check every value, which takes longer than all else.
 """
@@ -13,10 +13,11 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from allbutone.disclosure.per_record import HALF
-from allbutone.plots.framing import ON_TOP, SMALL, counted, frame, size, text_of, wrapped
+from allbutone.plots.framing import ON_TOP, SMALL, frame, text_of, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, ORANGE, PURPLE, VERMILION
 from allbutone.record_view.attack_view import AttackView, ExposureCurve
 from allbutone.record_view.landscape import Landscape
+from allbutone.support.text import counted, number
 
 MOST_DOTS = 2000  # other records shown in a landscape
 MOST_MOVING = 300  # of them where it is drawn anew with every move
@@ -25,7 +26,7 @@ DEEPEST = 12  # doublings of the drop that are told apart
 _SHADES = ["#F4F8FC", "#DEEBF7", "#C9DDF0", "#A8CEE5", "#7FB9DA", "#57A0CE", "#3787C0", "#1C6AAF", "#08306B"]
 DEPTHS = [[place / 8, shade] for place, shade in enumerate(_SHADES)]
 TARGET = "the record attacked"
-_EDGE = 1.12  # exposures beyond it, of records near the crowd's centre, are drawn there
+_EDGE = 1.12  # exposures beyond it, of records near the centre of the others, are drawn there
 Trace = dict[str, Any]
 
 
@@ -119,23 +120,23 @@ def _region(one: Landscape, level: float) -> Trace:
 def _view_message(view: AttackView) -> str:
     """Say how close the guess has come, in plain words."""
     off, before = view.measures.distance, view.measures.baseline_distance
-    nearer = f"{size(abs(before - off))} {'closer' if off < before else 'further off'} than guessing"
-    if size(off) == size(before):
+    nearer = f"{number(abs(before - off))} {'closer' if off < before else 'further off'} than guessing"
+    if number(off) == number(before):
         nearer = "as far as guessing"
-    words = f"After {counted(view.count, view.noun)} the best guess is {size(off)} from the record, {nearer} the "
-    words += "crowd's centre."
+    words = f"After {counted(view.count, view.noun)} the best guess is {number(off)} from the record, {nearer} "
+    words += "the centre of the other records."
     if view.measures.exposure < -HALF:
         words += " It is taken in by the record's mirror image."
     return words
 
 
-def walk_figure(curve: ExposureCurve, count: int, noun: str) -> go.Figure:
-    """Draw how far the guess has travelled after ever more datasets or draws, beside the law.
+def exposure_curve_figure(curve: ExposureCurve, count: int, noun: str) -> go.Figure:
+    """Draw how far the guess has travelled after ever more datasets or draws, beside the expected exposure.
 
     The shape named "present" stands at `count`.
     """
     layout = _blank(380, 60)
-    layout["meta"] = {"message": _walk_message(curve, noun)}
+    layout["meta"] = {"message": _curve_message(curve, noun)}
     last = float(curve.law_counts[-1])
     ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000) if tick <= last]
     layout["xaxis"] |= {
@@ -143,7 +144,7 @@ def walk_figure(curve: ExposureCurve, count: int, noun: str) -> go.Figure:
         "ticktext": [f"{tick:,}" for tick in ticks],
         "title": layout["xaxis"]["title"] | {"text": f"Number of {noun}s released"},
     }  # fmt: skip
-    heights = {-1: "its mirror image −1", 0: "with the crowd 0", HALF: "half-way ½", 1: "at the record 1"}
+    heights = {-1: "its mirror image −1", 0: "with the others 0", HALF: "half-way ½", 1: "at the record 1"}
     layout["yaxis"] |= {"range": [-1.2, 1.2], "tickvals": list(heights), "ticktext": list(heights.values())}
     line, label = {"color": INK, "width": 1.5}, {"text": "now", "textposition": "end", "textangle": 0}
     level = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": HALF, "y1": HALF}
@@ -152,25 +153,26 @@ def walk_figure(curve: ExposureCurve, count: int, noun: str) -> go.Figure:
         {"name": "half-way", **level, "line": line | {"width": 1, "dash": "dash"}},
         {"name": "present", **upright, "label": label | {"yanchor": "bottom", "font": {"size": SMALL}}},
     ]
-    return go.Figure({"data": _walk_traces(curve, noun), "layout": layout}, _validate=False)
+    return go.Figure({"data": _curve_traces(curve, noun), "layout": layout}, _validate=False)
 
 
-def _walk_traces(curve: ExposureCurve, noun: str) -> list[Trace]:
+def _curve_traces(curve: ExposureCurve, noun: str) -> list[Trace]:
     words = [
         f"after {counted(int(count), noun)}<br>exposure {exposure:.2f}<br>relative error {error:.2f}"
         for count, exposure, error in zip(curve.counts, curve.exposure, curve.relative_error, strict=True)
     ]
     heights = np.clip(curve.exposure, -_EDGE, _EDGE).astype(np.float32)
-    # the threshold of a record at the crowd's centre is infinite, which no axis holds
+    # the threshold of a record at the centre of the others is infinite, which no axis holds
     at, known = (
         min(curve.threshold, 1e9),
-        f", {size(curve.threshold)}" * bool(np.isfinite(curve.threshold)),
+        f", {number(curve.threshold)}" * bool(np.isfinite(curve.threshold)),
     )
     return [
         {
             "type": "scatter", "x": curve.law_counts.astype(np.float32),
             "y": curve.law_exposure.astype(np.float32),
-            "mode": "lines", "name": "the law's average", "line": {"color": BLUE, "width": 3}, "hoverinfo": "skip",
+            "mode": "lines", "name": "expected (closed form)", "line": {"color": BLUE, "width": 3},
+            "hoverinfo": "skip",
         },
         {
             "type": "scatter", "x": curve.counts, "y": heights, "mode": "markers", "name": "this very release",
@@ -179,16 +181,17 @@ def _walk_traces(curve: ExposureCurve, noun: str) -> list[Trace]:
         },
         {
             "type": "scatter", "x": [at, at], "y": [-2, 2], "mode": "lines", "hoverinfo": "skip",
-            "name": f"the law's threshold{known}", "line": {"color": GREY, "dash": "dot"},
+            "name": f"expected to leave the others{known}", "line": {"color": GREY, "dash": "dot"},
         },
     ]  # fmt: skip
 
 
-def _walk_message(curve: ExposureCurve, noun: str) -> str:
+def _curve_message(curve: ExposureCurve, noun: str) -> str:
     last, way = counted(int(curve.counts[-1]), noun), float(curve.exposure[-1])
     if curve.threshold > curve.counts[-1]:
-        return f"By the law's average the best guess stays with the crowd, also after {last}."
-    words = f"By the law's average the best guess leaves the crowd beyond {counted(int(curve.threshold), noun)}; "
+        return f"The best guess is expected to stay at the centre of the other records, also after {last}."
+    beyond = counted(int(curve.threshold), noun)
+    words = f"The best guess is expected to leave the centre of the other records beyond {beyond}; "
     words += f"after {last} of this very release it "
     return words + (f"has come {100 * way:.0f}\u00a0% of the way to the record." if way > 0 else "is no closer.")
 

@@ -10,18 +10,17 @@ from allbutone.plots.framing import (
     FEW,
     MOST_ROWS,
     SMALL,
-    counted,
     empty,
     frame,
     furthest,
     name_rows,
-    number,
     of_all,
     segments,
     text_of,
     wrapped,
 )
 from allbutone.plots.style import BLUE, GREEN, GREY, INK, SKY, VERMILION
+from allbutone.support.text import counted, number
 from allbutone.utility.fidelity import MEAN_BAND, Fidelity
 
 MOST_QUARTILES = 7  # columns whose quartiles still fit the cells of a heatmap on a phone
@@ -85,12 +84,12 @@ def _cell_texts(fidelity: Fidelity) -> list[list[str]]:
     def text(row: int, column: int) -> str:
         if row == column or p > MOST_NUMBERS:
             return ""
-        value = number((median if row < column else fidelity.correlations)[row, column])
+        value = number((median if row < column else fidelity.correlations)[row, column], 2)
         if p > MOST_QUARTILES:
             return value.replace("0.", ".")
         if row > column or len(fidelity.rows) == 1:
             return value
-        return f"{value}<br>[{number(low[row, column])},<br>{number(high[row, column])}]"
+        return f"{value}<br>[{number(low[row, column], 2)},<br>{number(high[row, column], 2)}]"
 
     return [[text(row, column) for column in range(p)] for row in range(p)]
 
@@ -101,7 +100,7 @@ def _cell_words(fidelity: Fidelity) -> list[list[str]]:
     between = "" if len(fidelity.rows) == 1 else ", half of the datasets from {} to {}"
     return [
         [
-            f"{names[a]} and {names[b]}<br>real {number(fidelity.correlations[a, b])}<br>"
+            f"{names[a]} and {names[b]}<br>real {number(fidelity.correlations[a, b], 2)}<br>"
             f"synthetic {median[a, b]}" + between.format(low[a, b], high[a, b])
             for b in range(len(names))
         ]
@@ -122,12 +121,12 @@ def correlation_difference_figure(fidelity: Fidelity) -> go.Figure:
     figure = _ranges(values[:, shown], quartiles[:, shown], names, np.ones(len(shown), dtype=bool))
     message = (
         f"Over {counted(len(values), 'dataset')} the correlations differ from the real ones by "
-        f"{number(values.min())} to {number(values.max())}"
+        f"{number(values.min(), 2)} to {number(values.max(), 2)}"
     )
     if len(values) > 1 and len(pairs) > 1:
-        message += f"; the medians by {number(quartiles[1].min())} to {number(quartiles[1].max())}"
+        message += f"; the medians by {number(quartiles[1].min(), 2)} to {number(quartiles[1].max(), 2)}"
     elif len(values) > 1:
-        message += f"; the median by {number(quartiles[1, 0])}"
+        message += f"; the median by {number(quartiles[1, 0], 2)}"
     frame(figure, message + ".", 130 + 34 * len(shown), l=20)
     name_rows(figure, [" · ".join(text_of(fidelity.columns[at], 9) for at in pairs[place]) for place in shown])
     key = _range_key(len(values), of_all(len(shown), len(pairs), "pairs"))
@@ -162,7 +161,7 @@ def _mean_message(fidelity: Fidelity) -> str:
     quartiles, within = fidelity.mean_difference_quartiles, fidelity.means_within_band
     if len(fidelity.rows) == 1:
         worst = int(np.argmax(np.abs(quartiles[1])))
-        most = number(np.abs(quartiles[1, worst]))
+        most = number(np.abs(quartiles[1, worst]), 2)
         return f"The means differ by at most {most} standard deviations ({fidelity.columns[worst]})."
     band = f"within ±{MEAN_BAND:g} standard deviations of the real mean"
     if within.all():
@@ -171,7 +170,7 @@ def _mean_message(fidelity: Fidelity) -> str:
     return (
         f"In {int(np.sum(~within)):,} of {counted(len(within), 'column')} the middle half of the datasets' means "
         f"does not lie {band}; {fidelity.columns[worst]} is furthest off, "
-        f"{number(quartiles[0, worst])} to {number(quartiles[2, worst])}."
+        f"{number(quartiles[0, worst], 2)} to {number(quartiles[2, worst], 2)}."
     )
 
 

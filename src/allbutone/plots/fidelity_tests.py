@@ -7,18 +7,16 @@ from allbutone.plots.framing import (
     FEW,
     MOST_ROWS,
     SMALL,
-    counted,
     frame,
     furthest,
     name_rows,
-    number,
     of_all,
-    percent,
     segments,
     text_of,
     wrapped,
 )
 from allbutone.plots.style import BLUE, GREY, INK, SKY, VERMILION
+from allbutone.support.text import counted, number, percent
 from allbutone.utility.fidelity import LEVEL, Fidelity
 
 BINS = 20  # of p-values: the first holds those up to 0.05
@@ -123,14 +121,14 @@ def propensity_figure(fidelity: Fidelity) -> go.Figure:
     if k > FEW:
         tally, edges = np.histogram(ratio, bins=40, range=(0, most))
         words = [
-            f"{counted(int(one), 'dataset')}<br>ratio from {number(low)} to {number(high)}"
+            f"{counted(int(one), 'dataset')}<br>ratio from {number(low, 2)} to {number(high, 2)}"
             for one, low, high in zip(tally, edges[:-1], edges[1:], strict=True)
         ]
         mark = {"color": SKY, "line": {"width": 0.5, "color": "white"}}
         x, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
         figure.add_bar(x=x, y=tally, width=width, marker=mark, hovertext=words, hoverinfo="text")
     else:
-        words = [f"dataset {place + 1}<br>ratio {number(one)}" for place, one in enumerate(ratio)]
+        words = [f"dataset {place + 1}<br>ratio {number(one, 2)}" for place, one in enumerate(ratio)]
         dot = {"size": 11, "color": BLUE, "opacity": 0.75}
         figure.add_scatter(x=ratio, y=np.zeros(k), mode="markers", marker=dot, hovertext=words, hoverinfo="text")
     frame(figure, _propensity_message(fidelity), 360 if k > FEW else 200)
@@ -149,7 +147,7 @@ def propensity_figure(fidelity: Fidelity) -> go.Figure:
 
 def _propensity_message(fidelity: Fidelity) -> str:
     ratio, k = fidelity.pmse_ratio_drawn, len(fidelity.rows)
-    middle = number(float(np.median(ratio)))
+    middle = number(float(np.median(ratio)), 2)
     message = (
         f"The pMSE ratio is {middle}"
         if k == 1

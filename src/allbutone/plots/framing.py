@@ -65,26 +65,6 @@ def _balanced(text: str, width: int) -> str:
     return "<br>".join(textwrap.wrap(text, narrowest))
 
 
-def number(value: float, digits: int = 2) -> str:
-    """Return a number with a proper minus, and none before zero."""
-    return f"{round(float(value), digits) + 0.0:.{digits}f}".replace("-", "−")
-
-
-def size(value: float) -> str:
-    """Return three digits of a number, or all before the point: 0.697, 2.05, 1,853."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def percent(share: float) -> str:
-    """Return a share in per cent, that it may not be broken before the sign."""
-    return f"{100 * float(share):.1f}\u00a0%"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return 1 dataset, 3 datasets, 1,000 datasets."""
-    return f"{count:,} {noun}" + "s" * (count != 1)
-
-
 def furthest(score: np.ndarray, most: int) -> np.ndarray:
     """Return the places of the largest scores, at most so many, in their old order."""
     return np.sort(np.argsort(-score, kind="stable")[:most])

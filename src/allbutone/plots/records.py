@@ -1,12 +1,13 @@
-"""All records of a table by what a release is expected to tell of them: each on the law's curve."""
+"""All records of a table by what a release is expected to tell of them: exposure against leverage."""
 
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.plots.framing import SMALL, counted, frame, size, wrapped
+from allbutone.plots.framing import SMALL, frame, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
+from allbutone.support.text import counted, number
 
 MOST_DOTS = 5000  # beyond that a browser grows slow
 LABELLED = 3
@@ -15,7 +16,7 @@ _LOWEST = 1e-9  # leverage of a record at the very centre, which a logarithmic a
 
 
 def records_figure(setting: ExposureLaw, leverage: Float[np.ndarray, " n"], count: int, limit: float) -> go.Figure:
-    """Draw each record's exposure by the law after `count` datasets, or draws, against its leverage.
+    """Draw each record's expected exposure (closed form) after `count` datasets, or draws, against its leverage.
 
     `limit` is the exposure that none may pass. The dots' customdata are the rows, counted from 1.
     """
@@ -38,7 +39,7 @@ def records_figure(setting: ExposureLaw, leverage: Float[np.ndarray, " n"], coun
     _label(figure, order[:LABELLED], x, heights)
     _mark_limit(figure, limit)
     frame(figure, _message(setting, leverage, heights, count, limit), 400)
-    key = f"a dot a record, on the law's curve; red: above {limit:g}; click one to look at it"
+    key = f"a dot a record, on the closed form's curve; red: above {limit:g}; click one to look at it"
     if len(shown) < len(leverage):
         key = f"{len(shown):,} of the {len(leverage):,} records, the most exposed among them; click one"
     figure.update_xaxes(type="log", range=[low, high], title_text=wrapped("Leverage of the record", key))
@@ -86,7 +87,7 @@ def _message(setting: ExposureLaw, leverage: np.ndarray, heights: np.ndarray, co
     who = f"{beyond:,} of {len(leverage):,} records {have}" if beyond else "no record has"
     after = f"After {counted(count, _noun(setting))} {who} an expected exposure above {limit:g}"
     if heights[worst] > 0:
-        return f"{after}; the most exposed is row {worst + 1} with {size(heights[worst])}."
+        return f"{after}; the most exposed is row {worst + 1} with {number(heights[worst])}."
     threshold = float(setting.threshold(leverage[worst]))
-    leaves = f" before {size(np.floor(threshold) + 1)} of them" if np.isfinite(threshold) else ""
-    return f"{after}: not even row {worst + 1}, which stands out most, is told from the crowd{leaves}."
+    leaves = f" before {number(np.floor(threshold) + 1)} of them" if np.isfinite(threshold) else ""
+    return f"{after}: not even row {worst + 1}, which stands out most, is told from the others{leaves}."

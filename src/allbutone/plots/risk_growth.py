@@ -7,8 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.per_record import HALF, is_exposed
-from allbutone.plots.framing import ON_TOP, counted, frame, size, wrapped
+from allbutone.plots.framing import ON_TOP, frame, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, SKY, VERMILION
+from allbutone.support.text import counted, number
 
 MOST_VALUES = 2000  # of a violin; of more records as many quantiles draw the same shape
 LEAST_ERROR = 1e-3  # relative errors below count as this: a logarithmic axis has no zero
@@ -21,7 +22,7 @@ def distance_violins(by_count: Mapping[int, Mapping[str, np.ndarray]]) -> go.Fig
     """
     counts = sorted(by_count)
     middle = [float(np.median(by_count[count]["distance"])) for count in counts]
-    crowd = [float(np.median(by_count[count]["baseline_distance"])) for count in counts]
+    centres = [float(np.median(by_count[count]["baseline_distance"])) for count in counts]
     figure = go.Figure()
     for place, count in enumerate(counts):
         for column, side, look in (
@@ -31,14 +32,14 @@ def distance_violins(by_count: Mapping[int, Mapping[str, np.ndarray]]) -> go.Fig
             name = "guessing the centre" if side == "negative" else "after the release"
             _violin(figure, place, by_count[count][column], name, side=side, **look)
     words = [
-        f"{counted(count, 'dataset')}<br>median distance of the guess {size(found)}<br>"
-        f"of the centre {size(centre)}"
-        for count, found, centre in zip(counts, middle, crowd, strict=True)
+        f"{counted(count, 'dataset')}<br>median distance of the guess {number(found)}<br>"
+        f"of the centre {number(centre)}"
+        for count, found, centre in zip(counts, middle, centres, strict=True)
     ]
     _medians(figure, middle, words)
     message = (
         f"The guess's median distance from the record {_course(counts, middle)}; "
-        f"guessing the centre of the others gives {size(crowd[-1])}."
+        f"guessing the centre of the others gives {number(centres[-1])}."
     )
     _frame_violins(figure, message, counts)
     return figure.update_yaxes(
@@ -116,5 +117,5 @@ def _frame_violins(figure: go.Figure, message: str, counts: list[int], *, legend
 
 
 def _course(counts: list[int], middle: list[float]) -> str:
-    first = f"is {size(middle[0])} after {counted(counts[0], 'dataset')}"
-    return first + f" and {size(middle[-1])} after {counted(counts[-1], 'dataset')}" * (len(counts) > 1)
+    first = f"is {number(middle[0])} after {counted(counts[0], 'dataset')}"
+    return first + f" and {number(middle[-1])} after {counted(counts[-1], 'dataset')}" * (len(counts) > 1)

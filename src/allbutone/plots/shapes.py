@@ -5,20 +5,9 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 from plotly.subplots import make_subplots
 
-from allbutone.plots.framing import (
-    ON_TOP,
-    SMALL,
-    counted,
-    empty,
-    frame,
-    furthest,
-    number,
-    of_all,
-    percent,
-    text_of,
-    wrapped,
-)
+from allbutone.plots.framing import ON_TOP, SMALL, empty, frame, furthest, of_all, text_of, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
+from allbutone.support.text import counted, number, percent
 from allbutone.utility.marginal_densities import Densities
 from allbutone.utility.normality import Normality
 
@@ -92,7 +81,7 @@ def _qq_message(normality: Normality) -> str:
     p, other = len(normality.columns), [one for one in normality.verdicts if one.level != "fit"]
     worst = int(np.argmax(normality.shape.gap))
     gap = f"between the 1st and 99th percentile {normality.columns[worst]} departs most from normal, "
-    gap += f"by {number(normality.shape.gap[worst])} SD."
+    gap += f"by {number(normality.shape.gap[worst], 2)} SD."
     if not other:
         return f"{'All columns are' if p > 1 else 'The column is'} fit for a normal model; {gap}"
     named = ", ".join(f"{one.subject} ({one.level})" for one in other[:5])

@@ -13,9 +13,9 @@ from plotly.subplots import make_subplots
 from allbutone.plots.attack_view import DEEPEST, DEPTHS, marks, relief
 from allbutone.plots.study_law import (
     MOST_SERIES,
-    counted,
     described,
     exposure_figure,
+    released,
     series_of,
     where,
 )
@@ -90,7 +90,7 @@ def landscape_figure(
     """
     columns = min(3, len(counts))
     lines = -(-len(counts) // columns)
-    titles = [counted(count, release) for count in counts]
+    titles = [released(count, release) for count in counts]
     figure = make_subplots(
         lines, columns, shared_xaxes=True, shared_yaxes=True, subplot_titles=titles,
         horizontal_spacing=0.02, vertical_spacing=0.1,
@@ -135,7 +135,7 @@ def violin_figure(study: Study, release: str, p: int) -> go.Figure:
     few = len(sizes) == 1
     columns = min(3, len(counts)) if few else len(counts)
     lines = -(-len(counts) // columns) if few else len(sizes)
-    figure = _violin_panels(lines, columns, [counted(count, release) for count in counts], sizes)
+    figure = _violin_panels(lines, columns, [released(count, release) for count in counts], sizes)
     seen: set[str] = set()
     for place, (rows, count) in enumerate(product(sizes, counts)):
         held = [at for at in places if (study.cells[at].rows or 0, study.cells[at].count) == (rows, count)]
@@ -174,8 +174,8 @@ def _violins(study: Study, places: list[int], people: list[int], size: int) -> l
     words = [described(study, place) for place in places]
     traces = [
         go.Scatter(
-            x=ticks, y=[row["baseline_median"] for row in rows], mode="lines", name="guessing the crowd's centre",
-            line={"width": 1.2, "color": GREY, "dash": "dot"}, hoverinfo="skip",
+            x=ticks, y=[row["baseline_median"] for row in rows], name="guessing the centre of the others",
+            mode="lines", line={"width": 1.2, "color": GREY, "dash": "dot"}, hoverinfo="skip",
         ),
         # each of the same width, so each in a group of its own
         *(
@@ -212,8 +212,8 @@ def _violin_words(study: Study, places: list[int]) -> tuple[str, str]:
     size = f" of {most[1]:,} rows" if most[1] else ""
     head = (
         f"At n = {most[0]:,} the guess is {study.rows[held[0]]['median']:.1f} from the record after "
-        f"{counted(least.count, least.release)}{size}, {study.rows[held[-1]]['median']:.1f} after "
-        f"{counted(last.count, last.release)}"
+        f"{released(least.count, least.release)}{size}, {study.rows[held[-1]]['median']:.1f} after "
+        f"{released(last.count, last.release)}"
     )
     verdicts = [study.rows[place]["verdict"] for place in places if study.rows[place]["verdict"] is not None]
     below = f"p = {least.p}. Distances in {study.run.replicates:,} simulated attacks each."

@@ -1,4 +1,4 @@
-"""Figures of a study that set simulated exposure beside the exposure law."""
+"""Figures of a study that set simulated exposure beside the expected exposure in closed form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ from allbutone.disclosure.per_record import HALF
 from allbutone.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, style_panels
 from allbutone.studies.design import Cell
 from allbutone.studies.run import Study
+from allbutone.support.text import counted
 
 COLOURS = (VERMILION, ORANGE, GREEN, SKY, BLUE, PURPLE, INK, GREY)
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
 MOST_SERIES = len(COLOURS)
-EXPOSURE = "Exposure: 0 with the crowd, 1 at the record"
+EXPOSURE = "Exposure: 0 at the centre of the others, 1 at the record"
 
 
 def where(study: Study, **wanted: Any) -> list[int]:
@@ -30,14 +31,13 @@ def where(study: Study, **wanted: Any) -> list[int]:
     ]
 
 
-def counted(count: int, release: str) -> str:
+def released(count: int, release: str) -> str:
     """Say how much is released: 1 draw, 2 draws, 5 datasets."""
-    noun = "draw" if release == "parameters" else "dataset"
-    return f"{count:,} {noun}" + "s" * (count != 1)
+    return counted(count, "draw" if release == "parameters" else "dataset")
 
 
 def setting_of(cell: Cell) -> ExposureLaw:
-    """Return what the law needs to know of a cell besides the leverage."""
+    """Return what the closed form needs to know of a cell besides the leverage."""
     return ExposureLaw.of(cell.prior_of(cell.prior), cell.n, cell.rows)
 
 
@@ -81,7 +81,7 @@ def direction_of(cell: Cell) -> str:
 
 
 def exposure_figure(study: Study, release: str, p: int) -> go.Figure:
-    """Draw exposure against the number released, the law's curve through the simulated medians and quartiles."""
+    """Draw exposure against the number released: the closed form, and simulated medians and quartiles."""
     series = series_of(study, where(study, release=release, p=p))
     sizes = sorted({study.cells[place].rows for one in series for place in one.places}, key=lambda rows: rows or 0)
     columns = min(3, len(sizes))
@@ -103,7 +103,7 @@ def exposure_figure(study: Study, release: str, p: int) -> go.Figure:
             words = [f"{rows:,} rows" if len(sizes) > 1 else "", one.name]
             halves.append((_half_exposed(study, places), " and ".join(filter(None, words))))
     held = [place for one in series for place in one.places]
-    below = f"Dots: simulated medians and quartiles. Curves: the exposure law, {gap_in_words(study, held)}."
+    below = f"Dots: simulated medians and quartiles. Curves: {closed_form_words(study, held)}."
     style_panels(figure, _exposure_title(release, halves), below)
     counts = sorted({study.cells[place].count for place in held})
     figure.update_xaxes(
@@ -116,7 +116,7 @@ def exposure_figure(study: Study, release: str, p: int) -> go.Figure:
 
 
 def _law_and_dots(study: Study, places: list[int], colour: str, aside: float) -> list[go.Scatter]:
-    """Draw one series: the law at its leverage, and the simulated medians, a hair aside."""
+    """Draw one series: the closed form at its leverage, and the simulated medians, a hair aside."""
     counts = np.array([study.cells[place].count for place in places], dtype=float)
     leverage = float(np.median([study.rows[place]["leverage_median"] for place in places]))
     fine = np.geomspace(counts.min(), max(counts.max(), counts.min() + 1), 300)
@@ -147,46 +147,46 @@ def quartile_dots(study: Study, places: Sequence[int], x: np.ndarray, colour: st
 
 
 def _half_exposed(study: Study, places: list[int]) -> float:
-    """Return the fewest that expose by more than half, by the law."""
+    """Return the fewest that are expected to expose by more than half."""
     leverage = float(np.median([study.rows[place]["leverage_median"] for place in places]))
     return float(setting_of(study.cells[places[0]]).most(leverage, HALF)) + 1
 
 
 def _exposure_title(release: str, halves: list[tuple[float, str]]) -> str:
     (few, easy), (many, hard) = min(halves), max(halves)
-    least, most = counted(int(few), release), counted(int(many), release)
+    least, most = released(int(few), release), released(int(many), release)
     if few == many:
         return f"It takes {least} to bring the best guess halfway to the record"
     return f"It takes {least} to come halfway to the record at {easy}, {most} at {hard}"
 
 
 def law_of(study: Study, place: int) -> float:
-    """Return the law's exposure at a cell's median leverage."""
+    """Return the expected exposure (closed form) at a cell's median leverage."""
     cell = study.cells[place]
     return float(setting_of(cell).exposure(study.rows[place]["leverage_median"], cell.count))
 
 
 def gaps(study: Study, places: Sequence[int]) -> np.ndarray:
-    """Return how far each cell's median exposure is from the law's."""
+    """Return how far each cell's median exposure is from the closed form's."""
     return np.array([abs(study.rows[place]["exposure_median"] - law_of(study, place)) for place in places])
 
 
-def gap_in_words(study: Study, places: Sequence[int]) -> str:
-    """Say how far the law is from the simulation."""
+def closed_form_words(study: Study, places: Sequence[int]) -> str:
+    """Name the closed form, and say how far it is from the simulation."""
     found = gaps(study, places)
-    return f"typically {np.median(found):.1g} and at most {found.max():.2f} off"
+    return f"expected exposure (closed form), typically {np.median(found):.1g} and at most {found.max():.2f} off"
 
 
 def described(study: Study, place: int) -> str:
     """Say all about a cell, for those who hover over it."""
     cell, row = study.cells[place], study.rows[place]
     lines = [
-        f"<b>{counted(cell.count, cell.release)}{f' of {cell.rows:,} rows' if cell.rows else ''}</b>",
+        f"<b>{released(cell.count, cell.release)}{f' of {cell.rows:,} rows' if cell.rows else ''}</b>",
         f"n = {cell.n:,}, p = {cell.p}, {cell.structure}{f' {cell.correlation:g}' if cell.correlation else ''}",
         f"target {cell.position:.40}, leverage {row['leverage_median']:.3g}",
         f"exposure {row['exposure_median']:.2f} ({row['exposure_q25']:.2f} to {row['exposure_q75']:.2f}), "
-        f"law {law_of(study, place):.2f}",
-        f"distance {row['median']:.1f} ({row['q25']:.1f} to {row['q75']:.1f}), law {row['law_median']:.1f}",
+        f"expected {law_of(study, place):.2f}",
+        f"distance {row['median']:.1f} ({row['q25']:.1f} to {row['q75']:.1f}), expected {row['law_median']:.1f}",
     ]
     if row["published_median"] is not None:
         lines.append(f"published {row['published_median']:.1f}: {row['verdict']}")
@@ -194,7 +194,7 @@ def described(study: Study, place: int) -> str:
 
 
 def show_exposure(figure: go.Figure, study: Study, places: Sequence[int]) -> None:
-    """Let all vertical axes show exposures from the crowd to the record, and the quartiles beyond."""
+    """Let all vertical axes show exposures from 0 to 1, and the quartiles beyond."""
     lowest = min(study.rows[place]["exposure_q25"] for place in places)
     figure.update_yaxes(range=[min(-0.08, lowest - 0.04), 1.07], dtick=0.25, tickformat=".2~f")
 

@@ -10,14 +10,14 @@ from plotly.subplots import make_subplots
 from allbutone.plots.study_law import (
     COLOURS,
     SYMBOLS,
-    counted,
+    closed_form_words,
     described,
     direction_of,
-    gap_in_words,
     gaps,
     label_axes,
     law_of,
     quartile_dots,
+    released,
     setting_of,
     show_exposure,
     where,
@@ -28,7 +28,7 @@ from allbutone.studies.run import Study
 from allbutone.support.errors import InputError
 
 SAME_RATIO = 1.08  # settings whose ratios differ by less share a curve
-CLOSE = 0.05  # a distance from the law that the eye does not see
+CLOSE = 0.05  # a distance from the closed form that the eye does not see
 FOLLOWS = 0.8  # of the settings that close
 _FACTORS: dict[str, Callable[[Cell], Any]] = {
     "number of columns": lambda cell: cell.p,
@@ -40,7 +40,7 @@ _FACTORS: dict[str, Callable[[Cell], Any]] = {
 
 
 def on_one_law(study: Study) -> dict[str, list[int]]:
-    """Return the cells of each release if one curve a count is the law of them all: their ratios are the same."""
+    """Return the cells of each release if one curve a count holds for them all: their ratios are the same."""
     found = {}
     for release in ("parameters", "datasets"):
         places = where(study, release=release)
@@ -51,7 +51,7 @@ def on_one_law(study: Study) -> dict[str, list[int]]:
 
 
 def leverage_figure(study: Study) -> go.Figure:
-    """Draw exposure against leverage: the law's curve for each count, and every cell of whatever kind as a dot."""
+    """Draw exposure against leverage: the closed form for each count, and every cell of whatever kind as a dot."""
     groups = on_one_law(study)
     if not groups:
         raise InputError("no release of this study has the same ratio of table to dataset in all its cells")
@@ -150,8 +150,8 @@ def _leverage_title(study: Study, places: Sequence[int]) -> str:
 
 
 def _leverage_words(study: Study, places: Sequence[int]) -> str:
-    """Say what is drawn, and how many of those off the law stand near its threshold, where noise matters."""
-    words = f"Dots: simulated medians. Curves: the exposure law, {gap_in_words(study, places)}."
+    """Say what is drawn, and how many of those off the curve stand near its threshold, where noise matters."""
+    words = f"Dots: simulated medians. Curves: {closed_form_words(study, places)}."
     off = [place for place, far in zip(places, gaps(study, places), strict=True) if far > CLOSE]
     if not off:
         return words
@@ -164,7 +164,7 @@ def _leverage_words(study: Study, places: Sequence[int]) -> str:
 
 
 def fixed_leverage_figure(study: Study, release: str) -> go.Figure:
-    """Draw exposure at a fixed leverage against p, or against correlation where p is one; the law is level."""
+    """Draw exposure at a fixed leverage against p, or correlation where p is one; the closed form is level."""
     places = [place for place in where(study, release=release) if study.cells[place].leverage is not None]
     if not places:
         raise InputError(f"no cell of this study with released {release} has a fixed leverage")
@@ -180,7 +180,7 @@ def fixed_leverage_figure(study: Study, release: str) -> go.Figure:
             held = [at for at, cell in enumerate(cells) if (panels[at], cell.count) == (name, count)]
             at_ticks = {places[at]: ticks.index(across[at]) for at in held}
             for trace in _level(study, at_ticks, COLOURS[turn % len(COLOURS)]) if held else ():
-                trace.update(name=counted(count, release), legendgroup=f"{count}")
+                trace.update(name=released(count, release), legendgroup=f"{count}")
                 trace.showlegend = trace.mode == "lines" and name == first
                 figure.add_trace(trace, row=1, col=column)
     style_panels(figure, *_steady_words(study, places))
@@ -204,12 +204,12 @@ def _steady_words(study: Study, places: Sequence[int]) -> tuple[str, str]:
     return (
         f"At one leverage the {factors} {'move' if ' and ' in factors else 'moves'} the median exposure by "
         f"{np.median(spreads):.2f} typically, {max(spreads):.2f} at most",
-        f"Dots: simulated medians and quartiles. Lines: the exposure law, {gap_in_words(study, places)}.",
+        f"Dots: simulated medians and quartiles. Lines: {closed_form_words(study, places)}.",
     )
 
 
 def _level(study: Study, places: dict[int, int], colour: str) -> list[go.Scatter]:
-    """Draw cells of one count side by side at their ticks, and the law across."""
+    """Draw cells of one count side by side at their ticks, and the closed form across."""
     ticks = list(places.values())
     law = {tick: law_of(study, place) for place, tick in places.items()}
     heights = [law[tick] for tick in sorted(law)]

@@ -1,12 +1,12 @@
 """Results in words: what a board reads first."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.per_record import is_exposed
+from allbutone.support.text import counted
 from allbutone.utility.column_shape import LEVELS
 from allbutone.utility.fidelity import MEAN_BAND, Fidelity
 from allbutone.utility.normality import Normality
@@ -70,8 +70,7 @@ def gain_finding(found: dict[str, np.ndarray]) -> Finding:
 
 def budget_finding(budget: Budget, released: int) -> Finding:
     """Judge whether more is released than the budget allows."""
-    noun = "parameter draw" if budget.setting.rows is None else "dataset"
-    has = f"{released:,} {noun}{'' if released == 1 else 's'}"
+    has = counted(released, "parameter draw" if budget.setting.rows is None else "dataset")
     within = "within" if released <= budget.sure else "beyond"
     return Finding(
         "Budget", released > budget.sure, f"{budget.sentence} The release has {has}: {within} the budget."
@@ -131,12 +130,3 @@ def verdict(findings: list[Finding]) -> str:
         return "Nothing measured here speaks against this release"
     named = against[0] if len(against) == 1 else f"{', '.join(against[:-1])} and {against[-1]}"
     return f"{named[0].upper()}{named[1:]} {'speaks' if len(against) == 1 else 'speak'} against this release"
-
-
-def number(value: Any) -> str:
-    """Return a number as a person writes it; text as it is."""
-    if isinstance(value, str):
-        return value
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:.3g}"

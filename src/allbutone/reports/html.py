@@ -11,14 +11,17 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from allbutone.plots.budget import budget_figure
+from allbutone.plots.export import NO_REQUESTS, embedded
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
 from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
+from allbutone.plots.risk import risk_figure
 from allbutone.plots.risk_growth import distance_violins, relative_error_violins
 from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
-from allbutone.plots.style import NO_REQUESTS, budget_figure, embedded, risk_figure
 from allbutone.releases.release import DatasetRelease, Release
 from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import most_exposed, number, verdict
+from allbutone.reports.findings import most_exposed, verdict
+from allbutone.support.text import number
 
 SHOWN = 10  # of the most exposed records
 PACKAGES = ("allbutone", "numpy", "scipy", "plotly")

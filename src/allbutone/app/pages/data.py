@@ -18,9 +18,10 @@ from allbutone.disclosure.budget import Budget, Limit
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.per_record import HALF
 from allbutone.plots.attack_view import view_drawing
+from allbutone.plots.budget import budget_figure
+from allbutone.plots.export import untitled
 from allbutone.plots.records import records_figure
 from allbutone.plots.shapes import distance_qq_figure, qq_figure
-from allbutone.plots.style import budget_figure, untitled
 from allbutone.record_view import landscape
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import InputError

@@ -13,7 +13,7 @@ from allbutone.app.page import Page, RequestContext
 from allbutone.app.pages.measures import measures_csv, measures_piece
 from allbutone.app.pages.source import CARRIED
 from allbutone.model.niw import NIW
-from allbutone.plots.attack_view import view_drawing, walk_figure
+from allbutone.plots.attack_view import exposure_curve_figure, view_drawing
 from allbutone.record_view.attack_view import (
     MOST,
     AttackView,
@@ -165,7 +165,7 @@ def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
 def _walk(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     read(GROUPS, query)
     attack = _record_attack(query)
-    return Answer(figures={"walk": walk_figure(exposure_curve(attack), 1, attack.noun)})
+    return Answer(figures={"walk": exposure_curve_figure(exposure_curve(attack), 1, attack.noun)})
 
 
 def _record_attack(query: QueryParams) -> RecordAttack:

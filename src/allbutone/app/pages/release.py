@@ -20,7 +20,10 @@ from allbutone.app.pages.source import CARRIED
 from allbutone.app.pages.terms import budget_of
 from allbutone.app.sessions import Held
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.plots.style import INK, budget_figure, risk_figure, untitled
+from allbutone.plots.budget import budget_figure
+from allbutone.plots.export import untitled
+from allbutone.plots.risk import risk_figure
+from allbutone.plots.style import INK
 from allbutone.releases.folder import save_release
 from allbutone.releases.release import DatasetRelease, Release
 from allbutone.releases.synthesizer import NIWSynthesizer

@@ -15,8 +15,8 @@ from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, piece, templates
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.sessions import Held
+from allbutone.plots.export import untitled
 from allbutone.plots.study import study_drawings
-from allbutone.plots.style import untitled
 from allbutone.studies.run import JOURNAL, Study, load_study
 from allbutone.studies.simulate_cell import agreement
 from allbutone.support.errors import InputError, reason
