@@ -1,8 +1,6 @@
 """Leave-one-out: attack every record of a table at once."""
 
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,12 +27,14 @@ from allbutone.model.niw import NIW
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.support.arrays import solve_rows
 from allbutone.support.errors import InputError
-from allbutone.support.parallel import one_thread
+from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 
 Array = Any
 
 BLOCK_BYTES = 8 << 20  # of wells that a thread works on at a time
+BLOCKS = 32  # enough for many cores, unless blocks became so small that calling NumPy takes longer than work
+BLOCK_ROWS = 256
 MOST_LEVERAGE = 0.9  # above this, removing a record by a rank-one downdate would cost more than one digit
 
 
@@ -63,14 +63,9 @@ def attack_all(
             f"attack_all needs at least two records, got {values.shape[0]}; for one target use attack"
         )
     mask = known_mask(known, release.columns or getattr(table, "columns", None), values.shape, values)
-    results: list[tuple[np.ndarray, Attack]] = []
     problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading)
     work = [part for pattern in known_patterns(mask) for part in problem.blocks(*pattern)]
-    # many small products: a thread each, and none of the linear algebra's own, which would wait for each other
-    with ThreadPoolExecutor(_threads()) as threads, one_thread():
-        for rows, result in threads.map(problem.attack, work):
-            results.append((rows, result))
-            watch(len(rows))
+    results = in_parallel(problem.attack, work, watch=lambda result: watch(len(result[0])))
     order = np.argsort(np.concatenate([rows for rows, _ in results]))
     attacks = [one for _, one in results]
     return Attack(
@@ -81,10 +76,6 @@ def attack_all(
         status=_gather([one.status for one in attacks], order),
         iterations=max(one.iterations for one in attacks),
     )
-
-
-def _threads() -> int:
-    return os.cpu_count() or 1
 
 
 def _gather(parts: list[Any], order: np.ndarray) -> Any:
@@ -133,9 +124,10 @@ class LeaveOneOut:
         yield from ((row[None], known) for row in rows[high])
         rest, p = rows[~high], self.whole.p
         wells = 1 if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
-        # as few blocks as memory and threads allow: each costs the same number of calls
-        size = max(1, min(-(-len(rest) // _threads()), BLOCK_BYTES // (8 * wells * p * p)))
-        yield from ((rest[start : start + size], known) for start in range(0, len(rest), size))
+        # the same blocks on every computer, so that the last digits are the same, too
+        size = max(1, min(max(BLOCK_ROWS, -(-len(rest) // BLOCKS)), BLOCK_BYTES // (8 * wells * p * p)))
+        count = -(-len(rest) // size)
+        yield from ((block, known) for block in np.array_split(rest, count or 1) if len(block))
 
     def problem(self, rows: np.ndarray, known: tuple[int, ...]) -> LogQuadratic:
         """Return the posteriors of a block of records, of their unknown features where some are known."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import FieldError
 from allbutone.support.errors import InputError
+from allbutone.support.parallel import cores
 
 PATIENCE = 0.4  # seconds before progress is shown
 MEDIA = "application/x-ndjson"
@@ -64,9 +64,9 @@ class JobRunner:
     """Where jobs are done: as many at once as there are cores; slow ones, where there are several, not on all."""
 
     def __init__(self) -> None:
-        cores = os.cpu_count() or 1
-        self._quick, self._files = anyio.CapacityLimiter(cores), anyio.CapacityLimiter(cores)
-        self._slow = anyio.CapacityLimiter(max(1, cores - 1))
+        count = cores()
+        self._quick, self._files = anyio.CapacityLimiter(count), anyio.CapacityLimiter(count)
+        self._slow = anyio.CapacityLimiter(max(1, count - 1))
         self._wanted: set[Progress] = set()
 
     async def answer(

@@ -1,8 +1,6 @@
 """Risk: what each person in a table stands to lose by a release."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import narwhals as nw
@@ -23,7 +21,7 @@ from allbutone.adversary.modes import find_modes
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
 from allbutone.support.errors import InputError
-from allbutone.support.parallel import one_thread
+from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 
 RADIUS = 1.0
@@ -88,11 +86,10 @@ def risk_columns(
         (rows, features), stream = job
         return rows, _measure(problem, rows, features, radius if mass else None, len(values), stream)
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads, one_thread():
-        for rows, part in threads.map(measure, zip(work, streams, strict=True)):
-            for name, column in part.items():
-                found.setdefault(name, np.empty(len(values)))[rows] = column
-            watch(len(rows))
+    jobs = zip(work, streams, strict=True)
+    for rows, part in in_parallel(measure, jobs, watch=lambda block: watch(len(block[0]))):
+        for name, column in part.items():
+            found.setdefault(name, np.empty(len(values)))[rows] = column
     # the integrals of all blocks done, the attributes' errors come last and under the columns' own names
     errors = {f"error_{name}": found.pop(f"error {place}") for place, name in enumerate(records.columns)}
     return {"row": np.arange(1, len(values) + 1), **found, **errors}

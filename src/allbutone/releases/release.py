@@ -1,9 +1,7 @@
 """What is released: draws of the model's parameters (Θ), or whole synthetic datasets (Φ)."""
 
 import operator
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +14,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.arrays import cholesky, real_array, require_symmetric
 from allbutone.support.errors import InputError
-from allbutone.support.parallel import one_thread
+from allbutone.support.parallel import in_parallel, one_thread
 from allbutone.tables.records import Records, check_names
 
 PIECE_VALUES = 1 << 17  # how many numbers a thread draws at a time: 1 MB, which stays in its cache
@@ -190,8 +188,7 @@ class DatasetRelease:
             group = memory[p * (ends[first] - rows[first]) : p * ends[last]]
             piece.draw(group.reshape(len(piece.numbers), p, rows[first])[:, :, piece.start : piece.stop])
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads, one_thread():
-            list(threads.map(draw, work))
+        in_parallel(draw, work)
         datasets = [
             memory[p * (end - count) : p * end].reshape(p, count).T for count, end in zip(rows, ends, strict=True)
         ]

@@ -8,9 +8,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +24,7 @@ from allbutone.studies.design import Cell, Design
 from allbutone.studies.design_file import read_design
 from allbutone.studies.simulate_cell import Replicates, simulate_cell, summarize
 from allbutone.support.errors import InputError, reason
-from allbutone.support.parallel import one_thread
+from allbutone.support.parallel import in_parallel
 from allbutone.tables.safe_write import fresh_file, fresh_folder
 
 try:
@@ -110,27 +109,17 @@ def run_study(
         watch(len(chosen) - len(left))
         # the dearest first, so that no thread is left alone with one at the end
         left.sort(key=lambda cell: -(cell.count if cell.rows else 1) * cell.p**2)
-        with closing(_in_threads(work, left, threads or os.cpu_count() or 1)) as entries:
-            for entry in entries:
-                _append(journal, entry)
-                watch(1)
+        # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system
+        np.empty(MEMORY_KEPT, dtype=np.uint8)
+
+        def keep(entry: dict[str, Any]) -> None:
+            _append(journal, entry)
+            watch(1)
+
+        in_parallel(work, left, threads=threads, watch=keep)
         study = load_study(folder)
         _write_tables(study.rows, folder)
     return study
-
-
-def _in_threads(
-    work: Callable[[Cell], dict[str, Any]], cells: list[Cell], threads: int
-) -> Generator[dict[str, Any], None, None]:
-    """Yield the results as they come; what has not begun when the caller gives up is left out."""
-    # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system
-    np.empty(MEMORY_KEPT, dtype=np.uint8)
-    with ThreadPoolExecutor(threads) as pool, one_thread():
-        try:
-            for future in as_completed([pool.submit(work, cell) for cell in cells]):
-                yield future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def load_study(folder: Path) -> Study:

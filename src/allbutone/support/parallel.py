@@ -1,12 +1,64 @@
-"""How many threads the linear algebra itself may use."""
+"""The one way to work in parallel: threads over a list of items, and none of the linear algebra's own."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
-from typing import Any
+from threading import Lock, local
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """Return how many processor cores this process may use; nothing but speed may depend on it."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_parallel(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    threads: int | None = None,
+    watch: Callable[[Result], None] = lambda result: None,
+) -> list[Result]:
+    """Return work(item) for each item, in the items' order; `threads` is the number of cores if not given.
+
+    `watch` is called in the caller's thread with each result as it comes, in any order. The first error, of `work`
+    or of `watch`, ends it all: what has begun is finished, what has not is left out.
+    Inside a worker everything runs in that worker's thread: two levels of threads would wait for each other.
+    """
+    jobs = list(items)
+    count = min(threads or cores(), len(jobs))
+    with one_thread():
+        if count <= 1 or getattr(_here, "worker", False):
+            return [_watched(work(item), watch) for item in jobs]
+        with ThreadPoolExecutor(count, initializer=_become_worker) as pool:
+            futures = [pool.submit(work, item) for item in jobs]
+            try:
+                for future in as_completed(futures):
+                    watch(future.result())
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+            return [future.result() for future in futures]
+
+
+_here = local()
+
+
+def _become_worker() -> None:
+    _here.worker = True
+
+
+def _watched(result: Result, watch: Callable[[Result], None]) -> Result:
+    watch(result)
+    return result
 
 
 @contextmanager

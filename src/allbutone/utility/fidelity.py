@@ -1,8 +1,6 @@
 """Fidelity: how much the synthetic datasets of a release look like the real table."""
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +12,7 @@ from allbutone.model.moments import Moments
 from allbutone.releases.release import DatasetRelease, Release
 from allbutone.support.arrays import cholesky, solve_rows
 from allbutone.support.errors import InputError
-from allbutone.support.parallel import one_thread
+from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 from allbutone.utility.kolmogorov_smirnov import ks_numerators, ks_p_values
 from allbutone.utility.propensity import Propensity, propensity
@@ -271,9 +269,8 @@ def _compare(
     numerators = np.empty((len(datasets), real.shape[1]), dtype=np.int64)
     error, finite = np.empty(len(datasets)), np.empty(len(datasets), dtype=bool)
     blocks = list(_blocks(rows, *real.shape))
-    with ThreadPoolExecutor(os.cpu_count()) as threads, one_thread():
-        for block, (seen, scores) in zip(blocks, threads.map(compare, blocks), strict=True):
-            numerators[block], error[block], finite[block] = seen, scores.mean_squared_error, scores.finite
+    for block, (seen, scores) in zip(blocks, in_parallel(compare, blocks), strict=True):
+        numerators[block], error[block], finite[block] = seen, scores.mean_squared_error, scores.finite
     return numerators, Propensity(error, finite)
 
 

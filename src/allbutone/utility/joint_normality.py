@@ -1,8 +1,6 @@
 """Tests of joint normality, Mardia's and Henze and Zirkler's, for tables of any length."""
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +9,7 @@ from scipy.special import chdtrc, ndtr
 
 from allbutone.model.moments import Moments
 from allbutone.support.arrays import cholesky, solve_rows
+from allbutone.support.parallel import in_parallel
 
 MOST_PAIRED = 20_000  # records; beyond, Henze and Zirkler's test takes a random sample of so many
 SAMPLE_SEED = 20_000  # of that sample, so that a table always gives the same answer
@@ -128,8 +127,7 @@ def henze_zirkler(values: Float[np.ndarray, "n p"]) -> HenzeZirkler:
         gap *= squared
         return weight * float(np.sum(np.exp(gap, out=gap)))
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        pairs = sum(threads.map(near, _tiles(white)))
+    pairs = sum(in_parallel(near, _tiles(white)))
     single = float(np.sum(np.exp(-squared / (2 * (1 + squared)) * np.sum(white * white, axis=1))))
     statistic = pairs / n - 2 * (1 + squared) ** (-p / 2) * single + n * (1 + 2 * squared) ** (-p / 2)
     return HenzeZirkler(float(statistic), _lognormal_tail(statistic, squared, p), n)

@@ -1,12 +1,11 @@
 """The two-sample Kolmogorov-Smirnov test of one real column against the columns of many datasets at once."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln
 from scipy.stats import kstwo
+
+from allbutone.support.parallel import in_parallel
 
 MOST_EXACT = 10_000  # rows; beyond, p-values are asymptotic, as in SciPy
 NEGLIGIBLE = 1e-13  # a p-value below this is not worth counting paths for
@@ -81,10 +80,9 @@ def _exit_probability(
         blocks.append(order[-count:])
         order = order[:-count]
     found = np.empty(len(sizes))
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        walks = threads.map(lambda block: _walk(n, sizes[block], seen[block], int(widths[block].max())), blocks)
-        for block, left in zip(blocks, walks, strict=True):
-            found[block] = left
+    walks = in_parallel(lambda block: _walk(n, sizes[block], seen[block], int(widths[block].max())), blocks)
+    for block, left in zip(blocks, walks, strict=True):
+        found[block] = left
     return found
 
 
