@@ -85,7 +85,7 @@ def test_budget_answers_in_words_numbers_and_a_picture(allbutone, table, tmp_pat
         "max_datasets",
         "exposure_at_1",
         "exposure_at_5",
-        "sure_datasets",
+        "confident_datasets",
     )
     assert _header(tmp_path / "budget.csv") == names
     assert _asks_nothing_of_servers((tmp_path / "budget.html").read_text(encoding="utf-8"))

@@ -11,8 +11,9 @@ from scipy.special import logsumexp
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.measures import prior_mass
-from allbutone.disclosure.budget import Budget, Limit, chances, standing_out
+from allbutone.disclosure.budget import Budget, chances, standing_out
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.record_view.attack_view import of_record, view_attack
 
@@ -163,19 +164,19 @@ def test_another_mechanism_is_refused_with_the_difference(table):
 def test_the_budget_says_who_sets_it_and_what_without(table):
     plan = abo.plan_budget(table, PRIOR, rows=30, rng=1)
     assert plan.limiting_row == 7
-    assert plan.law == int(plan.setting.most(np.max(leverages(table.values, PRIOR)), 0.5))
+    assert plan.expected_count == int(plan.law.most(np.max(leverages(table.values, PRIOR)), 0.5))
     fewer = abo.Records(np.delete(table.values, 6, axis=0), table.columns)
-    assert plan.law_without == abo.plan_budget(fewer, PRIOR, rows=30, rng=1).law
-    assert plan.law_without > plan.law
+    assert plan.expected_count_without == abo.plan_budget(fewer, PRIOR, rows=30, rng=1).expected_count
+    assert plan.expected_count_without > plan.expected_count
     assert "row 7 sets the limit" in plan.sentence
-    assert {row["measure"].split()[0] for row in plan.beside} == {"exposure", "information", "mass"}
+    assert {row["measure"].split()[0] for row in plan.measures} == {"exposure", "information", "mass"}
     dropped = next(row for row in plan.what_if if row["change"].startswith("drop the 1"))
-    assert dropped["datasets"] == plan.law_without
-    assert [row["rows"] for row in plan.trade] == [3, 15, 30, 60, 300]
+    assert dropped["datasets"] == plan.expected_count_without
+    assert [row["rows"] for row in plan.row_tradeoff] == [3, 15, 30, 60, 300]
     columns = plan.columns()
-    assert columns["max_datasets"][6] == plan.law
-    assert columns["sure_datasets"][6] == plan.sure
-    assert np.all(columns["sure_datasets"] >= plan.sure)
+    assert columns["max_datasets"][6] == plan.expected_count
+    assert columns["confident_datasets"][6] == plan.confident_count
+    assert np.all(columns["confident_datasets"] >= plan.confident_count)
 
 
 @pytest.mark.parametrize("rows", [None, 30])
@@ -184,7 +185,7 @@ def test_the_confident_budget_keeps_its_promise(table, rows):
     plan = abo.plan_budget(table, PRIOR, rows=rows, rng=1)
     kept = abo.verify_budget(table, PRIOR, plan, 150, rng=2)
     assert kept["low"] < 0.05 + 0.03
-    beyond = replace(plan, sure=3 * max(plan.sure, 2))
+    beyond = replace(plan, confident_count=3 * max(plan.confident_count, 2))
     assert abo.verify_budget(table, PRIOR, beyond, 60, rng=3)["share"] > kept["share"]
 
 
@@ -192,7 +193,7 @@ def test_the_confident_budget_keeps_its_promise(table, rows):
 def test_chances_are_those_of_releases_of_this_very_table(table, limit):
     """The row that sets the limit is found as often as its chance says, by attacks on 300 real releases."""
     plan = abo.plan_budget(table, PRIOR, rows=30, limit=limit, rng=1)
-    count = 3 * max(plan.sure, 2)
+    count = 3 * max(plan.confident_count, 2)
     chance = chances(plan, count, 2)
     assert np.all((chance > 0) <= standing_out(plan.leverage))
     assert np.argmax(chance) == plan.limiting_row - 1
@@ -210,7 +211,7 @@ def test_chances_are_those_of_releases_of_this_very_table(table, limit):
 
 
 @pytest.mark.parametrize(
-    ("rows", "sure", "start"),
+    ("rows", "count", "start"),
     [
         (30, 0, "Not even one dataset of 30 rows leaves every record below exposure 0.5"),
         (30, 1, "One dataset of 30 rows leaves every record"),
@@ -219,19 +220,30 @@ def test_chances_are_those_of_releases_of_this_very_table(table, limit):
         (30, 50, "At least 50 datasets of 30 rows, the most that were tried, leave every record"),
     ],
 )
-def test_the_verdict_is_a_sentence(rows, sure, start):
-    setting = ExposureLaw.of(PRIOR, 30, rows)
-    plan = Budget(setting, Limit.of("exposure=0.5"), np.ones(30), (1,), 4, sure, 50, 7, 20)
+def test_the_verdict_is_a_sentence(rows, count, start):
+    plan = Budget(
+        law=ExposureLaw.of(PRIOR, 30, rows),
+        limit=Limit.of("exposure=0.5"),
+        leverage=np.ones(30),
+        counts=(1,),
+        confident_count=count,
+        tried_up_to=50,
+        limiting_row=7,
+        expected_count=4,
+        expected_count_without=20,
+    )
     assert plan.sentence.startswith(start)
-    assert plan.sentence.endswith("up to 4; row 7 sets the limit; without it that average would be 20.")
+    assert plan.sentence.endswith(
+        "expected (closed form): up to 4; row 7 sets the limit; without it up to 20 would be expected."
+    )
 
 
 def test_limits_by_gain_and_mass(table):
     by_gain = abo.plan_budget(table, PRIOR, rows=30, limit="gain=1", rng=1)
-    assert by_gain.law is None
-    assert by_gain.sure < 3
+    assert by_gain.expected_count is None
+    assert by_gain.confident_count < 3
     by_mass = abo.plan_budget(table, PRIOR, rows=30, limit="mass=0.5", rng=1)
-    assert by_mass.sure >= by_gain.sure
+    assert by_mass.confident_count >= by_gain.confident_count
     most = by_mass.columns()["max_datasets"]
     assert most[6] == most.min()
 
@@ -242,3 +254,29 @@ def test_limits_by_gain_and_mass(table):
 def test_limits_that_make_no_sense_are_refused(text):
     with pytest.raises(abo.InputError, match="a limit reads"):
         Limit.of(text)
+
+
+@pytest.mark.parametrize("text", ["exposure=0.5", "gain=1", "mass=0.05"])
+def test_a_limit_is_read_once_and_written_as_it_was_read(text):
+    limit = Limit.of(text)
+    assert limit.text == text
+    assert Limit.of(limit) is limit
+
+
+def test_budgets_take_a_limit_as_text_or_as_value(table):
+    limit = Limit.of("exposure=0.25")
+    by_text, by_value = (abo.budget(table, PRIOR, rows=30, limit=given) for given in (limit.text, limit))
+    assert np.array_equal(by_text["max_datasets"], by_value["max_datasets"])
+    assert abo.plan_budget(table, PRIOR, rows=30, limit=limit, counts=(), rng=1).limit == limit
+
+
+def test_a_budget_is_never_half_built():
+    with pytest.raises(TypeError, match="confident_count"):
+        Budget(  # type: ignore[call-arg]
+            law=ExposureLaw.of(PRIOR, 30, 30),
+            limit=Limit.of("gain=1"),
+            leverage=np.ones(30),
+            counts=(),
+            tried_up_to=10,
+            limiting_row=1,
+        )

@@ -24,7 +24,7 @@ from allbutone.cli.options import (
     require_outside,
 )
 from allbutone.cli.output import console, late_progress, show, show_next
-from allbutone.disclosure.budget import Limit
+from allbutone.disclosure.limits import Limit
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.folder import load_release
@@ -84,7 +84,7 @@ def report(
     """Put the whole case for or against a release into one HTML file that a board can read."""
     if out.suffix != ".html":
         raise InputError(f"--out names an .html file, got {str(out)!r}")
-    Limit.of(limit)
+    bound = Limit.of(limit)
     if not public:
         require_outside(out, release_dir)
     with fresh_file(out, force=force, private=not public) as path:
@@ -94,13 +94,13 @@ def report(
             path.write_text(public_report(release, note), encoding="utf-8")
         else:
             given = read_prior(prior, records.columns) if prior else None
-            case = assess(records, release, given, limit=limit, step=late_progress)
+            case = assess(records, release, given, limit=bound, step=late_progress)
             again = [
                 "report",
                 table,
                 release_dir,
                 "--limit",
-                limit,
+                bound.text,
                 *repeat_option("--prior", prior),
                 *repeat_option("--note", note),
             ]

@@ -28,8 +28,9 @@ from allbutone.cli.options import (
     require_outside,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_note
-from allbutone.disclosure.budget import MOST, Budget, Limit, plan_budget
+from allbutone.disclosure.budget import MOST, Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
+from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import RADIUS, risk_columns
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.budget import budget_figure
@@ -120,7 +121,7 @@ def budget(
     if rows is not None and release is ReleaseKind.parameters:
         raise InputError("--rows goes with --release datasets; parameters have no rows")
     asked = _counts(counts)
-    Limit.of(limit)
+    bound = Limit.of(limit)
     for name, value in (("rows", rows), ("verify", verify)):
         if value is not None:
             count_of(name, value)
@@ -131,7 +132,7 @@ def budget(
         size = None if release is ReleaseKind.parameters else rows or len(records.values)
         with late_progress("Trying numbers of datasets", None) as watch:
             plan = plan_budget(
-                records, synthesizer.prior, rows=size, limit=limit, counts=asked, rng=stream, watch=watch
+                records, synthesizer.prior, rows=size, limit=bound, counts=asked, rng=stream, watch=watch
             )
         if verify:
             with late_progress("Simulating releases", verify) as watch:
@@ -193,18 +194,21 @@ def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
 
 
 def _show_budget(plan: Budget) -> None:
-    columns, at = plan.columns(), max(plan.sure, 1)
+    columns, at = plan.columns(), max(plan.confident_count, 1)
     places = np.argsort(-plan.leverage)[:10]
-    predicted = plan.setting.exposure(plan.leverage[places], at)
+    predicted = plan.law.exposure(plan.leverage[places], at)
     kept = [columns[name][places] for name in ("row", "leverage", "threshold_datasets", "max_datasets")]
     rows = [[number(value) for value in line] for line in zip(*kept, predicted, strict=True)]
-    headings = ("row", "leverage", "leaves the crowd at", "most allowed", f"exposure at {at:,}")
+    headings = ("row", "leverage", "leaves the others' centre at", "most allowed", f"exposure at {at:,}")
     show("The ten most exposed rows", headings, rows)
     console.print()
     for title, table in (
-        (f"Row {plan.limiting_row} by every measure, median and 95 % point: one released, or {at:,}", plan.beside),
-        ("Many small datasets, or few large ones (by average)", plan.trade),
-        ("What if (by average)", plan.what_if),
+        (
+            f"Row {plan.limiting_row} by every measure, median and 95 % point: one released, or {at:,}",
+            plan.measures,
+        ),
+        ("Many small datasets, or few large ones (expected, closed form)", plan.row_tradeoff),
+        ("What if (expected, closed form)", plan.what_if),
     ):
         if table:
             names = list(table[0])
@@ -215,7 +219,8 @@ def _show_budget(plan: Budget) -> None:
 
 def _checked(plan: Budget, checked: dict[str, Any]) -> str:
     return (
-        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.sure, 1):,} {plan.what}: in "
+        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.confident_count, 1):,} "
+        f"{plan.what}: in "
         f"{checked['passed']:,} some record passed {plan.limit} ({checked['share']:.0%}; 95 % interval "
         f"{max(checked['low'], 0):.0%} to {min(checked['high'], 1):.0%})."
     )
@@ -243,9 +248,9 @@ def _risk_assumed(records: Records, known: tuple[str, ...], release_dir: Path) -
 
 def _next_after_budget(table: Path, plan: Budget, columns: list[str], prior: Path | None) -> None:
     again = [*columns, *repeat_option("--prior", prior)]
-    kind = ["--release", "parameters"] if plan.setting.rows is None else ["--rows", plan.setting.rows]
-    if plan.sure:
-        count = min(plan.sure, MOST)
+    kind = ["--release", "parameters"] if plan.law.rows is None else ["--rows", plan.law.rows]
+    if plan.confident_count:
+        count = min(plan.confident_count, MOST)
         show_next(
             "release that much, if you accept every measure above:",
             "synthesize",
@@ -257,8 +262,8 @@ def _next_after_budget(table: Path, plan: Budget, columns: list[str], prior: Pat
             *kind,
             *again,
         )
-    elif plan.setting.rows is None or plan.setting.rows == 1:
+    elif plan.law.rows is None or plan.law.rows == 1:
         show_next("see what leaving columns out would allow:", "budget", "--help")
     else:
-        fewer = max(1, plan.setting.rows // 10)
+        fewer = max(1, plan.law.rows // 10)
         show_next("see what smaller datasets would allow:", "budget", table, "--rows", fewer, *again, "--force")

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.measures import information_gain, integrate_many, prior_mass, relative_error
 from allbutone.adversary.modes import find_modes
-from allbutone.disclosure.budget import Budget, Limit, standing_out
+from allbutone.disclosure.budget import Budget, standing_out
+from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import RADIUS
 from allbutone.disclosure.simulate import Simulated
 from allbutone.model.niw import NIW
@@ -29,15 +30,15 @@ def verify_budget(
 
     At most the fifty of highest leverage are attacked.
     """
-    stream, count = np.random.default_rng(rng), max(plan.sure, 1)
+    stream, count = np.random.default_rng(rng), max(plan.confident_count, 1)
     posterior = prior.update(records.values)
     rows = np.argsort(-plan.leverage)[: min(50, int(np.sum(standing_out(plan.leverage))))]
     passed = 0
     for _ in range(releases):
-        if plan.setting.rows is None:
+        if plan.law.rows is None:
             release: Any = ParameterRelease.draw(posterior, count, stream)
         else:
-            release = DatasetRelease.draw(posterior, [plan.setting.rows] * count, stream)
+            release = DatasetRelease.draw(posterior, [plan.law.rows] * count, stream)
         passed += bool(_any_passes(records.values, release, prior, plan.limit, rows, stream))
         watch(1)
     share = passed / releases

@@ -12,19 +12,19 @@ from allbutone.plots.style import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILION, s
 def budget_figure(budget: Budget) -> go.Figure:
     """Draw the five most exposed records' expected exposure against the number of datasets released."""
     order = np.argsort(-budget.leverage)[:5]
-    last = 2 * float(np.max(budget.setting.threshold(budget.leverage[order])))
-    last = max(last, 2.0 * max(budget.sure, budget.law or 0), 10.0)
+    last = 2 * float(np.max(budget.law.threshold(budget.leverage[order])))
+    last = max(last, 2.0 * max(budget.confident_count, budget.expected_count or 0), 10.0)
     counts = np.geomspace(1, min(last, 1e9), 1000)
-    noun = "draws" if budget.setting.rows is None else "datasets"
+    noun = "draws" if budget.law.rows is None else "datasets"
     figure = go.Figure()
-    heights = [float(budget.setting.exposure(budget.leverage[place], counts[-1])) for place in order]
+    heights = [float(budget.law.exposure(budget.leverage[place], counts[-1])) for place in order]
     for place, colour, height in zip(
         order, (VERMILION, BLUE, GREEN, ORANGE, PURPLE), _apart(heights), strict=False
     ):
         row = f"row {place + 1}"
         figure.add_scatter(
             x=counts,
-            y=budget.setting.exposure(budget.leverage[place], counts),
+            y=budget.law.exposure(budget.leverage[place], counts),
             mode="lines",
             line={"color": colour, "width": 3},
             hovertemplate=f"{row}<br>%{{x:,.0f}} {noun}<br>exposure %{{y:.2f}}<extra></extra>",
@@ -45,12 +45,11 @@ def budget_figure(budget: Budget) -> go.Figure:
 
 
 def _budget_title(budget: Budget, noun: str) -> str:
-    head = f"Row {budget.limiting_row} sets the limit: {budget.sure:,} {noun} keep everyone below {budget.limit}"
-    if budget.sure == 0:
-        head = (
-            f"Row {budget.limiting_row} sets the limit: not even one of the {noun} keeps it below {budget.limit}"
-        )
-    return head + smaller("The five records expected to be exposed most. Confidential: it describes them.")
+    kept = f"{budget.confident_count:,} {noun} keep everyone below {budget.limit}"
+    if budget.confident_count == 0:
+        kept = f"not even one of the {noun} keeps it below {budget.limit}"
+    about = "The five records expected to be exposed most. Confidential: it describes them."
+    return f"Row {budget.limiting_row} sets the limit: {kept}" + smaller(about)
 
 
 def _mark_budget(figure: go.Figure, budget: Budget, noun: str, last: float) -> None:
@@ -61,9 +60,10 @@ def _mark_budget(figure: go.Figure, budget: Budget, noun: str, last: float) -> N
             x=0.005, xref="paper", xanchor="left", y=budget.limit.value, yanchor="bottom", showarrow=False
         )
         figure.layout.annotations[-1].text = f"limit: {budget.limit}"
-    marks = [(budget.sure, "solid", f"{budget.sure:,} {noun}: 95 % sure<br>that no record passes", 1.16)]
-    if budget.law is not None:
-        marks.append((budget.law, "dot", f"{budget.law:,} {noun}: the most<br>exposed record's average", 1.03))
+    confident, expected = budget.confident_count, budget.expected_count
+    marks = [(confident, "solid", f"{confident:,} {noun}: 95 % sure<br>that no record passes", 1.16)]
+    if expected is not None:
+        marks.append((expected, "dot", f"{expected:,} {noun}: expected<br>(closed form)", 1.03))
     for count, dash, text, height in marks:
         if count >= 1:
             end = {"yref": "paper", "y0": 0, "y1": height}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from allbutone.disclosure.budget import Budget, plan_budget
+from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import is_exposed, require_same_mechanism, risk_columns
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, Release
@@ -85,7 +86,7 @@ def assess(
     release: Release,
     prior: NIW | None = None,
     *,
-    limit: str = "exposure=0.5",
+    limit: str | Limit = "exposure=0.5",
     counts: Sequence[int] = (),
     mass: bool = True,
     step: Step = lambda name, parts: nullcontext(lambda done: None),

@@ -70,11 +70,10 @@ def gain_finding(found: dict[str, np.ndarray]) -> Finding:
 
 def budget_finding(budget: Budget, released: int) -> Finding:
     """Judge whether more is released than the budget allows."""
-    has = counted(released, "parameter draw" if budget.setting.rows is None else "dataset")
-    within = "within" if released <= budget.sure else "beyond"
-    return Finding(
-        "Budget", released > budget.sure, f"{budget.sentence} The release has {has}: {within} the budget."
-    )
+    has = counted(released, "parameter draw" if budget.law.rows is None else "dataset")
+    beyond = released > budget.confident_count
+    words = f"{budget.sentence} The release has {has}: {'beyond' if beyond else 'within'} the budget."
+    return Finding("Budget", beyond, words)
 
 
 def model_finding(normality: Normality) -> Finding:

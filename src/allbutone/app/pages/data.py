@@ -14,8 +14,9 @@ from allbutone.app.pages.measures import measures_csv, measures_piece
 from allbutone.app.pages.record import RecordFindings, axes, findings_of, lines, row_of, trial
 from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
-from allbutone.disclosure.budget import Budget, Limit
+from allbutone.disclosure.budget import COUNTS, Budget, expected_columns
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import HALF
 from allbutone.plots.attack_view import view_drawing
 from allbutone.plots.budget import budget_figure
@@ -27,7 +28,6 @@ from allbutone.reports.findings import model_finding
 from allbutone.support.errors import InputError
 from allbutone.utility.normality import check_normality
 
-COUNTS = (1, 2, 5, 10, 20, 50, 100)  # in the file of all records
 MOST_SHOWN = 1000  # records in the page's table
 
 RELEASE = Group(
@@ -77,8 +77,8 @@ class Asked:
         return self.values["count"]
 
     @property
-    def setting(self) -> ExposureLaw:
-        """What the law needs."""
+    def law(self) -> ExposureLaw:
+        """What the records' risk depends on besides their leverage."""
         return ExposureLaw.of(self.table.prior, len(self.table.records.values), self.rows)
 
     @property
@@ -94,14 +94,9 @@ class Asked:
         """A name of what the budget is about: two pieces of a page that bear the same belong together."""
         return f"{abs(hash((id(self.table.held), *self.table.key, self.rows, self.limit))):x}"
 
-    def law(self) -> Budget:
-        """Return the law's part of the budget, which takes no time."""
-        worst = int(np.argmax(self.leverage)) + 1
-        return Budget(self.setting, self.limit, self.leverage, (self.count,), None, 0, 0, worst, None)
-
     def budget(self, step: Progress) -> Budget:
         """Return the budget, which is simulated."""
-        return budget_of(self.table, self.rows, self.values["limit"], step)
+        return budget_of(self.table, self.rows, self.limit, step)
 
 
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -116,14 +111,14 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 
 def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    """Rank the records by the law."""
+    """Rank the records by their expected exposure."""
     try:
         asked = Asked.of(query, context)
     except InputError as error:
         doubted = "looks like an identifier" in str(error)
         return Answer({"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}, error=str(error))
     with step("Measuring every record's leverage", None):
-        columns = asked.law().columns()
+        columns = expected_columns(asked.law, asked.leverage, asked.limit, (asked.count,))
     shown = asked.values["shown"]
     order = np.argsort(-asked.leverage, kind="stable")
     parts = {
@@ -135,7 +130,7 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
         ),
     }  # fmt: skip
     limit = asked.limit.value if asked.limit.kind == "exposure" else HALF
-    return Answer(parts, {"records": records_figure(asked.setting, asked.leverage, asked.count, limit)})
+    return Answer(parts, {"records": records_figure(asked.law, asked.leverage, asked.count, limit)})
 
 
 def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> list[dict[str, Any]]:
@@ -143,7 +138,7 @@ def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> 
         "row": "row", f"exposure_at_{asked.count}": "exposure", "leverage": "leverage",
         "threshold_datasets": "threshold", "max_datasets": "most",
     }  # fmt: skip
-    return [{ours: columns[name][place] for name, ours in names.items()} for place in order]
+    return [{ours: columns[name][place] for name, ours in names.items() if name in columns} for place in order]
 
 
 def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -163,8 +158,8 @@ def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     parts = {
         "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
         "budget": piece(
-            "data_budget.html", plan=plan, at=max(plan.sure, 1), beside=_values(plan.beside),
-            trade=_values(plan.trade), changes=_values(plan.what_if),
+            "data_budget.html", plan=plan, at=max(plan.confident_count, 1), measures=_values(plan.measures),
+            trade=_values(plan.row_tradeoff), changes=_values(plan.what_if),
         ),
     }  # fmt: skip
     return Answer(parts, {"budget": untitled(budget_figure(plan))})
@@ -221,7 +216,7 @@ def _file(query: QueryParams, context: RequestContext, step: Progress) -> Downlo
     asked = Asked.of(query, context)
     plan = replace(asked.budget(step), counts=tuple(sorted({*COUNTS, asked.count})))
     order, columns = np.argsort(-asked.leverage, kind="stable"), plan.columns()
-    columns.pop("sure_datasets", None)  # a look-up in the few counts that the search has tried
+    columns.pop("confident_datasets", None)  # a look-up in the few counts that the search has tried
     return as_csv("records.csv", {name: column[order].tolist() for name, column in columns.items()})
 
 

@@ -16,6 +16,7 @@ from allbutone.app.pages import source
 from allbutone.app.pages.source import Chosen
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import CONFIDENCE, Budget, chances
+from allbutone.disclosure.limits import Limit
 from allbutone.model.prior_file import prior_entries
 from allbutone.releases.release import MOST_DATASETS
 
@@ -48,14 +49,14 @@ class ReleaseRequest:
     chosen: Chosen
     number: int
     rows: int | None
-    limit: str
+    limit: Limit
     format: str
 
     @classmethod
     def of(cls, query: QueryParams, context: RequestContext) -> "ReleaseRequest":
         """Return what an address asks for."""
         asked, chosen = read(GROUPS, query), source.chosen(query, context)
-        return cls(chosen, asked["number"], rows_of(asked, chosen), asked["limit"], asked["format"])
+        return cls(chosen, asked["number"], rows_of(asked, chosen), Limit.of(asked["limit"]), asked["format"])
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -65,7 +66,7 @@ class ReleaseRequest:
     @property
     def mark(self) -> str:
         """A short name of the release and its limit: what is confirmed for one does not serve for another."""
-        return hashlib.blake2b(repr((self.key, self.limit)).encode(), digest_size=12).hexdigest()
+        return hashlib.blake2b(repr((self.key, self.limit.text)).encode(), digest_size=12).hexdigest()
 
     @property
     def values(self) -> int:
@@ -100,7 +101,7 @@ class ReleaseRequest:
             kind += ["--format", self.format]
         number = ["--datasets", f"{self.number}"]
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
-        lines.append(["allbutone", "report", table, "release", "--limit", self.limit])
+        lines.append(["allbutone", "report", table, "release", "--limit", self.limit.text])
         return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
 
 
@@ -115,7 +116,7 @@ class Forecast:
     @property
     def beyond(self) -> bool:
         """Whether it is more than the budget allows."""
-        return self.request.number > self.plan.sure
+        return self.request.number > self.plan.confident_count
 
     @property
     def simulated(self) -> int:
@@ -130,7 +131,7 @@ class Forecast:
 
     def lines(self, places: np.ndarray) -> list[dict[str, Any]]:
         """Return a line a record."""
-        exposure = self.plan.setting.exposure(self.plan.leverage[places], self.request.number)
+        exposure = self.plan.law.exposure(self.plan.leverage[places], self.request.number)
         columns = (places + 1, self.plan.leverage[places], exposure, self.chances[places])
         return [
             dict(zip(("row", "leverage", "exposure", "chance"), line, strict=True))

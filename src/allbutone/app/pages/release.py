@@ -19,6 +19,7 @@ from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Foreca
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.pages.terms import budget_of
 from allbutone.app.sessions import Held
+from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import untitled
@@ -135,7 +136,8 @@ def _found(query: QueryParams, context: RequestContext) -> Held:
 
 def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     """Return what `assess` does, each part once: another limit needs no new attack."""
-    release, request = held.thing.release, replace(held.thing.request, limit=read(GROUPS, query, "limit")["limit"])
+    release, limit = held.thing.release, Limit.of(read(GROUPS, query, "limit")["limit"])
+    request = replace(held.thing.request, limit=limit)
     chosen = request.chosen
     records, prior = chosen.records, chosen.prior
     with step("Judging the model", None):

@@ -6,7 +6,8 @@ from typing import Any
 from allbutone.app.forms import Choice, Whole
 from allbutone.app.jobs import Progress
 from allbutone.app.pages.source import Chosen
-from allbutone.disclosure.budget import Budget, Limit, plan_budget
+from allbutone.disclosure.budget import Budget, plan_budget
+from allbutone.disclosure.limits import Limit
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ ROWS = Rows(
 )  # fmt: skip
 LIMIT = Choice(
     "limit", "No record may pass", "exposure=0.5",
-    "Exposure is how far the adversary's best guess travels from the crowd (0) to the record (1). A gain of 1 nat "
-    "makes a record's true values e = 2.7 times as likely. Mass is the posterior's within one Mahalanobis unit of "
-    "the record; it takes longest to compute.",
+    "Exposure is how far the adversary's best guess travels from the other records' centre (0) to the record (1). "
+    "A gain of 1 nat makes a record's true values e = 2.7 times as likely. Mass is the posterior's within one "
+    "Mahalanobis unit of the record; it takes longest to compute.",
     {
         "exposure=0.25": "exposure 0.25: a quarter of the way",
         "exposure=0.5": "exposure 0.5: halfway",
@@ -50,7 +51,7 @@ def rows_of(asked: dict[str, Any], chosen: Chosen) -> int | None:
     return None if asked["kind"] == "parameters" else asked["rows"] or len(chosen.records.values)
 
 
-def budget_of(chosen: Chosen, rows: int | None, limit: str, step: Progress) -> Budget:
+def budget_of(chosen: Chosen, rows: int | None, limit: Limit, step: Progress) -> Budget:
     """Return the budget, which is simulated once for all pages."""
 
     def plan() -> Budget:
@@ -60,4 +61,4 @@ def budget_of(chosen: Chosen, rows: int | None, limit: str, step: Progress) -> B
                 chosen.records, chosen.prior, rows=rows, limit=limit, counts=(), rng=0, watch=watch
             )  # fmt: skip
 
-    return chosen.held.get_or_compute(("budget", *chosen.key, rows, Limit.of(limit)), plan)
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, limit), plan)
