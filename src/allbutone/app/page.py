@@ -43,7 +43,7 @@ Act = Callable[[QueryParams, Mapping[str, str], RequestContext, Progress], Answe
 class Page:
     """One page of the app; `quick` and `slow` answers, files, and what a body of bytes can be sent to, by name.
 
-    `acts` change something: they are asked by POST with a short form, which may hold secrets and stays in memory.
+    `acts` change something: they are asked by POST with a short form.
     The template has the page's name; `carried` are the fields that links to other pages take along.
     """
 

@@ -166,7 +166,7 @@ async def _taken(jobs: JobRunner, take: Take, request: Request, context: Request
 
 
 async def _done(jobs: JobRunner, act: Act, request: Request, context: RequestContext) -> Response:
-    """Do what a short form asks for; there may be secrets in it, so it never leaves the memory."""
+    """Do what a short form asks for."""
     form = bytearray()
     async for block in request.stream():
         form += block

@@ -60,7 +60,7 @@ class ReleaseRequest:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What decides the release, but for its seed."""
+        """What decides the release, but for chance."""
         return (id(self.chosen.held), self.chosen.key, self.number, self.rows)
 
     @property
@@ -86,7 +86,7 @@ class ReleaseRequest:
 
     @property
     def commands(self) -> list[str]:
-        """The same on the command line; the seed, if there was one, is a secret."""
+        """The commands that draw and judge another of the same kind; chance is never the same twice."""
         table = "demo/cohort.csv" if self.chosen.simulated else self.chosen.name
         table = f"./{table}" if table.startswith("-") else table
         columns = self.chosen.records.columns if self.chosen.named else ()

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.forms import FieldError, read
+from allbutone.app.forms import read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, piece
 from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Forecast, ReleaseRequest, forecast
@@ -37,13 +37,12 @@ from allbutone.utility.marginal_densities import densities
 from allbutone.utility.normality import check_normality
 
 SHOWN = 10  # records listed
-LONGEST_SEED = 100  # digits
 HTML = "text/html; charset=utf-8"
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A release, and what was asked for; the seed is forgotten."""
+    """A release, and what was asked for."""
 
     release: Release
     request: ReleaseRequest
@@ -80,17 +79,8 @@ def _marked(found: Forecast) -> go.Figure:
     return figure
 
 
-def _seed(text: str) -> int | None:
-    if not text.strip():
-        return None
-    if not (text.strip().isascii() and text.strip().isdecimal() and len(text.strip()) <= LONGEST_SEED):
-        # without the value, which is a secret
-        raise FieldError("seed", f"Seed: give a whole number from 0, of {LONGEST_SEED} digits at most, or nothing")
-    return int(text)
-
-
 def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
-    request, seed = ReleaseRequest.of(query, context), _seed(sent.get("seed", ""))
+    request = ReleaseRequest.of(query, context)
     if request.too_large:
         raise InputError("This release is too large to be drawn here:\n" + "\n".join(request.commands))
     found = forecast(request, step)
@@ -99,12 +89,12 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
         return Answer({"confirm": piece("release_confirm.html", found=found, shown=SHOWN)}, error=refused)
     with step("Drawing", None):
         synthesizer = NIWSynthesizer(request.chosen.prior).fit(request.chosen.records)
-        rng = np.random.default_rng(seed)
         release: Release
+        # from the system's own entropy, which nobody can try out: what can be repeated can be undone
         if request.rows is None:
-            release = synthesizer.sample_parameters(request.number, rng)
+            release = synthesizer.sample_parameters(request.number)
         else:
-            release = synthesizer.sample(request.number, request.rows, rng)
+            release = synthesizer.sample(request.number, request.rows)
     return Answer(fields={"drawn": context.session.keep(Drawn(release, request))})
 
 

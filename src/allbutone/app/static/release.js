@@ -2,7 +2,6 @@
 import { change, fetched, show, start } from "./page.js";
 
 const button = document.getElementById("draw");
-const seed = document.getElementById("seed");
 const dialog = document.getElementById("confirm");
 let drawing = false;
 let arriving = false; // the answer about a release just drawn is on its way
@@ -24,27 +23,19 @@ function answered(found, source) {
 
 button.addEventListener("click", () => draw());
 
-// The seed goes in the body, never into an address; it is forgotten once used.
 async function draw(confirm = "") {
   if (drawing) return;
   drawing = true;
   button.setAttribute("aria-busy", "true");
-  const body = new URLSearchParams({ seed: seed.value, confirm });
+  const body = new URLSearchParams({ confirm });
   const found = await fetched(`/release/draw${location.search}`, { method: "POST", body });
   button.removeAttribute("aria-busy");
   drawing = false;
   if (found?.parts?.confirm) warn(found.parts.confirm);
   else if (found?.fields?.drawn) {
-    seed.value = "";
     arriving = true;
     change({ drawn: found.fields.drawn });
-  } else {
-    await show(found ?? {});
-    if (found?.field === "seed") { // without a name, which would put it into the address
-      seed.setAttribute("aria-invalid", "true");
-      seed.focus();
-    }
-  }
+  } else await show(found ?? {});
 }
 
 // Names whom it exposes; drawing all the same takes a tick and another button.
