@@ -47,11 +47,12 @@ test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages into docs/
 	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/test_app_screens.py -n 0
 
-lint: $(VENV)/dev ## Style, types and the import contract
+lint: $(VENV)/dev ## Style of Python and JavaScript, types and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/oxlint --deny-warnings src/allbutone/app/static
 
 bench: $(VENV)/dev ## Run the benchmarks and print ratios
 	$(BIN)/python -m benchmarks

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,11 @@ VALUES[16] = [5, -4, 5]  # row 17 stands out
 # the place of a dot, in pixels of the page
 DOT = """row => {
   const plot = document.querySelector('[data-figure="records"] .plot');
-  const dots = plot._fullData.find(trace => trace.customdata), at = dots.customdata.indexOf(row);
-  const { xaxis, yaxis, _size } = plot._fullLayout, box = plot.getBoundingClientRect();
-  return [box.left + _size.l + xaxis.d2p(dots.x[at]), box.top + _size.t + yaxis.d2p(dots.y[at])];
+  const traces = plot.data.filter(trace => trace.type === 'scatter' || !trace.type);
+  const place = traces.findIndex(trace => trace.customdata), at = [...traces[place].customdata].indexOf(row);
+  const dot = plot.querySelectorAll('.scatterlayer .trace')[place].querySelectorAll('.point')[at];
+  const { x, y, width, height } = dot.getBoundingClientRect();
+  return [x + width / 2, y + height / 2];
 }"""
 
 
@@ -198,6 +201,19 @@ def test_files_that_cannot_be_read_leave_all_as_it_was(tab, address):
     tab.fill("#count", "12")
     tab.keyboard.press("Tab")
     settled(tab)
+    assert tab.is_hidden("#error")
+
+
+def test_an_error_is_about_the_last_thing_done(tab, address):
+    """A table that is refused, a file that cannot be read, and a good table: each says only what is its own."""
+    opened(tab, f"{address}/data")
+    content, words = BAD["text.csv"]
+    send(tab, "text.csv", content)
+    assert words in tab.inner_text("#error")
+    for name, (content, words) in UNREADABLE.items():
+        send(tab, name, content)
+        tab.wait_for_selector(f"#error:has-text({json.dumps(words)})")
+    send(tab, "mine.csv", as_csv())
     assert tab.is_hidden("#error")
 
 

@@ -1,5 +1,7 @@
 """The app's server: headers, strangers, sessions, uploads, nonsense, and many at once."""
 
+import html
+import json
 import re
 import time
 from urllib.parse import urlencode
@@ -113,7 +115,7 @@ def sources():
     from allbutone.app.forms import every
     from allbutone.app.server import PAGES
 
-    return [(page.name, name, every(page.groups)) for page in PAGES for name in {**page.quick, **page.slow}]
+    return [(page.name, name, every(page.groups)) for page in PAGES for name in page.answers]
 
 
 def test_the_usual_state_of_every_page_is_answered(browser):
@@ -137,6 +139,37 @@ def test_every_field_refuses_nonsense_by_its_name(browser):
             if answer.get("field") == name and field.label in answer["error"]:
                 refused.add((page, name))
     assert refused == wanted
+
+
+def test_an_answer_is_asked_for_with_the_fields_that_the_server_declares(browser):
+    """What the server declares of an answer is what the page's script is told; every field is a page's own."""
+    from allbutone.app.forms import every
+    from allbutone.app.server import PAGES
+
+    for page in PAGES:
+        declared = html.unescape(re.search(r'data-sources="([^"]*)"', browser.ask(f"/{page.name}")[2].decode())[1])
+        told = {one["path"]: set(one["fields"]) for one in json.loads(declared)}
+        if page.name == "studies":
+            assert told == {}, "without a study there is nothing to ask for"
+            continue
+        known = {*every(page.groups), *page.carried}
+        assert told == {name: set(source.fields) for name, source in page.answers.items()}
+        assert set.union(*told.values()) <= known
+
+
+def test_a_page_may_say_anything_and_stays(served, browser, capfd):
+    browser.ask("/data")
+    with browser.stay() as page:
+        for message in (b"\x00\xff", "text", b"", ""):
+            page.send(message)
+        page.ping().wait(20)
+        token = browser.cookie.split("=")[1]
+        assert served.app.state.sessions.open(token)[1].pages == 1
+    deadline = time.monotonic() + 20
+    while served.app.state.sessions.open(token)[1].pages and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert served.app.state.sessions.open(token)[1].pages == 0
+    assert "Traceback" not in capfd.readouterr().err
 
 
 ODD = st.one_of(

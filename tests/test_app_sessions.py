@@ -135,6 +135,40 @@ def test_an_upload_leaves_no_file_behind(serve_app, monkeypatch, tmp_path, name,
     assert list(tmp_path.rglob("*")) == []
 
 
+def test_nothing_is_kept_of_what_could_not_be_computed():
+    """Whatever is asked, and fails, leaves no lock behind; and nothing is computed twice at a time."""
+    from allbutone.app.sessions import MOST_FOUND, Held
+
+    held, at_work, most = Held(None), [], []
+
+    def fails():
+        raise LookupError
+
+    def computes():
+        at_work.append(1)
+        most.append(len(at_work))
+        time.sleep(0.01)
+        at_work.pop()
+        raise LookupError
+
+    def size():
+        return sum(len(part) for part in vars(held).values() if isinstance(part, dict))
+
+    for turn in range(200):
+        with pytest.raises(LookupError):
+            held.get_or_compute(("budget", turn), fails)
+    assert size() == 0
+    with ThreadPoolExecutor(8) as pool:
+        found = [pool.submit(held.get_or_compute, ("one",), computes) for _ in range(16)]
+    assert all(isinstance(one.exception(), LookupError) for one in found)
+    assert len(most) == 16
+    assert max(most) == 1
+    assert size() == 0
+    for turn in range(200):
+        assert held.get_or_compute(("budget", turn), lambda turn=turn: turn) == turn
+    assert size() == MOST_FOUND
+
+
 @lru_cache(maxsize=1)
 def _small(serve_app):
     return serve_app(upload_limit=20_000)
@@ -164,6 +198,8 @@ def test_twenty_at_once_are_all_answered_rightly(served):
     assert all(f"{rows + turn} rows" in about for turn, about in enumerate(tables)), "each its own table"
     explore._simulated.cache_clear()
     for query, (status, _, body) in zip(asked, found, strict=True):
-        alone = explore.PAGE.quick["answer"](QueryParams(query), RequestContext(Session(), Settings()), Progress())
+        alone = explore.PAGE.answers["answer"].ask(
+            QueryParams(query), RequestContext(Session(), Settings()), Progress()
+        )
         assert status == 200
         assert last_line(body) == json.loads(alone.to_json())

@@ -21,7 +21,9 @@ class FieldError(InputError):
 class Field:
     """One control of a form. `default` is written as in an address, which leaves it out.
 
-    `only`, such as `kind=datasets` or `p!=2`, says when it is shown.
+    What depends on another field is said here, and only here: `only`, such as `kind=datasets` or `p!=2`, when the
+    control is shown; `begins_as`, the field whose value it takes when it comes to be shown; `reset_by`, the field
+    that sends it back to its default by changing.
     """
 
     name: str
@@ -29,6 +31,8 @@ class Field:
     default: str = ""
     help: str = ""
     only: str = field(default="", kw_only=True)
+    begins_as: str = field(default="", kw_only=True)
+    reset_by: str = field(default="", kw_only=True)
     kind: ClassVar[str] = "text"
 
     def value(self, text: str) -> Any:
@@ -154,6 +158,11 @@ class Group:
 def every(groups: Iterable[Group]) -> dict[str, Field]:
     """Return the fields of all groups by name."""
     return {one.name: one for group in groups for one in group.fields}
+
+
+def names(groups: Iterable[Group], *, but: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the names of all fields, but for some."""
+    return tuple(name for name in every(groups) if name not in set(but))
 
 
 def read(groups: Iterable[Group], query: Mapping[str, str], *names: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -40,8 +41,22 @@ Act = Callable[[QueryParams, Mapping[str, str], RequestContext, Progress], Answe
 
 
 @dataclass(frozen=True)
+class Source:
+    """One answer of a page: who gives it, and the fields that it depends on, which alone are sent.
+
+    It is asked for whenever one of them changes; with `later` only once the others are drawn. `slow` ones leave a
+    core to the quick.
+    """
+
+    ask: Ask
+    fields: tuple[str, ...]
+    slow: bool = False
+    later: bool = False
+
+
+@dataclass(frozen=True)
 class Page:
-    """One page of the app; `quick` and `slow` answers, files, and what a body of bytes can be sent to, by name.
+    """One page of the app: its answers, its files, and what a body of bytes can be sent to, by name.
 
     `acts` change something: they are asked by POST with a short form.
     The template has the page's name; `carried` are the fields that links to other pages take along.
@@ -50,12 +65,16 @@ class Page:
     name: str
     title: str
     groups: tuple[Group, ...]
-    quick: Mapping[str, Ask] = field(default_factory=dict)
-    slow: Mapping[str, Ask] = field(default_factory=dict)
+    answers: Mapping[str, Source] = field(default_factory=dict)
     files: Mapping[str, Fetch] = field(default_factory=dict)
     takes: Mapping[str, Take] = field(default_factory=dict)
     acts: Mapping[str, Act] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """What the page's script has to know of the answers, in the order in which they are asked for."""
+        return [{"path": name, "fields": one.fields, "later": one.later} for name, one in self.answers.items()]
 
 
 templates = Environment(

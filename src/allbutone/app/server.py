@@ -1,32 +1,33 @@
 """The server: addresses to pages, a session for each browser, and headers that keep everything at home."""
 
 import asyncio
+import mimetypes
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 import plotly
 from plotly.offline import get_plotlyjs
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from allbutone.app.jobs import MEDIA, JobRunner, refusal
-from allbutone.app.page import MEGABYTE, Act, Ask, Fetch, Page, RequestContext, Settings, Take, piece
+from allbutone.app.page import MEGABYTE, Act, Fetch, Page, RequestContext, Settings, Source, Take, piece
 from allbutone.app.pages import data, explore, release, studies
 from allbutone.app.sessions import Sessions
 from allbutone.support.errors import InputError
 
 PAGES = (explore.PAGE, data.PAGE, release.PAGE, studies.PAGE)
-TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+JAVASCRIPT = "text/javascript"
+mimetypes.add_type(JAVASCRIPT, ".js")  # some systems call it plain text, which browsers then do not run
 SWEEP_SECONDS = 2.0
 SHORT = 10_000  # bytes of a form
 HEADERS = {
@@ -60,7 +61,7 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
         Route("/", lambda request: RedirectResponse("/explore")),
         Route("/favicon.ico", lambda request: RedirectResponse("/static/mark.svg")),
         Route("/static/plotly.js", _plotly),
-        Route("/static/{name}", _static),
+        Mount("/static", StaticFiles(packages=[("allbutone.app", "static")])),
         WebSocketRoute("/here", partial(_stay, sessions)),
     ]
     for page in PAGES:
@@ -128,16 +129,15 @@ def _routes(page: Page, settings: Settings, sessions: Sessions, jobs: JobRunner)
         content = piece(f"{page.name}.html", **where, plotly_version=plotly.__version__)
         return Response(content, media_type="text/html")
 
-    async def answer(ask: Ask, slow: bool, request: Request, context: RequestContext) -> Response:
-        return await jobs.answer(partial(ask, request.query_params, context), slow)
+    async def answer(source: Source, request: Request, context: RequestContext) -> Response:
+        return await jobs.answer(partial(source.ask, request.query_params, context), source.slow)
 
     async def download(fetch: Fetch, request: Request, context: RequestContext) -> Response:
         return await jobs.download(partial(fetch, request.query_params, context), request)
 
     return [
         route("", show),
-        *(route(f"/{name}", partial(answer, ask, False)) for name, ask in page.quick.items()),
-        *(route(f"/{name}", partial(answer, ask, True)) for name, ask in page.slow.items()),
+        *(route(f"/{name}", partial(answer, source)) for name, source in page.answers.items()),
         *(route(f"/{name}", partial(download, fetch)) for name, fetch in page.files.items()),
         *(route(f"/{name}", partial(_taken, jobs, take), "POST") for name, take in page.takes.items()),
         *(route(f"/{name}", partial(_done, jobs, act), "POST") for name, act in page.acts.items()),
@@ -189,10 +189,9 @@ async def _stay(sessions: Sessions, socket: WebSocket) -> None:
     await socket.accept(headers=[(b"set-cookie", cookie.encode())])
     session.pages += 1
     try:
-        while True:
-            await socket.receive_text()
-    except WebSocketDisconnect:
-        pass
+        # whatever a page says, text or bytes, it says that it is there
+        while (await socket.receive())["type"] != "websocket.disconnect":
+            pass
     finally:
         sessions.leave(session)
 
@@ -205,16 +204,7 @@ async def _sweep(sessions: Sessions) -> None:
 
 async def _plotly(request: Request) -> Response:
     keep = {"Cache-Control": "max-age=31536000, immutable"} if request.query_params.get("v") else {}
-    return Response(get_plotlyjs(), media_type=TYPES[".js"], headers=keep)
-
-
-async def _static(request: Request) -> Response:
-    name = request.path_params["name"]
-    # looked for in the list, so that no name can lead elsewhere
-    place = next((one for one in (files("allbutone.app") / "static").iterdir() if one.name == name), None)
-    if place is None or Path(name).suffix not in TYPES:
-        raise HTTPException(404)
-    return Response(place.read_bytes(), media_type=TYPES[Path(name).suffix])
+    return Response(get_plotlyjs(), media_type=JAVASCRIPT, headers=keep)
 
 
 async def _nobody(request: Request, error: Exception) -> Response:

@@ -2,7 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
@@ -23,23 +24,39 @@ class Held:
 
     thing: Any
     found: dict[tuple[Any, ...], Any] = field(default_factory=dict)
-    locks: dict[tuple[Any, ...], Lock] = field(default_factory=dict)
     used: float = field(default_factory=time.monotonic)
+    _busy: dict[tuple[Any, ...], list[Lock]] = field(default_factory=dict)
+    _guard: Lock = field(default_factory=Lock)
 
     def get_or_compute(self, key: tuple[Any, ...], compute: Callable[[], Kind]) -> Kind:
         """Return what was computed under this key, or compute it now; nothing is computed twice at a time.
 
         A key begins with the kind of the result. What is asked under another key does not wait for it.
         """
-        with self.locks.setdefault(key, Lock()):
+        with self._alone(key):
             # used last, it goes last
             found = self.found.pop(key, self)
             found = self.found[key] = compute() if found is self else found
             alike = [other for other in list(self.found) if other[0] == key[0]]
             for old in alike[: -LARGE.get(key[0], MOST_FOUND)]:
                 self.found.pop(old, None)
-                self.locks.pop(old, None)
             return found
+
+    @contextmanager
+    def _alone(self, key: tuple[Any, ...]) -> Iterator[None]:
+        """Let one thread at a time work under a key; the lock goes with the last that needs it."""
+        with self._guard:
+            queue = self._busy.setdefault(key, [])
+            lock = queue[0] if queue else Lock()
+            queue.append(lock)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._guard:
+                queue.pop()
+                if not queue:
+                    del self._busy[key]
 
 
 @dataclass(eq=False)

@@ -9,10 +9,10 @@ from starlette.datastructures import QueryParams
 from allbutone.app.answer import Answer, Download, as_csv
 from allbutone.app.forms import FieldError, Group, Hidden, HiddenWhole, Whole, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Page, RequestContext, piece
+from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.measures import measures_csv, measures_piece
 from allbutone.app.pages.record import RecordFindings, axes, findings_of, lines, row_of, trial
-from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
+from allbutone.app.pages.source import CARRIED, COLUMNS, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import COUNTS, Budget, expected_columns
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
@@ -46,10 +46,10 @@ RELEASE = Group(
 SEEN = Group(
     "What is shown",
     (
-        HiddenWhole("shown", "Records listed", "25", "", 1, MOST_SHOWN),
-        Hidden("row", "Row"),
-        Hidden("x", "Across"),
-        Hidden("y", "Upwards"),
+        HiddenWhole("shown", "Records listed", "25", "", 1, MOST_SHOWN, reset_by="table"),
+        Hidden("row", "Row", reset_by="table"),
+        Hidden("x", "Across", reset_by="table"),
+        Hidden("y", "Upwards", reset_by="table"),
         Hidden("hidden", "The other columns", "mode"),
     ),
 )
@@ -224,8 +224,13 @@ PAGE = Page(
     "data",
     "Your data",
     GROUPS,
-    quick={"table": _table, "answer": _answer, "record": _record},
-    slow={"model": _model, "budget": _budget},
+    answers={
+        "table": Source(_table, ("table",)),
+        "answer": Source(_answer, (*CARRIED, "kind", "rows", "limit", "count", "shown")),
+        "record": Source(_record, (*CARRIED, "kind", "rows", "count", "row", "x", "y", "hidden")),
+        "model": Source(_model, ("table", COLUMNS, "measured"), slow=True),
+        "budget": Source(_budget, (*CARRIED, "kind", "rows", "limit"), slow=True),
+    },
     files={"records.csv": _file, "measures.csv": _measures_file},
     takes={"upload": upload},
     carried=CARRIED,

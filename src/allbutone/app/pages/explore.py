@@ -1,5 +1,6 @@
 """Explore: how data, prior and release change what the adversary infers, on a simulated table."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -7,9 +8,9 @@ import numpy as np
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.forms import Choice, Field, FieldError, Group, Number, Numbers, Switch, Whole, every, read
+from allbutone.app.forms import Choice, Field, FieldError, Group, Number, Numbers, Switch, Whole, names, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Page, RequestContext
+from allbutone.app.page import Page, RequestContext, Source
 from allbutone.app.pages.measures import measures_csv, measures_piece
 from allbutone.app.pages.source import CARRIED
 from allbutone.model.niw import NIW
@@ -75,8 +76,8 @@ TARGET = (
 )  # fmt: skip
 
 
-def _prior_fields(begin: str, only: str = "") -> tuple[Field, ...]:
-    return (
+def _prior_fields(begin: str, only: str = "", begins_as: str = "") -> tuple[Field, ...]:
+    fields = (
         Numbers(f"{begin}mean", "Mean, μ₀", "0", "Between commas, one a column (paper 2.2).", only=only),
         Number(
             f"{begin}weight", "Weight, κ₀", "1", "μₓ = (κ₀μ₀ + n·x̄)/(κ₀ + n): worth κ₀ records (paper 2.2).",
@@ -92,6 +93,9 @@ def _prior_fields(begin: str, only: str = "") -> tuple[Field, ...]:
             only=only,
         ),
     )  # fmt: skip
+    if not begins_as:
+        return fields
+    return tuple(replace(one, begins_as=begins_as + one.name.removeprefix(begin)) for one in fields)
 
 
 LINKED = (
@@ -130,7 +134,9 @@ GROUPS = (
     Group("The missing record", TARGET),
     Group("The other records", TABLE),
     Group("The holder's prior", _prior_fields("prior_"), folded=True),
-    Group("The adversary's prior", (*LINKED, *_prior_fields("own_", "linked=no"), *READING), folded=True),
+    Group(
+        "The adversary's prior", (*LINKED, *_prior_fields("own_", "linked=no", "prior_"), *READING), folded=True
+    ),
     Group("What is shown", SHOWN),
     Group("Chance", SEED),
 )
@@ -139,6 +145,8 @@ GROUPS = (
 def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     view, attack, level = _view(query)
     figure = view_drawing(view, attack.columns, level)
+    # what the script has to know to let the record be dragged: where it is, and of which columns that says
+    figure["layout"]["meta"] |= {"target": view.landscape.target.tolist(), "shown": view.shown}
     return Answer(
         {"measures": measures_piece(view.measures, view.noun, "/explore/measures.csv")}, {"landscape": figure}
     )
@@ -162,10 +170,10 @@ def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
     )
 
 
-def _walk(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+def _curve(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     read(GROUPS, query)
     attack = _record_attack(query)
-    return Answer(figures={"walk": exposure_curve_figure(exposure_curve(attack), 1, attack.noun)})
+    return Answer(figures={"curve": exposure_curve_figure(exposure_curve(attack), 1, attack.noun)})
 
 
 def _record_attack(query: QueryParams) -> RecordAttack:
@@ -200,12 +208,12 @@ def _prior(asked: dict[str, Any], begin: str, p: int) -> NIW:
     return NIW(np.array(Numbers.spread(mean, p)), weight, p + extra, scale * np.eye(p))
 
 
-ATTACKED = frozenset(every(GROUPS)) - frozenset(VIEW)
+ATTACKED = names(GROUPS, but=VIEW)
 PAGE = Page(
     "explore",
     "Explore",
     GROUPS,
-    quick={"answer": _answer, "walk": _walk},
+    answers={"answer": Source(_answer, names(GROUPS)), "curve": Source(_curve, ATTACKED, later=True)},
     files={"measures.csv": _measures},
     carried=CARRIED,
 )

@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.forms import read
+from allbutone.app.forms import names, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Page, RequestContext, piece
+from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Forecast, ReleaseRequest, forecast
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.pages.terms import budget_of
@@ -180,8 +180,11 @@ PAGE = Page(
     "release",
     "Release",
     GROUPS,
-    quick={"table": _table},
-    slow={"ahead": _ahead, "after": _after},
+    answers={
+        "table": Source(_table, (*CARRIED, *names(GROUPS))),
+        "ahead": Source(_ahead, (*CARRIED, *names(GROUPS, but=("drawn", "format"))), slow=True),
+        "after": Source(_after, ("drawn", "limit"), slow=True),
+    },
     files={"release.zip": _zip, "report.html": _report, "public.html": _public},
     acts={"draw": _draw},
     carried=CARRIED,

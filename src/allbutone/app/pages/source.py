@@ -10,7 +10,7 @@ import pyarrow as pa
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer
-from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, Numbers, read
+from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, Numbers, names, read
 from allbutone.app.page import RequestContext
 from allbutone.app.sessions import Held
 from allbutone.model.moments import Moments
@@ -22,7 +22,6 @@ from allbutone.tables.files import read_table
 from allbutone.tables.records import Records
 
 COHORT = "cohort"
-CARRIED = ("table", "columns", "measured", "prior", "centre", "spread", "weight", "extra")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +61,9 @@ class Chosen:
 
 
 # `measured=yes`: the columns that look like identifiers are measurements, says the user
-TABLE = Group("The table", (Hidden("table", "Table", COHORT), Hidden("measured", "Measured", "no")))
+TABLE = Group(
+    "The table", (Hidden("table", "Table", COHORT), Hidden("measured", "Measured", "no", reset_by="table"))
+)
 PRIOR = Group(
     "The prior",
     (
@@ -92,6 +93,8 @@ PUBLIC = Group(
     "prior=public",
 )  # fmt: skip
 GROUPS = (TABLE, PRIOR, PUBLIC)
+COLUMNS = "columns"  # ticks, of which there are as many as the table has
+CARRIED = (COLUMNS, *names(GROUPS))
 
 _COHORT = Held(
     Uploaded("the demo cohort", pa.table(dict(zip(demo_cohort().columns, demo_cohort().values.T, strict=True))))

@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import Choice, Group, read
 from allbutone.app.jobs import Progress
-from allbutone.app.page import Page, RequestContext, piece, templates
+from allbutone.app.page import Page, RequestContext, Source, piece, templates
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.sessions import Held
 from allbutone.plots.export import untitled
@@ -108,8 +108,9 @@ def _groups(study: Study) -> tuple[Group, ...]:
         values = {row[name] for row in study.rows} - {None}
         if len(values) > 1:
             options = {f"{value}": f"{value:,}" if isinstance(value, int) else value for value in sorted(values)}
-            filters.append(Choice(name, label, "", words, options={"": "all", **options}))
-    figure = Choice("figure", "Figure", first, "Every figure that fits the study's design.", options=figures)
+            filters.append(Choice(name, label, "", words, {"": "all", **options}, reset_by="study"))
+    words = "Every figure that fits the study's design."
+    figure = Choice("figure", "Figure", first, words, figures, reset_by="study")
     found = Group(FIGURE, (figure,) if figures else ()), Group(ROWS, tuple(filters))
     return tuple(group for group in found if group.fields)
 
@@ -188,8 +189,11 @@ PAGE = Page(
     "studies",
     "Studies",
     (),
-    quick={"table": _table},
-    slow={"choices": _choices, "figure": _figure},
+    answers={
+        "choices": Source(_choices, ("study",), slow=True),
+        "figure": Source(_figure, ("study", "figure"), slow=True),
+        "table": Source(_table, ("study", *FILTERS)),
+    },
     files={TABLE: _cells},
     carried=CARRIED,
 )

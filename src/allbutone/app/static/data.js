@@ -1,27 +1,18 @@
 // Your data: send a file, choose its columns, open a record.
-import { change, fetched, show, start, value } from "./page.js";
+import { change, fetched, forget, show, start, value } from "./page.js";
 import { plot } from "./figures.js";
 
-const SEEN = ["shown", "row", "x", "y", "hidden", "count"];
-const ANEW = { columns: "", measured: "no", row: "", x: "", y: "", shown: "25" }; // of another table
 const by = id => document.getElementById(id);
-const form = by("controls");
 let from = null; // the row's button that opened a record
 
-const names = [...form.elements].map(control => control.name).filter(name => name && name !== "table");
-start([
-  { path: "table", without: ["columns", ...names] },
-  { path: "answer", without: ["row", "x", "y", "hidden"] },
-  { path: "record", without: ["shown", "limit"] },
-  { path: "model", without: names.filter(name => name !== "measured") },
-  { path: "budget", without: SEEN },
-], answered);
+start(answered);
 
 // what was said of another table must not stand under this one's name
-let told = value("table");
+let shownTable = value("table");
 function blank() {
-  if (told === value("table")) return;
-  told = value("table");
+  if (shownTable === value("table")) return;
+  shownTable = value("table");
+  forget(true);
   for (const id of ["plan", "judged"]) by(id).hidden = true;
   by("verdict").innerHTML = '<p class="quiet">The budget is being computed …</p>';
 }
@@ -53,9 +44,9 @@ function answered(found, source) {
 function mark() {
   by("opened-name").textContent = `Row ${value("row")}`;
   for (const button of document.querySelectorAll("#ranking [aria-pressed]")) {
-    const open = button.id === `row-${value("row")}`;
-    button.setAttribute("aria-pressed", String(open));
-    button.closest("tr").classList.toggle("open", open);
+    const isOpen = button.id === `row-${value("row")}`;
+    button.setAttribute("aria-pressed", String(isOpen));
+    button.closest("tr").classList.toggle("open", isOpen);
   }
   const [now, then] = ["ranking", "verdict"].map(id => by(id).querySelector("[data-mark]")?.dataset.mark);
   for (const id of ["verdict", "plan"]) {
@@ -101,9 +92,15 @@ by("doubt").addEventListener("click", event => {
   const button = event.target.closest("[data-measured]");
   if (button) change({ measured: button.dataset.measured });
 });
-by("demo").addEventListener("click", () => { change({ ...ANEW, table: "cohort" }); blank(); });
+by("demo").addEventListener("click", () => turn("cohort"));
+
+function turn(table) {
+  change({ table });
+  blank();
+}
 
 async function send(file) {
+  forget();
   const limit = Number(by("drop").dataset.limit);
   const size = `${(file.size / 1e6).toLocaleString("en", { maximumFractionDigits: 1 })} MB`;
   if (file.size > limit) {
@@ -113,7 +110,7 @@ async function send(file) {
   by("uploading").textContent = `Reading ${file.name}, ${size} …`;
   const found = await fetched(`${location.pathname}/upload?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
   by("uploading").textContent = "";
-  if (found?.fields) { change({ ...ANEW, ...found.fields }); blank(); }
+  if (found?.fields) turn(found.fields.table);
   else if (found) await show(found);
 }
 

@@ -5,17 +5,9 @@ import { figure, hold, plot } from "./figures.js";
 const NEAR = 28; // pixels within which a press takes hold of the star
 const play = document.getElementById("play");
 let playing = false;
-let held = null; // the axes at the moment the star was taken
+let held = null; // the picture at the moment the star was taken
 
-start([{ path: "answer" }, { path: "walk", without: ["count", "x", "y", "hidden", "level"], later: true }], answered, beforeDrawing);
-
-// the adversary's own prior begins as the holder's
-const linked = document.getElementById("linked");
-linked.addEventListener("input", () => { // before the change, which goes into the address with it
-  if (linked.checked) return;
-  const own = ["mean", "weight", "extra", "scale"].map(name => [`own_${name}`, value(`prior_${name}`)]);
-  change({ linked: "no", ...Object.fromEntries(own) }, false);
-});
+start(answered, beforeDrawing);
 
 document.getElementById("again").addEventListener("click", () => {
   change({ seed: String(crypto.getRandomValues(new Uint32Array(1))[0]) });
@@ -44,17 +36,17 @@ function answered(found, source) {
 
 // the present count on the curve: of one that is about to be drawn, or moved on one that stands
 function beforeDrawing(found) {
-  const shapes = found.figures?.walk?.layout.shapes ?? [];
+  const shapes = found.figures?.curve?.layout.shapes ?? [];
   for (const shape of shapes.filter(one => one.name === "present")) shape.x0 = shape.x1 = Number(value("count"));
 }
 
 function mark() {
-  const walk = plot("walk");
-  const shapes = walk.layout?.shapes ?? [];
+  const curve = plot("curve");
+  const shapes = curve.layout?.shapes ?? [];
   const place = shapes.findIndex(shape => shape.name === "present");
   const count = Number(value("count"));
   if (place >= 0 && shapes[place].x0 !== count) {
-    Plotly.relayout(walk, { [`shapes[${place}].x0`]: count, [`shapes[${place}].x1`]: count });
+    Plotly.relayout(curve, { [`shapes[${place}].x0`]: count, [`shapes[${place}].x1`]: count });
   }
 }
 
@@ -71,26 +63,23 @@ land.tabIndex = 0;
 land.setAttribute("role", "application");
 land.setAttribute("aria-description", "The arrow keys move the missing record.");
 
-function star() {
-  const layout = land._fullLayout;
-  const trace = land.data?.[figure("landscape")?.layout.meta.target_trace];
-  if (!layout || !trace) return null;
-  const [x, y] = [trace.x, trace.y].map(one => one._inputArray?.[0] ?? one[0]);
-  return { x, y, left: layout.xaxis.l2p(x) + layout._size.l, top: layout.yaxis.l2p(y) + layout._size.t, layout };
+// The picture as it stands: the box that the axes span, and their ranges; and where the star is, in the axes' numbers.
+function picture() {
+  const { xaxis, yaxis } = land.layout ?? {};
+  const box = land.querySelector(".nsewdrag")?.getBoundingClientRect();
+  const target = figure("landscape")?.layout.meta.target;
+  return xaxis && box && target ? { box, x: [...xaxis.range], y: [...yaxis.range], target } : null;
 }
 
-function place(event) {
-  const box = land.getBoundingClientRect();
-  return { left: event.clientX - box.left, top: event.clientY - box.top };
-}
+const between = (share, [from, to]) => from + share * (to - from);
+const share = (number, [from, to]) => (number - from) / (to - from);
 
 function isNear(event) {
-  const at = star(), press = place(event);
-  return at && Math.hypot(at.left - press.left, at.top - press.top) < NEAR;
-}
-
-function shown() {
-  return value("p") === "2" ? [0, 1] : [Number(value("x")) - 1, Number(value("y")) - 1];
+  const at = picture();
+  if (!at) return false;
+  const left = between(share(at.target[0], at.x), [at.box.left, at.box.right]);
+  const top = between(share(at.target[1], at.y), [at.box.bottom, at.box.top]);
+  return Math.hypot(left - event.clientX, top - event.clientY) < NEAR;
 }
 
 // the record's values as they are written, one a column
@@ -99,6 +88,8 @@ function targets() {
   while (texts.length < Number(value("p"))) texts.push(texts.at(-1));
   return texts.slice(0, Number(value("p")));
 }
+
+const shown = () => figure("landscape").layout.meta.shown; // the columns across and upwards
 
 function moved(x, y, lasting) {
   const texts = targets();
@@ -112,14 +103,15 @@ land.addEventListener("pointerdown", event => {
   event.stopPropagation();
   stop();
   land.setPointerCapture(event.pointerId);
-  held = star().layout;
-  hold("landscape", [[...held.xaxis.range], [...held.yaxis.range]]);
+  held = picture();
+  hold("landscape", [held.x, held.y]);
 }, true);
 land.addEventListener("touchstart", event => { if (isNear(event.touches[0])) event.preventDefault(); }, { passive: false });
 land.addEventListener("pointermove", event => {
   if (!held) { land.style.cursor = isNear(event) ? "grab" : ""; return; }
-  const at = place(event), { xaxis, yaxis, _size } = held;
-  moved(xaxis.p2l(at.left - _size.l), yaxis.p2l(at.top - _size.t), false);
+  const { left, right, bottom, top } = picture().box; // which moves where the caption takes another line
+  const across = between(share(event.clientX, [left, right]), held.x);
+  moved(across, between(share(event.clientY, [bottom, top]), held.y), false);
 }, true);
 for (const end of ["pointerup", "pointercancel"]) {
   land.addEventListener(end, () => {
@@ -133,11 +125,11 @@ for (const end of ["pointerup", "pointercancel"]) {
 // the arrow keys move the star by a fiftieth of the picture
 land.addEventListener("keydown", event => {
   const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
-  const at = star();
+  const at = picture();
   if (!step || !at) return;
   event.preventDefault();
   stop();
-  const [width, height] = [at.layout.xaxis, at.layout.yaxis].map(axis => Math.abs(axis.range[1] - axis.range[0]) / 50);
+  const [width, height] = [at.x, at.y].map(([from, to]) => Math.abs(to - from) / 50);
   const [x, y] = shown().map(column => Number(targets()[column])); // which may be ahead of the picture
   moved(x + step[0] * width, y + step[1] * height, false);
 });

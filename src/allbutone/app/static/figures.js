@@ -39,7 +39,7 @@ export async function draw(name, given) {
   const place = plot(name);
   if (!place) return;
   drawn.set(name, given);
-  const { title, ...layout } = given.layout;
+  const layout = { ...given.layout, title: undefined }; // said in the caption
   const message = layout.meta?.message ?? "";
   place.closest("figure").querySelector("figcaption").textContent = message;
   // a finger that scrolls must not zoom

@@ -22,10 +22,10 @@ function busy(more) {
   document.body.dataset.pending = pending;
 }
 
-// Starts the page. A source is {path, without, later}: an answer, the fields that it does not depend on, and whether
-// it is asked for only when the others are drawn.
-export function start(given, after = () => {}, before = () => {}) {
-  sources = given.map(source => ({ without: [], later: false, ...source, asked: null, next: null, control: null, since: 0 }));
+// Starts the page. Its sources are declared on the server, each as {path, fields, later}: an answer, the fields that it
+// depends on, and whether it is asked for only when the others are drawn.
+export function start(after = () => {}, before = () => {}) {
+  sources = JSON.parse(form.dataset.sources).map(source => ({ ...source, asked: null, next: null, control: null, since: 0 }));
   [beforehand, afterwards] = [before, after];
   busy(0);
   fill();
@@ -45,10 +45,29 @@ export const value = name => state.getAll(name).at(-1) ?? form.elements[name]?.d
 
 // Changes fields; `lasting` changes go into the address and its history, passing ones only to the server.
 export function change(fields, lasting = true) {
-  for (const [name, text] of Object.entries(fields)) put(name, text);
+  set(fields);
   fill();
   if (lasting) keep();
   ask();
+}
+
+// Sets fields, and those that depend on them as the server has declared: some go back to what is usual, and some take
+// the value of another when they come to be shown.
+function set(fields) {
+  const hidden = [...form.querySelectorAll("[data-begins-as]")].filter(control => !isShown(control));
+  for (const [name, text] of Object.entries(fields)) {
+    for (const control of form.querySelectorAll(`[data-reset-by="${CSS.escape(name)}"]`)) state.delete(control.name);
+    put(name, text);
+  }
+  for (const control of hidden.filter(isShown)) put(control.name, value(control.dataset.beginsAs));
+}
+
+// Says whether a control, or whatever else has a condition, is shown: `kind=datasets`, `p!=2`.
+function isShown(part) {
+  const condition = part.closest("[data-only]")?.dataset.only;
+  if (!condition) return true;
+  const [, name, unless, wanted] = condition.match(/^(\w+)(!?)=(.*)$/);
+  return (value(name) === wanted) !== Boolean(unless);
 }
 
 export function keep() {
@@ -74,7 +93,7 @@ function take(control, lasting) {
     if (on.length < boxes.length) for (const box of on) state.append(twin.name, box.value);
     if (!on.length) state.append(twin.name, ""); // silence means all
   } else {
-    put(twin.name, twin.type === "checkbox" ? (twin.checked ? "yes" : "no") : twin.value);
+    set({ [twin.name]: twin.type === "checkbox" ? (twin.checked ? "yes" : "no") : twin.value });
   }
   fill(control);
   if (lasting) keep();
@@ -93,10 +112,7 @@ function fill(but = null) {
     } else if (control.type === "checkbox") control.checked = value(name) === "yes";
     else if (control.type !== "file" && control.value !== value(name)) control.value = value(name);
   }
-  for (const group of document.querySelectorAll("[data-only]")) {
-    const [, name, unless, wanted] = group.dataset.only.match(/^(\w+)(!?)=(.*)$/);
-    group.hidden = (value(name) === wanted) === Boolean(unless);
-  }
+  for (const part of document.querySelectorAll("[data-only]")) part.hidden = !isShown(part);
   carry();
 }
 
@@ -114,10 +130,9 @@ function carry() {
 
 // Asks every source whose part of the state has changed: one question at a time, the latest first.
 function ask() {
-  complain("action", {});
+  forget();
   for (const source of sources) {
-    const query = new URLSearchParams(state);
-    source.without.forEach(name => query.delete(name));
+    const query = new URLSearchParams([...state].filter(([name]) => source.fields.includes(name)));
     const address = `${location.pathname}/${source.path}?${query}`;
     if (address === (source.next ?? source.asked)) continue;
     source.next = address;
@@ -234,10 +249,22 @@ function written(place, html) {
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
-// Says what is wrong, if anything is with any source, and marks the fields.
+// Forgets what was wrong with what was last done; with `all`, whatever was wrong.
+export function forget(all = false) {
+  if (all) problems.clear();
+  complain("action", {});
+}
+
+// Notes what is wrong with a source, or that nothing is; what is new goes to the end.
 function complain(who, found) {
-  if (found.error) problems.set(who, found); else problems.delete(who);
-  const [problem] = problems.values();
+  if (problems.get(who)?.error !== found.error) problems.delete(who);
+  if (found.error) problems.set(who, found);
+  tell();
+}
+
+// Says what is wrong, of several things the latest, and marks the fields.
+function tell() {
+  const problem = [...problems.values()].at(-1);
   error.hidden = !problem;
   error.textContent = problem?.error ?? "";
   for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");

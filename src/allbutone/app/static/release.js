@@ -6,13 +6,7 @@ const dialog = document.getElementById("confirm");
 let drawing = false;
 let arriving = false; // the answer about a release just drawn is on its way
 
-const DRAWN = ["drawn", "format"];
-const TABLE = ["table", "columns", "measured", "prior", "centre", "spread", "weight", "extra"];
-start([
-  { path: "table" },
-  { path: "ahead", without: DRAWN },
-  { path: "after", without: [...TABLE, "kind", "number", "rows", "format"] },
-], answered);
+start(answered);
 
 function answered(found, source) {
   if (source?.path === "table") button.disabled = Boolean(found.error || document.querySelector("[data-too-large]"));
