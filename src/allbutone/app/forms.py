@@ -110,7 +110,7 @@ class Choice(Field):
     options: Mapping[str, str] = field(default_factory=dict)
     kind: ClassVar[str] = "choice"
 
-    def value(self, text: str) -> str:
+    def value(self, text: str) -> Any:
         """Return the choice."""
         if text not in self.options:
             raise self.refuse(text, " or ".join(self.options))

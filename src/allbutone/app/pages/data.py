@@ -69,7 +69,7 @@ class Asked:
     def of(cls, query: QueryParams, context: RequestContext) -> "Asked":
         """Read an address."""
         values, table = read(GROUPS, query), chosen(query, context)
-        return cls(table, values, rows_of(values, table), Limit.of(values["limit"]))
+        return cls(table, values, rows_of(values, table), values["limit"])
 
     @property
     def count(self) -> int:

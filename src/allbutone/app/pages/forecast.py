@@ -56,7 +56,7 @@ class ReleaseRequest:
     def of(cls, query: QueryParams, context: RequestContext) -> "ReleaseRequest":
         """Return what an address asks for."""
         asked, chosen = read(GROUPS, query), source.chosen(query, context)
-        return cls(chosen, asked["number"], rows_of(asked, chosen), Limit.of(asked["limit"]), asked["format"])
+        return cls(chosen, asked["number"], rows_of(asked, chosen), asked["limit"], asked["format"])
 
     @property
     def key(self) -> tuple[Any, ...]:

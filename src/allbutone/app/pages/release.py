@@ -19,7 +19,6 @@ from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Foreca
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.pages.terms import budget_of
 from allbutone.app.sessions import Held
-from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import untitled
@@ -126,8 +125,7 @@ def _found(query: QueryParams, context: RequestContext) -> Held:
 
 def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     """Return what `assess` does, each part once: another limit needs no new attack."""
-    release, limit = held.thing.release, Limit.of(read(GROUPS, query, "limit")["limit"])
-    request = replace(held.thing.request, limit=limit)
+    release, request = held.thing.release, replace(held.thing.request, **read(GROUPS, query, "limit"))
     chosen = request.chosen
     records, prior = chosen.records, chosen.prior
     with step("Judging the model", None):
@@ -161,8 +159,8 @@ def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Downloa
 
 
 def _report(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    held, asked = _found(query, context), read(GROUPS, query, "limit", "format")
-    request = replace(held.thing.request, limit=asked["limit"], format=asked["format"])
+    held = _found(query, context)
+    request = replace(held.thing.request, **read(GROUPS, query, "limit", "format"))
     page = confidential_report(_assessment(held, query, step), request.commands, _note(request))
     return Download("report.html", page.encode(), HTML)
 

@@ -19,6 +19,15 @@ class Rows(Whole):
         return super().value(text) if text.strip() else 0
 
 
+@dataclass(frozen=True)
+class LimitChoice(Choice):
+    """What no record may pass; the options are limits as texts."""
+
+    def value(self, text: str) -> Limit:
+        """Return the limit."""
+        return Limit.of(super().value(text))
+
+
 KIND = Choice(
     "kind", "What is released", "datasets",
     "Synthetic datasets Z, each from a draw of the parameters of its own (paper 3.2), or draws of the parameters "
@@ -30,7 +39,7 @@ ROWS = Rows(
     "n_z in the paper's section 3.2. Left empty: as many as the table has.", 1, 10_000_000,
     only="kind=datasets",
 )  # fmt: skip
-LIMIT = Choice(
+LIMIT = LimitChoice(
     "limit", "No record may pass", "exposure=0.5",
     "Exposure is how far the adversary's best guess travels from the other records' centre (0) to the record (1). "
     "A gain of 1 nat makes a record's true values e = 2.7 times as likely. Mass is the posterior's within one "
