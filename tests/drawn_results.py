@@ -40,7 +40,11 @@ class Results:
 
 
 def results(table, datasets, counts=(1,)):
-    release = abo.NIWSynthesizer(abo.NIW.default(table.values.shape[1])).fit(table).sample(datasets, rng=1)
+    release = (
+        abo.NIWSynthesizer(abo.NIW.default(table.values.shape[1]))
+        .fit(table)
+        .sample(datasets, rng_for_tests=np.random.default_rng(1))
+    )
     by_count = {
         count: risk_columns(
             table,

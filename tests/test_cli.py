@@ -45,14 +45,33 @@ def test_synthesize_writes_parameters(allbutone, table, tmp_path):
     assert len(json.loads((tmp_path / "r" / "parameters.json").read_text())["draws"]) == 4
 
 
-def test_a_seed_repeats_the_release_and_is_written_nowhere(allbutone, table, tmp_path):
-    for name in ("a", "b", "c"):
-        seed = () if name == "c" else ("--seed", 123454321)
-        assert allbutone("synthesize", table, "--out", name, "--rows", 9, *seed)[0] == 0
+@pytest.mark.parametrize("kind", [("--rows", 9), ("--release", "parameters")])
+def test_a_repeat_key_repeats_the_release_and_is_written_nowhere(allbutone, table, tmp_path, kind):
+    code, out, _ = allbutone("synthesize", table, "--out", "a", "--new-repeat-key", *kind)
+    key = re.search(r"\b[0-9a-f]{32}\b", out)[0]
+    assert (code, out.count(key)) == (0, 1)
+    assert allbutone("synthesize", table, "--out", "b", "--repeat-key", key, *kind)[0] == 0
+    assert allbutone("synthesize", table, "--out", "c", *kind)[0] == 0
     a, b, c = ({path.name: path.read_bytes() for path in (tmp_path / n).iterdir()} for n in "abc")
     assert a == b
-    assert a["dataset-001.csv"] != c["dataset-001.csv"]
-    assert not any(b"123454321" in content for content in a.values())
+    assert a.keys() == c.keys()
+    assert a != c
+    assert not any(key.encode() in content for content in a.values())
+
+
+def test_keys_and_seeds_that_can_be_guessed_are_refused_with_the_cure(allbutone, table, tmp_path):
+    for wrong, words in (
+        (("--seed", "2024"), "--new-repeat-key"),
+        (("--repeat-key", "2024"), "32 hexadecimal digits"),
+        (("--repeat-key", "2024" * 8), "pattern"),
+        (("--repeat-key", "2024" * 8, "--new-repeat-key"), "--new-repeat-key"),
+    ):
+        code, _, err = allbutone("synthesize", table, "--out", "r", *wrong)
+        assert code == 2
+        assert words in err
+        assert len(err.splitlines()) == 1
+        assert "2024" not in err
+        assert not (tmp_path / "r").exists()
 
 
 def test_options_reach_the_release(allbutone, table, tmp_path):
@@ -184,7 +203,6 @@ BAD_INPUT = {
     "rows 0": (GOOD, ["--rows", "0"], "rows must be at least 1, got 0"),
     "rows negative": (GOOD, ["--rows", "-4"], "rows must be at least 1, got -4"),
     "datasets 0": (GOOD, ["--datasets", "0"], "datasets must be at least 1, got 0"),
-    "seed negative": (GOOD, ["--seed", "-1"], "seed"),
     "rows of parameters": (GOOD, ["--release", "parameters", "--rows", "3"], "--rows goes with"),
     "unknown kind": (GOOD, ["--release", "people"], "people"),
     "unknown option": (GOOD, ["--colums", "a"], "No such option: --colums"),

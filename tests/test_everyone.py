@@ -90,7 +90,7 @@ def test_two_records_are_enough():
 def test_columns_are_known_by_name_and_progress_is_watched():
     cohort = abo.demo_cohort()
     synthesizer = abo.NIWSynthesizer().fit(cohort)
-    release, seen = synthesizer.sample(datasets=3, rows=50, rng=1), []
+    release, seen = synthesizer.sample(datasets=3, rows=50), []
     frame = pd.DataFrame(cohort.values, columns=list(cohort.columns))
     named = abo.attack_all(frame, release, synthesizer.prior, known=["BMI"], watch=seen.append)
     placed = abo.attack_all(cohort.values, release, synthesizer.prior, known=3)
@@ -108,7 +108,7 @@ ONLY_BMI = np.where(MASK, COHORT, np.nan)
 def cohort_and_release():
     frame = pd.DataFrame(COHORT, columns=COLUMNS)
     synthesizer = abo.NIWSynthesizer().fit(frame)
-    return frame, synthesizer.sample(datasets=2, rows=9, rng=1), synthesizer.prior
+    return frame, synthesizer.sample(datasets=2, rows=9), synthesizer.prior
 
 
 @pytest.mark.parametrize(

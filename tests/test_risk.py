@@ -30,8 +30,8 @@ def table():
 def released(table, kind, count, rows=25):
     synthesizer = abo.NIWSynthesizer(abo.NIW.default(len(table.columns))).fit(table)
     if kind == "parameters":
-        return synthesizer.sample_parameters(count, rng=1)
-    return synthesizer.sample(datasets=count, rows=rows, rng=1)
+        return synthesizer.sample_parameters(count, rng_for_tests=np.random.default_rng(1))
+    return synthesizer.sample(datasets=count, rows=rows, rng_for_tests=np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("kind", ["parameters", "datasets"])

@@ -9,12 +9,14 @@ from allbutone.adversary.posterior import PoorSampling, Posterior, posterior
 from allbutone.adversary.several_missing import posterior_missing
 from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
+from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import risk
 from allbutone.model.distributions import Normal, StudentT
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import PriorScaleWarning, read_prior
 from allbutone.releases.combining import Combined, combine, combine_means
+from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.synthesizer import NIWSynthesizer
@@ -36,6 +38,7 @@ __all__ = [
     "Densities",
     "Fidelity",
     "InputError",
+    "Limit",
     "Moments",
     "NIWSynthesizer",
     "Normal",
@@ -60,6 +63,7 @@ __all__ = [
     "densities",
     "fidelity",
     "load_release",
+    "new_repeat_key",
     "plan_budget",
     "posterior",
     "posterior_missing",

@@ -18,6 +18,7 @@ from allbutone.cli import risk as cli_risk
 from allbutone.cli import study as cli_study
 from allbutone.cli.options import Columns, Drop, Kind, Prior, ReleaseKind, Rows, TableFile, describe_prior, fit
 from allbutone.cli.output import console, late_progress, show, show_next, show_note, sparkline
+from allbutone.releases import entropy
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
 from allbutone.releases.release import MOST_DATASETS, count_of
 from allbutone.releases.synthesizer import NIWSynthesizer
@@ -51,9 +52,18 @@ class FileFormat(StrEnum):
 Out = Annotated[Path, typer.Option(help="The folder to create for the release.")]
 Datasets = Annotated[int, typer.Option(help="How many datasets (or parameter draws) to release.")]
 Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
+NewRepeatKey = Annotated[
+    bool,
+    typer.Option(
+        "--new-repeat-key", help="Make a key that repeats this release, and show it once. It is a secret."
+    ),
+]
+RepeatKey = Annotated[
+    str | None,
+    typer.Option(help="The key that --new-repeat-key showed: draws the same release of the same table again."),
+]
 Seed = Annotated[
-    int | None,
-    typer.Option(min=0, help="Makes the release repeatable. It is a secret: it is not written anywhere."),
+    str | None, typer.Option(hidden=True, help="Refused: a seed can be found by trying, and with it the records.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
@@ -107,11 +117,14 @@ def synthesize(
     columns: Columns = None,
     drop: Drop = None,
     format: Format = FileFormat.csv,
+    new_repeat_key: NewRepeatKey = False,
+    repeat_key: RepeatKey = None,
     seed: Seed = None,
     force: Force = False,
 ) -> None:
     """Fit the model to a table and write a release: synthetic datasets, or draws of the model's parameters."""
     count_of("datasets", datasets, MOST_DATASETS)
+    key = _key(new_repeat_key, repeat_key, seed)
     if rows is not None:
         count_of("rows", rows)
         if release is ReleaseKind.parameters:
@@ -121,13 +134,18 @@ def synthesize(
     require_place(out, force=force)
     records = Records.of(table, columns=columns, drop=drop)
     synthesizer, note = fit(records, prior)
-    first = _release(synthesizer, out, datasets, rows, release, format, seed, force)
+    first = _release(synthesizer, out, datasets, rows, release, format, key, force)
     if release is ReleaseKind.parameters:
         _describe_parameters(synthesizer, first, f"{counted(datasets, 'parameter draw')} in {escape(str(out))}")
     else:
         what = f"{counted(datasets, 'dataset')} of {counted(rows or len(records.values), 'row')}"
         _describe_datasets(synthesizer, first, f"{what} in {escape(str(out))}")
     console.print(_assumed(synthesizer, prior))
+    if new_repeat_key:
+        console.print(
+            f"Repeat key: {key}\nIt is shown this once and stored nowhere. Keep it as you keep the table, or not "
+            "at all: whoever has it, the release and the other records has the missing one."
+        )
     show_next("see what it gives away of each record, before anyone else does:", "risk", table, out)
     show_note(note)
 
@@ -162,6 +180,22 @@ def _is_demo(folder: Path) -> bool:
     return parts == {"cohort.csv", "release"} and is_release(folder / "release")
 
 
+def _key(new: bool, given: str | None, seed: str | None) -> str | None:
+    """Return the repeat key to draw with, a new one if asked for, or None for a release that nobody can repeat."""
+    if seed is not None:
+        raise InputError(
+            "a seed that a person chooses can be found by trying, and with it a missing record, exactly",
+            "leave --seed out",
+            "to be able to repeat the release, give --new-repeat-key, which makes and shows a key",
+        )
+    if new and given is not None:
+        raise InputError(
+            "--new-repeat-key makes a key and --repeat-key uses one",
+            "give the first to begin, the second to repeat",
+        )
+    return entropy.new_repeat_key() if new else given
+
+
 def _release(
     synthesizer: NIWSynthesizer,
     out: Path,
@@ -169,13 +203,12 @@ def _release(
     rows: int | None,
     kind: ReleaseKind,
     format: FileFormat,
-    seed: int | None,
+    repeat_key: str | None,
     force: bool,
 ) -> np.ndarray:
     """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
-    rng = np.random.default_rng(seed)
     if kind is ReleaseKind.parameters:
-        drawn = synthesizer.sample_parameters(datasets, rng)
+        drawn = synthesizer.sample_parameters(datasets, repeat_key=repeat_key)
         save_release(drawn, out, force=force)
         return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
     sizes = synthesizer.sizes(datasets, rows)
@@ -190,7 +223,7 @@ def _release(
         synthesize_to_folder(
             synthesizer.posterior,
             sizes,
-            rng,
+            synthesizer.generator("datasets", sizes, repeat_key),
             out,
             columns=synthesizer.columns,
             prior=synthesizer.prior,

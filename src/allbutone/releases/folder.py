@@ -1,6 +1,6 @@
 """A release as a folder: the datasets or parameters, and release.json with the mechanism's public part.
 
-Never in that folder: the seed, the posterior, any statistic of the confidential data, a path or a user name.
+Never in that folder: a repeat key, the posterior, any statistic of the confidential data, a path or a user name.
 """
 
 import json

@@ -11,9 +11,10 @@ import numpy as np
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import PriorScaleWarning, prior_entries, prior_from, read_prior, scale_warning
+from allbutone.releases.entropy import fresh_generator, keyed_generator
 from allbutone.releases.folder import read_json
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, count_of
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import one_thread
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
@@ -74,21 +75,52 @@ class NIWSynthesizer:
         self,
         datasets: int | None = None,
         rows: int | Sequence[int] | np.ndarray | None = None,
-        rng: np.random.Generator | int | None = None,
+        *,
+        repeat_key: Any = None,
+        rng_for_tests: Any = None,
     ) -> DatasetRelease:
-        """Draw synthetic datasets; `rows` is a size for all, one for each, or as many as the table has."""
-        return DatasetRelease.draw(
-            self.posterior,
-            self.sizes(datasets, rows),
-            np.random.default_rng(rng),
-            columns=self.columns,
-            prior=self.prior,
-        )
+        """Draw synthetic datasets; `rows` is a size for all, one for each, or as many as the table has.
 
-    def sample_parameters(self, draws: int = 1, rng: np.random.Generator | int | None = None) -> ParameterRelease:
-        """Draw means and covariances of the model."""
-        stream = np.random.default_rng(rng)
-        return ParameterRelease.draw(self.posterior, draws, stream, columns=self.columns, prior=self.prior)
+        The randomness is the operating system's. With a `repeat_key` from `new_repeat_key()`, as secret as the
+        table, the same call draws the same release again. What is drawn with `rng_for_tests`, a NumPy generator,
+        must not be given to anyone: who finds its seed by trying has the missing record.
+        """
+        sizes = self.sizes(datasets, rows)
+        rng = self.generator("datasets", sizes, repeat_key, rng_for_tests)
+        return DatasetRelease.draw(self.posterior, sizes, rng, columns=self.columns, prior=self.prior)
+
+    def sample_parameters(
+        self,
+        draws: int = 1,
+        *,
+        repeat_key: Any = None,
+        rng_for_tests: Any = None,
+    ) -> ParameterRelease:
+        """Draw means and covariances of the model; where the randomness comes from, `sample` says."""
+        draws = count_of("draws", draws, MOST_DATASETS)
+        rng = self.generator("parameters", [draws], repeat_key, rng_for_tests)
+        return ParameterRelease.draw(self.posterior, draws, rng, columns=self.columns, prior=self.prior)
+
+    def generator(
+        self,
+        kind: str,
+        sizes: Sequence[int],
+        repeat_key: Any = None,
+        rng_for_tests: Any = None,
+    ) -> np.random.Generator:
+        """Return what draws a release of this kind and these sizes: fresh, or for this release by a repeat key."""
+        if repeat_key is not None and rng_for_tests is not None:
+            raise InputError("a release is drawn by a repeat key or by a generator, not by both")
+        if repeat_key is not None:
+            return keyed_generator(repeat_key, kind, sizes, self.columns, self.prior, self.posterior)
+        if rng_for_tests is None:
+            return fresh_generator()
+        if not isinstance(rng_for_tests, np.random.Generator):
+            raise InputError(
+                f"rng_for_tests must be a numpy.random.Generator, got {describe_value(rng_for_tests)}",
+                Cure("to repeat a release that is given to others, use a repeat key", "repeat_key"),
+            )
+        return rng_for_tests
 
     def sizes(self, datasets: int | None, rows: Any) -> list[int]:
         """Return the number of rows of each dataset to draw."""
@@ -128,5 +160,5 @@ class NIWSynthesizer:
 
     def _require_fit(self) -> tuple[tuple[str, ...], NIW, NIW, int]:
         if self._fitted is None:
-            raise InputError("the synthesizer is not fitted; call fit(table) first")
+            raise InputError("the synthesizer is not fitted", "call fit(table) first")
         return self._fitted
