@@ -177,7 +177,7 @@ def test_means_of_a_release_are_combined_as_their_estimates():
         ({"rows": [9, 9, 9]}, "rows names 3 sizes for 2 datasets"),
         ({"rule": "rubin"}, "'within' or 'between'"),
         ({"level": 95}, "between 0 and 1, got 95"),
-        ({"estimates": [1.0], "variances": [1.0], "rule": "between"}, "use rule='within'"),
+        ({"estimates": [1.0], "variances": [1.0], "rule": "between"}, "no variance between"),
     ],
 )
 def test_what_cannot_be_combined_is_refused(change, message):

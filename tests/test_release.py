@@ -13,7 +13,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 import allbutone as abo
-from allbutone.releases import release as release_module
+from allbutone.releases import sampling
 from allbutone.releases.folder import synthesize_to_folder
 from cases import positive_definite
 
@@ -62,7 +62,7 @@ def _within(draws, expected):
 
 @pytest.mark.parametrize("rows", [[5] * 7, [1, 300, 300, 2], [1000]])
 def test_a_seed_gives_the_same_release_drawn_or_streamed(posterior, rows, monkeypatch, tmp_path):
-    monkeypatch.setattr(release_module, "PIECE_VALUES", 300)
+    monkeypatch.setattr(sampling, "PIECE_VALUES", 300)
     drawn = abo.DatasetRelease.draw(posterior, rows, np.random.default_rng(3))
     names, prior = ("a", "b", "c"), abo.NIW.default(3)
     synthesize_to_folder(posterior, rows, np.random.default_rng(3), tmp_path / "r", columns=names, prior=prior)
@@ -94,7 +94,7 @@ def test_a_seed_gives_the_same_bits_on_any_number_of_cores(p):
     def released(threads):
         with threadpool_limits(limits=threads, user_api="blas"):
             fitted = abo.NIWSynthesizer().fit(table)
-            streamed = release_module.stream_datasets(fitted.posterior, [300, 300], np.random.default_rng(7))
+            streamed = sampling.stream_datasets(fitted.posterior, [300, 300], np.random.default_rng(7))
             return [
                 *fitted.sample(2, 300, rng_for_tests=np.random.default_rng(7)).datasets,
                 *(block for _, block in streamed),
@@ -330,3 +330,27 @@ def test_the_cohort_is_the_one_described():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         abo.NIWSynthesizer().fit(cohort)
+
+
+def test_releases_know_themselves(synthesizer):
+    drawn = synthesizer.sample(datasets=3, rows=[5, 6, 7]), synthesizer.sample_parameters(draws=4)
+    assert [release.count for release in drawn] == [3, 4]
+    assert [release.noun for release in drawn] == ["dataset", "parameter draw"]
+    assert [len(release.datasets) for release in drawn] == [3, 0]
+    assert [release.rows for release in drawn] == [(5, 6, 7), ()]
+    assert all(release.column_names == synthesizer.columns for release in drawn)
+    assert all(release.first(2).count == 2 for release in drawn)
+    nameless = abo.DatasetRelease([np.eye(2)]), abo.ParameterRelease([[0.0, 0.0]], [np.eye(2)])
+    assert all(release.column_names == ("x1", "x2") for release in nameless)
+
+
+def test_a_release_tells_means_and_deviations_by_itself():
+    rng = np.random.default_rng(5)
+    first, second = rng.standard_normal((6, 2)), rng.standard_normal((9, 2))
+    means, deviations = abo.DatasetRelease([first, second, np.array([[1.0, 2.0]])]).means_and_deviations()
+    np.testing.assert_allclose(means, (first.mean(axis=0) + second.mean(axis=0) + [1, 2]) / 3)
+    np.testing.assert_allclose(deviations**2, (first.var(axis=0, ddof=1) + second.var(axis=0, ddof=1)) / 2)
+    assert np.all(np.isnan(abo.DatasetRelease([np.array([[1.0, 2.0]])]).means_and_deviations()[1]))
+    parameters = abo.ParameterRelease([[0.0, 1.0], [2.0, 3.0]], [np.diag([4.0, 1.0]), np.diag([12.0, 1.0])])
+    means, deviations = parameters.means_and_deviations()
+    np.testing.assert_allclose((means, deviations), ([1, 2], [np.sqrt(8), 1]))

@@ -23,8 +23,9 @@ from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.measures import Learned, exact_log_totals, integrate_many
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.model.niw import NIW
-from allbutone.releases.release import Release, count_of
+from allbutone.releases.release import Release
 from allbutone.support.arrays import real_array
+from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 
 Array = Any

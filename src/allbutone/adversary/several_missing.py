@@ -23,7 +23,8 @@ from allbutone.adversary.posterior import PoorSampling, Seed
 from allbutone.model.distributions import StudentT
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.release import ParameterRelease, Release, count_of
+from allbutone.releases.release import ParameterRelease, Release
+from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 
 ENOUGH = 100  # independent draws: a mean to a tenth of its standard deviation

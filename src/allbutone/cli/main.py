@@ -20,8 +20,9 @@ from allbutone.cli.options import Columns, Drop, Kind, Prior, ReleaseKind, Rows,
 from allbutone.cli.output import console, late_progress, show, show_next, show_note, sparkline
 from allbutone.releases import entropy
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
-from allbutone.releases.release import MOST_DATASETS, count_of
+from allbutone.releases.release import MOST_DATASETS
 from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError, reason
 from allbutone.support.text import counted
 from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort

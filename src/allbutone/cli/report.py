@@ -28,10 +28,11 @@ from allbutone.disclosure.limits import Limit
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.folder import load_release
-from allbutone.releases.release import DatasetRelease, count_of
+from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.findings import verdict
 from allbutone.reports.html import confidential_report, public_report
+from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.demo import demo_cohort

@@ -37,8 +37,8 @@ from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import write_figure
 from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import load_release
-from allbutone.releases.release import DatasetRelease, count_of
 from allbutone.reports.findings import most_exposed, risk_sentence
+from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.files import write_columns
@@ -96,7 +96,7 @@ def risk(
         *repeat_option("--columns", records.columns if columns or drop else ()),
         *repeat_option("--prior", prior),
     ]
-    if isinstance(release, DatasetRelease):
+    if release.rows:
         arguments += ["--rows", str(max(release.rows))]
     else:
         arguments += ["--release", "parameters"]

@@ -12,11 +12,11 @@ from rich.markup import escape
 from allbutone.cli.output import console, late_progress, notes, show, show_next
 from allbutone.plots.export import write_figure, write_images
 from allbutone.plots.study import study_figures
-from allbutone.releases.release import count_of
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design_file import read_design
 from allbutone.studies.run import Study, StudyRun, load_study, run_study
 from allbutone.studies.simulate_cell import agreement
+from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.safe_write import fresh_file

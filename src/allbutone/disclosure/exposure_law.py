@@ -56,7 +56,7 @@ class ExposureLaw:
 
     @classmethod
     def of(cls, prior: NIW, people: int, rows: int | None) -> "ExposureLaw":
-        """Return the setting of an adversary who has all but one of `people` records."""
+        """Return the law for an adversary who has all but one of `people` records."""
         if rows is not None and rows < 1:
             raise InputError(f"rows must be at least 1, got {rows}")
         return cls(prior.p, float(prior.mean_weight) + people - 1, float(prior.df) + people - 1, rows)
@@ -67,7 +67,7 @@ class ExposureLaw:
         return 1.0 if self.rows is None else 1.0 + (self.df + 1) / self.rows
 
     def exposure(self, leverage: Any, count: Any) -> Any:
-        """Return how far the mode travels from the crowd (0) to the record (1), noise averaged out.
+        """Return how far the mode travels from the others' centre (0) to the record (1), noise averaged out.
 
         q·t² = ((m − 1)·q − 1)/m for m parameter draws; with ρ = n_z/ν′ for k datasets
         q·t² = ((k − 1)·ρ·q − (1 + ρ))/(k·ρ + 1). Where the right-hand side is negative the mode stays put.
@@ -79,7 +79,7 @@ class ExposureLaw:
             return np.sqrt(np.where(travelled > 0, travelled / leverage, 0.0))
 
     def threshold(self, leverage: Any) -> Any:
-        """Return the number of datasets (or draws) beyond which the mode leaves the crowd: 1 + (1 + ν′/n_z)/q."""
+        """Return the number of datasets (or draws) beyond which the mode leaves the centre: 1 + (1 + ν′/n_z)/q."""
         with np.errstate(divide="ignore"):
             return 1 + self.ratio / np.asarray(leverage, dtype=float)
 
@@ -90,7 +90,7 @@ class ExposureLaw:
         """
         if not 0 <= exposure < 1:
             raise InputError(
-                f"an exposure lies between 0 (with the crowd) and 1 (at the record), got {exposure:g}"
+                f"an exposure lies between 0 (the other records' centre) and 1 (the record), got {exposure:g}"
             )
         squared = exposure**2
         bound = (self.threshold(leverage) + squared * (self.ratio - 1)) / (1 - squared)

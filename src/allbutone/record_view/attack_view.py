@@ -20,8 +20,9 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, spans_of
 from allbutone.record_view.record_measures import Attribute, Measures, attributes_of, leverage_of, measures_of
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release, count_of, require_memory
+from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.support.arrays import cholesky
+from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 

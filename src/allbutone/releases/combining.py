@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import stdtrit
 
-from allbutone.releases.release import DatasetRelease, Release, count_of
+from allbutone.releases.release import DatasetRelease, Release
 from allbutone.support.arrays import real_array
-from allbutone.support.errors import InputError
+from allbutone.support.checks import count_of
+from allbutone.support.errors import Cure, InputError
 
 RULES = ("within", "between")
 
@@ -56,24 +57,15 @@ def combine(
     Both hold if the model is right and the prior weak beside n records.
     """
     q, v, sizes = _checked(estimates, variances, people, rows)
-    if rule not in RULES:
-        raise InputError(f"rule must be 'within' or 'between', got {rule!r}")
-    if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, got {level}; 0.95 is usual")
-    m = len(q)
-    if rule == "between" and m == 1:
-        raise InputError("one dataset has no variance between datasets; use rule='within'")
+    _check_rule(rule, level, len(q))
     estimate, within = np.mean(q, axis=0), np.mean(v, axis=0)
-    between = np.var(q, axis=0, ddof=1) if m > 1 else np.full(estimate.shape, np.nan)
+    between = np.var(q, axis=0, ddof=1) if len(q) > 1 else np.full(estimate.shape, np.nan)
     real = np.mean(v * sizes.reshape(-1, *(1,) * (v.ndim - 1)), axis=0) / people
-    adjusted = (rule == "between") & ((1 + 1 / m) * between < within)
     if rule == "within":
-        variance = real + (real + within) / m
-        df = 1 / (_ratio(real, variance) ** 2 * (1 + 1 / m) / (people - 1) + np.mean(1 / (sizes - 1)) / m)
+        variance, df = _by_within(real, within, people, sizes)
+        adjusted = np.zeros(estimate.shape, dtype=bool)
     else:
-        spread = (1 + 1 / m) * between
-        variance = np.where(adjusted, real, spread - within)
-        df = (m - 1) * np.where(adjusted, 1.0, (1 - _ratio(within, spread)) ** 2)
+        variance, df, adjusted = _by_between(real, within, between, len(q))
     # df near 0 stands for no knowledge of the variance at all: the interval is then unbounded
     reach = np.where(df > 1e-3, stdtrit(np.maximum(df, 1e-3), (1 + level) / 2), np.inf)
     half = np.where(variance > 0, reach * np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
@@ -91,6 +83,22 @@ def combine(
     )
 
 
+def _by_within(real: Any, within: Any, people: int, sizes: Float[np.ndarray, " m"]) -> tuple[Any, Any]:
+    """Return T and df by the rule `within`."""
+    m = len(sizes)
+    variance = real + (real + within) / m
+    df = 1 / (_ratio(real, variance) ** 2 * (1 + 1 / m) / (people - 1) + np.mean(1 / (sizes - 1)) / m)
+    return variance, df
+
+
+def _by_between(real: Any, within: Any, between: Any, m: int) -> tuple[Any, Any, Any]:
+    """Return T and df by the rule `between`, and where T came out negative and was replaced."""
+    spread = (1 + 1 / m) * between
+    adjusted = spread < within
+    df = (m - 1) * np.where(adjusted, 1.0, (1 - _ratio(within, spread)) ** 2)
+    return np.where(adjusted, real, spread - within), df, adjusted
+
+
 def _ratio(part: Any, whole: Any) -> Any:
     """Return part/whole, 1 where both are 0."""
     return np.divide(part, whole, out=np.ones(part.shape), where=np.asarray(whole > 0))
@@ -99,15 +107,26 @@ def _ratio(part: Any, whole: Any) -> Any:
 def combine_means(release: Release, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
     """Estimate the population mean of each column, (p,), from a release: q = z̄ and v = s²/k of every dataset."""
     if not isinstance(release, DatasetRelease):
-        raise InputError("a parameter release holds no datasets to estimate from; use its means and covariances")
+        raise InputError("a parameter release holds no datasets to estimate from", "use its means and covariances")
     if 1 in release.rows:
-        raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no variance; leave it out")
+        raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no variance", "leave it out")
     moments = release.moments()
     estimates = np.stack([np.asarray(each.mean) for each in moments])
     scatter = np.stack([np.diagonal(np.asarray(each.scatter)) for each in moments])
     rows = np.array(release.rows)
     variances = scatter / (rows * (rows - 1))[:, None]
     return combine(estimates, variances, people=people, rows=rows, rule=rule, level=level)
+
+
+def _check_rule(rule: str, level: float, datasets: int) -> None:
+    if rule not in RULES:
+        raise InputError(f"rule must be 'within' or 'between', got {rule!r}")
+    if not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, got {level}", Cure("0.95 is usual", "level", 0.95))
+    if rule == "between" and datasets == 1:
+        raise InputError(
+            "one dataset has no variance between datasets", Cure("use the other rule", "rule", "within")
+        )
 
 
 def _checked(
@@ -121,10 +140,12 @@ def _checked(
             f"estimates and variances have shape (datasets, …), the same for both, got {q.shape} and {v.shape}"
         )
     if not np.all(np.isfinite(q)) or not np.all(np.isfinite(v)) or not np.all(v >= 0):
-        raise InputError("estimates must be finite and variances finite and not negative; give squared errors")
+        raise InputError("estimates must be finite and variances finite and not negative", "give squared errors")
     given = [rows] * len(q) if np.ndim(rows) == 0 else list(rows)
     if len(given) != len(q):
-        raise InputError(f"rows names {len(given)} sizes for {len(q)} datasets; give one for all or one for each")
+        raise InputError(
+            f"rows names {len(given)} sizes for {len(q)} datasets", "give one for all or one for each"
+        )
     sizes = np.array([count_of("rows", size) for size in given], dtype=float)
     if np.min(sizes) < 2 or count_of("people", people) < 2:
         raise InputError(f"people and rows must be at least 2, got {people} and {int(np.min(sizes))}")

@@ -16,15 +16,9 @@ import numpy as np
 
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_entries, prior_from
-from allbutone.releases.release import (
-    MOST_DATASETS,
-    DatasetRelease,
-    ParameterRelease,
-    Release,
-    count_of,
-    rows_at_once,
-    stream_datasets,
-)
+from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
+from allbutone.releases.sampling import rows_at_once, stream_datasets
+from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError, reason
 from allbutone.tables.files import TableWriter, read_table
 from allbutone.tables.records import Records

@@ -1,9 +1,8 @@
 """What is released: draws of the model's parameters (Θ), or whole synthetic datasets (Φ)."""
 
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
@@ -12,14 +11,14 @@ from jaxtyping import Float
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.releases.sampling import draw_datasets
 from allbutone.support.arrays import cholesky, real_array, require_symmetric
+from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
-from allbutone.support.parallel import in_parallel, one_thread
+from allbutone.support.parallel import one_thread
 from allbutone.tables.records import Records, check_names
 
-PIECE_VALUES = 1 << 17  # how many numbers a thread draws at a time: 1 MB, which stays in its cache
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
-MOST_VALUES = 10**9  # numbers of a release that is held in memory: 8 GB
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +27,10 @@ class ParameterRelease:
 
     `prior` is the mechanism's public part; it travels with the release.
     """
+
+    noun: ClassVar[str] = "parameter draw"  # what is counted
+    datasets: ClassVar[tuple[Any, ...]] = ()  # none: parameters alone are released
+    rows: ClassVar[tuple[int, ...]] = ()
 
     means: Float[Any, "draws p"]
     covariances: Float[Any, "draws p p"]
@@ -59,9 +62,24 @@ class ParameterRelease:
         return int(self.means.shape[0])
 
     @property
+    def count(self) -> int:
+        """How many of what is counted: draws."""
+        return self.draws
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns' names, x1, x2, … where they have none."""
+        return _named(self.columns, self.p)
+
+    @property
     def p(self) -> int:
         """The number of columns."""
         return int(self.means.shape[-1])
+
+    def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+        """Return each column's mean and standard deviation by the release alone: the averages of the draws."""
+        variances = np.diagonal(np.asarray(self.covariances), axis1=1, axis2=2)
+        return np.mean(np.asarray(self.means), axis=0), np.sqrt(np.mean(variances, axis=0))
 
     def first(self, count: int) -> "ParameterRelease":
         """Return a release of the first so many draws."""
@@ -97,6 +115,8 @@ class DatasetRelease:
     `prior` is the mechanism's public part; it travels with the release.
     """
 
+    noun: ClassVar[str] = "dataset"  # what is counted
+
     datasets: tuple[Float[Any, "_ p"], ...]
     columns: tuple[str, ...] | None = None
     prior: NIW | None = None
@@ -122,7 +142,9 @@ class DatasetRelease:
             _require_finite(arrays[-1], f"dataset {len(arrays)}")
         widths = {int(array.shape[1]) for array in arrays}
         if len(widths) > 1:
-            raise InputError(f"the datasets have different numbers of columns: {sorted(widths)}")
+            raise InputError(
+                f"the datasets have different numbers of columns: {sorted(widths)}", "give all the same"
+            )
         self._hold(arrays, names, prior)
 
     def _hold(self, datasets: list[Any], columns: tuple[str, ...] | None, prior: NIW | None) -> None:
@@ -150,9 +172,30 @@ class DatasetRelease:
         return tuple(int(dataset.shape[0]) for dataset in self.datasets)
 
     @property
+    def count(self) -> int:
+        """How many of what is counted: datasets."""
+        return len(self.datasets)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns' names, x1, x2, … where they have none."""
+        return _named(self.columns, self.p)
+
+    @property
     def p(self) -> int:
         """The number of columns."""
         return int(self.datasets[0].shape[1])
+
+    def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+        """Return each column's mean and standard deviation by the release alone: the averages of the datasets.
+
+        Deviations are NaN where no dataset has two rows.
+        """
+        moments = self.moments()
+        means = np.mean([np.asarray(each.mean) for each in moments], axis=0)
+        several = [each for each in moments if each.count > 1]
+        variances = [np.diagonal(np.asarray(each.scatter)) / (each.count - 1) for each in several]
+        return means, np.sqrt(np.mean(variances, axis=0)) if several else np.full(self.p, np.nan)
 
     def first(self, count: int) -> "DatasetRelease":
         """Return a release of the first so many datasets."""
@@ -171,34 +214,15 @@ class DatasetRelease:
         columns: tuple[str, ...] | None = None,
         prior: NIW | None = None,
     ) -> "DatasetRelease":
-        """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel.
-
-        The same generator gives the same datasets as `stream_datasets`, whatever the number of threads.
-        """
-        rows = [count_of("rows", count) for count in rows]
-        require_memory(sum(rows) * posterior.p)
-        with one_thread():
-            work = list(_pieces(posterior, rows, rng))
-        p, ends = posterior.p, np.cumsum(rows)
-        # one allocation for all: many small ones would have the threads wait for each other in the kernel
-        memory = np.empty(p * int(ends[-1]))
-
-        def draw(piece: _Piece) -> None:
-            first, last = piece.numbers[0], piece.numbers[-1]
-            group = memory[p * (ends[first] - rows[first]) : p * ends[last]]
-            piece.draw(group.reshape(len(piece.numbers), p, rows[first])[:, :, piece.start : piece.stop])
-
-        in_parallel(draw, work)
-        datasets = [
-            memory[p * (end - count) : p * end].reshape(p, count).T for count, end in zip(rows, ends, strict=True)
-        ]
+        """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel."""
+        datasets = draw_datasets(posterior, rows, rng)
         release = cls.__new__(cls)
         release._hold(datasets, columns, prior)  # not through the gate, which takes half as long as drawing
         return release
 
     def to_frames(self, backend: Any = "pandas") -> list[Any]:
         """Return the datasets as dataframes of the library named (pandas, polars, pyarrow)."""
-        names = list(self.columns or (f"x{i + 1}" for i in range(self.p)))
+        names = list(self.column_names)
         frames = (nw.from_numpy(np.asarray(data), names, backend=backend) for data in self.datasets)
         return [frame.to_native() for frame in frames]
 
@@ -210,98 +234,18 @@ class DatasetRelease:
 Release = ParameterRelease | DatasetRelease
 
 
-@dataclass(frozen=True, eq=False)
-class _Piece:
-    """Rows `start` to `stop` of the datasets `numbers`, all drawn from one random stream."""
-
-    numbers: range
-    start: int
-    stop: int
-    means: Float[np.ndarray, "g p"]
-    roots: Float[np.ndarray, "g p p"]
-    seed: np.ndarray
-
-    def draw(self, out: Float[np.ndarray, "g p rows"]) -> Float[np.ndarray, "g rows p"]:
-        """Draw z = μ* + F·N(0, I), Σ* = FFᵀ, into `out`; return it with records as rows.
-
-        Columns lie together in memory: faster to draw, and how files want them.
-        """
-        stream = np.random.Generator(np.random.SFC64(self.seed))
-        np.matmul(self.roots, stream.standard_normal(out.shape), out=out)
-        out += self.means[:, :, None]
-        return out.swapaxes(-1, -2)
-
-
-def _pieces(posterior: NIW, rows: Sequence[int], rng: np.random.Generator) -> Iterator[_Piece]:
-    """Cut a release into pieces: several small datasets of one size, or a slice of a large one.
-
-    The cut depends only on the sizes, so a seed gives the same release however it is drawn or written.
-    """
-    if len(rows) == 0:
-        raise InputError("datasets must be at least 1, got 0")
-    room = rows_at_once(posterior.p)
-    most = max(1, room // posterior.p)  # a piece's covariances must not outgrow its rows
-    number = 0
-    while number < len(rows):
-        count, last = rows[number], number + 1
-        while last - number < min(most, room // count) and last < len(rows) and rows[last] == count:
-            last += 1
-        means, roots = posterior.draw_roots(rng, last - number)
-        for start in range(0, count, room):
-            seed = rng.integers(0, 1 << 32, size=8, dtype=np.uint32)
-            yield _Piece(range(number, last), start, min(start + room, count), means, roots, seed)
-        number = last
-
-
-def rows_at_once(p: int) -> int:
-    """Return how many rows of a dataset are drawn, and written, at a time."""
-    return max(1, PIECE_VALUES // p)
-
-
-def stream_datasets(
-    posterior: NIW, rows: Sequence[int], rng: np.random.Generator
-) -> Iterator[tuple[int, Float[np.ndarray, "_ p"]]]:
-    """Yield (dataset number, block of its rows), in order, holding a megabyte of rows at a time."""
-    pieces = _pieces(posterior, [count_of("rows", count) for count in rows], rng)
-    while True:
-        with one_thread():  # while drawing, not while what was drawn is used
-            piece = next(pieces, None)
-            if piece is None:
-                return
-            drawn = piece.draw(np.empty((len(piece.numbers), posterior.p, piece.stop - piece.start)))
-        yield from zip(piece.numbers, drawn, strict=True)
-
-
-def count_of(name: str, count: Any, most: int | None = None) -> int:
-    """Return a count as an int, or say that it is not a whole number from 1 to `most`."""
-    try:
-        number = operator.index(count)
-    except TypeError as error:
-        raise InputError(f"{name} must be a whole number, got {count!r}") from error
-    if number < 1:
-        raise InputError(f"{name} must be at least 1, got {number}")
-    if most is not None and number > most:
-        raise InputError(f"{name} must be at most {most:,}, got {number}")
-    return number
-
-
-def require_memory(values: int) -> None:
-    """Refuse to hold more than 10⁹ numbers in memory."""
-    if values > MOST_VALUES:
-        raise InputError(
-            f"{values:,} numbers are more than the {MOST_VALUES:,} that are held in memory; "
-            "ask for fewer, or write datasets straight to a folder (allbutone synthesize)"
-        )
-
-
 def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
     return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def _named(columns: tuple[str, ...] | None, p: int) -> tuple[str, ...]:
+    return columns or tuple(f"x{place + 1}" for place in range(p))
 
 
 def _require_finite(array: Any, what: str) -> None:
     xp = array_namespace(array)
     if not bool(xp.all(xp.isfinite(array))):
-        raise InputError(f"{what}: there are values that are missing or infinite; correct them")
+        raise InputError("there are values that are missing or infinite", "correct them", where=what)
 
 
 def _check_release(count: int, p: int, columns: tuple[str, ...] | None, prior: NIW | None) -> None:

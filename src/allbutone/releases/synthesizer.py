@@ -13,7 +13,8 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_file import PriorScaleWarning, prior_entries, prior_from, read_prior, scale_warning
 from allbutone.releases.entropy import fresh_generator, keyed_generator
 from allbutone.releases.folder import read_json
-from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, count_of
+from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease
+from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import one_thread
 from allbutone.tables.records import Records
@@ -126,7 +127,9 @@ class NIWSynthesizer:
         """Return the number of rows of each dataset to draw."""
         if rows is not None and np.ndim(rows) > 0:
             if datasets is not None and len(rows) != datasets:
-                raise InputError(f"rows names {len(rows)} sizes for {datasets} datasets")
+                raise InputError(
+                    f"rows names {len(rows)} sizes for {datasets} datasets", "give one for all or one for each"
+                )
             return [count_of("rows", count) for count in rows]
         count = self._require_fit()[3] if rows is None else count_of("rows", rows)
         return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
@@ -153,7 +156,7 @@ class NIWSynthesizer:
             prior, posterior = (prior_from(content[key], columns) for key in ("prior", "posterior"))
             count = count_of("records", content["records"])
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path} is not a saved synthesizer: {error!r}") from error
+            raise InputError(f"this is not a saved synthesizer: {error!r}", where=str(path)) from error
         loaded = cls(prior)
         loaded._fitted = (columns, prior, posterior, count)
         return loaded

@@ -1,6 +1,6 @@
 """The case for or against a release: everything a report shows, computed once."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import is_exposed, require_same_mechanism, risk_columns
 from allbutone.model.niw import NIW
-from allbutone.releases.release import DatasetRelease, Release
+from allbutone.releases.release import Release
 from allbutone.reports.findings import (
     Finding,
     budget_finding,
@@ -20,6 +20,7 @@ from allbutone.reports.findings import (
     gain_finding,
     model_finding,
 )
+from allbutone.support.text import counted
 from allbutone.tables.records import Records
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.marginal_densities import Densities, densities
@@ -52,7 +53,7 @@ class Assessment:
     @property
     def count(self) -> int:
         """How many datasets, or parameter draws, the release has."""
-        return len(self.release.datasets) if isinstance(self.release, DatasetRelease) else self.release.draws
+        return self.release.count
 
     @property
     def findings(self) -> list[Finding]:
@@ -93,28 +94,27 @@ def assess(
 ) -> Assessment:
     """Attack every record, judge model and fidelity, and plan the budget.
 
-    `counts`: also the risk after the first so many datasets each.
+    `counts`: also the risk after the first so many datasets, or draws, each.
     """
     prior = require_same_mechanism(records, release, prior)
     people = len(records.values)
     with step("Judging the model", None):
         normality = check_normality(records)
     by_count = {}
-    for part in _prefixes(release, counts):
-        with step(f"Attacking records after {len(part.datasets):,} datasets", people) as watch:
+    for count in (count for count in counts if count <= release.count):
+        with step(f"Attacking records after {counted(count, release.noun)}", people) as watch:
             # the integrals' random points are no secret, and a fixed start gives the same answer twice
-            by_count[len(part.datasets)] = _attacked(records, part, prior, False, watch)
-    size = len(release.datasets) if isinstance(release, DatasetRelease) else 0
-    if mass or size not in by_count:
+            by_count[count] = _attacked(records, release.first(count), prior, False, watch)
+    if mass or release.count not in by_count:
         with step("Attacking records", people) as watch:
             whole = _attacked(records, release, prior, mass, watch)
     else:
-        whole = by_count[size]
-    rows = max(release.rows) if isinstance(release, DatasetRelease) else None
+        whole = by_count[release.count]
+    rows = max(release.rows, default=None)
     with step("Planning the budget", None) as watch:
         budget = plan_budget(records, prior, rows=rows, limit=limit, rng=0, watch=watch)
     compared = shapes = None
-    if isinstance(release, DatasetRelease) and min(release.rows) > 1:
+    if min(release.rows, default=0) > 1:
         with step("Comparing real and synthetic data", None):
             compared, shapes = fidelity(records, release), densities(records, release)
     return Assessment(records, release, prior, normality, whole, budget, compared, shapes, by_count)
@@ -122,10 +122,3 @@ def assess(
 
 def _attacked(records: Records, release: Release, prior: NIW, mass: bool, watch: Watch) -> dict[str, Any]:
     return risk_columns(records, release, prior, mass=mass, rng=np.random.default_rng(0), watch=watch)
-
-
-def _prefixes(release: Release, counts: Sequence[int]) -> Iterator[DatasetRelease]:
-    if isinstance(release, DatasetRelease):
-        for count in counts:
-            if count <= len(release.datasets):
-                yield release.first(count)

@@ -18,7 +18,7 @@ from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.risk_growth import distance_violins, relative_error_violins
 from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
-from allbutone.releases.release import DatasetRelease, Release
+from allbutone.releases.release import Release
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import most_exposed, verdict
 from allbutone.support.text import number
@@ -69,10 +69,10 @@ def _page(template: str, release: Release, figures: dict[str, go.Figure], **cont
         figures={
             name: {"html": embedded(figure, name), "words": words_of(figure)} for name, figure in figures.items()
         },
-        datasets=isinstance(release, DatasetRelease),
-        count=len(release.datasets) if isinstance(release, DatasetRelease) else release.draws,
+        datasets=bool(release.datasets),
+        count=release.count,
         rows=_rows(release),
-        columns=release.columns or tuple(f"x{place}" for place in range(1, release.p + 1)),
+        columns=release.column_names,
         prior=release.prior,
         written=datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC"),
         versions={name: version(name) for name in PACKAGES} | {"Python": platform.python_version()},
@@ -111,22 +111,13 @@ def fidelity_figures(case: Assessment) -> dict[str, go.Figure]:
 
 def _synthetic(release: Release) -> list[dict[str, Any]]:
     """Return the synthetic columns' own means and deviations: what anyone who has the release can compute."""
-    if isinstance(release, DatasetRelease):
-        moments = release.moments()
-        means = np.mean([np.asarray(each.mean) for each in moments], axis=0)
-        variances = [
-            np.diagonal(np.asarray(each.scatter)) / (each.count - 1) for each in moments if each.count > 1
-        ]
-    else:
-        means = np.mean(np.asarray(release.means), axis=0)
-        variances = [np.diagonal(each) for each in np.asarray(release.covariances)]
-    names = release.columns or tuple(f"x{place}" for place in range(1, release.p + 1))
-    deviations = np.sqrt(np.mean(variances, axis=0)) if variances else ["–"] * release.p
-    return [{"column": n, "mean": m, "SD": s} for n, m, s in zip(names, means, deviations, strict=True)]
+    means, deviations = release.means_and_deviations()
+    columns = zip(release.column_names, means, deviations, strict=True)
+    return [{"column": name, "mean": m, "SD": "–" if np.isnan(s) else s} for name, m, s in columns]
 
 
 def _rows(release: Release) -> str:
-    if not isinstance(release, DatasetRelease):
+    if not release.rows:
         return ""
     sizes = sorted(set(release.rows))
     return f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"

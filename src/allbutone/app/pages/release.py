@@ -25,7 +25,7 @@ from allbutone.plots.export import untitled
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.style import INK
 from allbutone.releases.folder import save_release
-from allbutone.releases.release import DatasetRelease, Release
+from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import budget_finding, most_exposed, verdict
@@ -138,7 +138,7 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
         )
     plan = budget_of(chosen, request.rows, request.limit, step)
     compared = shapes = None
-    if isinstance(release, DatasetRelease) and min(release.rows) > 1:
+    if min(release.rows, default=0) > 1:
         with step("Comparing real and synthetic data", None):
             compared = held.get_or_compute(("fidelity",), lambda: fidelity(records, release))
             shapes = held.get_or_compute(("densities",), lambda: densities(records, release))
