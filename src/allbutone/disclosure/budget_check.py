@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import binomtest
 
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.measures import information_gain, integrate_many, prior_mass, relative_error
@@ -41,13 +42,11 @@ def verify_budget(
             release = DatasetRelease.draw(posterior, [plan.law.rows] * count, stream)
         passed += bool(_any_passes(records.values, release, prior, plan.limit, rows, stream))
         watch(1)
-    share = passed / releases
-    # Wilson's interval, which is honest at none and at all
-    z2 = 1.96**2
-    middle = (share + z2 / (2 * releases)) / (1 + z2 / releases)
-    half = 1.96 * np.sqrt(share * (1 - share) / releases + z2 / (4 * releases**2)) / (1 + z2 / releases)
-    low, high = max(0.0, float(middle - half)), min(1.0, float(middle + half))
-    return {"passed": passed, "releases": releases, "share": share, "low": low, "high": high}
+    # Wilson's interval is honest at none and at all
+    low, high = binomtest(passed, releases).proportion_ci(method="wilson")
+    return {
+        "passed": passed, "releases": releases, "share": passed / releases, "low": float(low), "high": float(high),
+    }  # fmt: skip
 
 
 def _any_passes(
