@@ -48,7 +48,7 @@ def exposure_finding(found: dict[str, np.ndarray]) -> Finding:
         True,
         f"{exposed:,} of {people:,} records {'is' if exposed == 1 else 'are'} exposed by half or more, row "
         f"{found['row'][closest]} the most: the adversary's guess closes {1 - error[closest]:.0%} of the distance "
-        "from the crowd to it.",
+        "from the centre of the other records to it.",
     )
 
 

@@ -58,7 +58,7 @@ def confidential_report(case: Assessment, commands: Sequence[str] = (), note: st
 
 
 def public_report(release: Release, note: str = "") -> str:
-    """Return the page that may go with a release: only what the release itself says, nothing of the real table."""
+    """Return the page to go with a release: made from the release and the note alone."""
     return _page("public.html", release=release, figures={}, synthetic=_synthetic(release), note=note)
 
 
