@@ -312,7 +312,7 @@ def test_a_bar_appears_when_work_takes_longer_than_two_seconds(monkeypatch):
 
 def test_every_command_and_option_is_documented():
     readme = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    for name, command in typer.main.get_command(cli.app).commands.items():
+    for name, command in typer.main.get_command(cli.command_line()).commands.items():
         assert command.help, f"allbutone {name} has no help text"
         assert f"## allbutone {name}\n" in readme
         section = readme.split(f"## allbutone {name}\n")[1].split("\n## ")[0]

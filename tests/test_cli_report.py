@@ -36,7 +36,9 @@ def test_a_public_page_is_the_releases_own(allbutone, table, release, tmp_path):
     """Another table of the same columns gives the same page but for the time: it says nothing of the table."""
     code, out, _ = allbutone("report", table, release, "--public", "--out", "p.html")
     assert code == 0
-    assert "may go with the release" in out
+    # it claims no more than was done: what the release and the names tell was not looked at
+    assert "made from the release alone" in out
+    assert "Not checked: what the release gives away, and what the column names may tell of anyone" in out
     page = (tmp_path / "p.html").read_text()
     assert stat.S_IMODE((tmp_path / "p.html").stat().st_mode) == 0o644
     assert "table.csv" not in page
@@ -45,6 +47,11 @@ def test_a_public_page_is_the_releases_own(allbutone, table, release, tmp_path):
     assert allbutone("report", table, release, "--public", "--out", "q.html")[0] == 0
     other = (tmp_path / "q.html").read_text()
     assert page.split("Written")[0] == other.split("Written")[0]
+    told = " ".join(page.split())
+    for claim in ("nothing about any person", "was assessed", "no row is a person"):
+        assert claim not in told
+    assert "The release does give something away" in told
+    assert "the column names, which are those of the confidential table" in told
 
 
 def test_reports_on_released_parameters(allbutone, table, tmp_path):

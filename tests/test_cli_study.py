@@ -46,6 +46,21 @@ def test_run_and_show(allbutone, design, tmp_path):
     assert not any(name.startswith(".") for name in figures)
 
 
+@pytest.mark.parametrize(
+    ("first", "option", "drawn"),
+    [
+        ("", [], "no more than the statistics"),
+        ("", ["--exact-records"], "every record, as in the paper"),
+        ('solver = "lbfgsb"\n', [], "every record, as in the paper"),
+    ],
+)
+def test_a_study_says_what_was_drawn(allbutone, design, first, option, drawn):
+    design.write_text(first + DESIGN)
+    code, out, _ = allbutone("study", design, "--out", "s", "--only", "n == 10 and count == 1", *option)
+    assert code == 0
+    assert f"Drawn: {drawn}" in out
+
+
 def test_the_paper_beside_its_published_numbers(allbutone, tmp_path):
     only = "p == 2 and n in [10, 300] and rows in [None, 10] and count in [2, 100]"
     code, out, _ = allbutone("study", "paper", "--out", "s", "--only", only, "--replicates", 50)

@@ -1,74 +1,31 @@
-"""Synthetic continuous data, with what each person in it stands to lose."""
+"""Synthetic continuous data, with what each person in it stands to lose.
 
+`__init__.pyi` lists the public names and their homes. Each is loaded when it is first used, so that the command
+line can start, and be stopped, before NumPy and the rest have loaded.
+"""
+
+import ast
+from importlib import import_module
 from importlib.metadata import version
-
-from allbutone.adversary.build import ParameterStatistics
-from allbutone.adversary.leave_one_out import attack_all
-from allbutone.adversary.one_target import Attack, attack, attack_many
-from allbutone.adversary.posterior import PoorSampling, Posterior, posterior
-from allbutone.adversary.several_missing import posterior_missing
-from allbutone.disclosure.budget import Budget, budget, plan_budget
-from allbutone.disclosure.budget_check import verify_budget
-from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.per_record import risk
-from allbutone.model.distributions import Normal, StudentT
-from allbutone.model.moments import Moments
-from allbutone.model.niw import NIW
-from allbutone.model.prior_file import PriorScaleWarning, read_prior
-from allbutone.releases.combining import Combined, combine, combine_means
-from allbutone.releases.entropy import new_repeat_key
-from allbutone.releases.folder import load_release, save_release
-from allbutone.releases.release import DatasetRelease, ParameterRelease
-from allbutone.releases.synthesizer import NIWSynthesizer
-from allbutone.support.errors import InputError
-from allbutone.tables.demo import demo_cohort
-from allbutone.tables.records import Records
-from allbutone.utility.fidelity import Fidelity, fidelity
-from allbutone.utility.marginal_densities import Densities, densities
-from allbutone.utility.normality import Normality, Verdict, check_normality
+from pathlib import Path
+from typing import Any
 
 __version__ = version("allbutone")
+_HOMES = {
+    name.name: line.module
+    for line in ast.parse(Path(__file__).with_suffix(".pyi").read_bytes()).body
+    if isinstance(line, ast.ImportFrom) and line.module
+    for name in line.names
+}
+__all__ = ["__version__", *_HOMES]
 
-__all__ = [
-    "NIW",
-    "Attack",
-    "Budget",
-    "Combined",
-    "DatasetRelease",
-    "Densities",
-    "Fidelity",
-    "InputError",
-    "Limit",
-    "Moments",
-    "NIWSynthesizer",
-    "Normal",
-    "Normality",
-    "ParameterRelease",
-    "ParameterStatistics",
-    "PoorSampling",
-    "Posterior",
-    "PriorScaleWarning",
-    "Records",
-    "StudentT",
-    "Verdict",
-    "__version__",
-    "attack",
-    "attack_all",
-    "attack_many",
-    "budget",
-    "check_normality",
-    "combine",
-    "combine_means",
-    "demo_cohort",
-    "densities",
-    "fidelity",
-    "load_release",
-    "new_repeat_key",
-    "plan_budget",
-    "posterior",
-    "posterior_missing",
-    "read_prior",
-    "risk",
-    "save_release",
-    "verify_budget",
-]
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'allbutone' has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

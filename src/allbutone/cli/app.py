@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from allbutone.cli.output import console, notes
+from allbutone.cli.output import console, notes, program
 from allbutone.studies.run import load_study
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
@@ -49,7 +49,8 @@ def app(
         )
         if not study:
             console.print(
-                "No study to show: make one with [bold]allbutone study paper --out study[/bold] and add --study."
+                f"No study to show: make one with [bold]{escape(program())} study paper --out study[/bold] "
+                "and add --study study."
             )
 
     serve(settings, host, port, browser=browser, ready=ready)

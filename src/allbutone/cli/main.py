@@ -1,84 +1,82 @@
-"""The command line: wiring, words and exit codes; no numerics."""
+"""The command line: how it starts, how it words what went wrong, and how it ends."""
 
 import os
 import signal
 import sys
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import numpy as np
-import typer
-from rich.markup import escape
-
-from allbutone import __version__
-from allbutone.cli import app as cli_app
-from allbutone.cli import report as cli_report
-from allbutone.cli import risk as cli_risk
-from allbutone.cli import study as cli_study
-from allbutone.cli.options import Columns, Drop, Kind, Prior, ReleaseKind, Rows, TableFile, describe_prior, fit
-from allbutone.cli.output import console, late_progress, show, show_next, show_note, sparkline
-from allbutone.releases import entropy
-from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
-from allbutone.releases.release import MOST_DATASETS
-from allbutone.releases.synthesizer import NIWSynthesizer
-from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError, reason
-from allbutone.support.text import counted
-from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
-from allbutone.tables.files import TableWriter
-from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_folder
 
-app = typer.Typer(
-    help="Synthetic continuous data, with what each person in it stands to lose.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command()(cli_risk.risk)
-app.command()(cli_risk.budget)
-app.command()(cli_report.report)
-app.command()(cli_report.application)
-app.command()(cli_study.study)
-app.command()(cli_app.app)
-
-
-class FileFormat(StrEnum):
-    """How to write datasets."""
-
-    csv = "csv"
-    parquet = "parquet"
-
-
-Out = Annotated[Path, typer.Option(help="The folder to create for the release.")]
-Datasets = Annotated[int, typer.Option(help="How many datasets (or parameter draws) to release.")]
-Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
-NewRepeatKey = Annotated[
-    bool,
-    typer.Option(
-        "--new-repeat-key", help="Make a key that repeats this release, and show it once. It is a secret."
-    ),
-]
-RepeatKey = Annotated[
-    str | None,
-    typer.Option(help="The key that --new-repeat-key showed: draws the same release of the same table again."),
-]
-Seed = Annotated[
-    str | None, typer.Option(hidden=True, help="Refused: a seed can be found by trying, and with it the records.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
+if TYPE_CHECKING:
+    import typer
 
 
 def main() -> None:
     """Run the command line; bad input ends in one clear line and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    # nothing is begun while modules load, which takes a second: Ctrl-C ends it there and then
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: os._exit(128 + number))
+    app = command_line()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # as Ctrl-C does, so that what was written aside is removed
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    sys.exit(_run(app))
+
+
+def command_line() -> "typer.Typer":
+    """Return all commands; not made above, so that they load where Ctrl-C ends quietly."""
+    import typer
+    import typer.core
+
+    from allbutone import __version__
+    from allbutone.cli import app, report, risk, study, synthesize
+
+    line = typer.Typer(
+        help="Synthetic continuous data, with what each person in it stands to lose.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    class Command(typer.core.TyperCommand):
+        context_class = typer.Context  # what commands are promised, and would not get
+
+    @line.callback(invoke_without_command=True)
+    def about(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+        """Synthetic continuous data, with what each person in it stands to lose."""
+        if version:
+            print(f"allbutone {__version__}")
+            raise typer.Exit
+
+    for command in (
+        synthesize.synthesize,
+        synthesize.demo,
+        risk.risk,
+        risk.budget,
+        report.report,
+        report.application,
+        study.study,
+        app.app,
+    ):
+        line.command(cls=Command)(command)
+    return line
+
+
+def _run(app: "typer.Typer") -> int | None:
+    import typer
+
+    from allbutone.cli.options import in_flags
+
     try:
+        _require_text(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
-    except (InputError, MemoryError) as error:
+    except InputError as error:
+        commands = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+        options = {parameter.name for command in commands for parameter in command.params}
+        _fail(error.worded(lambda cure: in_flags(cure, options)))
+    except MemoryError as error:
         _fail(str(error) or "not enough memory for this table or release; ask for less")
     except typer.Abort:
         code = 130
@@ -91,168 +89,20 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         _fail(f"{error.format_message()} (allbutone --help shows what can be asked)")
-    sys.exit(code)
+    return code
+
+
+def _require_text(arguments: list[str]) -> None:
+    """Refuse what is not UTF-8, which no report, table or figure can hold."""
+    for argument in (*arguments, os.getcwd()):
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            told = os.fsencode(argument).decode(errors="replace")
+            cure = "rename the file or folder, or write the text anew"
+            raise InputError(f"{told!r} is not UTF-8 text", cure) from error
 
 
 def _fail(message: str) -> NoReturn:
     print("Error:", " ".join(message.splitlines()), file=sys.stderr)
     sys.exit(2)
-
-
-@app.callback(invoke_without_command=True)
-def about(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
-    """Synthetic continuous data, with what each person in it stands to lose."""
-    if version:
-        console.print(f"allbutone {__version__}")
-        raise typer.Exit
-
-
-@app.command()
-def synthesize(
-    table: TableFile,
-    out: Out,
-    datasets: Datasets = 1,
-    rows: Rows = None,
-    release: Kind = ReleaseKind.datasets,
-    prior: Prior = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    format: Format = FileFormat.csv,
-    new_repeat_key: NewRepeatKey = False,
-    repeat_key: RepeatKey = None,
-    seed: Seed = None,
-    force: Force = False,
-) -> None:
-    """Fit the model to a table and write a release: synthetic datasets, or draws of the model's parameters."""
-    count_of("datasets", datasets, MOST_DATASETS)
-    key = _key(new_repeat_key, repeat_key, seed)
-    if rows is not None:
-        count_of("rows", rows)
-        if release is ReleaseKind.parameters:
-            raise InputError("--rows goes with --release datasets; parameters have no rows")
-    if Path(os.path.realpath(table)).is_relative_to(os.path.realpath(out)):
-        raise InputError(f"{table} lies inside {out}, which the release would replace; choose another folder")
-    require_place(out, force=force)
-    records = Records.of(table, columns=columns, drop=drop)
-    synthesizer, note = fit(records, prior)
-    first = _release(synthesizer, out, datasets, rows, release, format, key, force)
-    if release is ReleaseKind.parameters:
-        _describe_parameters(synthesizer, first, f"{counted(datasets, 'parameter draw')} in {escape(str(out))}")
-    else:
-        what = f"{counted(datasets, 'dataset')} of {counted(rows or len(records.values), 'row')}"
-        _describe_datasets(synthesizer, first, f"{what} in {escape(str(out))}")
-    console.print(_assumed(synthesizer, prior))
-    if new_repeat_key:
-        console.print(
-            f"Repeat key: {key}\nIt is shown this once and stored nowhere. Keep it as you keep the table, or not "
-            "at all: whoever has it, the release and the other records has the missing one."
-        )
-    show_next("see what it gives away of each record, before anyone else does:", "risk", table, out)
-    show_note(note)
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="The folder to create.")] = Path("demo"),
-    force: Force = False,
-) -> None:
-    """Synthesize a simulated cohort of 503 people with five polygenic scores: a safe place to start."""
-    cohort = demo_cohort()
-    synthesizer = NIWSynthesizer().fit(cohort)
-    release = synthesizer.sample(datasets=5)
-    with fresh_folder(out, ours=_is_demo, force=force) as work:
-        with TableWriter(work / "cohort.csv", COLUMNS) as writer:
-            writer.write(cohort.values)
-        save_release(release, work / "release")
-    table = escape(str(out / "cohort.csv"))
-    console.print(
-        f"Simulated {PEOPLE} people with five polygenic scores; the person in row {OUTLIER} is far outside.\n"
-        f"{table} stands in for a confidential table.\n"
-    )
-    what = f"5 datasets of {PEOPLE} rows in {escape(str(out / 'release'))}"
-    _describe_datasets(synthesizer, release.datasets[0], what)
-    console.print(_assumed(synthesizer, None))
-    words = "see what those datasets give away of each person:"
-    show_next(words, "risk", out / "cohort.csv", out / "release")
-
-
-def _is_demo(folder: Path) -> bool:
-    parts = {path.name for path in folder.iterdir()}
-    return parts == {"cohort.csv", "release"} and is_release(folder / "release")
-
-
-def _key(new: bool, given: str | None, seed: str | None) -> str | None:
-    """Return the repeat key to draw with, a new one if asked for, or None for a release that nobody can repeat."""
-    if seed is not None:
-        raise InputError(
-            "a seed that a person chooses can be found by trying, and with it a missing record, exactly",
-            "leave --seed out",
-            "to be able to repeat the release, give --new-repeat-key, which makes and shows a key",
-        )
-    if new and given is not None:
-        raise InputError(
-            "--new-repeat-key makes a key and --repeat-key uses one",
-            "give the first to begin, the second to repeat",
-        )
-    return entropy.new_repeat_key() if new else given
-
-
-def _release(
-    synthesizer: NIWSynthesizer,
-    out: Path,
-    datasets: int,
-    rows: int | None,
-    kind: ReleaseKind,
-    format: FileFormat,
-    repeat_key: str | None,
-    force: bool,
-) -> np.ndarray:
-    """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
-    if kind is ReleaseKind.parameters:
-        drawn = synthesizer.sample_parameters(datasets, repeat_key=repeat_key)
-        save_release(drawn, out, force=force)
-        return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
-    sizes = synthesizer.sizes(datasets, rows)
-    seen: list[np.ndarray] = []
-    with late_progress("Writing rows", sum(sizes)) as advance:
-
-        def watch(block: np.ndarray) -> None:
-            advance(len(block))
-            if not seen:
-                seen.append(block)
-
-        synthesize_to_folder(
-            synthesizer.posterior,
-            sizes,
-            synthesizer.generator("datasets", sizes, repeat_key),
-            out,
-            columns=synthesizer.columns,
-            prior=synthesizer.prior,
-            format=format,
-            force=force,
-            watch=watch,
-        )
-    return seen[0]
-
-
-def _describe_datasets(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
-    """Show the shape of the first rows: synthetic values only."""
-    rows = [
-        (escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", sparkline(values))
-        for name, values in zip(synthesizer.columns, first.T, strict=True)
-    ]
-    headings = ("column", "mean", "SD", "from lowest to highest")
-    show(f"{what}: the first synthetic dataset", headings, rows, words=(headings[0], headings[-1]))
-
-
-def _describe_parameters(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
-    pairs = zip(synthesizer.columns, *first, strict=True)
-    rows = [(escape(name), f"{mean:.4g}", f"{deviation:.4g}") for name, mean, deviation in pairs]
-    show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
-
-
-def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
-    p, weight = len(synthesizer.columns), synthesizer.prior.mean_weight
-    worth = f"worth {weight:g} record{'' if weight == 1 else 's'} for the mean"
-    what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
-    return f"Assumed: {what}; {escape(describe_prior(given))}, {worth}; each dataset from its own posterior draw."

@@ -1,8 +1,11 @@
-"""What can be asked of more than one command, and the fit they share."""
+"""What can be asked of more than one command, what they share, and what one passes on to the next."""
 
 import os
+import shlex
 import warnings
+from collections.abc import Container
 from enum import StrEnum
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +14,8 @@ import typer
 from allbutone.model.prior_file import PriorScaleWarning
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
-from allbutone.support.errors import InputError
+from allbutone.support.checks import count_of
+from allbutone.support.errors import Cure, InputError
 from allbutone.tables.files import read_table
 from allbutone.tables.records import Records
 
@@ -65,31 +69,99 @@ def describe_prior(given: Path | None) -> str:
     return f"the prior of {given}" if given else "the default prior (mean 0, spread 1)"
 
 
+def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:
+    """Refuse a number of rows that is none, or that parameters would have."""
+    if rows is not None:
+        count_of("rows", rows)
+        if release is ReleaseKind.parameters:
+            raise InputError("--rows goes with --release datasets", "leave it out: parameters have no rows")
+
+
 def require_outside(out: Path, release_dir: Path) -> None:
     """Refuse to write what is confidential into the folder that goes out."""
     if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(release_dir)):
         raise InputError(
-            f"{out} lies in {release_dir}, which is to be released; this file is confidential: name another place"
+            f"{out} lies in {release_dir}, which is to be released, and this file is confidential",
+            Cure("name another place", "out"),
         )
 
 
-def records_of(table: Path, release: Release, columns: list[str] | None, drop: list[str] | None) -> Records:
-    """Read the release's columns of the table, or those asked for."""
+def records_of(
+    table: Path, release: Release, columns: list[str] | None, drop: list[str] | None
+) -> tuple[Records, bool]:
+    """Read the release's columns of the table, or those asked for; also say whether it has others besides."""
     content = read_table(table)
     if columns or drop:
-        return Records.of(content, columns=columns, drop=drop)
+        records = Records.of(content, columns=columns, drop=drop)
+        return records, len(records.columns) < len(content.column_names)
     of_release = release.columns or ()
     absent = [name for name in of_release if name not in content.column_names]
     if absent:
         raise InputError(
-            f"the release is of the columns {', '.join(of_release)}, and {table.name} has no {', '.join(absent)}: "
-            "it was made from another table"
+            f"the release is of the columns {', '.join(of_release)}, and {table.name} has no {', '.join(absent)}",
+            "give the table that it was made from",
         )
-    return Records.of(content, columns=of_release)
+    return Records.of(content, columns=of_release), len(of_release) < len(content.column_names)
 
 
-def repeat_option(option: str, value: Any) -> list[str]:
-    """Return the option again, for the next command."""
-    if isinstance(value, tuple):
-        return [part for name in value for part in (option, name)]
-    return [option, str(value)] if value else []
+# where and how a command writes is its own affair; all else that it was asked holds for the next one, too
+OWN = frozenset({"out", "force", "seed", "new_repeat_key", "repeat_key", "format", "public"})
+
+
+def following(context: typer.Context, command: str, *arguments: object, **options: Any) -> list[str]:
+    """Return the command to run next: with every option given to this one that the next one has as well.
+
+    `options` come on top, or in place of those; what is the default anyway is left out.
+    """
+    takes = {
+        parameter.name: parameter
+        for parameter in context.find_root().command.commands[command].params  # type: ignore[attr-defined]
+        if parameter.opts[0].startswith("--")
+    }
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if name in takes.keys() - OWN and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    }
+    typed = [command, *map(_as_argument, arguments)]
+    for name, value in (given | options).items():
+        if str(value) != str(takes[name].default):
+            typed += as_typed(takes[name].opts[0], value)
+    return typed
+
+
+def _as_argument(value: object) -> str:
+    return f"./{value}" if str(value).startswith("-") else str(value)
+
+
+def as_typed(option: str, value: Any) -> list[str]:
+    """Return an option and its value as they are typed: a list with commas, a flag without a value."""
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [option]
+    if not isinstance(value, list | tuple):
+        return [option, str(value)]
+    if any("," in each for each in value):  # a name that holds a comma goes in an option of its own
+        return [word for each in value for word in (option, each)]
+    return [option, ",".join(value)] if value else []
+
+
+def in_flags(cure: Cure, options: Container[str]) -> str:
+    """Word a cure for the command line: the argument that does it as an option, if it is one of `options`."""
+    if cure.argument not in options:
+        return cure.words
+    option = f"--{cure.argument.replace('_', '-')}"
+    typed = f"{option} …" if cure.value is None else shlex.join(as_typed(option, cure.value))
+    return f"{cure.words} ({typed})"
+
+
+def free_name(name: str | Path, *besides: str) -> Path:
+    """Return the name, or the first of name-2, name-3, … that is free, also with each of the endings `besides`."""
+    first = Path(name)
+    places = chain([first], (first.with_stem(f"{first.stem}-{turn}") for turn in count(2)))
+    return next(
+        place
+        for place in places
+        if not any(os.path.lexists(each) for each in (place, *map(place.with_suffix, besides)))
+    )

@@ -63,10 +63,9 @@ def show_note(note: str) -> None:
         notes.print(f"\n[yellow]Note:[/yellow] {escape(note)}")
 
 
-def show_next(words: str, *arguments: object) -> None:
+def show_next(words: str, command: Sequence[str]) -> None:
     """Print the command to run next, as it can be typed."""
-    command = " ".join([program(), *(shlex.quote(str(argument)) for argument in arguments)])
-    console.print(f"\nNext: {words}\n  [bold]{escape(command)}[/bold]")
+    console.print(f"\nNext: {words}\n  [bold]{escape(f'{program()} {shlex.join(command)}')}[/bold]")
 
 
 def program() -> str:

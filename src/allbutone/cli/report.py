@@ -19,8 +19,9 @@ from allbutone.cli.options import (
     ReleaseDir,
     TableFile,
     describe_prior,
+    following,
+    free_name,
     records_of,
-    repeat_option,
     require_outside,
 )
 from allbutone.cli.output import console, late_progress, show, show_next
@@ -33,7 +34,7 @@ from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.findings import verdict
 from allbutone.reports.html import confidential_report, public_report
 from allbutone.support.checks import count_of
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import write_columns
@@ -43,9 +44,7 @@ from allbutone.tables.safe_write import fresh_file, fresh_folder
 Page = Annotated[Path, typer.Option(help="The .html file to write.")]
 Public = Annotated[
     bool,
-    typer.Option(
-        "--public", help="A page to go with the release: nothing of the real table, nor of anyone in it."
-    ),
+    typer.Option("--public", help="A page to go with the release, made from the release alone."),
 ]
 Note = Annotated[str, typer.Option(help="A sentence about the data that the report must carry.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")]
@@ -71,6 +70,7 @@ APPLICATION_FILES = {
 
 
 def report(
+    context: typer.Context,
     table: TableFile,
     release_dir: ReleaseDir,
     out: Page = Path("report.html"),
@@ -84,52 +84,34 @@ def report(
 ) -> None:
     """Put the whole case for or against a release into one HTML file that a board can read."""
     if out.suffix != ".html":
-        raise InputError(f"--out names an .html file, got {str(out)!r}")
+        raise InputError(f"--out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
     bound = Limit.of(limit)
     if not public:
         require_outside(out, release_dir)
     with fresh_file(out, force=force, private=not public) as path:
         release = load_release(release_dir)
-        records = records_of(table, release, columns, drop)
+        records, _ = records_of(table, release, columns, drop)
         if public:
             path.write_text(public_report(release, note), encoding="utf-8")
         else:
             given = read_prior(prior, records.columns) if prior else None
             case = assess(records, release, given, limit=bound, step=late_progress)
-            again = [
-                "report",
-                table,
-                release_dir,
-                "--limit",
-                bound.text,
-                *repeat_option("--prior", prior),
-                *repeat_option("--note", note),
-            ]
-            again += repeat_option("--columns", records.columns if columns or drop else ())
+            again = following(context, "report", table, release_dir)
             path.write_text(confidential_report(case, [_typed(again)], note), encoding="utf-8")
     if public:
-        console.print(
-            f"Written: {escape(str(out))}, which may go with the release: it holds nothing of {escape(table.name)}"
-            ", nor of anyone in it."
-        )
+        _describe_public(out, table, bool(note))
         return
     _describe(case)
     console.print(
         f"Written: {escape(str(out))} (opens in any browser, offline, and prints). Confidential: keep it as "
         "you keep the table; only you can read it."
     )
-    show_next(
-        "a page about the release that may go with it:",
-        "report",
-        table,
-        release_dir,
-        "--public",
-        "--out",
-        "public.html",
-    )
+    onward = following(context, "report", table, release_dir, public=True, out=free_name("public.html"))
+    show_next("a page about the release that may go with it:", onward)
 
 
 def application(
+    context: typer.Context,
     table: Table = None,
     out: Folder = Path("application"),
     datasets: Datasets = 1000,
@@ -145,25 +127,13 @@ def application(
     seed = secrets.randbelow(1 << 32) if seed is None else seed
     with fresh_folder(out, ours=_is_application, force=force) as work:
         records = demo_cohort() if table is None else Records.of(table, columns=columns, drop=drop)
-        p, n = len(records.columns), len(records.values)
+        p = len(records.columns)
         mechanism = read_prior(prior, records.columns) if prior else NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
-        with late_progress("Drawing datasets", None):
-            release = DatasetRelease.draw(
-                mechanism.update(records.values),
-                [n] * datasets,
-                np.random.default_rng(seed),
-                columns=records.columns,
-                prior=mechanism,
-            )
+        release = _draw(records, mechanism, datasets, seed)
         case = assess(records, release, counts=sorted({*PAPER_COUNTS, datasets}), mass=False, step=late_progress)
         words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
-        again = ["application", *([table] if table else []), "--datasets", datasets, "--seed", seed]
-        again += [
-            *repeat_option("--prior", prior),
-            *repeat_option("--columns", records.columns if columns or drop else ()),
-        ]
-        page = confidential_report(case, [_typed([*again, *repeat_option("--note", note)])], words)
-        (work / "report.html").write_text(page, encoding="utf-8")
+        again = following(context, "application", *([table] if table else []), seed=seed)
+        (work / "report.html").write_text(confidential_report(case, [_typed(again)], words), encoding="utf-8")
         _write_tables(case, work)
         for path in work.iterdir():
             path.chmod(0o600)
@@ -175,18 +145,41 @@ def application(
         f"Written: report.html and its numbers as .csv files in {escape(str(out))}. Confidential, as the table is."
     )
     if table is None:
-        show_next("the same for a table of your own:", "application", "table.csv", "--out", "mine")
+        show_next("the same for a table of your own:", ["application", "--help"])
     else:
-        show_next("how much may be released:", "budget", table)
+        words = "how much may be released" + (" under the default prior" if prior is None else "")
+        onward = following(context, "budget", table, out=free_name("budget.csv", ".html"))
+        show_next(f"{words}:", onward)
+
+
+def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> DatasetRelease:
+    with late_progress("Drawing datasets", None):
+        return DatasetRelease.draw(
+            mechanism.update(records.values),
+            [len(records.values)] * datasets,
+            np.random.default_rng(seed),
+            columns=records.columns,
+            prior=mechanism,
+        )
 
 
 def _is_application(folder: Path) -> bool:
     return {path.name for path in folder.iterdir()} == APPLICATION_FILES
 
 
-def _typed(arguments: Sequence[object]) -> str:
+def _typed(arguments: Sequence[str]) -> str:
     """Return a command as it can be typed again."""
-    return shlex.join(["allbutone", *map(str, arguments)])
+    return shlex.join(["allbutone", *arguments])
+
+
+def _describe_public(out: Path, table: Path, noted: bool) -> None:
+    unchecked = "the column names and your note" if noted else "the column names"
+    console.print(
+        f"Written: {escape(str(out))}, to go with the release. It was made from the release alone: its column "
+        f"names, sizes and prior, and the means and SDs of the released values{', and your note' * noted}. "
+        f"{escape(table.name)} was read only to check that it has these columns.\n"
+        f"Not checked: what the release gives away, and what {unchecked} may tell of anyone. Read the page first."
+    )
 
 
 def _describe(case: Assessment) -> None:

@@ -23,23 +23,27 @@ from allbutone.cli.options import (
     TableFile,
     describe_prior,
     fit,
+    following,
+    free_name,
     records_of,
-    repeat_option,
     require_outside,
+    require_rows_of_datasets,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_note
 from allbutone.disclosure.budget import MOST, Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import RADIUS, risk_columns
+from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import write_figure
 from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import load_release
+from allbutone.releases.release import Release
 from allbutone.reports.findings import most_exposed, risk_sentence
 from allbutone.support.checks import count_of
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.files import write_columns
 from allbutone.tables.records import Records
@@ -63,6 +67,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace existing files of 
 
 
 def risk(
+    context: typer.Context,
     table: TableFile,
     release_dir: ReleaseDir,
     prior: MechanismPrior = None,
@@ -78,7 +83,7 @@ def risk(
     require_outside(out, release_dir)
     with _outputs(out, force) as save:
         release = load_release(release_dir)
-        records = records_of(table, release, columns, drop)
+        records, some = records_of(table, release, columns, drop)
         given = read_prior(prior, records.columns) if prior else None
         names = Records.of_numbers(records, columns=known).columns if known else ()
         with late_progress("Attacking records", len(records.values)) as watch:
@@ -92,18 +97,11 @@ def risk(
     _show_risk(found, order[:10])
     _show_files(out)
     console.print(_risk_assumed(records, names, release_dir))
-    arguments = [
-        *repeat_option("--columns", records.columns if columns or drop else ()),
-        *repeat_option("--prior", prior),
-    ]
-    if release.rows:
-        arguments += ["--rows", str(max(release.rows))]
-    else:
-        arguments += ["--release", "parameters"]
-    show_next("how much of this table may be released before anyone is exposed:", "budget", table, *arguments)
+    _next_after_risk(context, table, release, some)
 
 
 def budget(
+    context: typer.Context,
     table: TableFile,
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
@@ -118,14 +116,12 @@ def budget(
     force: Force = False,
 ) -> None:
     """Say how many datasets, or parameter draws, may be released before anyone is exposed."""
-    if rows is not None and release is ReleaseKind.parameters:
-        raise InputError("--rows goes with --release datasets; parameters have no rows")
+    require_rows_of_datasets(rows, release)
     asked = _counts(counts)
     bound = Limit.of(limit)
-    for name, value in (("rows", rows), ("verify", verify)):
-        if value is not None:
-            count_of(name, value)
-    stream, checked = np.random.default_rng(seed), None
+    if verify is not None:
+        count_of("verify", verify)
+    stream = np.random.default_rng(seed)
     with _outputs(out, force) as save:
         records = Records.of(table, columns=columns, drop=drop)
         synthesizer, note = fit(records, prior)
@@ -134,9 +130,8 @@ def budget(
             plan = plan_budget(
                 records, synthesizer.prior, rows=size, limit=bound, counts=asked, rng=stream, watch=watch
             )
-        if verify:
-            with late_progress("Simulating releases", verify) as watch:
-                checked = verify_budget(records, synthesizer.prior, plan, verify, stream, watch)
+        with late_progress("Simulating releases", verify) as watch:
+            checked = verify and verify_budget(records, synthesizer.prior, plan, verify, stream, watch)
         save(plan.columns(), budget_figure(plan))
     console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
     _show_budget(plan)
@@ -144,9 +139,7 @@ def budget(
         console.print(_checked(plan, checked))
     _show_files(out)
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior))}.")
-    _next_after_budget(
-        table, plan, [*repeat_option("--columns", records.columns if columns or drop else ())], prior
-    )
+    _next_after_budget(context, table, plan, out)
     show_note(note)
 
 
@@ -154,7 +147,7 @@ def budget(
 def _outputs(out: Path, force: bool) -> Iterator[Callable[[dict[str, np.ndarray], Any], None]]:
     """Yield what writes the numbers and the figure, both or neither; refuses at once where it could not."""
     if out.suffix != ".csv":
-        raise InputError(f"--out names a .csv file, got {str(out)!r}; the figure goes beside it as .html")
+        raise InputError(f"--out names a .csv file, got {str(out)!r}", "the figure goes beside it as .html")
     with (
         fresh_file(out, force=force, private=True) as numbers,
         fresh_file(out.with_suffix(".html"), force=force, private=True) as page,
@@ -175,7 +168,8 @@ def _counts(text: str) -> list[int]:
     try:
         counts = {int(part) for part in text.split(",")}
     except ValueError as error:
-        raise InputError(f"--counts are whole numbers separated by commas, got {text!r}") from error
+        cure = Cure("list some", "counts", "1,5,10")
+        raise InputError(f"--counts are whole numbers separated by commas, got {text!r}", cure) from error
     return sorted(count_of("counts", count) for count in counts)
 
 
@@ -222,7 +216,7 @@ def _checked(plan: Budget, checked: dict[str, Any]) -> str:
         f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.confident_count, 1):,} "
         f"{plan.what}: in "
         f"{checked['passed']:,} some record passed {plan.limit} ({checked['share']:.0%}; 95 % interval "
-        f"{max(checked['low'], 0):.0%} to {min(checked['high'], 1):.0%})."
+        f"{checked['low']:.0%} to {checked['high']:.0%})."
     )
 
 
@@ -246,24 +240,36 @@ def _risk_assumed(records: Records, known: tuple[str, ...], release_dir: Path) -
     )
 
 
-def _next_after_budget(table: Path, plan: Budget, columns: list[str], prior: Path | None) -> None:
-    again = [*columns, *repeat_option("--prior", prior)]
-    kind = ["--release", "parameters"] if plan.law.rows is None else ["--rows", plan.law.rows]
-    if plan.confident_count:
-        count = min(plan.confident_count, MOST)
-        show_next(
-            "release that much, if you accept every measure above:",
-            "synthesize",
-            table,
-            "--out",
-            "release",
-            "--datasets",
-            count,
-            *kind,
-            *again,
-        )
-    elif plan.law.rows is None or plan.law.rows == 1:
-        show_next("see what leaving columns out would allow:", "budget", "--help")
+def _next_after_risk(context: typer.Context, table: Path, release: Release, some: bool) -> None:
+    words = "how much of this table may be released before anyone is exposed"
+    options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
+    if release.rows:
+        options["rows"] = max(release.rows)
     else:
-        fewer = max(1, plan.law.rows // 10)
-        show_next("see what smaller datasets would allow:", "budget", table, "--rows", fewer, *again, "--force")
+        options["release"] = ReleaseKind.parameters
+    if some and not context.params["columns"] and not context.params["drop"]:
+        options["columns"] = release.columns
+    if context.params["prior"] is None and not _is_default(release.prior):
+        words += " (add --prior with the file that the release was made with)"
+    show_next(f"{words}:", following(context, "budget", table, **options))
+
+
+def _is_default(prior: NIW | None) -> bool:
+    if prior is None:
+        return False
+    default = NIW.default(prior.p)
+    return all(
+        np.array_equal(getattr(prior, name), getattr(default, name))
+        for name in ("mean", "mean_weight", "df", "scale")
+    )
+
+
+def _next_after_budget(context: typer.Context, table: Path, plan: Budget, out: Path) -> None:
+    if plan.confident_count:
+        words, count = "release that much, if you accept every measure above:", min(plan.confident_count, MOST)
+        show_next(words, following(context, "synthesize", table, out=free_name("release"), datasets=count))
+    elif plan.law.rows is None or plan.law.rows == 1:
+        show_next("see what leaving columns out would allow:", ["budget", "--help"])
+    else:
+        fewer = {"rows": max(1, plan.law.rows // 10), "out": free_name(out, ".html")}
+        show_next("see what smaller datasets would allow:", following(context, "budget", table, **fewer))

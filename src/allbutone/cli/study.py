@@ -2,6 +2,8 @@
 
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,11 +63,11 @@ def study(
     """Run a simulation study of the attack, the paper's or your own; `study show DIR` draws what came of it."""
     if design == "show":
         if folder is None or out is not None:
-            raise InputError("study show takes the folder of a study: allbutone study show DIR")
+            raise InputError("study show takes the folder of a study", "allbutone study show DIR")
         _show(folder, images)
         return
     if folder is not None or out is None:
-        raise InputError(f"name the folder for the results: allbutone study {design} --out DIR")
+        raise InputError("a study needs a folder for its results", f"allbutone study {design} --out DIR")
     for name, value in (("replicates", replicates), ("threads", threads)):
         if value is not None:
             count_of(name, value)
@@ -73,25 +75,25 @@ def study(
     cells = list(plan.cells) if only is None else choose(plan.cells, only)
     run = StudyRun(plan, replicates or plan.replicates, exact_records)
     start = time.monotonic()
+    with _explained(out), late_progress("Simulating cells", len(cells)) as watch:
+        held = run_study(
+            run, out, cells=cells, threads=threads, keep_replicates=keep_replicates, resume=resume, force=force,
+            watch=watch,
+        )  # fmt: skip
+    _describe(held, out, time.monotonic() - start)
+    show_next("see it beside what was published, and as figures:", ["study", "show", str(out)])
+
+
+@contextmanager
+def _explained(out: Path) -> Iterator[None]:
+    """Say, when it is stopped, that what was finished is kept."""
     try:
-        with late_progress("Simulating cells", len(cells)) as watch:
-            held = run_study(
-                run,
-                out,
-                cells=cells,
-                threads=threads,
-                keep_replicates=keep_replicates,
-                resume=resume,
-                force=force,
-                watch=watch,
-            )
+        yield
     except (KeyboardInterrupt, SystemExit):
         notes.print(
             f"Stopped. What was finished is kept in {escape(str(out))}: go on with the same command and --resume."
         )
         raise
-    _describe(held, out, time.monotonic() - start)
-    show_next("see it beside what was published, and as figures:", "study", "show", out)
 
 
 def _describe(held: Study, out: Path, seconds: float) -> None:
@@ -107,9 +109,8 @@ def _describe(held: Study, out: Path, seconds: float) -> None:
     console.print(
         "Written: cells.csv and cells.parquet (a row a cell), journal.jsonl (what --resume goes on from)."
     )
-    drawn = (
-        "every record, as in the paper" if held.run.records else "no more than the statistics that the attack sees"
-    )
+    whole = held.run.records or held.run.design.solver == "lbfgsb"
+    drawn = "every record, as in the paper" if whole else "no more than the statistics that the attack sees"
     console.print(
         "Assumed: tables from the design's normal distribution, an adversary who has all records but one. Drawn: "
         f"{drawn}. Solver: {held.run.design.solver}. Seed {held.run.design.seed}: run again, it gives the same."
@@ -120,7 +121,7 @@ def _show(folder: Path, images: ImageFormat | None) -> None:
     held = load_study(folder)
     if not held.rows:
         raise InputError(
-            f"{folder} holds no finished cell yet; go on with: allbutone study … --out {folder} --resume"
+            f"{folder} holds no finished cell yet", f"go on with: allbutone study … --out {folder} --resume"
         )
     known = [row for row in held.rows if row["verdict"]]
     if known:
@@ -170,7 +171,7 @@ def _pair(row: dict[str, Any] | None) -> str:
 
 def _show_cells(rows: list[dict[str, Any]], most: int = 40) -> None:
     names = ("release", "p", "n", "count", "rows", "structure", "correlation", "position")
-    headings = [*names, "leverage", "exposure", "median distance", "by the law"]
+    headings = [*names, "leverage", "exposure", "median distance", "expected"]
     lines = [
         [escape(number(row[name])) for name in names]
         + [number(row[key]) for key in ("leverage_median", "exposure_median", "median", "law_median")]
@@ -181,7 +182,7 @@ def _show_cells(rows: list[dict[str, Any]], most: int = 40) -> None:
 
 
 def published_page(held: Study) -> str:
-    """Return a page that sets every published median beside the law's and ours."""
+    """Return a page that sets every published median beside the expected one (closed form) and ours."""
     rows = [row for row in held.rows if row["verdict"]]
     lines = [
         f"| {row['release']}{' of ' + str(row['rows']) if row['rows'] else ''} | {row['p']} | {row['n']} | "
@@ -194,8 +195,8 @@ def published_page(held: Study) -> str:
 
 
 _WORDS = (
-    "Median distance between the adversary's guess and the target: by the closed form of the exposure law, by the "
+    "Median distance between the adversary's guess and the target: expected (closed form), by the "
     "exact attack over {count:,} simulated tables, and as published. {agreement} Where they differ both numbers "
     "stand; nothing was tuned. Written by `allbutone study show`."
 )
-_HEAD = ("| release | p | n | number | law | exact | published | |", "|---|---|---|---|---|---|---|---|")
+_HEAD = ("| release | p | n | number | expected | exact | published | |", "|---|---|---|---|---|---|---|---|")

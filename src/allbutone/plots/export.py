@@ -81,13 +81,13 @@ def write_images(figures: Mapping[Path, go.Figure], width: int = 1280, height: i
     for path, figure in figures.items():
         kind = path.suffix.lower().removeprefix(".")
         if kind not in ("png", "svg"):
-            raise InputError(f"{path}: pictures are written as .png or .svg; name one, or write .html")
+            raise InputError("pictures are written as .png or .svg", "name one", "write .html", where=str(path))
         size = {"width": figure.layout.width or width, "height": figure.layout.height or height}
         jobs.append(f"[{figure.to_json()},{json.dumps({'format': kind, **size})}]")
     page = _PAGE.format(meta=NO_REQUESTS, plotly=get_plotlyjs(), jobs=f"[{','.join(jobs)}]")
     left = text_left_by(page, 60 + 20 * len(jobs))
     if not left.startswith("data:image"):
-        raise InputError(f"the browser did not draw the pictures: {left:.200}; open the .html files instead")
+        raise InputError(f"the browser did not draw the pictures: {left:.200}", "open the .html files instead")
     for path, url in zip(figures, left.split(), strict=True):
         head, data = url.split(",", 1)
         path.write_bytes(base64.b64decode(data) if head.endswith("base64") else unquote_to_bytes(data))
@@ -106,13 +106,14 @@ def text_left_by(page: str, patience: float) -> str:
         try:
             done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=patience, check=False)
         except subprocess.TimeoutExpired as error:
-            raise InputError(f"{browser} did not finish in {patience:.0f} s; ask for fewer pictures") from error
+            raise InputError(f"{browser} did not finish in {patience:.0f} s", "ask for fewer pictures") from error
         except OSError as error:
-            raise InputError(f"cannot run {browser}: {error.strerror}; name another in BROWSER_PATH") from error
+            cure = "name another in BROWSER_PATH"
+            raise InputError(f"cannot run {browser}: {error.strerror}", cure) from error
     found = re.search(r"<body>(.*)</body>", done.stdout, re.DOTALL)
     if found is None:
         fault = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise InputError(f"{browser} opened no page: {fault[-1]:.200}; name another browser in BROWSER_PATH")
+        raise InputError(f"{browser} opened no page: {fault[-1]:.200}", "name another browser in BROWSER_PATH")
     return html.unescape(found[1]).strip()
 
 
@@ -122,6 +123,8 @@ def _browser() -> str:
         if found := shutil.which(name):
             return found
     raise InputError(
-        f"pictures are drawn by a browser, and {named or 'Chromium or Chrome'} was not found; install it "
-        "(Debian: sudo apt-get install chromium), name it in BROWSER_PATH, or open the .html files instead"
+        f"pictures are drawn by a browser, and {named or 'Chromium or Chrome'} was not found",
+        "install it (Debian: sudo apt-get install chromium)",
+        "name it in BROWSER_PATH",
+        "open the .html files instead",
     )

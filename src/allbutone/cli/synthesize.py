@@ -1,0 +1,222 @@
+"""The commands that make a release: synthesize, from a table, and demo, from a simulated one."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from allbutone.cli.options import (
+    Columns,
+    Drop,
+    Kind,
+    Prior,
+    ReleaseKind,
+    Rows,
+    TableFile,
+    describe_prior,
+    fit,
+    following,
+    free_name,
+    require_rows_of_datasets,
+)
+from allbutone.cli.output import console, late_progress, show, show_next, show_note, sparkline
+from allbutone.releases import entropy
+from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
+from allbutone.releases.release import MOST_DATASETS
+from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.support.checks import count_of
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import counted
+from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
+from allbutone.tables.files import TableWriter
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_folder
+
+
+class FileFormat(StrEnum):
+    """How to write datasets."""
+
+    csv = "csv"
+    parquet = "parquet"
+
+
+Out = Annotated[Path, typer.Option(help="The folder to create for the release.")]
+Datasets = Annotated[int, typer.Option(help="How many datasets (or parameter draws) to release.")]
+Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
+NewRepeatKey = Annotated[
+    bool,
+    typer.Option(
+        "--new-repeat-key", help="Make a key that repeats this release, and show it once. It is a secret."
+    ),
+]
+RepeatKey = Annotated[
+    str | None,
+    typer.Option(help="The key that --new-repeat-key showed: draws the same release of the same table again."),
+]
+Seed = Annotated[
+    str | None, typer.Option(hidden=True, help="Refused: a seed can be found by trying, and with it the records.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
+
+
+def synthesize(
+    context: typer.Context,
+    table: TableFile,
+    out: Out,
+    datasets: Datasets = 1,
+    rows: Rows = None,
+    release: Kind = ReleaseKind.datasets,
+    prior: Prior = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    format: Format = FileFormat.csv,
+    new_repeat_key: NewRepeatKey = False,
+    repeat_key: RepeatKey = None,
+    seed: Seed = None,
+    force: Force = False,
+) -> None:
+    """Fit the model to a table and write a release: synthetic datasets, or draws of the model's parameters."""
+    count_of("datasets", datasets, MOST_DATASETS)
+    key = _key(new_repeat_key, repeat_key, seed)
+    require_rows_of_datasets(rows, release)
+    if Path(os.path.realpath(table)).is_relative_to(os.path.realpath(out)):
+        raise InputError(
+            f"{table} lies inside {out}, which the release would replace", Cure("choose another folder", "out")
+        )
+    require_place(out, force=force)
+    records = Records.of(table, columns=columns, drop=drop)
+    synthesizer, note = fit(records, prior)
+    first = _release(synthesizer, out, datasets, rows, release, format, key, force)
+    place = escape(str(out))
+    if release is ReleaseKind.parameters:
+        _describe_parameters(synthesizer, first, f"{counted(datasets, 'parameter draw')} in {place}")
+    else:
+        what = f"{counted(datasets, 'dataset')} of {counted(rows or len(records.values), 'row')}"
+        _describe_datasets(synthesizer, first, f"{what} in {place}")
+    console.print(_assumed(synthesizer, prior))
+    if new_repeat_key:
+        _show_key(key)
+    _show_next(context, table, out)
+    show_note(note)
+
+
+def demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="The folder to create.")] = Path("demo"),
+    force: Force = False,
+) -> None:
+    """Synthesize a simulated cohort of 503 people with five polygenic scores: a safe place to start."""
+    cohort = demo_cohort()
+    synthesizer = NIWSynthesizer().fit(cohort)
+    release = synthesizer.sample(datasets=5)
+    with fresh_folder(out, ours=_is_demo, force=force) as work:
+        with TableWriter(work / "cohort.csv", COLUMNS) as writer:
+            writer.write(cohort.values)
+        save_release(release, work / "release")
+    table = escape(str(out / "cohort.csv"))
+    console.print(
+        f"Simulated {PEOPLE} people with five polygenic scores; the person in row {OUTLIER} is far outside.\n"
+        f"{table} stands in for a confidential table.\n"
+    )
+    what = f"5 datasets of {PEOPLE} rows in {escape(str(out / 'release'))}"
+    _describe_datasets(synthesizer, release.datasets[0], what)
+    console.print(_assumed(synthesizer, None))
+    _show_next(context, out / "cohort.csv", out / "release")
+
+
+def _show_next(context: typer.Context, table: Path, release: Path) -> None:
+    command = following(context, "risk", table, release, out=free_name("risk.csv", ".html"))
+    show_next("see what it gives away of each record, before anyone else does:", command)
+
+
+def _is_demo(folder: Path) -> bool:
+    parts = {path.name for path in folder.iterdir()}
+    return parts == {"cohort.csv", "release"} and is_release(folder / "release")
+
+
+def _key(new: bool, given: str | None, seed: str | None) -> str | None:
+    """Return the repeat key to draw with, a new one if asked for, or None for a release that nobody can repeat."""
+    if seed is not None:
+        raise InputError(
+            "a seed that a person chooses can be found by trying, and with it a missing record, exactly",
+            "leave --seed out",
+            "to be able to repeat the release, give --new-repeat-key, which makes and shows a key",
+        )
+    if new and given is not None:
+        raise InputError(
+            "--new-repeat-key makes a key and --repeat-key uses one",
+            "give the first to begin, the second to repeat",
+        )
+    return entropy.new_repeat_key() if new else given
+
+
+def _show_key(key: str | None) -> None:
+    console.print(
+        f"Repeat key: {key}\nIt is shown this once and stored nowhere. Keep it as you keep the table, or not "
+        "at all: whoever has it, the release and the other records has the missing one."
+    )
+
+
+def _release(
+    synthesizer: NIWSynthesizer,
+    out: Path,
+    datasets: int,
+    rows: int | None,
+    kind: ReleaseKind,
+    format: FileFormat,
+    repeat_key: str | None,
+    force: bool,
+) -> np.ndarray:
+    """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
+    if kind is ReleaseKind.parameters:
+        drawn = synthesizer.sample_parameters(datasets, repeat_key=repeat_key)
+        save_release(drawn, out, force=force)
+        return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
+    sizes = synthesizer.sizes(datasets, rows)
+    seen: list[np.ndarray] = []
+    with late_progress("Writing rows", sum(sizes)) as advance:
+
+        def watch(block: np.ndarray) -> None:
+            advance(len(block))
+            if not seen:
+                seen.append(block)
+
+        synthesize_to_folder(
+            synthesizer.posterior,
+            sizes,
+            synthesizer.generator("datasets", sizes, repeat_key),
+            out,
+            columns=synthesizer.columns,
+            prior=synthesizer.prior,
+            format=format,
+            force=force,
+            watch=watch,
+        )
+    return seen[0]
+
+
+def _describe_datasets(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
+    """Show the shape of the first rows: synthetic values only."""
+    rows = [
+        (escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", sparkline(values))
+        for name, values in zip(synthesizer.columns, first.T, strict=True)
+    ]
+    headings = ("column", "mean", "SD", "from lowest to highest")
+    show(f"{what}: the first synthetic dataset", headings, rows, words=(headings[0], headings[-1]))
+
+
+def _describe_parameters(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
+    pairs = zip(synthesizer.columns, *first, strict=True)
+    rows = [(escape(name), f"{mean:.4g}", f"{deviation:.4g}") for name, mean, deviation in pairs]
+    show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
+
+
+def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
+    p, weight = len(synthesizer.columns), synthesizer.prior.mean_weight
+    worth = f"worth {weight:g} record{'' if weight == 1 else 's'} for the mean"
+    what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
+    return f"Assumed: {what}; {escape(describe_prior(given))}, {worth}; each dataset from its own posterior draw."

@@ -1,0 +1,118 @@
+"""Every command that a command names next runs as printed, and is asked the same of the same table."""
+
+import re
+import shlex
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+CHOICES = ("--drop", "patient", "--prior", "my prior.toml")
+DESIGN = """
+title = "Mine"
+replicates = 60
+[[cells]]
+release = "parameters"
+p = 2
+n = 10
+count = [1, 5]
+target = 9
+"""
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A table that no command can use unless it is told what to leave out, and what prior is meant."""
+    rng = np.random.default_rng(3)
+    lines = [
+        f"p{row},{bmi:.2f},{ldl:.3f}" for row, (bmi, ldl) in enumerate(rng.normal((27, 3.4), (4, 0.9), (25, 2)))
+    ]
+    path = tmp_path / "-our people.csv"
+    path.write_text("\n".join(["patient,bmi,ldl", *lines]) + "\n")
+    (tmp_path / "my prior.toml").write_text("[centre]\nbmi = 25\nldl = 3\n[spread]\nbmi = 4.5\nldl = 1\n")
+    (tmp_path / "mine.toml").write_text(DESIGN)
+    return "./-our people.csv"
+
+
+def hints_of(output):
+    found = re.findall(r"^Next: .*\n  (.*)$", output, re.MULTILINE)
+    assert output.count("Next:") == len(found)
+    return [shlex.split(line) for line in found]
+
+
+def follow(allbutone, *command):
+    """Run a command and all that are named next, until none is new; return every command that was run."""
+    left, done = [list(map(str, command))], []
+    while left:
+        command = left.pop()
+        code, out, err = allbutone(*command)
+        assert code == 0, (command, err)
+        done.append(command)
+        if command[-1] != "--help":
+            seen = {_without_numbers(each) for each in done + left}
+            for program, *hint in hints_of(out):
+                assert program == "allbutone"
+                if _without_numbers(hint) not in seen:
+                    left.append(hint)
+    return done
+
+
+def _without_numbers(command):
+    """The second round differs in the names of what it writes: release-2."""
+    return tuple(re.sub(r"-\d+(?=\.csv$|\.html$|$)", "", word) for word in command)
+
+
+def carries(command, options):
+    return all(pair in list(pairwise(command)) for pair in zip(options[::2], options[1::2], strict=True))
+
+
+@pytest.mark.parametrize("kind", [("--rows", "20"), ("--release", "parameters")])
+def test_from_a_release_to_its_risk_and_the_budget(allbutone, people, kind):
+    done = follow(allbutone, "synthesize", people, "--out", "-my release", "--datasets", 2, *kind, *CHOICES)
+    assert [each[0] for each in done[:4]] == ["synthesize", "risk", "budget", "synthesize"]
+    assert all(carries(each, CHOICES) for each in done if each[-1] != "--help")
+    assert all(
+        carries(each, kind) for each in done if each[0] in ("budget", "synthesize") and each[-1] != "--help"
+    )
+
+
+def test_a_risk_that_was_told_nothing_names_what_the_release_says(allbutone, people, tmp_path):
+    assert allbutone("synthesize", people, "--out", "r", "--rows", 20, *CHOICES)[0] == 0
+    code, out, _ = allbutone("risk", people, "r", "--no-mass")
+    assert code == 0
+    assert "add --prior" in out
+    [[_, *hint]] = hints_of(out)
+    assert carries(hint, ("--columns", "bmi,ldl", "--rows", "20"))
+    assert allbutone(*hint)[0] == 0
+
+
+def test_a_budget_of_nothing_names_smaller_datasets_and_then_the_help(allbutone, people):
+    limit = ("--limit", "gain=0.0001")
+    done = follow(allbutone, "budget", people, "--rows", 15, *limit, *CHOICES, "--out", "my.csv")
+    assert done[-1] == ["budget", "--help"]
+    assert [each[each.index("--rows") + 1] for each in done[:-1]] == ["15", "1"]
+    assert all(carries(each, (*CHOICES, *limit)) for each in done[:-1])
+
+
+def test_from_a_report_to_the_public_page(allbutone, people, tmp_path):
+    assert allbutone("synthesize", people, "--out", "r", "--datasets", 2, *CHOICES)[0] == 0
+    (tmp_path / "public.html").write_text("mine")
+    done = follow(allbutone, "report", people, "r", "--note", "It's made up.", *CHOICES)
+    assert len(done) == 2
+    assert carries(done[1], (*CHOICES, "--note", "It's made up."))
+    assert (tmp_path / "public.html").read_text() == "mine"
+    assert "It&#39;s made up." in (tmp_path / "public-2.html").read_text()
+
+
+def test_from_the_application_to_the_budget(allbutone, people):
+    done = follow(allbutone, "application", people, "--datasets", 12, *CHOICES)
+    assert [each[0] for each in done[:3]] == ["application", "budget", "synthesize"]
+    assert all(carries(each, CHOICES) for each in done if each[-1] != "--help")
+    done = follow(allbutone, "application", "--datasets", 1, "--out", "simulated")
+    assert done[1:] == [["application", "--help"]]
+
+
+def test_from_the_demo_and_from_a_study(allbutone, people):
+    # which runs, as another test shows
+    assert hints_of(allbutone("demo")[1]) == [["allbutone", "risk", "demo/cohort.csv", "demo/release"]]
+    assert follow(allbutone, "study", "mine.toml", "--out", "my study")[1:] == [["study", "show", "my study"]]
