@@ -81,7 +81,7 @@ def test_other_columns_are_refused(run, table):
     [
         ("mean", [0.0, 0.1, 0.2], r"mean is -0.2 in place \[2\], the one given has 0.2"),
         ("mean_weight", 0.5 * (1 + 1e-11), "mean_weight is 0.5, the one given has 0.500000000005"),
-        ("df", 7.0, "df is 6.0, the one given has 7.0; give release.prior itself"),
+        ("df", 7.0, "df is 6.0, the one given has 7.0; give the prior that"),
         ("scale", np.eye(3), r"scale is 0.2 in place \[0, 1\], the one given has 0.0.*adversary_prior=…"),
     ],
 )
@@ -199,7 +199,7 @@ def test_impossible_features_of_a_target_are_refused(known, message):
 
 
 def test_names_need_a_release_with_names():
-    with refused("no column 'bmi' to know; the release has no names; give a vector"):
+    with refused("no column 'bmi': the release has no names; give a vector"):
         abo.attack(TABLE, abo.DatasetRelease(RELEASE.datasets), PRIOR, known={"bmi": 1.0})
 
 
@@ -308,7 +308,7 @@ def test_what_is_no_statistic_is_refused(released, message):
     crowd = abo.NIW(np.zeros((4, 3)), 1.0, 5.0, np.eye(3))
     with refused(message):
         abo.attack_many(crowd, released)
-    with refused("crowd must be an NIW with one batch axis at most, got None"):
+    with refused("others must be an NIW with one batch axis at most, got None"):
         abo.attack_many(None, released)
 
 

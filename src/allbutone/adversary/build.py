@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.adversary.inputs import Reading, split_known, validate_inputs
@@ -11,11 +11,11 @@ from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
-from allbutone.support.arrays import solve_rows
+from allbutone.support.arrays import append_axes, as_array, eye, solve_rows, zeros
 
 Array = Any
 
-SMALL_DATASET = 1 << 16  # numbers; larger datasets are summarized one by one, in blocks
+SMALL_DATASETS = 1 << 18  # numbers of datasets that are summarized together: 2 MB, and as much for each copy
 
 
 def log_posterior(
@@ -31,17 +31,17 @@ def log_posterior(
     moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
     positions, values = split_known(known, release)
     whole = posterior_of(moments, release, *split_priors(prior, adversary_prior, reading))
-    return whole.given(positions, array_namespace(whole.centre).asarray(values)) if positions else whole
+    return whole.given(positions, as_array(values, like=whole.centre)) if positions else whole
 
 
 def posterior_of(moments: Moments, release: Release, prior: NIW, own_prior: NIW | None) -> LogQuadratic:
     """Return the log posterior from the others' moments, the mechanism's prior and the adversary's own, if any."""
-    crowd = prior.update(moments)
+    others = prior.update(moments)
     if isinstance(release, ParameterRelease):
-        root, precision, pull = whitened_parameters(crowd, release)
-        whole = from_parameters(crowd, root, release.draws, precision, pull)
+        root, precision, pull = whitened_parameters(others, release)
+        whole = from_parameters(others, root, release.draws, precision, pull)
     else:
-        whole = from_datasets(crowd, *whitened_datasets(crowd, release))
+        whole = from_datasets(others, *whitened_datasets(others, release))
     return whole if own_prior is None else with_own_prior(whole, own_prior.update(moments))
 
 
@@ -63,58 +63,55 @@ class ParameterStatistics:
     @classmethod
     def of(cls, release: ParameterRelease) -> "ParameterStatistics":
         """Summarize a release."""
-        xp, p = array_namespace(release.means), release.p
-        centre, root = xp.zeros(p, dtype=xp.float64), xp.eye(p, dtype=xp.float64)
+        centre, root = zeros(release.p, like=release.means), eye(release.p, like=release.means)
         return cls(release.draws, *_parameters_in(centre, root, release))
 
 
 Statistics = ParameterStatistics | Moments
 
 
-def from_statistics(crowd: NIW, released: Statistics) -> LogQuadratic:
+def from_statistics(others: NIW, released: Statistics) -> LogQuadratic:
     """Return the posteriors of many targets at once, from sufficient statistics; batch axes lead.
 
-    `crowd`: each adversary's own posterior (*batch). `released`: `ParameterStatistics` (*batch), or the moments of
-    k datasets, mean (*batch, k, p), whose counts (k,) are shared by the batch.
+    `others`: each adversary's own posterior (*batch). `released`: `ParameterStatistics` (*batch), or the moments
+    of k datasets, mean (*batch, k, p), whose counts are (*batch, k), or (k,) if the whole batch shares them.
     """
-    xp, root = array_namespace(crowd.mean), crowd.root
+    xp, root = array_namespace(others.mean), others.root
     turned = xp.matrix_transpose(root)
     if isinstance(released, ParameterStatistics):
-        moved = released.pull - (released.precision @ crowd.mean[..., None])[..., 0]
+        moved = released.pull - (released.precision @ others.mean[..., None])[..., 0]
         pull = (turned @ moved[..., None])[..., 0]
-        return from_parameters(crowd, root, released.draws, turned @ released.precision @ root, pull)
-    centred = released.mean - crowd.mean[..., None, :]
+        return from_parameters(others, root, released.draws, turned @ released.precision @ root, pull)
+    centred = released.mean - others.mean[..., None, :]
     mean = xp.matrix_transpose(xp.linalg.solve(root, xp.matrix_transpose(centred)))
     half = xp.linalg.solve(root[..., None, :, :], released.scatter)
     scatter = xp.linalg.solve(root[..., None, :, :], xp.matrix_transpose(half))
-    return from_datasets(crowd, root, Moments(released.count, mean, scatter))
+    return from_datasets(others, root, Moments(released.count, mean, scatter))
 
 
-def from_datasets(crowd: NIW, root: Float[Array, "*#batch p p"], released: Moments) -> LogQuadratic:
+def from_datasets(others: NIW, root: Float[Array, "*#batch p p"], released: Moments) -> LogQuadratic:
     """Return the posterior after datasets whose whitened moments are given, shapes (*batch, k, …).
 
     Add Z first and the candidate last: with X₋ᵢ ∪ Z⁽ʲ⁾ ~ NIW(rⱼ, kⱼ, ·, Bⱼ) and hⱼ = kⱼ/(kⱼ+1),
     s(x) = (n_k − 1)ν′·log(1 + c·q₀) − Σⱼ (ν′ + n_z)·log(1 + hⱼ(x − rⱼ)ᵀBⱼ⁻¹(x − rⱼ))
     """
-    xp = array_namespace(released.mean)
-    p, kappa, df = crowd.p, crowd.mean_weight, crowd.df + 1
-    rows = released.count
-    weight = kappa + rows
-    z = released.mean
-    scale = xp.eye(p, dtype=z.dtype) + released.scatter
-    scale = scale + (kappa * rows / weight)[:, None, None] * (z[..., :, None] * z[..., None, :])
-    half = xp.linalg.solve(xp.linalg.cholesky(scale), xp.broadcast_to(xp.eye(p, dtype=z.dtype), scale.shape))
-    shapes = (weight / (weight + 1))[:, None, None] * (xp.matrix_transpose(half) @ half)
-    location = (rows / weight)[:, None] * z
+    xp, p, z, rows = array_namespace(released.mean), others.p, released.mean, released.count
+    # one κ and ν a target, but one number of rows a dataset of a target
+    kappa, df = append_axes(others.mean_weight, 1), append_axes(others.df, 1) + 1
+    weight, unit = kappa + rows, eye(p, like=z)
+    scale = unit + released.scatter + append_axes(kappa * rows / weight, 2) * (z[..., :, None] * z[..., None, :])
+    half = xp.linalg.solve(xp.linalg.cholesky(scale), xp.broadcast_to(unit, scale.shape))
+    shapes = append_axes(weight / (weight + 1), 2) * (xp.matrix_transpose(half) @ half)
+    location = append_axes(rows / weight, 1) * z
     slopes = (shapes @ location[..., None])[..., 0]
     return LogQuadratic(
-        centre=crowd.mean,
+        centre=others.mean,
         root=root,
-        df=crowd.df,
-        outward=(rows.shape[0] - 1) * df,
-        inflation=kappa / (kappa + 1),
-        precision=xp.zeros((p, p), dtype=z.dtype),
-        pull=xp.zeros(p, dtype=z.dtype),
+        df=others.df,
+        outward=(rows.shape[-1] - 1) * (others.df + 1),
+        inflation=others.mean_weight / (others.mean_weight + 1),
+        precision=zeros((p, p), like=z),
+        pull=zeros(p, like=z),
         weights=df + rows,
         levels=1 + xp.sum(location * slopes, axis=-1),
         slopes=slopes,
@@ -123,7 +120,7 @@ def from_datasets(crowd: NIW, root: Float[Array, "*#batch p p"], released: Momen
 
 
 def from_parameters(
-    crowd: NIW,
+    others: NIW,
     root: Float[Array, "*#batch p p"],
     draws: int,
     precision: Float[Array, "*batch p p"],
@@ -134,19 +131,19 @@ def from_parameters(
     s(x) = (n_θ − 1)ν′·log(1 + c·q₀) − dᵀAd + 2bᵀd,  A = Σⱼ Σⱼ*⁻¹,  b = Σⱼ Σⱼ*⁻¹(μⱼ* − μ)
     (the paper's two quadratic terms merge because c + 1/κ′ = 1)
     """
-    xp, p, kappa = array_namespace(precision), crowd.p, crowd.mean_weight
+    p, kappa = others.p, others.mean_weight
     return LogQuadratic(
-        centre=crowd.mean,
+        centre=others.mean,
         root=root,
-        df=crowd.df,
-        outward=(draws - 1) * (crowd.df + 1),
+        df=others.df,
+        outward=(draws - 1) * (others.df + 1),
         inflation=kappa / (kappa + 1),
         precision=precision,
         pull=pull,
-        weights=xp.zeros(0, dtype=precision.dtype),
-        levels=xp.zeros(0, dtype=precision.dtype),
-        slopes=xp.zeros((0, p), dtype=precision.dtype),
-        shapes=xp.zeros((0, p, p), dtype=precision.dtype),
+        weights=zeros(0, like=precision),
+        levels=zeros(0, like=precision),
+        slopes=zeros((0, p), like=precision),
+        shapes=zeros((0, p, p), like=precision),
     )
 
 
@@ -154,12 +151,12 @@ def with_own_prior(whole: LogQuadratic, own: NIW) -> LogQuadratic:
     """Replace the Student t term of the holder's prior by that of the adversary's own."""
     xp = array_namespace(whole.centre)
     half = xp.linalg.solve(own.root, whole.root)
-    inflation = own.mean_weight / (own.mean_weight + 1)
+    inflation = append_axes(own.mean_weight / (own.mean_weight + 1), 2)
     return add_own_well(whole, own.df, inflation * (xp.matrix_transpose(half) @ half), whole.whiten(own.mean))
 
 
 def add_own_well(
-    whole: LogQuadratic, df: float, shape: Float[Array, "*batch p p"], place: Float[Array, "*batch p"]
+    whole: LogQuadratic, df: Any, shape: Float[Array, "*batch p p"], place: Float[Array, "*batch p"]
 ) -> LogQuadratic:
     """Add −(ν_a + 1)·log(1 + (v − place)ᵀM(v − place)), the adversary's own Student t, to the wells.
 
@@ -170,6 +167,9 @@ def add_own_well(
     level = 1 + xp.sum(place * slope, axis=-1)
     batch = whole.centre.shape[:-1]
     k, p = whole.wells, whole.p
+    weight = append_axes(df + 1, 1) if is_array_api_obj(df) else as_array([df + 1.0], like=whole.centre)
+    shared = whole.weights.ndim == 1 and weight.ndim == 1
+    wells = whole.weights if shared else xp.broadcast_to(whole.weights, (*batch, k))
 
     def joined(wells: Array, well: Array, tail: tuple[int, ...]) -> Array:
         many = xp.broadcast_to(wells, (*batch, k, *tail))
@@ -185,7 +185,7 @@ def add_own_well(
         inflation=whole.inflation,
         precision=whole.precision,
         pull=whole.pull,
-        weights=xp.concat([whole.weights, xp.full(1, df + 1, dtype=whole.weights.dtype)]),
+        weights=xp.concat([wells, xp.broadcast_to(weight, (*wells.shape[:-1], 1))], axis=-1),
         levels=joined(whole.levels, level, ()),
         slopes=joined(whole.slopes, slope, (p,)),
         shapes=joined(whole.shapes, shape, (p, p)),
@@ -193,46 +193,54 @@ def add_own_well(
     )
 
 
-def whitened_datasets(crowd: NIW, release: DatasetRelease) -> tuple[Float[Array, "p p"], Moments]:
-    """Return a root of the crowd's scale and the datasets' moments in its coordinates, stacked along k.
+def whitened_datasets(others: NIW, release: DatasetRelease) -> tuple[Float[Array, "p p"], Moments]:
+    """Return a root of the other records' scale and the datasets' moments in its coordinates, stacked along k.
 
     Any C·Q with Q orthogonal is a root. It is turned to the release's own axes, so that one direction in which an
     outlier has stretched the release a million times cannot drown the digits of the others; rows are whitened
     first and summarized second, so that neither a large mean nor near-collinear columns cost any.
     """
-    xp = array_namespace(crowd.scale)
-    moments = _moments_in(crowd.mean, crowd.root, release)
+    xp = array_namespace(others.scale)
+    moments = _moments_in(others.mean, others.root, release)
     weighted = moments.count[:, None] * moments.mean
     spread, axes = xp.linalg.eigh(xp.sum(moments.scatter, axis=0) + weighted.T @ moments.mean)
-    root = crowd.root @ axes
+    root = others.root @ axes
     if bool(spread[-1] > 1e6 * spread[0]):
-        return root, _moments_in(crowd.mean, root, release)
+        return root, _moments_in(others.mean, root, release)
     return root, Moments(moments.count, moments.mean @ axes, axes.T @ moments.scatter @ axes)
 
 
 def _moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"], release: DatasetRelease) -> Moments:
-    """Return the moments of root⁻¹(z − centre), shapes (k,), (k, p), (k, p, p); equal sizes in one batch."""
-    xp, p = array_namespace(root), release.p
-    sizes = release.rows
-    counts = xp.asarray([float(size) for size in sizes], dtype=xp.float64)
-    if len(set(sizes)) > 1 or sizes[0] * p > SMALL_DATASET:
-        each = [Moments.of(solve_rows(root, xp.astype(z, xp.float64) - centre)) for z in release.datasets]
-        return Moments(counts, xp.stack([one.mean for one in each]), xp.stack([one.scatter for one in each]))
-    white = solve_rows(root, xp.astype(xp.stack(release.datasets), xp.float64) - centre)
-    mean = xp.mean(white, axis=1)
-    centred = white - mean[:, None, :]
-    return Moments(counts, mean, xp.matrix_transpose(centred) @ centred)
+    """Return the moments of root⁻¹(z − centre), shapes (k,), (k, p), (k, p, p).
+
+    Small datasets of one size are summarized many at a time, within a few megabytes; large ones one by one.
+    """
+    xp, sizes = array_namespace(root), release.rows
+    together = max(1, SMALL_DATASETS // (max(sizes) * release.p)) if len(set(sizes)) == 1 else 1
+    found = []
+    for start in range(0, len(sizes), together):
+        some = release.datasets[start : start + together]
+        if len(some) == 1:
+            one = Moments.of(solve_rows(root, xp.astype(some[0], xp.float64) - centre))
+            found.append((one.mean[None, ...], one.scatter[None, ...]))
+            continue
+        white = solve_rows(root, xp.astype(xp.stack(some), xp.float64) - centre)
+        mean = xp.mean(white, axis=1)
+        centred = white - mean[:, None, :]
+        found.append((mean, xp.matrix_transpose(centred) @ centred))
+    counts = as_array([float(size) for size in sizes], like=root)
+    return Moments(counts, *(found[0] if len(found) == 1 else map(xp.concat, zip(*found, strict=True))))
 
 
 def whitened_parameters(
-    crowd: NIW, release: ParameterRelease
+    others: NIW, release: ParameterRelease
 ) -> tuple[Float[Array, "p p"], Float[Array, "p p"], Float[Array, " p"]]:
-    """Return a root of the crowd's scale along the release's own axes, and A and b in its coordinates."""
-    xp = array_namespace(crowd.scale)
-    precision, _ = _parameters_in(crowd.mean, crowd.root, release)
+    """Return a root of the other records' scale along the release's own axes, and A and b in its coordinates."""
+    xp = array_namespace(others.scale)
+    precision, _ = _parameters_in(others.mean, others.root, release)
     _, axes = xp.linalg.eigh(precision)
-    root = crowd.root @ axes
-    return root, *_parameters_in(crowd.mean, root, release)
+    root = others.root @ axes
+    return root, *_parameters_in(others.mean, root, release)
 
 
 def _parameters_in(

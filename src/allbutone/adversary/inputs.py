@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
-from allbutone.support.arrays import real_array
-from allbutone.support.errors import InputError, describe_value
+from allbutone.support.arrays import real_array, to_numpy
+from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.tables.records import Records
 
 Array = Any
@@ -30,8 +30,8 @@ def validate_inputs(
     """Check all that an attack is given; return the records in the release's column order, or their moments."""
     if not isinstance(release, ParameterRelease | DatasetRelease):
         raise InputError(
-            f"the release must be a ParameterRelease or a DatasetRelease, got {describe_value(release)}; "
-            "read a folder with load_release"
+            f"the release must be a ParameterRelease or a DatasetRelease, got {describe_value(release)}",
+            "read a folder with load_release",
         )
     if reading not in get_args(Reading):
         raise InputError(
@@ -64,8 +64,8 @@ def _check_prior(name: str, prior: Any, release: Release, p: int) -> None:
         )
     if prior.p != p or release.p != p:
         raise InputError(
-            f"the records have {p} columns, the release {release.p}, the {name} {prior.p}; "
-            "give all three for the same columns"
+            f"the records have {p} columns, the release {release.p}, the {name} {prior.p}",
+            "give all three for the same columns",
         )
 
 
@@ -74,15 +74,15 @@ def require_same_prior(release: Release, prior: NIW) -> None:
     if release.prior is None or release.prior is prior:
         return
     if prior.p != release.p:
-        raise InputError(f"the release has {release.p} columns, the prior is for {prior.p}; give release.prior")
+        raise InputError(f"the release has {release.p} columns, the prior is for {prior.p}", "give release.prior")
     for field in ("mean", "mean_weight", "df", "scale"):
-        ours, theirs = (np.asarray(getattr(each, field)) for each in (prior, release.prior))
+        ours, theirs = (to_numpy(getattr(each, field)) for each in (prior, release.prior))
         for place in np.argwhere(~np.isclose(ours, theirs, rtol=1e-12, atol=0))[:1]:
             raise InputError(
                 f"the release was made with another prior: its {field} is {theirs[tuple(place)]}"
-                f"{f' in place {place.tolist()}' if len(place) else ''}, the one given has {ours[tuple(place)]}; "
-                "give release.prior itself (on the command line leave --prior out), or adversary_prior=… for an "
-                "adversary who believes another"
+                f"{f' in place {place.tolist()}' if len(place) else ''}, the one given has {ours[tuple(place)]}",
+                "give the prior that the release itself holds",
+                Cure("for an adversary who believes another prior, say so", "adversary_prior"),
             )
 
 
@@ -92,16 +92,16 @@ def split_known(known: Any, release: Release) -> tuple[tuple[int, ...], Float[np
         return (), np.zeros(0)
     named = by_name(known)
     known = known if named is None else _in_order(named, release.columns or ())
-    vector = np.asarray(real_array(known, "known"))
+    vector = to_numpy(real_array(known, "known"))
     if vector.shape != (release.p,):
         raise InputError(
-            f"known must be a vector of {release.p} values, NaN where unknown; got shape {vector.shape}"
+            f"known must be a vector of {release.p} values, got shape {vector.shape}", "give NaN where unknown"
         )
     if np.isinf(vector).any():
-        raise InputError(f"known holds {vector[np.isinf(vector)][0]}; give finite values, NaN where unknown")
+        raise InputError(f"known holds {vector[np.isinf(vector)][0]}", "give finite values, NaN where unknown")
     positions = np.flatnonzero(~np.isnan(vector))
     if len(positions) == release.p:
-        raise InputError("every feature is known; leave at least one NaN for the adversary to infer")
+        raise InputError("every feature is known", "leave at least one NaN for the adversary to infer")
     return tuple(int(position) for position in positions), vector[positions]
 
 
@@ -116,8 +116,9 @@ def _in_order(known: Mapping[Any, Any], names: Sequence[str]) -> list[Any]:
     """Return values by name as a vector, NaN where a name is absent."""
     for name in known:
         if name not in names:
-            found = f"the columns are {', '.join(names)}" if names else "the release has no names; give a vector"
-            raise InputError(f"there is no column {name!r} to know; {found}")
+            if not names:
+                raise InputError(f"there is no column {name!r}: the release has no names", "give a vector")
+            raise InputError(f"there is no column {name!r} to know", f"the columns are {', '.join(names)}")
     return [known.get(name, np.nan) for name in names]
 
 
@@ -136,17 +137,19 @@ def known_mask(
         mask |= entries
     elif entries.dtype.kind == "f" and entries.shape == (n, p):
         mask |= ~np.isnan(entries)
-        for row, column in np.argwhere(mask & (entries != np.asarray(values)))[:1]:
+        held = to_numpy(values)
+        for row, column in np.argwhere(mask & (entries != held))[:1]:
             raise InputError(
                 f"known says {entries[row, column]} of record {row + 1}, column {column + 1}, the records say "
-                f"{np.asarray(values)[row, column]}; give the records' own values, NaN where unknown"
+                f"{held[row, column]}",
+                "give the records' own values, NaN where unknown",
             )
     elif entries.ndim == 1:
         mask[:, [_position(column, names, p) for column in entries]] = True
     else:
-        raise InputError(f"known is a {entries.dtype} array of shape {entries.shape}; {KNOWN}")
+        raise InputError(f"known is a {entries.dtype} array of shape {entries.shape}", KNOWN)
     if mask.all(axis=1).any():
-        raise InputError("every feature of a record is known; leave at least one for the adversary to infer")
+        raise InputError("every feature of a record is known", "leave at least one for the adversary to infer")
     return mask
 
 
@@ -156,18 +159,18 @@ def _known_entries(known: Any, names: Sequence[str] | None) -> np.ndarray:
     if isinstance(frame, nw.DataFrame):
         if names is not None and set(frame.columns) != set(names):
             found = ", ".join(map(str, frame.columns))
-            raise InputError(f"known has the columns {found}, the records {', '.join(names)}; name them alike")
+            raise InputError(f"known has the columns {found}, the records {', '.join(names)}", "name them alike")
         return (frame if names is None else frame.select(names)).to_numpy()
     if is_array_api_obj(known):
-        return np.atleast_1d(np.asarray(known))
+        return np.atleast_1d(to_numpy(known))
     if by_name(known) is not None:
-        raise InputError(f"known is a {type(known).__name__}; {KNOWN}")
+        raise InputError(f"known is a {type(known).__name__}", KNOWN)
     entries = list(known) if isinstance(known, Iterable) and not isinstance(known, str) else [known]
     if any(isinstance(entry, Sized) and not isinstance(entry, str) for entry in entries):
         try:
             return np.asarray(entries)
         except ValueError as error:
-            raise InputError(f"known is ragged; {KNOWN}") from error
+            raise InputError("known is ragged", KNOWN) from error
     same = bool(entries) and all(isinstance(entry, bool | np.bool_) for entry in entries)
     return np.array(entries, dtype=bool if same else object)
 
@@ -176,12 +179,12 @@ def _position(column: Any, names: Sequence[str] | None, p: int) -> int:
     if isinstance(column, str):
         if names is None or column not in names:
             found = ", ".join(names) if names else "unnamed"
-            raise InputError(f"there is no column {column!r} to know; the columns are {found}")
+            raise InputError(f"there is no column {column!r} to know", f"the columns are {found}")
         return list(names).index(column)
     if isinstance(column, bool | np.bool_) or not isinstance(column, int | np.integer):
-        raise InputError(f"known holds {describe_value(column)}; {KNOWN}")
+        raise InputError(f"known holds {describe_value(column)}", KNOWN)
     if not 0 <= column < p:
-        raise InputError(f"there is no column {column} to know; positions run from 0 to {p - 1}")
+        raise InputError(f"there is no column {column} to know", f"positions run from 0 to {p - 1}")
     return int(column)
 
 

@@ -25,7 +25,7 @@ from allbutone.adversary.one_target import Attack, describe, with_known
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import ParameterRelease, Release
-from allbutone.support.arrays import solve_rows
+from allbutone.support.arrays import as_array, eye, solve_rows, to_numpy
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
@@ -35,7 +35,7 @@ Array = Any
 BLOCK_BYTES = 8 << 20  # of wells that a thread works on at a time
 BLOCKS = 32  # enough for many cores, unless blocks became so small that calling NumPy takes longer than work
 BLOCK_ROWS = 256
-MOST_LEVERAGE = 0.9  # above this, removing a record by a rank-one downdate would cost more than one digit
+MOST_HAT = 0.9  # above this hat value, removing a record by a rank-one downdate would cost more than one digit
 
 
 def attack_all(
@@ -53,14 +53,14 @@ def attack_all(
     Columns are in the release's order, in which a table with names is put and an array is taken to be.
     `known`: columns (names or positions) that the adversary knows of every target; a mask of booleans (p,) or
     (n, p); or a matrix (n, p) of the records' own values with NaN where unknown.
-    The crowd without record i is the whole minus a rank-one term, so nothing is fitted again; blocks of records
+    The table without record i is the whole minus a rank-one term, so nothing is fitted again; blocks of records
     run in parallel in bounded memory. `watch` is called with the number of records finished.
     """
     table = records if is_array_api_obj(records) else Records.of_numbers(records)
     values = validate_inputs(table, release, prior, adversary_prior, reading)
     if values.shape[0] < 2:
         raise InputError(
-            f"attack_all needs at least two records, got {values.shape[0]}; for one target use attack"
+            f"attack_all needs at least two records, got {values.shape[0]}", "for one target use attack"
         )
     mask = known_mask(known, release.columns or getattr(table, "columns", None), values.shape, values)
     problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading)
@@ -82,7 +82,7 @@ def _gather(parts: list[Any], order: np.ndarray) -> Any:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)[order]
     xp = array_namespace(parts[0])
-    return xp.take(xp.concat(parts), xp.asarray(order), axis=0)
+    return xp.take(xp.concat(parts), as_array(order, like=parts[0]), axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +116,11 @@ class LeaveOneOut:
         return cls(records, release, prior, own_prior, own, whole, root, white, released)
 
     def blocks(self, known: tuple[int, ...], rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
-        """Cut rows that share their known features into blocks; the few of high leverage go one by one.
+        """Cut rows that share their known features into blocks; the few with a high hat value go one by one.
 
-        Leverages sum to less than p, so fewer than p/0.9 records can be above 0.9.
+        Hat values sum to less than p, so fewer than p/0.9 records can be above 0.9.
         """
-        high = self.leverage[rows] > MOST_LEVERAGE
+        high = self.hat[rows] > MOST_HAT
         yield from ((row[None], known) for row in rows[high])
         rest, p = rows[~high], self.whole.p
         wells = 1 if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
@@ -132,11 +132,11 @@ class LeaveOneOut:
     def problem(self, rows: np.ndarray, known: tuple[int, ...]) -> LogQuadratic:
         """Return the posteriors of a block of records, of their unknown features where some are known."""
         xp = array_namespace(self.records)
-        targets = xp.take(self.records, xp.asarray(rows), axis=0)
-        if len(rows) == 1 and self.leverage[rows[0]] > MOST_LEVERAGE:
+        targets = xp.take(self.records, as_array(rows, like=self.records), axis=0)
+        if len(rows) == 1 and self.hat[rows[0]] > MOST_HAT:
             found = self._single(int(rows[0]))
         else:
-            found = self._block(targets, xp.take(self.white, xp.asarray(rows), axis=0))
+            found = self._block(targets, xp.take(self.white, as_array(rows, like=self.white), axis=0))
         return found.given(known, self._features(rows, known)) if known else found
 
     def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
@@ -150,18 +150,18 @@ class LeaveOneOut:
 
     def _features(self, rows: np.ndarray, features: tuple[int, ...]) -> Float[Array, "b known"]:
         xp = array_namespace(self.records)
-        targets = xp.take(self.records, xp.asarray(rows), axis=0)
+        targets = xp.take(self.records, as_array(rows, like=self.records), axis=0)
         return xp.stack([targets[:, position] for position in features], axis=-1)
 
     @cached_property
-    def leverage(self) -> Float[np.ndarray, " n"]:
-        """(κ/(κ−1))·δᵀΛ⁻¹δ, the share of its direction that a record supplies, for either prior."""
+    def hat(self) -> Float[np.ndarray, " n"]:
+        """The hat values (κ/(κ−1))·δᵀΛ⁻¹δ: the share of its direction that a record supplies, for either prior."""
         xp, kappa = array_namespace(self.white), self.whole.mean_weight
         share = kappa / (kappa - 1) * xp.sum(self.white * self.white, axis=-1)
         if self.own is not None:
             kappa, white = self.own.mean_weight, solve_rows(self.own.root, self.records - self.own.mean)
             share = xp.maximum(share, kappa / (kappa - 1) * xp.sum(white * white, axis=-1))
-        return np.asarray(share)
+        return to_numpy(share)
 
     def _single(self, row: int) -> LogQuadratic:
         """Return one record's posterior from its others, with a batch axis of length 1."""
@@ -173,13 +173,13 @@ class LeaveOneOut:
         """Return the posteriors of a block of records by rank-one downdates.
 
         In the table's coordinates Λ₋ = I − (κ/κ₋)uuᵀ, whose symmetric root is R = I + (√(1−l) − 1)·êêᵀ with
-        l = (κ/κ₋)‖u‖² the leverage; μ₋ = −u/κ₋.
+        l = (κ/κ₋)‖u‖² the hat value; μ₋ = −u/κ₋.
         """
         xp, p, kappa = array_namespace(white), self.whole.p, self.whole.mean_weight
         squared = xp.sum(white * white, axis=-1)
         shrink = xp.sqrt(1 - kappa / (kappa - 1) * squared) - 1
         unit = white / xp.sqrt(xp.where(squared > 0, squared, 1.0))[:, None]
-        own = xp.eye(p, dtype=white.dtype) + shrink[:, None, None] * (unit[:, :, None] * unit[:, None, :])
+        own = eye(p, like=white) + shrink[:, None, None] * (unit[:, :, None] * unit[:, None, :])
         shift = -white / (kappa - 1)
         without = remove_each(self.whole, targets)
         if isinstance(self.release, ParameterRelease):

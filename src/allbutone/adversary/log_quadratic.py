@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.model.distributions import Normal, StudentT
-from allbutone.model.moments import append_axes
-from allbutone.support.arrays import half_log_det, solve_rows
+from allbutone.support.arrays import append_axes, eye, half_log_det, solve_rows
 
 Array = Any
 Scalar = Any
@@ -22,21 +21,22 @@ class LogQuadratic:
         ℓ(v) = ½·[ a·log(1 + c‖v‖²) − vᵀAv + 2bᵀv − Σⱼ wⱼ·log qⱼ(v) ],   qⱼ(v) = gⱼ + vᵀMⱼv − 2mⱼᵀv
 
     In the coordinates v the adversary's own posterior scale is the identity. `outward` a pushes away from the
-    crowd, with `inflation` c; released parameters give the quadratic `precision` A and `pull` b; each released
-    dataset gives a well of weight wⱼ (`weights`, `levels` g, `slopes` m, `shapes` M). `own_well`: the last well is
-    not a dataset but the adversary's own prior.
+    other records, with `inflation` c; released parameters give the quadratic `precision` A and `pull` b; each
+    released dataset gives a well of weight wⱼ (`weights`, `levels` g, `slopes` m, `shapes` M). `own_well`: the
+    last well is not a dataset but the adversary's own prior.
     `df` is the adversary's ν: distances are measured by E[Σ⁻¹] = νΛ⁻¹, so that ν‖v‖² is a squared Mahalanobis
-    distance from the crowd.
+    distance from the other records' centre.
+    `df`, `outward` and `inflation` are numbers, or one a target (*batch); `weights` are (k,) or (*batch, k).
     """
 
     centre: Float[Array, "*batch p"]
     root: Float[Array, "*#batch p p"]
-    df: float
-    outward: float
+    df: Scalar
+    outward: Scalar
     inflation: Scalar
     precision: Float[Array, "*#batch p p"]
     pull: Float[Array, "*#batch p"]
-    weights: Float[Array, " k"]
+    weights: Float[Array, "*#batch k"]
     levels: Float[Array, "*#batch k"]
     slopes: Float[Array, "*#batch k p"]
     shapes: Float[Array, "*#batch k p p"]
@@ -50,7 +50,7 @@ class LogQuadratic:
     @property
     def wells(self) -> int:
         """The number of logarithmic wells: one a released dataset."""
-        return int(self.weights.shape[0])
+        return int(self.weights.shape[-1])
 
     def whiten(self, records: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
         """Return v = root⁻¹(x − centre)."""
@@ -88,18 +88,18 @@ class LogQuadratic:
         """Return value, gradient and Hessian of ℓ at v.
 
         ∇ℓ  = τv − Av + b − Σ ωⱼGⱼ                     τ = a·c/(1 + c‖v‖²),  ωⱼ = wⱼ/qⱼ,  Gⱼ = Mⱼv − mⱼ
-        ∇²ℓ = τI − (2τ²/a)·vvᵀ − A − Σ ωⱼMⱼ + 2 Σ (ωⱼ/qⱼ)·GⱼGⱼᵀ
+        ∇²ℓ = τI − (2τc/(1 + c‖v‖²))·vvᵀ − A − Σ ωⱼMⱼ + 2 Σ (ωⱼ/qⱼ)·GⱼGⱼᵀ
         """
         xp = array_namespace(white)
         levels, slopes = self._wells(white)
         strength = self.weights / levels
-        tau = self._tau(white)
+        fall = self.inflation / (1 + self.inflation * xp.sum(white * white, axis=-1))
+        tau = self.outward * fall
         precision, _ = self._weighted(strength)
         gradient = tau[..., None] * white - _times(self.precision, white) + self.pull
         gradient = gradient - (strength[..., None, :] @ slopes)[..., 0, :]
-        eye = xp.eye(self.p, dtype=white.dtype)
-        bend = 2 * tau**2 / self.outward if self.outward else 0 * tau
-        hessian = tau[..., None, None] * eye - bend[..., None, None] * (white[..., :, None] * white[..., None, :])
+        bend = append_axes(2 * tau * fall, 2) * (white[..., :, None] * white[..., None, :])
+        hessian = append_axes(tau, 2) * eye(self.p, like=white) - bend
         scaled = (2 * strength / levels)[..., None] * slopes
         hessian = hessian - precision + xp.matrix_transpose(scaled) @ slopes
         return self._value(white, levels), gradient, hessian
@@ -122,10 +122,17 @@ class LogQuadratic:
         return half_log_det(xp.linalg.cholesky(self.root @ xp.matrix_transpose(self.root)))
 
     @property
+    def pushes_outward(self) -> bool:
+        """Whether anything pushes away from the other records: not after a single release."""
+        if not is_array_api_obj(self.outward):
+            return bool(self.outward)
+        return bool(array_namespace(self.outward).any(self.outward != 0))
+
+    @property
     def closed_form(self) -> Normal | StudentT | None:
         """The posterior itself where it has a name: after a single release, nothing pushes outward."""
         xp = array_namespace(self.centre)
-        if self.outward or self.wells > 1:
+        if self.pushes_outward or self.wells > 1:
             return None
         if self.wells == 0:
             covariance = xp.linalg.inv(self.precision)
@@ -137,8 +144,9 @@ class LogQuadratic:
         scale = xp.linalg.inv(self.shapes[..., 0, :, :])
         location = _times(scale, self.slopes[..., 0, :])
         floor = self.levels[..., 0] - xp.sum(location * self.slopes[..., 0, :], axis=-1)
-        df = float(self.weights[0]) - self.p
-        return StudentT(self.unwhiten(location), self._cover(scale * append_axes(floor, 2) / df), df)
+        weight = self.weights[..., 0]
+        df = (weight if weight.ndim else float(weight)) - self.p
+        return StudentT(self.unwhiten(location), self._cover(scale * append_axes(floor / df, 2)), df)
 
     def given(self, known: tuple[int, ...], values: Float[Array, "*batch known"]) -> "LogQuadratic":
         """Return the posterior of the other features when these features (positions) have these values.
@@ -188,7 +196,8 @@ class LogQuadratic:
 
     def as_batch(self) -> "LogQuadratic":
         """Return a single posterior as a batch of one."""
-        return replace(self, **{name: getattr(self, name)[None, ...] for name in _AXES if _AXES[name]})
+        arrays = [name for name, axes in _AXES.items() if axes and name != "weights"]  # which may be shared
+        return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
 
     def _wells(
         self, white: Float[Array, "*points p"]
@@ -217,10 +226,6 @@ class LogQuadratic:
         wells = xp.sum(self.weights * xp.log(levels), axis=-1)
         return 0.5 * (self.outward * xp.log1p(self.inflation * squared) + bent - wells)
 
-    def _tau(self, white: Float[Array, "*points p"]) -> Float[Array, "*points"]:
-        xp = array_namespace(white)
-        return self.outward * self.inflation / (1 + self.inflation * xp.sum(white * white, axis=-1))
-
     def _cover(self, covariance: Float[Array, "*batch p p"]) -> Float[Array, "*batch p p"]:
         xp = array_namespace(covariance)
         covered = self.root @ covariance @ xp.matrix_transpose(self.root)
@@ -229,7 +234,8 @@ class LogQuadratic:
 
 # how many axes of each field are not the batch's
 _AXES = {
-    "centre": 1, "root": 2, "inflation": 0, "precision": 2, "pull": 1, "levels": 1, "slopes": 2, "shapes": 3,
+    "centre": 1, "root": 2, "df": 0, "outward": 0, "inflation": 0, "precision": 2, "pull": 1,
+    "weights": 1, "levels": 1, "slopes": 2, "shapes": 3,
 }  # fmt: skip
 
 

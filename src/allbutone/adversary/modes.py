@@ -7,6 +7,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Bool, Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.support.arrays import eye
 
 Array = Any
 
@@ -78,12 +79,13 @@ def _summits(posterior: LogQuadratic) -> "list[_Summit]":
     """
     xp = array_namespace(posterior.centre)
     first = _climb(posterior, _bound_maximum(posterior))
-    if not posterior.outward and posterior.wells <= 1:
+    if not posterior.pushes_outward and posterior.wells <= 1:
         return [first]
     found = [first, _climb(posterior, -first.white)]
     if posterior.own_well:
-        weights = xp.concat([posterior.weights[:-1], xp.zeros(1, dtype=posterior.weights.dtype)])
-        without = _bound_maximum(replace(posterior, weights=weights))
+        weights = posterior.weights
+        released = xp.concat([weights[..., :-1], xp.zeros_like(weights[..., -1:])], axis=-1)
+        without = _bound_maximum(replace(posterior, weights=released))
         slope, shape = posterior.slopes[..., -1, :], posterior.shapes[..., -1, :, :]
         own = xp.linalg.solve(shape, slope[..., None])[..., 0] + 0 * without
         found += [_climb(posterior, start) for start in (without, -without, own)]
@@ -92,14 +94,16 @@ def _summits(posterior: LogQuadratic) -> "list[_Summit]":
 
 def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
     """Return the exact maximum of the bound that touches ℓ at the centre."""
-    bound = posterior.lower_bound(array_namespace(posterior.centre).zeros_like(posterior.centre))
-    return maximize_bound(posterior.outward, posterior.inflation, *bound)
+    precision, pull = posterior.lower_bound(array_namespace(posterior.centre).zeros_like(posterior.centre))
+    if not posterior.pushes_outward:
+        return _newton(precision, pull)
+    return maximize_bound(posterior.outward, posterior.inflation, precision, pull)
 
 
 def maximize_bound(
-    outward: float, inflation: Any, precision: Float[Array, "*batch p p"], pull: Float[Array, "*batch p"]
+    outward: Any, inflation: Any, precision: Float[Array, "*batch p p"], pull: Float[Array, "*batch p"]
 ) -> Float[Array, "*batch p"]:
-    """Return the global maximiser of a·log(1 + c‖v‖²) − vᵀAv + 2bᵀv.
+    """Return the global maximiser of a·log(1 + c‖v‖²) − vᵀAv + 2bᵀv for a > 0.
 
     With A = QΩQᵀ and β = Qᵀb the maximum is v = Q(Ω − τ)⁻¹β at the one root of the increasing function
     τ·(1 + c·Σ βᵢ²/(ωᵢ − τ)²) = a·c on 0 < τ < min(a·c, ω₁): on each sphere the best value is concave in its
@@ -108,8 +112,6 @@ def maximize_bound(
     the lowest eigenvector the two modes tie; a component too small to matter breaks the tie.
     """
     xp = array_namespace(precision, pull)
-    if not outward:
-        return xp.linalg.solve(precision, pull[..., None])[..., 0]
     omega, vectors = xp.linalg.eigh(precision)
     beta = (xp.matrix_transpose(vectors) @ pull[..., None])[..., 0]
     size = xp.max(xp.abs(beta), axis=-1) + xp.sqrt(omega[..., 0])
@@ -122,7 +124,7 @@ def maximize_bound(
 
 
 def _pole_distance(
-    outward: float, inflation: Any, omega: Float[Array, "*batch p"], beta: Float[Array, "*batch p"]
+    outward: Any, inflation: Any, omega: Float[Array, "*batch p"], beta: Float[Array, "*batch p"]
 ) -> Float[Array, "*batch"]:
     """Solve log(1 + c·ρ(δ)) + log(ω₁ − δ) = log(a·c) for δ, by Newton in log δ inside a shrinking bracket."""
     xp = array_namespace(omega, beta)
@@ -159,49 +161,74 @@ class _Summit:
     steps: int
 
 
-def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int = MOST_STEPS) -> _Summit:
-    """Climb to a mode by Newton steps; ℓ never falls.
+@dataclass(frozen=True)
+class _Ascent:
+    """Where a climb stands: the place, ℓ there, the share of a step to take, the gain of the last one."""
 
-    Where the surface is not concave the step goes uphill along every axis of the Hessian, |λ| for −λ; a step
-    that does not gain is cut to a quarter.
-    """
+    white: Any
+    value: Any
+    gradient: Any
+    hessian: Any
+    length: Any
+    last: Any
+    done: Any
+
+
+def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int = MOST_STEPS) -> _Summit:
+    """Climb to a mode by Newton steps; ℓ never falls."""
     xp = array_namespace(start)
-    white = start
-    value, gradient, hessian = posterior.local(white)
-    length = xp.ones_like(value)
-    done = xp.zeros_like(value, dtype=xp.bool)
+    local = posterior.local(start)
+    value = local[0]
+    new = (xp.ones_like(value), xp.full_like(value, xp.inf), xp.zeros_like(value, dtype=xp.bool))
+    at = _Ascent(start, *local, *new)
     noise = rounding_of(posterior)
-    last = xp.full_like(value, xp.inf)
     steps, concave = 0, False
-    while steps < most and not bool(xp.all(done)):
-        if steps >= FEW_STEPS and white.ndim == 2 and 2 * int(xp.sum(xp.astype(~done, xp.int64))) <= done.shape[0]:
-            return _climb_rest(posterior, _Summit(white, value, hessian, done, steps), most)
+    while steps < most:
+        if steps >= FEW_STEPS and start.ndim == 2 and _at_most_half(~at.done):
+            return _climb_rest(posterior, _Summit(at.white, at.value, at.hessian, at.done, steps), most)
         steps += 1
-        definite = None if concave else _is_definite(-hessian)
+        definite = None if concave else _is_definite(-at.hessian)
         concave = definite is None or bool(xp.all(definite))
-        step = _newton(-hessian, gradient) if concave else _uphill(-hessian, gradient, definite)
-        gain = xp.sum(step * gradient, axis=-1)
+        step = _newton(-at.hessian, at.gradient) if concave else _uphill(-at.hessian, at.gradient, definite)
+        gain = xp.sum(step * at.gradient, axis=-1)
         # Newton's gains fall by orders of magnitude; this close, one that does not is rounding itself
-        still = (gain < CONVERGED) | ((gain < STALLED) & (gain > last / 16))
-        done = done | ((gain >= 0) & still)
-        if bool(xp.all(done)):
+        still = (gain < CONVERGED) | ((gain < STALLED) & (gain > at.last / 16))
+        at = replace(at, done=at.done | ((gain >= 0) & still))
+        if bool(xp.all(at.done)):
             break
-        # never so far as to leap over the valley onto the other hill, which stands near the mirrored point
-        reach = 0.5 * xp.linalg.vector_norm(white, axis=-1) + posterior.df**-0.5
-        size = xp.linalg.vector_norm(step, axis=-1)
-        share = length * xp.where(size > reach, reach / xp.where(size > reach, size, 1.0), 1.0)
-        trial = white + share[..., None] * step
-        trial_value, trial_gradient, trial_hessian = posterior.local(trial)
-        # where the promised gain is below the rounding of ℓ, the gradient is the better judge
-        better = (gain >= 0) & (trial_value >= value - xp.where(gain < noise, noise, 0.0)) & ~done
-        last = gain
-        white = xp.where(better[..., None], trial, white)
-        value = xp.where(better, trial_value, value)
-        gradient = xp.where(better[..., None], trial_gradient, gradient)
-        hessian = xp.where(better[..., None, None], trial_hessian, hessian)
-        length = xp.where(better, xp.minimum(2 * length, xp.ones_like(length)), length / 4)
-        concave = concave and bool(xp.all(better | done))
-    return _Summit(white, value, hessian, done, steps)
+        at, better = _take_step(posterior, at, step, gain, noise)
+        concave = concave and bool(xp.all(better | at.done))
+    return _Summit(at.white, at.value, at.hessian, at.done, steps)
+
+
+def _take_step(
+    posterior: LogQuadratic, at: _Ascent, step: Float[Array, "*batch p"], gain: Float[Array, "*batch"], noise: Any
+) -> tuple[_Ascent, Bool[Array, "*batch"]]:
+    """Go as far along the step as is safe, where that gains; where it does not, cut the next one to a quarter."""
+    xp = array_namespace(step)
+    # never so far as to leap over the valley onto the other hill, which stands near the mirrored point
+    reach = 0.5 * xp.linalg.vector_norm(at.white, axis=-1) + posterior.df**-0.5
+    size = xp.linalg.vector_norm(step, axis=-1)
+    share = at.length * xp.where(size > reach, reach / xp.where(size > reach, size, 1.0), 1.0)
+    trial = at.white + share[..., None] * step
+    value, gradient, hessian = posterior.local(trial)
+    # where the promised gain is below the rounding of ℓ, the gradient is the better judge
+    better = (gain >= 0) & (value >= at.value - xp.where(gain < noise, noise, 0.0)) & ~at.done
+    arrived = _Ascent(
+        white=xp.where(better[..., None], trial, at.white),
+        value=xp.where(better, value, at.value),
+        gradient=xp.where(better[..., None], gradient, at.gradient),
+        hessian=xp.where(better[..., None, None], hessian, at.hessian),
+        length=xp.where(better, xp.minimum(2 * at.length, xp.ones_like(at.length)), at.length / 4),
+        last=gain,
+        done=at.done,
+    )
+    return arrived, better
+
+
+def _at_most_half(flags: Bool[Array, " batch"]) -> bool:
+    xp = array_namespace(flags)
+    return 2 * int(xp.sum(xp.astype(flags, xp.int64))) <= flags.shape[0]
 
 
 def _climb_rest(posterior: LogQuadratic, so_far: _Summit, most: int) -> _Summit:
@@ -233,12 +260,12 @@ def _newton(bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"]
 def _uphill(
     bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"], definite: Bool[Array, "*batch"]
 ) -> Float[Array, "*batch p"]:
-    """Return |B|⁻¹g: Newton's step B⁻¹g where B is positive definite, else uphill along every axis of B."""
+    """Return |B|⁻¹g: Newton's step B⁻¹g where B is positive definite, else uphill along all its axes."""
     xp = array_namespace(bowl)
     if bowl.ndim == 3 and bool(xp.any(definite)):
         # the axes are dear, and few need them
         (bent,) = xp.nonzero(~definite)
-        step = _newton(xp.where(definite[:, None, None], bowl, xp.eye(bowl.shape[-1], dtype=bowl.dtype)), gradient)
+        step = _newton(xp.where(definite[:, None, None], bowl, eye(bowl.shape[-1], like=bowl)), gradient)
         few = [xp.take(array, bent, axis=0) for array in (bowl, gradient, definite)]
         return _put(definite, step, _uphill(*few))
     values, vectors = xp.linalg.eigh(bowl)
@@ -261,7 +288,8 @@ def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
 
 def rounding_of(posterior: LogQuadratic) -> Any:
     """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
-    return 1e-15 * (1 + posterior.outward + array_namespace(posterior.weights).sum(posterior.weights))
+    weights = array_namespace(posterior.weights).sum(posterior.weights, axis=-1)
+    return 1e-15 * (1 + posterior.outward + weights)
 
 
 def _same_place(one: _Summit, two: _Summit) -> Bool[Array, "*batch"]:

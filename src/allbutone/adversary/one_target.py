@@ -14,6 +14,7 @@ from allbutone.adversary.modes import TIE, Modes, find_modes, rounding_of
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
+from allbutone.support.arrays import as_array, to_numpy
 from allbutone.support.errors import InputError, describe_value
 
 Array = Any
@@ -54,35 +55,38 @@ def attack(
     return with_known(result, positions, values, release.p) if positions else result
 
 
-def attack_many(crowd: NIW, released: Statistics) -> Attack:
+def attack_many(others: NIW, released: Statistics) -> Attack:
     """Attack many targets of many tables at once, from sufficient statistics (see `from_statistics`).
 
-    `crowd` has one batch axis: each adversary's own posterior. For simulation studies.
+    `others`: each adversary's own posterior, that of the other records; all its fields may differ from target to
+    target, along one batch axis. For simulation studies.
     """
-    _check_statistics(crowd, released)
-    problem = from_statistics(crowd, released)
+    _check_statistics(others, released)
+    problem = from_statistics(others, released)
     return describe(problem, find_modes(problem))
 
 
-def _check_statistics(crowd: NIW, released: Statistics) -> None:
-    """Refuse what is no sufficient statistic, or one of other columns or targets than the crowd's."""
-    if not isinstance(crowd, NIW) or crowd.mean.ndim > 2:
-        raise InputError(f"crowd must be an NIW with one batch axis at most, got {describe_value(crowd)}")
+def _check_statistics(others: NIW, released: Statistics) -> None:
+    """Refuse what is no sufficient statistic, or one of other columns or targets than the others'."""
+    if not isinstance(others, NIW) or others.mean.ndim > 2:
+        raise InputError(f"others must be an NIW with one batch axis at most, got {describe_value(others)}")
+    batch, p = tuple(others.mean.shape[:-1]), others.p
     if isinstance(released, ParameterStatistics):
-        tails: dict[str, tuple[int, ...]] = {"precision": (crowd.p, crowd.p), "pull": (crowd.p,)}
-    elif isinstance(released, Moments) and getattr(released.count, "ndim", 0) == 1:
-        k = int(released.count.shape[0])
-        tails = {"mean": (k, crowd.p), "scatter": (k, crowd.p, crowd.p)}
+        tails: dict[str, tuple[int, ...]] = {"precision": (p, p), "pull": (p,)}
+    elif isinstance(released, Moments) and getattr(released.count, "ndim", 0) in (1, 1 + len(batch)):
+        k = int(released.count.shape[-1])
+        tails = {"count": (k,), "mean": (k, p), "scatter": (k, p, p)}
     else:
         raise InputError(
-            f"released must be ParameterStatistics, or Moments whose counts (k,) are those of k datasets, "
-            f"got {describe_value(released)}; use ParameterStatistics.of(release), or stack the datasets' moments"
+            "released must be ParameterStatistics, or Moments whose counts are those of k datasets, "
+            f"got {describe_value(released)}",
+            "use ParameterStatistics.of(release)",
+            "stack the datasets' moments",
         )
-    batch = tuple(crowd.mean.shape[:-1])
     for name, tail in tails.items():
         shape = tuple(getattr(released, name).shape)
         if shape not in (tail, batch + tail):
-            raise InputError(f"the released {name} must have shape {batch + tail} as the crowd has, got {shape}")
+            raise InputError(f"the released {name} must have shape {batch + tail} as the others have, got {shape}")
 
 
 def describe(problem: LogQuadratic, modes: Modes) -> Attack:
@@ -91,7 +95,7 @@ def describe(problem: LogQuadratic, modes: Modes) -> Attack:
     curvature = xp.linalg.inv(-modes.hessian)
     covariance = problem.root @ curvature @ xp.matrix_transpose(problem.root)
     sure = "converged" if problem.wells else "global"
-    tie, converged = np.asarray(modes.gap < TIE + 10 * rounding_of(problem)), np.asarray(modes.converged)
+    tie, converged = to_numpy(modes.gap < TIE + 10 * rounding_of(problem)), to_numpy(modes.converged)
     status = np.where(converged, np.where(tie, "tie", sure), "not converged")
     return Attack(
         mode=problem.unwhiten(modes.best),
@@ -106,7 +110,7 @@ def describe(problem: LogQuadratic, modes: Modes) -> Attack:
 def with_known(result: Attack, known: tuple[int, ...], values: Array, p: int) -> Attack:
     """Put the known features back in their places; there is no doubt about them, so no covariance."""
     xp = array_namespace(result.mode)
-    values = xp.asarray(values)
+    values = as_array(values, like=result.mode)
     unknown = [position for position in range(p) if position not in known]
 
     def filled(record: Array) -> Array:

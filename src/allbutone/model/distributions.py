@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 from scipy.special import gammaln
 
-from allbutone.support.arrays import cholesky, half_log_det, squared_length, to_scalar
+from allbutone.support.arrays import by_numpy, cholesky, half_log_det, squared_length, to_numpy
 
 Array = Any
 
@@ -36,7 +36,7 @@ class Normal:
     def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
         """Draw `count` records."""
         white = rng.standard_normal((count, self.mean.shape[-1]))
-        return np.asarray(self.mean) + white @ np.asarray(self.root).T
+        return to_numpy(self.mean) + white @ to_numpy(self.root).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,9 @@ class StudentT:
         xp = array_namespace(points)
         p = points.shape[-1]
         half = (self.df + p) / 2
-        constant = to_scalar(gammaln(half) - gammaln(self.df / 2) - 0.5 * p * np.log(self.df * pi))
+        constant = by_numpy(
+            lambda df: gammaln((df + p) / 2) - gammaln(df / 2) - 0.5 * p * np.log(df * pi), self.df
+        )
         squared = squared_length(self.root, points - self.location)
         return constant - half_log_det(self.root) - half * xp.log1p(squared / self.df)
 
@@ -65,4 +67,4 @@ class StudentT:
         """Draw `count` records: a normal over an independent √(χ²_δ/δ)."""
         white = rng.standard_normal((count, self.location.shape[-1]))
         stretch = np.sqrt(self.df / rng.chisquare(self.df, size=(count, 1)))
-        return np.asarray(self.location) + stretch * (white @ np.asarray(self.root).T)
+        return to_numpy(self.location) + stretch * (white @ to_numpy(self.root).T)

@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace, device, is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.support.arrays import real_array, require_symmetric
+from allbutone.support.arrays import append_axes, real_array, require_symmetric, to_numpy, zeros
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 
 Array = Any  # of any array namespace: NumPy, PyTorch, CuPy, JAX, array-api-strict
 Scalar = Any  # a float, or an array over the batch
 
+USE_RECORDS = "use Moments.of(records)"
 BLOCK_BYTES = 1 << 20  # a block of rows and its centred copy stay in the processor's cache
 
 
@@ -54,9 +55,8 @@ class Moments:
 
     @classmethod
     def none(cls, p: int, *, like: Array) -> "Moments":
-        """Return the moments of no records, in the namespace of `like`."""
-        xp = array_namespace(like)
-        return cls(0.0, xp.zeros(p, dtype=xp.float64), xp.zeros((p, p), dtype=xp.float64))
+        """Return the moments of no records, in the namespace and on the device of `like`."""
+        return cls(0.0, zeros(p, like=like), zeros((p, p), like=like))
 
     def require_possible(self) -> None:
         """Refuse what no table has: a negative count, a scatter with a negative eigenvalue, batch axes."""
@@ -64,16 +64,17 @@ class Moments:
         if p == 0 or tuple(self.scatter.shape) != (p, p) or getattr(self.count, "ndim", 0):
             raise InputError(
                 f"the moments of one table have mean (p,) and scatter (p, p), got {tuple(self.mean.shape)} and "
-                f"{tuple(self.scatter.shape)}; use Moments.of(records)"
+                f"{tuple(self.scatter.shape)}",
+                USE_RECORDS,
             )
         if not 0 <= self.count < np.inf:
-            raise InputError(f"moments cannot count {self.count} records; use Moments.of(records)")
+            raise InputError(f"moments cannot count {self.count} records", USE_RECORDS)
         require_symmetric(self.scatter, "the moments' scatter")
-        spread = np.linalg.eigvalsh(np.asarray(self.scatter))
+        spread = np.linalg.eigvalsh(to_numpy(self.scatter))
         if spread[0] < -1e-3 * spread[-1]:  # less may be rounding, where an outlier has been removed
             raise InputError(
-                f"the moments' scatter has the negative eigenvalue {spread[0]:g}, which no records have; "
-                "use Moments.of(records)"
+                f"the moments' scatter has the negative eigenvalue {spread[0]:g}, which no records have",
+                USE_RECORDS,
             )
 
     def merge(self, other: "Moments") -> "Moments":
@@ -92,8 +93,7 @@ class Moments:
 
     def add(self, record: Float[Array, "*batch p"]) -> "Moments":
         """Return the moments with one record more."""
-        xp = array_namespace(record)
-        return self.merge(Moments(1.0, record, xp.zeros((*record.shape, record.shape[-1]))))
+        return self.merge(Moments(1.0, record, zeros((*record.shape, record.shape[-1]), like=record)))
 
     def remove(self, record: Float[Array, "*batch p"]) -> "Moments":
         """Return the moments without one of their records: S − (n/(n−1))·δδᵀ, δ = x − x̄."""
@@ -112,9 +112,8 @@ def _summarize(xp: Any, values: Float[Array, "n p"]) -> Moments:
     first = values[:rows, :]
     origin = xp.mean(first, axis=0)
     origin = origin + xp.mean(first - origin, axis=0)
-    total = xp.zeros(p, dtype=xp.float64)
-    scatter = xp.zeros((p, p), dtype=xp.float64)
-    ones = xp.ones(rows, dtype=xp.float64)
+    total, scatter = zeros(p, like=values), zeros((p, p), like=values)
+    ones = xp.ones(rows, dtype=xp.float64, device=device(values))
     for start in range(0, n, rows):
         centred = values[start : min(start + rows, n), :] - origin
         # a product with ones is a sum at the speed of a matrix product
@@ -134,8 +133,3 @@ def _sum_exactly(large: Array, small: Array) -> tuple[Array, Array]:
 
 def _outer(vector: Float[Array, "*batch p"]) -> Float[Array, "*batch p p"]:
     return vector[..., :, None] * vector[..., None, :]
-
-
-def append_axes(scalar: Scalar, axes: int) -> Scalar:
-    """Give a batch of scalars `axes` trailing axes, so that it scales vectors (1) or matrices (2)."""
-    return scalar[(..., *(None,) * axes)] if is_array_api_obj(scalar) else scalar

@@ -1,5 +1,6 @@
 """The normal-inverse-Wishart distribution: prior, posterior, predictive, evidence and draws."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, pi
@@ -11,16 +12,18 @@ from jaxtyping import Float
 from scipy.special import multigammaln
 
 from allbutone.model.distributions import StudentT
-from allbutone.model.moments import Moments, append_axes
+from allbutone.model.moments import Moments
 from allbutone.support.arrays import (
+    append_axes,
+    by_numpy,
     cholesky,
     half_log_det,
     real_array,
     require_symmetric,
     squared_length,
-    to_scalar,
+    to_numpy,
 )
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 
 Array = Any
 Scalar = Any
@@ -92,10 +95,13 @@ class NIW:
         try:
             return NIW(mean, weight, self.df + n, scale)
         except InputError as error:
+            xp = array_namespace(moments.mean, moments.scatter)
+            if not bool(xp.all(xp.isfinite(moments.mean)) & xp.all(xp.isfinite(moments.scatter))):
+                raise InputError("the records' moments hold values that are missing or infinite") from error
             cholesky(self.scale + moments.scatter, "the prior's scale plus the records' scatter")
             raise InputError(
-                "the prior's mean is too far from the records, relative to their spread, to compute with; "
-                "write a prior file with centres from public knowledge (--prior)"
+                "the prior's mean is too far from the records, relative to their spread, to compute with",
+                Cure("write a prior with means from public knowledge", "prior"),
             ) from error
 
     @property
@@ -126,10 +132,10 @@ class NIW:
         off_mean = squared_length(root, means - self.mean)
         white = xp.linalg.solve(root, xp.broadcast_to(self.root, root.shape))
         trace = xp.sum(white * white, axis=(-2, -1))
-        normal = -0.5 * p * (log(2 * pi) - to_scalar(np.log(self.mean_weight))) - half_log
+        normal = -0.5 * p * (log(2 * pi) - by_numpy(np.log, self.mean_weight)) - half_log
         inverse_wishart = (
             self.df * (half_log_det(self.root) - 0.5 * p * log(2))
-            - to_scalar(multigammaln(0.5 * self.df, p))
+            - by_numpy(_multigammaln(p), self.df)
             - (self.df + p + 1) * half_log
         )
         return normal + inverse_wishart - 0.5 * (self.mean_weight * off_mean + trace)
@@ -144,10 +150,11 @@ class NIW:
         after, p = self.update(moments), self.p
         return (
             -0.5 * moments.count * p * log(pi)
-            + to_scalar(multigammaln(0.5 * after.df, p) - multigammaln(0.5 * self.df, p))
+            + by_numpy(_multigammaln(p), after.df)
+            - by_numpy(_multigammaln(p), self.df)
             + self.df * half_log_det(self.root)
             - after.df * half_log_det(after.root)
-            + 0.5 * p * to_scalar(np.log(self.mean_weight / after.mean_weight))
+            + 0.5 * p * by_numpy(np.log, self.mean_weight / after.mean_weight)
         )
 
     def draw_roots(
@@ -161,16 +168,16 @@ class NIW:
         p = self.p
         shape = (count, *self.mean.shape[:-1])
         bartlett = np.tril(rng.standard_normal((*shape, p, p)), -1)
-        df = np.asarray(self.df)[..., None] - np.arange(p)
+        df = to_numpy(self.df)[..., None] - np.arange(p)
         diagonal = np.arange(p)
         chi = np.sqrt(rng.chisquare(df, size=(*shape, p)))
         if not np.all(chi > 1e-60):  # 1/√χ² scales the draw, which must stay within what the gate admits
-            raise InputError(f"df = {self.df} is so close to p - 1 = {p - 1} that draws overflow; raise df")
+            raise InputError(f"df = {self.df} is so close to p - 1 = {p - 1} that draws overflow", "raise df")
         bartlett[..., diagonal, diagonal] = chi
-        roots = np.linalg.solve(bartlett, np.swapaxes(np.asarray(self.root), -1, -2)).swapaxes(-1, -2)
+        roots = np.linalg.solve(bartlett, np.swapaxes(to_numpy(self.root), -1, -2)).swapaxes(-1, -2)
         white = rng.standard_normal((*shape, p, 1))
-        spread = (roots @ white)[..., 0] / np.sqrt(np.asarray(self.mean_weight))[..., None]
-        return np.asarray(self.mean) + spread, roots
+        spread = (roots @ white)[..., 0] / np.sqrt(to_numpy(self.mean_weight))[..., None]
+        return to_numpy(self.mean) + spread, roots
 
     def draw(
         self, rng: np.random.Generator, count: int
@@ -178,6 +185,10 @@ class NIW:
         """Draw `count` pairs (μ, Σ) of mean and covariance."""
         means, roots = self.draw_roots(rng, count)
         return means, roots @ roots.swapaxes(-1, -2)
+
+
+def _multigammaln(p: int) -> Callable[[Any], Any]:
+    return lambda df: multigammaln(0.5 * df, p)
 
 
 def _scalar(value: Any, name: str) -> Scalar:

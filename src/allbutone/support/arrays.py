@@ -1,19 +1,64 @@
-"""Arrays of any namespace: read, checked, factored and solved."""
+"""Arrays of any namespace on any device: read, made, checked, factored and solved."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_array_api_strict_namespace,
+    is_numpy_array,
+    to_device,
+)
 from jaxtyping import Float
 
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 
 Array = Any
 
 
-def to_scalar(number: Any) -> Any:
-    """Return a NumPy scalar as a Python float, which arrays of every namespace accept; arrays stay arrays."""
-    return float(number) if isinstance(number, np.generic) else number
+def to_numpy(value: Any) -> np.ndarray:
+    """Return an array of any namespace, or a number, as a NumPy array, from whatever device it is on."""
+    if is_array_api_obj(value) and not is_numpy_array(value):
+        xp = array_namespace(value)
+        value = to_device(value, xp.Device("CPU_DEVICE") if is_array_api_strict_namespace(xp) else "cpu")
+    return np.asarray(value)
+
+
+def as_array(value: Any, *, like: Array) -> Array:
+    """Return what NumPy can read in the namespace and on the device of `like`; other arrays are there already."""
+    if is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic):
+        return value
+    return array_namespace(like).asarray(np.asarray(value), device=device(like))
+
+
+def zeros(shape: int | tuple[int, ...], *, like: Array) -> Array:
+    """Return float64 zeros in the namespace and on the device of `like`."""
+    xp = array_namespace(like)
+    return xp.zeros(shape, dtype=xp.float64, device=device(like))
+
+
+def eye(p: int, *, like: Array) -> Float[Array, "p p"]:
+    """Return the float64 identity in the namespace and on the device of `like`."""
+    xp = array_namespace(like)
+    return xp.eye(p, dtype=xp.float64, device=device(like))
+
+
+def append_axes(scalar: Any, axes: int) -> Any:
+    """Give a batch of numbers `axes` trailing axes, so that it scales vectors (1) or matrices (2)."""
+    return scalar[(..., *(None,) * axes)] if is_array_api_obj(scalar) else scalar
+
+
+def by_numpy(function: Callable[..., Any], *numbers: Any) -> Any:
+    """Return a function of NumPy's or SciPy's at numbers or batches of them, where the batches are.
+
+    Numbers give a Python float, which arrays of every namespace accept.
+    """
+    found = function(*(to_numpy(number) for number in numbers))
+    arrays = [number for number in numbers if is_array_api_obj(number)]
+    return as_array(found, like=arrays[0]) if arrays else float(found)
 
 
 def real_array(value: Any, what: str) -> Array:
@@ -25,9 +70,9 @@ def real_array(value: Any, what: str) -> Array:
             raise InputError(f"{what} must be an array of numbers, got {type(value).__name__}: {error}") from error
     xp = array_namespace(value)
     if not xp.isdtype(value.dtype, ("integral", "real floating")):
-        raise InputError(f"{what} must hold real numbers, got dtype {value.dtype}; convert to float64")
+        raise InputError(f"{what} must hold real numbers, got dtype {value.dtype}", "convert to float64")
     if isinstance(value, np.ma.MaskedArray):
-        raise InputError(f"{what} is a masked array, which hides values; complete it and pass its data")
+        raise InputError(f"{what} is a masked array, which hides values", "complete it and pass its data")
     with np.errstate(over="ignore"):  # a longdouble too large becomes infinite, which is refused where it matters
         return xp.astype(value, xp.float64, copy=False)
 
@@ -39,7 +84,7 @@ def require_symmetric(matrix: Float[Array, "*batch p p"], what: str) -> None:
         raise InputError(f"{what} must hold finite numbers")
     asymmetry = xp.abs(matrix - xp.matrix_transpose(matrix))
     if bool(xp.any(asymmetry > 1e-8 * xp.max(xp.abs(matrix), axis=(-2, -1), keepdims=True))):
-        raise InputError(f"{what} must be a symmetric matrix; make it (A + A.T) / 2")
+        raise InputError(f"{what} must be a symmetric matrix", "make it (A + A.T) / 2")
 
 
 def cholesky(matrix: Float[Array, "*batch p p"], what: str) -> Float[Array, "*batch p p"]:
@@ -55,7 +100,9 @@ def cholesky(matrix: Float[Array, "*batch p p"], what: str) -> Float[Array, "*ba
         good = False
     if not good:
         raise InputError(
-            f"{what} must be a positive definite matrix; raise its diagonal, or drop a column that repeats others"
+            f"{what} must be a positive definite matrix",
+            "raise its diagonal",
+            Cure("drop a column that repeats others", "drop"),
         )
     return root
 
