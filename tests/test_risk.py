@@ -11,10 +11,11 @@ from scipy.special import logsumexp
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.measures import prior_mass
-from allbutone.disclosure.budget import Budget, chances, standing_out
+from allbutone.disclosure.budget import Budget, chances
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.trials import standing_out
 from allbutone.record_view.attack_view import of_record, view_attack
 
 PRIOR = abo.NIW.default(2)
@@ -280,3 +281,48 @@ def test_a_budget_is_never_half_built():
             tried_up_to=10,
             limiting_row=1,
         )
+
+
+@pytest.mark.parametrize(("limit", "df"), [("gain=1e308", 4.0), ("mass=0.5", 1e9)])
+@pytest.mark.parametrize("rows", [None, 30])
+def test_limits_that_nothing_passes_are_answered_by_few_simulations(table, limit, df, rows):
+    """Trying ever more datasets for a limit that binds nothing took minutes."""
+    tried = []
+    prior = abo.NIW(np.zeros(2), 1.0, df, np.eye(2))
+    plan = abo.plan_budget(table, prior, rows=rows, limit=limit, rng=1, watch=tried.append)
+    assert len(tried) <= 7
+    assert plan.confident_count == plan.tried_up_to
+    assert plan.never_passed
+    assert "the most that were tried" in plan.sentence
+    assert "no simulated release passed it" in plan.sentence
+    assert np.all(plan.columns()["confident_datasets"] == plan.tried_up_to)
+
+
+def test_counts_that_are_safe_for_all_are_not_tried_again(table):
+    """Where a number is safe for everyone, fewer are: they would change no record's confident number."""
+    tried = []
+    plan = abo.plan_budget(table, PRIOR, rows=30, limit="exposure=0.8", counts=(), rng=1, watch=tried.append)
+    assert plan.confident_count > 2
+    few, again = range(1, plan.confident_count), []
+    abo.plan_budget(table, PRIOR, rows=30, limit="exposure=0.8", counts=few, rng=1, watch=again.append)
+    assert len(again) == len(tried)
+
+
+@pytest.mark.parametrize("limit", ["gain=1e-300", "mass=1e-12", "exposure=1e-9"])
+def test_limits_that_cannot_be_met_are_answered_by_few_simulations(table, limit):
+    tried = []
+    plan = abo.plan_budget(table, PRIOR, rows=None, limit=limit, counts=(), rng=1, watch=tried.append)
+    assert plan.confident_count == 0
+    assert not plan.never_passed
+    assert len(tried) <= 4
+
+
+def test_a_mass_that_cannot_be_told_from_certainty_is_no_limit():
+    assert Limit.of("mass=0.99").value == 0.99
+    with pytest.raises(abo.InputError, match="cannot be told from certainty"):
+        Limit.of("mass=0.999999999")
+
+
+def test_plan_budget_takes_any_table(table):
+    plans = [abo.plan_budget(given, PRIOR, rows=30, counts=(), rng=1) for given in (table, table.values)]
+    assert plans[0].sentence == plans[1].sentence

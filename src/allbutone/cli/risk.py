@@ -30,7 +30,7 @@ from allbutone.cli.options import (
     require_rows_of_datasets,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_note
-from allbutone.disclosure.budget import MOST, Budget, plan_budget
+from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import RADIUS, risk_columns
@@ -266,7 +266,7 @@ def _is_default(prior: NIW | None) -> bool:
 
 def _next_after_budget(context: typer.Context, table: Path, plan: Budget, out: Path) -> None:
     if plan.confident_count:
-        words, count = "release that much, if you accept every measure above:", min(plan.confident_count, MOST)
+        words, count = "release that much, if you accept every measure above:", plan.confident_count
         show_next(words, following(context, "synthesize", table, out=free_name("release"), datasets=count))
     elif plan.law.rows is None or plan.law.rows == 1:
         show_next("see what leaving columns out would allow:", ["budget", "--help"])

@@ -6,20 +6,16 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from allbutone.disclosure.alternatives import every_measure, expected_count, row_tradeoff, what_if
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.per_record import RADIUS
-from allbutone.disclosure.simulate import Simulated, simulate
+from allbutone.disclosure.trials import CONFIDENCE, grid_of, read_off, simulated, standing_out, try_counts
 from allbutone.model.niw import NIW
 from allbutone.tables.records import Records
 
-CONFIDENCE = 0.95
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
-MOST = 1000  # the largest number of datasets that is ever simulated
-WORK = 5e7  # numbers in the wells that one simulation may hold: wide tables are simulated to fewer datasets
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,7 +29,8 @@ class Budget:
     leverage: each record's, in the order of the table.
     counts: the numbers of datasets for which `columns` lists every record's expected exposure.
     confident_count: the most datasets that keep every record below the limit with 95 % confidence; 0 if none does.
-    tried_up_to: the most datasets that were tried; a `confident_count` as large is a lower bound.
+    tried_up_to: the most datasets that may be tried; a `confident_count` as large is a lower bound.
+    never_passed: whether so many were tried, and no simulated release of them passed the limit.
     expected_count: the most that keep the expected exposure (closed form) of every record at or below the limit;
         None for a limit of gain or mass, which have no closed form.
     expected_count_without: the same for the table without the limiting row.
@@ -52,6 +49,7 @@ class Budget:
     confident_count: int
     tried_up_to: int
     limiting_row: int
+    never_passed: bool = False
     expected_count: int | None = None
     expected_count_without: int | None = None
     safe_leverage: Mapping[int, float] = field(default_factory=dict)
@@ -73,6 +71,7 @@ class Budget:
             verdict = f"Not even one {one} leaves {kept}"
         elif self.confident_count >= self.tried_up_to:
             verdict = f"At least {self.confident_count:,} {self.what}, the most that were tried, leave {kept}"
+            verdict += " (no simulated release passed it)" * self.never_passed
         elif self.confident_count == 1:
             verdict = f"One {one} leaves {kept}, two do not"
         else:
@@ -167,38 +166,23 @@ def plan_budget(
     records, limit, stream = Records.of(table), Limit.of(limit), np.random.default_rng(rng)
     law, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
     order = np.argsort(-leverage)
-    highest, watched = float(leverage[order[0]]), leverage[standing_out(leverage)]
-    safe_leverage: dict[int, float] = {}
-
-    def safe(count: int) -> bool:
-        watch(1)
-        found = _simulated(law, watched, count, stream, limit.kind)
-        chance = np.mean(limit.passed(found), axis=1)
-        safe_leverage[count] = float(np.max(found.leverage[chance <= 1 - CONFIDENCE], initial=0.0))
-        # a bound on the chance that some record passes: the sum of each one's own
-        return float(np.sum(_read_off(found.leverage, chance, watched))) <= 1 - CONFIDENCE
-
-    closed = limit.kind == "exposure"
+    highest, closed = float(leverage[order[0]]), limit.kind == "exposure"
     expected = expected_count(law, highest, limit) if closed else None
-    most = int(np.clip(WORK / (11 * 200 * law.p**2), 10, MOST))
-    confident = _largest(safe, max(expected or 1, 1), most)
-    # the same by record: a look-up in what the counts asked for would do, where that costs no sampling
-    for count in counts if closed else ():
-        if count <= most and count not in safe_leverage:
-            safe(count)
+    found = try_counts(law, limit, leverage, expected, counts, stream, watch)
     changes = what_if(records.values, prior, rows, limit, order) if closed else []
     return Budget(
         law=law,
         limit=limit,
         leverage=leverage,
         counts=tuple(counts),
-        confident_count=confident,
-        tried_up_to=most,
+        confident_count=found.confident_count,
+        tried_up_to=found.tried_up_to,
+        never_passed=found.never_passed,
         limiting_row=int(order[0]) + 1,
         expected_count=expected,
         expected_count_without=changes[0]["datasets"] if changes else None,
-        safe_leverage=safe_leverage,
-        measures=every_measure(law, highest, max(confident, 1), stream),
+        safe_leverage=found.safe_leverage,
+        measures=every_measure(law, highest, max(found.confident_count, 1), stream),
         row_tradeoff=row_tradeoff(law, highest, limit) if closed and rows is not None else [],
         what_if=changes,
     )
@@ -207,46 +191,9 @@ def plan_budget(
 def chances(plan: Budget, count: int, rng: np.random.Generator | int | None = None) -> Float[np.ndarray, " n"]:
     """Return each record's own chance to pass the limit by a release of `count`; 0 where it does not stand out."""
     watched = standing_out(plan.leverage)
-    found = _simulated(plan.law, plan.leverage[watched], count, np.random.default_rng(rng), plan.limit.kind)
+    grid, stream = grid_of(plan.leverage[watched]), np.random.default_rng(rng)
+    found = simulated(plan.law, grid, count, stream, plan.limit.kind)
     passed = np.mean(plan.limit.passed(found), axis=1)
     every = np.zeros(len(plan.leverage))
-    every[watched] = _read_off(found.leverage, passed, plan.leverage[watched])
+    every[watched] = read_off(found.leverage, passed, plan.leverage[watched])
     return every
-
-
-def standing_out(leverage: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-    """Say which records have at least the average leverage; near the centre, where others lie, a guess is luck."""
-    return leverage >= np.mean(leverage)
-
-
-def _simulated(
-    law: ExposureLaw, leverage: Float[np.ndarray, " w"], count: int, rng: np.random.Generator, kind: str
-) -> Simulated:
-    """Simulate a grid of leverages from the highest down, with as many replicates as are worth waiting for."""
-    grid = np.geomspace(np.max(leverage), np.min(leverage) * (1 - 1e-9), 11)
-    wells = 1 if law.rows is None else count
-    replicates = int(np.clip(WORK / (len(grid) * wells * law.p**2), 200, 1000))
-    if kind == "exposure":
-        return simulate(law, grid, count, replicates, rng)
-    return simulate(law, grid, count, 200, rng, RADIUS if kind == "mass" else None, gain=True)
-
-
-def _read_off(
-    grid: Float[np.ndarray, " q"], chance: Float[np.ndarray, " q"], leverage: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, " n"]:
-    """Return each record's chance by its leverage, from those simulated on a grid from the highest down."""
-    return np.interp(np.log(leverage), np.log(grid[::-1]), chance[::-1])
-
-
-def _largest(safe: Callable[[int], bool], guess: int, most: int) -> int:
-    """Return the largest count up to `most` that is safe, 0 if none, starting from a guess."""
-    low, high = 0, min(guess, most)
-    while safe(high):
-        low = high
-        if high == most:
-            return most
-        high = min(most, max(high + 1, int(1.5 * high)))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if safe(middle) else (low, middle)
-    return low

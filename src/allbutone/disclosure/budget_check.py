@@ -10,10 +10,11 @@ from scipy.stats import binomtest
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.measures import information_gain, integrate_many, prior_mass, relative_error
 from allbutone.adversary.modes import find_modes
-from allbutone.disclosure.budget import Budget, standing_out
+from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import RADIUS
 from allbutone.disclosure.simulate import Simulated
+from allbutone.disclosure.trials import standing_out
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.tables.records import Records

@@ -9,6 +9,7 @@ from allbutone.disclosure.simulate import Simulated
 from allbutone.support.errors import InputError, describe_value
 
 KINDS = ("exposure", "gain", "mass")
+MOST_MASS = 0.99  # the largest limit of mass
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Limit:
             raise InputError(
                 f"a limit reads exposure=0.5, gain=1 or mass=0.05, got {describe_value(limit)}",
                 "an exposure and a mass lie between 0 and 1, a gain in nats is above 0",
+            )
+        if kind == "mass" and value > MOST_MASS:
+            raise InputError(
+                f"masses are estimated, and one above {MOST_MASS} cannot be told from certainty, got {value:.15g}",
+                f"give a limit of {MOST_MASS} or less",
             )
         return cls(kind, value)
 

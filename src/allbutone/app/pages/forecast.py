@@ -15,8 +15,9 @@ from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
 from allbutone.app.pages.source import Chosen
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
-from allbutone.disclosure.budget import CONFIDENCE, Budget, chances
+from allbutone.disclosure.budget import Budget, chances
 from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.trials import CONFIDENCE
 from allbutone.model.prior_file import prior_entries
 from allbutone.releases.release import MOST_DATASETS
 

@@ -1,0 +1,135 @@
+"""Trying numbers of datasets: the chance that records pass a limit, by simulation on a grid of leverages."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.per_record import RADIUS
+from allbutone.disclosure.simulate import Simulated, simulate
+
+CONFIDENCE = 0.95
+MOST = 1000  # the largest number of datasets that is ever simulated
+WORK = 5e7  # numbers in the wells that one simulation may hold: wide tables are simulated to fewer datasets
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """What came of trying numbers of datasets.
+
+    confident_count: the most that keep every record below the limit with 95 % confidence; 0 if none does.
+    tried_up_to: the most that may be tried.
+    never_passed: whether so many were tried, and no simulated release of them passed the limit.
+    safe_leverage: for each number tried, the highest leverage that stays below the limit with 95 % confidence.
+    """
+
+    confident_count: int
+    tried_up_to: int
+    never_passed: bool
+    safe_leverage: dict[int, float]
+
+
+def try_counts(
+    law: ExposureLaw,
+    limit: Limit,
+    leverage: Float[np.ndarray, " n"],
+    expected: int | None,
+    also: Sequence[int],
+    rng: np.random.Generator,
+    watch: Callable[[int], None],
+) -> Trials:
+    """Find the largest safe number of datasets; try the numbers in `also` too, where they may tell more.
+
+    The search starts at the `expected` number where there is a closed form. Where there is none, the highest and
+    the lowest leverage alone say where to start, and whether the limit is ever passed at all: that costs a small
+    part of a trial of the whole grid, and a limit that nothing can pass is answered without one.
+    """
+    watched = leverage[standing_out(leverage)]
+    most = int(np.clip(WORK / (11 * 200 * law.p**2), 10, MOST))
+    safe_leverage: dict[int, float] = {}
+    passed_at_all = []
+
+    def safe(count: int) -> bool:
+        watch(1)
+        found = simulated(law, grid_of(watched), count, rng, limit.kind)
+        chance = np.mean(limit.passed(found), axis=1)
+        passed_at_all.append(bool(np.any(chance > 0)))
+        safe_leverage[count] = float(np.max(found.leverage[chance <= 1 - CONFIDENCE], initial=0.0))
+        # a bound on the chance that some record passes: the sum of each one's own
+        return float(np.sum(read_off(found.leverage, chance, watched))) <= 1 - CONFIDENCE
+
+    if expected is None:
+        start = _never_passed_by(law, limit, watched, most, rng, watch)
+        if start == most:
+            return Trials(most, most, True, {most: float(np.max(watched))})
+    else:
+        start = expected
+    confident = _largest(safe, max(start, 1), most)
+    # where so many are safe for all, fewer tell nothing; without a closed form a trial takes too long
+    for count in also if expected is not None else ():
+        if confident < count <= most and count not in safe_leverage:
+            safe(count)
+    return Trials(confident, most, confident == most and not any(passed_at_all), safe_leverage)
+
+
+def _never_passed_by(
+    law: ExposureLaw,
+    limit: Limit,
+    leverage: Float[np.ndarray, " w"],
+    most: int,
+    rng: np.random.Generator,
+    watch: Callable[[int], None],
+) -> int:
+    """Return the largest of 1, 4, 16, … and `most` up to which no release passes at either end; 0 if none."""
+    ends, reached, count = np.array([np.max(leverage), np.min(leverage)]), 0, 1
+    while reached < most:
+        watch(1)
+        if np.any(limit.passed(simulated(law, ends, count, rng, limit.kind))):
+            break
+        reached, count = count, min(4 * count, most)
+    return reached
+
+
+def standing_out(leverage: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Say which records have at least the average leverage; near the centre, where others lie, a guess is luck."""
+    return leverage >= np.mean(leverage)
+
+
+def grid_of(leverage: Float[np.ndarray, " w"]) -> Float[np.ndarray, " q"]:
+    """Return eleven leverages from the highest down."""
+    return np.geomspace(np.max(leverage), np.min(leverage) * (1 - 1e-9), 11)
+
+
+def simulated(
+    law: ExposureLaw, leverage: Float[np.ndarray, " q"], count: int, rng: np.random.Generator, kind: str
+) -> Simulated:
+    """Simulate releases for some leverages, with as many replicates as are worth waiting for."""
+    wells = 1 if law.rows is None else count
+    replicates = int(np.clip(WORK / (11 * wells * law.p**2), 200, 1000))
+    if kind == "exposure":
+        return simulate(law, leverage, count, replicates, rng)
+    return simulate(law, leverage, count, 200, rng, RADIUS if kind == "mass" else None, gain=True)
+
+
+def read_off(
+    grid: Float[np.ndarray, " q"], chance: Float[np.ndarray, " q"], leverage: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Return each record's chance by its leverage, from those simulated on a grid from the highest down."""
+    return np.interp(np.log(leverage), np.log(grid[::-1]), chance[::-1])
+
+
+def _largest(safe: Callable[[int], bool], guess: int, most: int) -> int:
+    """Return the largest count up to `most` that is safe, 0 if none, starting from a guess."""
+    low, high = 0, min(guess, most)
+    while safe(high):
+        low = high
+        if high == most:
+            return most
+        high = min(most, max(high + 1, int(1.5 * high)))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if safe(middle) else (low, middle)
+    return low
