@@ -248,7 +248,7 @@ def test_a_column_is_unticked_or_said_to_be_measured(tab, address):
 def test_one_column_has_no_landscape(tab, address):
     opened(tab, f"{address}/data?columns=BMI&row=212&count=5")
     assert "one column" in tab.inner_text("#record")
-    assert "Exposure by the law" in tab.inner_text("#opened")
+    assert "Expected exposure (closed form)" in tab.inner_text("#opened")
     assert tab.is_hidden("#figure-landscape")
     tab.check("[value=T2D]")
     settled(tab)

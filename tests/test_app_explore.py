@@ -46,7 +46,7 @@ def test_the_numbers_shown_are_those_of_the_attack(tab, address):
         [found.distance, found.baseline_distance], rel=6e-3
     )
     assert measure(tab, "Exposure")[0] == pytest.approx(found.exposure, rel=6e-3)
-    assert measure(tab, "Exposure by the law")[0] == pytest.approx(found.law_exposure, rel=6e-3)
+    assert measure(tab, "Expected exposure (closed form)")[0] == pytest.approx(found.law_exposure, rel=6e-3)
     assert measure(tab, "Mass near the record") == pytest.approx([found.mass, found.prior_mass], rel=6e-3)
     assert "After 20 datasets" in caption(tab, "landscape")
 

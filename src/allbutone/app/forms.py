@@ -6,14 +6,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
+
+# What in the app does what an argument does in Python; the controls' labels stand between quotes.
+CONTROLS = {
+    "columns": "at “Columns” of Your data",
+    "drop": "untick it at “Columns” of Your data",
+    "header": "untick “The first line names the columns” at Your data, and send the file again",
+    "prior": "at “The prior” of Your data",
+    "rows": "at “Rows of each dataset”",
+    "datasets": "at “How many”",
+    "draws": "at “How many”",
+    "limit": "at “No record may pass”",
+}
+
+
+def in_app_words(cure: Cure) -> str:
+    """Return a way out as a user of the app reads it: with the control, where one does it."""
+    control = CONTROLS.get(cure.argument)
+    return f"{cure.words} ({control})" if control else cure.words
 
 
 class FieldError(InputError):
     """A value that a field cannot take; the page marks the field."""
 
-    def __init__(self, name: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, name: str, problem: str, *cures: Cure | str, where: str = "") -> None:
+        super().__init__(problem, *cures, where=where)
         self.name = name
 
 
@@ -41,7 +59,7 @@ class Field:
 
     def refuse(self, text: str, wanted: str) -> FieldError:
         """Return the error that names the field, the value and the cure."""
-        return FieldError(self.name, f"{self.label}: {text[:60]!r} cannot be used; give {wanted}")
+        return FieldError(self.name, f"{text[:60]!r} cannot be used", f"give {wanted}", where=self.label)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.forms import FieldError
+from allbutone.app.forms import FieldError, in_app_words
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import cores
 
@@ -106,14 +106,14 @@ class JobRunner:
                 return refusal(error), 422
             except LinAlgError:
                 words = "these numbers are so far apart that rounding leaves nothing to compute with"
-                return refusal(InputError(f"{words}; choose milder ones")), 422
+                return refusal(InputError(words, "choose milder ones")), 422
             except MemoryError:
-                return refusal(InputError("not enough memory for this; ask for less")), 422
+                return refusal(InputError("there is not enough memory for this", "ask for less")), 422
             except Unwanted:
                 return "", 204
             except Exception:  # whatever it is, the page must hear of it, and the terminal all about it
                 traceback.print_exc()
-                return refusal(InputError("Something went wrong in the app; the terminal says what.")), 500
+                return refusal(InputError("Something went wrong in the app", "the terminal says what")), 500
             finally:
                 self._wanted.discard(progress)
 
@@ -123,7 +123,8 @@ class JobRunner:
 
 def refusal(error: InputError) -> str:
     """Return why something cannot be done, and which field to correct, as a line."""
-    return json.dumps({"error": str(error), "field": error.name if isinstance(error, FieldError) else None}) + "\n"
+    field = error.name if isinstance(error, FieldError) else None
+    return json.dumps({"error": error.worded(in_app_words), "field": field}) + "\n"
 
 
 def _response(result: Result, status: int, headers: dict[str, str] | None = None) -> Response:

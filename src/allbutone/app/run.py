@@ -12,7 +12,7 @@ import uvicorn
 
 from allbutone.app.page import Settings
 from allbutone.app.server import create_app
-from allbutone.support.errors import InputError, reason
+from allbutone.support.errors import Cure, InputError, reason
 from allbutone.support.parallel import one_thread
 
 OWN = ("127.0.0.1", "localhost", "[::1]")
@@ -66,7 +66,7 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        cure = "is the app running already? Choose another --port"
+        cures = ["stop the app if it is running already", Cure("choose another port", "port")]
         if error.errno == errno.EADDRNOTAVAIL:
-            cure = "this computer has no such address; leave --host out"
-        raise InputError(f"cannot listen on {host}:{port}: {reason(error)}; {cure}") from error
+            cures = [Cure("give an address that this computer has", "host", "127.0.0.1")]
+        raise InputError(f"cannot listen on {host}:{port}: {reason(error)}", *cures) from error

@@ -156,8 +156,9 @@ async def _taken(jobs: JobRunner, take: Take, request: Request, context: Request
                     file.write(block)
         if size > limit:
             error = InputError(
-                f"the file is larger than the {limit / MEGABYTE:,.0f} MB that the app takes; start it with a "
-                "higher --upload-limit, or use the command line, which takes files of any size"
+                f"the file is larger than the {limit / MEGABYTE:,.0f} MB that the app takes",
+                "start it with a higher --upload-limit",
+                "use the command line, which takes larger files",
             )
             return Response(refusal(error), 413, media_type=MEDIA)
         work = partial(take, request.query_params, context, place)
@@ -171,7 +172,9 @@ async def _done(jobs: JobRunner, act: Act, request: Request, context: RequestCon
     async for block in request.stream():
         form += block
         if len(form) > SHORT:
-            return Response(refusal(InputError("this form is longer than any of ours")), 413, media_type=MEDIA)
+            return Response(
+                refusal(InputError("this form is longer than any of ours", "send less")), 413, media_type=MEDIA
+            )
     sent = dict(parse_qsl(form.decode("utf-8", "replace"), keep_blank_values=True))
     return await jobs.answer(partial(act, request.query_params, sent, context), slow=True)
 

@@ -82,7 +82,8 @@ class Session:
         if held is None or not isinstance(held.thing, kind):
             raise InputError(
                 f"{what} is not here (any more): what is uploaded or drawn belongs to one browser, which keeps "
-                f"the last {MOST_HELD}, and is gone when its pages are closed"
+                f"the last {MOST_HELD}, and is gone when its pages are closed",
+                "upload or draw it again",
             )
         held.used = time.monotonic()
         return held

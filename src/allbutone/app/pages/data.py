@@ -7,7 +7,7 @@ import numpy as np
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download, as_csv
-from allbutone.app.forms import FieldError, Group, Hidden, HiddenWhole, Whole, read
+from allbutone.app.forms import FieldError, Group, Hidden, HiddenWhole, Whole, in_app_words, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.measures import measures_csv, measures_piece
@@ -25,7 +25,7 @@ from allbutone.plots.records import records_figure
 from allbutone.plots.shapes import distance_qq_figure, qq_figure
 from allbutone.record_view import landscape
 from allbutone.reports.findings import model_finding
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.utility.normality import check_normality
 
 MOST_SHOWN = 1000  # records in the page's table
@@ -116,7 +116,8 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
         asked = Asked.of(query, context)
     except InputError as error:
         doubted = "looks like an identifier" in str(error)
-        return Answer({"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}, error=str(error))
+        parts = {"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}
+        return Answer(parts, error=error.worded(in_app_words))
     with step("Measuring every record's leverage", None):
         columns = expected_columns(asked.law, asked.leverage, asked.limit, (asked.count,))
     shown = asked.values["shown"]
@@ -195,7 +196,9 @@ def _findings(asked: Asked, step: Progress) -> RecordFindings | None:
     row = row_of(asked.values["row"], len(asked.table.records.values))
     hidden = asked.values["hidden"]
     if hidden not in get_args(landscape.Hidden):
-        raise FieldError("hidden", f"The other columns: {hidden[:60]!r} cannot be used; give mode or integrated")
+        raise FieldError(
+            "hidden", f"{hidden[:60]!r} cannot be used", "give mode or integrated", where="The other columns"
+        )
     with step("Drawing a trial release", None):
         release = trial(asked.table, asked.rows)
     if release is None:
@@ -207,7 +210,7 @@ def _findings(asked: Asked, step: Progress) -> RecordFindings | None:
 def _measures_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     found = _findings(Asked.of(query, context), step)
     if found is None:
-        raise InputError("there is no trial release of this size to measure")
+        raise InputError("there is no trial release of this size to measure", Cure("choose fewer", "rows"))
     return measures_csv(found.measures)
 
 

@@ -162,7 +162,7 @@ def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
     if attack.release.p == 2:
         shown = 0, 1
     if shown[0] == shown[1] or max(shown) >= attack.release.p:
-        raise FieldError("y", f"Across and upwards must be two different columns of the {attack.release.p}")
+        raise FieldError("y", "Across and upwards are not two columns", f"choose two of the {attack.release.p}")
     return (
         view_attack(attack, asked["count"], shown=shown, hidden=asked["hidden"]),
         attack,
@@ -187,7 +187,9 @@ def _simulated(state: tuple[tuple[str, str], ...]) -> RecordAttack:
     correlation = correlations(asked["structure"], p, asked["correlation"], 1)
     if np.linalg.eigvalsh(correlation)[0] < 1e-6:
         low = f"{-1 / (p - 1):.2f}"
-        raise FieldError("correlation", f"Correlation: {p} columns cannot all correlate below {low}; raise it")
+        raise FieldError(
+            "correlation", f"{p} columns cannot all correlate below {low}", "raise it", where="Correlation"
+        )
     sd = np.array(Numbers.spread(asked["sd"], p))
     return simulated(
         np.array(Numbers.spread(asked["mean"], p)),

@@ -31,7 +31,7 @@ def lines(found: Measures) -> list[Line]:
         Line("Distance of the guess", found.distance, found.baseline_distance, HELP["distance"]),
         Line("Relative error", found.relative_error, 1, HELP["relative_error"]),
         Line("Exposure", found.exposure, 0, HELP["exposure"]),
-        Line("Exposure by the law", found.law_exposure, 0, HELP["law"]),
+        Line("Expected exposure (closed form)", found.law_exposure, 0, HELP["expected_exposure"]),
         Line("Mass near the record", found.mass, found.prior_mass, HELP["mass"] + mass_error),
         Line("Information gain, nats", found.information_gain, 0, HELP["gain"] + gain_error),
     ]

@@ -37,7 +37,8 @@ class RecordFindings:
 def row_of(text: str, people: int) -> int:
     """Return the row that an address names."""
     if not (text.isascii() and text.isdecimal() and len(text) <= 12) or not 1 <= int(text) <= people:
-        raise FieldError("row", f"Row: {text[:60]!r} is none of this table; give one from 1 to {people:,}")
+        cure = f"give one from 1 to {people:,}"
+        raise FieldError("row", f"{text[:60]!r} is none of this table", cure, where="Row")
     return int(text)
 
 

@@ -81,7 +81,7 @@ def _marked(found: Forecast) -> go.Figure:
 def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
     request = ReleaseRequest.of(query, context)
     if request.too_large:
-        raise InputError("This release is too large to be drawn here:\n" + "\n".join(request.commands))
+        raise InputError("this release is too large to be drawn here", "\n".join(["run", *request.commands]))
     found = forecast(request, step)
     if found.beyond and sent.get("confirm") != request.mark:
         refused = f"Nothing was drawn. {budget_finding(found.plan, request.number).words} Confirm it to draw it."

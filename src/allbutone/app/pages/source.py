@@ -10,7 +10,7 @@ import pyarrow as pa
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer
-from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, Numbers, names, read
+from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, Numbers, every, names, read
 from allbutone.app.page import RequestContext
 from allbutone.app.sessions import Held
 from allbutone.model.moments import Moments
@@ -112,7 +112,7 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     held, asked = table_of(query, context), read(GROUPS, query)
     columns = tuple(query.getlist("columns"))
     if "columns" in query and not any(columns):
-        raise FieldError("columns", "Columns: none is ticked; tick at least one")
+        raise FieldError(COLUMNS, "none is ticked", "tick at least one", where="Columns")
     taken = asked["measured"] == "yes"
     records = held.get_or_compute(
         ("records", columns, taken), lambda: _records(held.thing.content, columns, taken)
@@ -152,7 +152,8 @@ def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Rec
 
 def _for_each(name: str, numbers: tuple[float, ...], p: int) -> list[float]:
     if len(numbers) > p:
-        raise FieldError(name, f"{name.title()}: {len(numbers)} numbers for the {p} columns; leave some out")
+        label = every(GROUPS)[name].label
+        raise FieldError(name, f"{len(numbers)} numbers for the {p} columns", "leave some out", where=label)
     return Numbers.spread(numbers, p)
 
 
@@ -160,10 +161,10 @@ def upload(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     """Read a file that was sent, and keep it for the session; the file itself goes at once."""
     name = Path(query.get("name", "")).name
     if not name:
-        raise InputError("the file has no name; choose a .csv, .tsv or .parquet file")
+        raise InputError("the file has no name", "choose a .csv, .tsv or .parquet file")
     try:
         named = place.rename(place.with_name(name))
     except (OSError, ValueError) as error:
-        raise InputError(f"a file cannot be called {name[:60]!r} here; give it a short, plain name") from error
+        raise InputError(f"a file cannot be called {name[:60]!r} here", "give it a short, plain name") from error
     content = read_table(named)
     return Answer(fields={"table": context.session.keep(Uploaded(name, content))})

@@ -81,13 +81,14 @@ templates.filters |= {"by_name": names_of}
 def _asked(query: Mapping[str, str], context: RequestContext, step: Progress) -> Asked:
     folders = names_of(context.settings.studies)
     if not folders:
-        raise InputError("no study was given when the app was started; stop it, and start it with --study DIR")
+        raise InputError("no study was given when the app was started", "stop it, and start it with --study DIR")
     which = Choice("study", "Study", next(iter(folders)), options={name: name for name in folders})
     name = which.value(query.get("study", which.default))
     try:
         state = (folders[name] / JOURNAL).stat()
     except OSError as error:
-        raise InputError(f"the study {name} cannot be read any more: {reason(error)}") from error
+        words = f"the study {name} cannot be read any more: {reason(error)}"
+        raise InputError(words, "start the app again with --study") from error
     with step("Reading the study", None):
         held = _loaded(folders[name], state.st_mtime_ns, state.st_size)
     return Asked(name, folders[name], held, held.get_or_compute(("groups",), lambda: _groups(held.thing)))
@@ -181,7 +182,7 @@ def _cells(query: QueryParams, context: RequestContext, step: Progress) -> Downl
         return Download(f"{asked.name}-{TABLE}", (asked.folder / TABLE).read_bytes())
     except OSError as error:
         raise InputError(
-            f"the study {asked.name} has no {TABLE} yet ({reason(error)}); it is written when a run of it ends"
+            f"the study {asked.name} has no {TABLE} yet ({reason(error)})", "wait until a run of it ends"
         ) from error
 
 

@@ -201,7 +201,7 @@ async function* linesOf(response) {
     yield* (await response.text()).split("\n").filter(Boolean);
     return;
   }
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader(); // which Safari cannot walk through
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader(); // over which Safari cannot iterate
   for (let text = ""; ;) {
     const { value: piece, done } = await reader.read();
     if (done) return;
