@@ -66,7 +66,7 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        cures = ["stop the app if it is running already", Cure("choose another port", "port")]
+        cures: list[Cure | str] = ["stop the app if it is running already", Cure("choose another port", "port")]
         if error.errno == errno.EADDRNOTAVAIL:
             cures = [Cure("give an address that this computer has", "host", "127.0.0.1")]
         raise InputError(f"cannot listen on {host}:{port}: {reason(error)}", *cures) from error
