@@ -103,7 +103,7 @@ def test_whatever_goes_wrong_is_said_in_the_page_and_in_full_on_the_terminal(bro
     monkeypatch.setattr("allbutone.app.pages.explore._record_attack", fails)
     status, headers, body = browser.ask("/explore/answer")
     assert status == (200 if seconds else 500)
-    assert last_line(body)["error"] == "Something went wrong in the app; the terminal says what."
+    assert last_line(body)["error"] == "Something went wrong in the app; the terminal says what"
     assert b"a fault of ours" not in body
     assert "content-security-policy" in headers
     assert "RuntimeError: a fault of ours" in capfd.readouterr().err

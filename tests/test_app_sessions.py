@@ -169,6 +169,30 @@ def test_nothing_is_kept_of_what_could_not_be_computed():
     assert size() == MOST_FOUND
 
 
+def test_all_browsers_together_hold_no_more_than_fits(monkeypatch):
+    """One browser's older tables make room for its next; nobody's tables make room for another's."""
+    from allbutone.app.sessions import Session, Sessions
+    from allbutone.support.errors import InputError
+
+    monkeypatch.setattr("allbutone.app.sessions.MOST_BYTES", 100)
+    assert Session().keep("alone", 100)
+    sessions = Sessions()
+    (_, one), (_, two) = sessions.open(None), sessions.open(None)
+    first, second = one.keep("first", 40), one.keep("second", 40)
+    kept = two.keep("kept", 20)
+    with pytest.raises(InputError, match="GB left"):
+        two.keep("too much", 21)
+    assert set(two.held) == {kept}, "what cannot be kept costs nothing"
+    one.find(first, str, "It")
+    third = one.keep("third", 40)
+    assert set(one.held) == {first, third}
+    assert second not in one.held
+    with pytest.raises(InputError, match="GB left"):
+        one.keep("never", 81)
+    assert set(one.held) == {first, third}
+    assert one.size + two.size == 100
+
+
 @lru_cache(maxsize=1)
 def _small(serve_app):
     return serve_app(upload_limit=20_000)

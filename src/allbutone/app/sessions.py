@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -12,6 +13,8 @@ from allbutone.support.errors import InputError
 
 GRACE = 20.0  # seconds without an open page after which a session ends: enough to go from one page to the next
 MOST_HELD = 6  # tables and releases of a session; of more the one not used for longest goes
+# bytes of the tables and releases of all sessions together; what is computed of them may take twice as much again
+MOST_BYTES = 1_000_000_000
 MOST_FOUND = 6  # results of a kind that are kept of each of them
 LARGE = {"records": 2, "trial": 2}  # fewer of those that may fill the memory
 
@@ -20,9 +23,10 @@ Kind = TypeVar("Kind")
 
 @dataclass(eq=False)
 class Held:
-    """A thing kept for a session, with what was computed of it."""
+    """A thing of some bytes kept for a session, with what was computed of it."""
 
     thing: Any
+    size: int = 0
     found: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     used: float = field(default_factory=time.monotonic)
     _busy: dict[tuple[Any, ...], list[Lock]] = field(default_factory=dict)
@@ -66,14 +70,28 @@ class Session:
     held: dict[str, Held] = field(default_factory=dict)
     pages: int = 0
     seen: float = field(default_factory=time.monotonic)
+    elsewhere: Callable[[], int] = lambda: 0  # the bytes that all other sessions hold
 
-    def keep(self, thing: Any) -> str:
-        """Keep a thing and return its name."""
-        name = secrets.token_urlsafe(9)
-        self.held[name] = Held(thing)
-        while len(self.held) > MOST_HELD:
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+        return sum(held.size for held in list(self.held.values()))
+
+    def keep(self, thing: Any, size: int) -> str:
+        """Keep a thing of so many bytes and return its name; what was not used for longest makes room for it."""
+        free = MOST_BYTES - self.elsewhere()
+        if size > free:
+            raise InputError(
+                f"this would take {size / 1e9:.2g} GB of memory, and the app, which holds at most "
+                f"{MOST_BYTES / 1e9:.2g} GB for all who use it, has {max(free, 0) / 1e9:.2g} GB left",
+                f"wait until others have closed their pages for {GRACE:.0f} seconds",
+                "use the command line",
+            )
+        while self.held and (len(self.held) >= MOST_HELD or self.size + size > free):
             oldest = min(list(self.held.items()), key=lambda item: item[1].used)
             self.held.pop(oldest[0], None)
+        name = secrets.token_urlsafe(9)
+        self.held[name] = Held(thing, size)
         return name
 
     def find(self, name: str, kind: type[Kind], what: str) -> Held:
@@ -104,10 +122,13 @@ class Sessions:
         """Return the session of a token, a new one where there is none."""
         if token is None or token not in self._by_token:
             token = secrets.token_urlsafe(24)
-            self._by_token[token] = Session()
+            self._by_token[token] = Session(elsewhere=partial(self._bytes_but_of, token))
         session = self._by_token[token]
         session.seen = self._clock()
         return token, session
+
+    def _bytes_but_of(self, token: str) -> int:
+        return sum(session.size for other, session in list(self._by_token.items()) if other != token)
 
     def leave(self, session: Session) -> None:
         """Note that a page was closed just now."""

@@ -76,6 +76,11 @@ class ReleaseRequest:
         return self.number * p * (p + 1 if self.rows is None else self.rows)
 
     @property
+    def bytes(self) -> int:
+        """How much memory the release takes, with the table that it is of, which is kept as long."""
+        return 8 * self.values + self.chosen.held.size
+
+    @property
     def too_large(self) -> bool:
         """Whether it is too large to be drawn here."""
         return self.values > MOST_VALUES or self.number > MOST_FILES

@@ -94,7 +94,7 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
             release = synthesizer.sample_parameters(request.number)
         else:
             release = synthesizer.sample(request.number, request.rows)
-    return Answer(fields={"drawn": context.session.keep(Drawn(release, request))})
+    return Answer(fields={"drawn": context.session.keep(Drawn(release, request), request.bytes)})
 
 
 def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answer:

@@ -167,4 +167,4 @@ def upload(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     except (OSError, ValueError) as error:
         raise InputError(f"a file cannot be called {name[:60]!r} here", "give it a short, plain name") from error
     content = read_table(named)
-    return Answer(fields={"table": context.session.keep(Uploaded(name, content))})
+    return Answer(fields={"table": context.session.keep(Uploaded(name, content), content.nbytes)})

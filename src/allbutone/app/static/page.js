@@ -212,7 +212,7 @@ async function* linesOf(response) {
 }
 
 function parsed(line) {
-  try { return JSON.parse(line); } catch { return { error: "Something went wrong in the app; the terminal says what." }; }
+  try { return JSON.parse(line); } catch { return { error: "Something went wrong in the app; the terminal says what" }; }
 }
 
 function wait(address, found) {
