@@ -40,7 +40,7 @@ def risk_figure(
     for place, shift in zip(first, shifts, strict=True):
         _label(figure, gain[place], closer[place], f"row {columns['row'][place]}", shift)
     style(figure, _risk_title(int(np.sum(exposed)), columns, shown))
-    figure.update_layout(margin={"l": 100})
+    figure.update_layout(margin={"l": 115})
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
         title="Information gain at the true values, nats<br>(below: times more likely than before)",

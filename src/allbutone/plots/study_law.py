@@ -174,7 +174,7 @@ def gaps(study: Study, places: Sequence[int]) -> np.ndarray:
 def closed_form_words(study: Study, places: Sequence[int]) -> str:
     """Name the closed form, and say how far it is from the simulation."""
     found = gaps(study, places)
-    return f"expected exposure (closed form), typically {np.median(found):.1g} and at most {found.max():.2f} off"
+    return f"expected (closed form), typically {np.median(found):.1g} and at most {found.max():.2f} off"
 
 
 def described(study: Study, place: int) -> str:
