@@ -354,3 +354,18 @@ def test_a_release_tells_means_and_deviations_by_itself():
     parameters = abo.ParameterRelease([[0.0, 1.0], [2.0, 3.0]], [np.diag([4.0, 1.0]), np.diag([12.0, 1.0])])
     means, deviations = parameters.means_and_deviations()
     np.testing.assert_allclose((means, deviations), ([1, 2], [np.sqrt(8), 1]))
+
+
+def test_statistics_are_all_that_an_attack_sees():
+    rng = np.random.default_rng(6)
+    sets = [rng.standard_normal((rows, 2)) for rows in (3, 5)]
+    found = abo.DatasetRelease(sets).statistics()
+    np.testing.assert_array_equal(found.count, [3, 5])
+    np.testing.assert_allclose(found.mean, [each.mean(axis=0) for each in sets])
+    np.testing.assert_allclose(found.scatter, [len(each) * np.cov(each.T, ddof=0) for each in sets])
+    means, covariances = rng.standard_normal((4, 2)), [np.diag([1.0, each]) for each in (1, 2, 3, 4)]
+    summed = abo.ParameterRelease(means, covariances).statistics()
+    inverses = np.linalg.inv(covariances)
+    assert summed.draws == 4
+    np.testing.assert_allclose(summed.precision, inverses.sum(axis=0))
+    np.testing.assert_allclose(summed.pull, sum(a @ b for a, b in zip(inverses, means, strict=True)))

@@ -1,4 +1,3 @@
-from allbutone.adversary.build import ParameterStatistics
 from allbutone.adversary.leave_one_out import attack_all
 from allbutone.adversary.one_target import Attack, attack, attack_many
 from allbutone.adversary.posterior import PoorSampling, Posterior, posterior
@@ -15,6 +14,7 @@ from allbutone.releases.combining import Combined, combine, combine_means
 from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release
 from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.statistics import ParameterStatistics
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.errors import InputError
 from allbutone.tables.demo import demo_cohort

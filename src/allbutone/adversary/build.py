@@ -1,6 +1,5 @@
 """What the adversary knows, turned into the posterior of the missing record."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from array_api_compat import array_namespace, is_array_api_obj
@@ -10,12 +9,11 @@ from allbutone.adversary.inputs import Reading, split_known, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
-from allbutone.support.arrays import append_axes, as_array, eye, solve_rows, zeros
+from allbutone.releases.release import Release
+from allbutone.releases.statistics import ParameterStatistics, Statistics
+from allbutone.support.arrays import append_axes, as_array, eye, zeros
 
 Array = Any
-
-SMALL_DATASETS = 1 << 18  # numbers of datasets that are summarized together: 2 MB, and as much for each copy
 
 
 def log_posterior(
@@ -37,11 +35,7 @@ def log_posterior(
 def posterior_of(moments: Moments, release: Release, prior: NIW, own_prior: NIW | None) -> LogQuadratic:
     """Return the log posterior from the others' moments, the mechanism's prior and the adversary's own, if any."""
     others = prior.update(moments)
-    if isinstance(release, ParameterRelease):
-        root, precision, pull = whitened_parameters(others, release)
-        whole = from_parameters(others, root, release.draws, precision, pull)
-    else:
-        whole = from_datasets(others, *whitened_datasets(others, release))
+    whole = from_whitened(others, *release.whitened(others))
     return whole if own_prior is None else with_own_prior(whole, own_prior.update(moments))
 
 
@@ -50,24 +44,6 @@ def split_priors(prior: NIW, adversary_prior: NIW | None, reading: Reading) -> t
     if adversary_prior is not None and reading == "mechanism":
         return adversary_prior, None
     return prior, adversary_prior
-
-
-@dataclass(frozen=True, eq=False)
-class ParameterStatistics:
-    """All that the attack sees of released parameters: their number, Σⱼ Σⱼ⁻¹ and Σⱼ Σⱼ⁻¹μⱼ; batch axes lead."""
-
-    draws: int
-    precision: Float[Array, "*batch p p"]
-    pull: Float[Array, "*batch p"]
-
-    @classmethod
-    def of(cls, release: ParameterRelease) -> "ParameterStatistics":
-        """Summarize a release."""
-        centre, root = zeros(release.p, like=release.means), eye(release.p, like=release.means)
-        return cls(release.draws, *_parameters_in(centre, root, release))
-
-
-Statistics = ParameterStatistics | Moments
 
 
 def from_statistics(others: NIW, released: Statistics) -> LogQuadratic:
@@ -81,12 +57,20 @@ def from_statistics(others: NIW, released: Statistics) -> LogQuadratic:
     if isinstance(released, ParameterStatistics):
         moved = released.pull - (released.precision @ others.mean[..., None])[..., 0]
         pull = (turned @ moved[..., None])[..., 0]
-        return from_parameters(others, root, released.draws, turned @ released.precision @ root, pull)
+        precision = turned @ released.precision @ root
+        return from_whitened(others, root, ParameterStatistics(released.draws, precision, pull))
     centred = released.mean - others.mean[..., None, :]
     mean = xp.matrix_transpose(xp.linalg.solve(root, xp.matrix_transpose(centred)))
     half = xp.linalg.solve(root[..., None, :, :], released.scatter)
     scatter = xp.linalg.solve(root[..., None, :, :], xp.matrix_transpose(half))
-    return from_datasets(others, root, Moments(released.count, mean, scatter))
+    return from_whitened(others, root, Moments(released.count, mean, scatter))
+
+
+def from_whitened(others: NIW, root: Float[Array, "*#batch p p"], released: Statistics) -> LogQuadratic:
+    """Return the posterior after a release whose statistics are given in the coordinates of `root`."""
+    if isinstance(released, ParameterStatistics):
+        return from_parameters(others, root, released.draws, released.precision, released.pull)
+    return from_datasets(others, root, released)
 
 
 def from_datasets(others: NIW, root: Float[Array, "*#batch p p"], released: Moments) -> LogQuadratic:
@@ -191,65 +175,3 @@ def add_own_well(
         shapes=joined(whole.shapes, shape, (p, p)),
         own_well=True,
     )
-
-
-def whitened_datasets(others: NIW, release: DatasetRelease) -> tuple[Float[Array, "p p"], Moments]:
-    """Return a root of the other records' scale and the datasets' moments in its coordinates, stacked along k.
-
-    Any C·Q with Q orthogonal is a root. It is turned to the release's own axes, so that one direction in which an
-    outlier has stretched the release a million times cannot drown the digits of the others; rows are whitened
-    first and summarized second, so that neither a large mean nor near-collinear columns cost any.
-    """
-    xp = array_namespace(others.scale)
-    moments = _moments_in(others.mean, others.root, release)
-    weighted = moments.count[:, None] * moments.mean
-    spread, axes = xp.linalg.eigh(xp.sum(moments.scatter, axis=0) + weighted.T @ moments.mean)
-    root = others.root @ axes
-    if bool(spread[-1] > 1e6 * spread[0]):
-        return root, _moments_in(others.mean, root, release)
-    return root, Moments(moments.count, moments.mean @ axes, axes.T @ moments.scatter @ axes)
-
-
-def _moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"], release: DatasetRelease) -> Moments:
-    """Return the moments of root⁻¹(z − centre), shapes (k,), (k, p), (k, p, p).
-
-    Small datasets of one size are summarized many at a time, within a few megabytes; large ones one by one.
-    """
-    xp, sizes = array_namespace(root), release.rows
-    together = max(1, SMALL_DATASETS // (max(sizes) * release.p)) if len(set(sizes)) == 1 else 1
-    found = []
-    for start in range(0, len(sizes), together):
-        some = release.datasets[start : start + together]
-        if len(some) == 1:
-            one = Moments.of(solve_rows(root, xp.astype(some[0], xp.float64) - centre))
-            found.append((one.mean[None, ...], one.scatter[None, ...]))
-            continue
-        white = solve_rows(root, xp.astype(xp.stack(some), xp.float64) - centre)
-        mean = xp.mean(white, axis=1)
-        centred = white - mean[:, None, :]
-        found.append((mean, xp.matrix_transpose(centred) @ centred))
-    counts = as_array([float(size) for size in sizes], like=root)
-    return Moments(counts, *(found[0] if len(found) == 1 else map(xp.concat, zip(*found, strict=True))))
-
-
-def whitened_parameters(
-    others: NIW, release: ParameterRelease
-) -> tuple[Float[Array, "p p"], Float[Array, "p p"], Float[Array, " p"]]:
-    """Return a root of the other records' scale along the release's own axes, and A and b in its coordinates."""
-    xp = array_namespace(others.scale)
-    precision, _ = _parameters_in(others.mean, others.root, release)
-    _, axes = xp.linalg.eigh(precision)
-    root = others.root @ axes
-    return root, *_parameters_in(others.mean, root, release)
-
-
-def _parameters_in(
-    centre: Float[Array, " p"], root: Float[Array, "p p"], release: ParameterRelease
-) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
-    """Return A = Σⱼ Σⱼ⁻¹ and b = Σⱼ Σⱼ⁻¹(μⱼ − centre) in the coordinates of root."""
-    xp = array_namespace(root)
-    roots = xp.linalg.cholesky(release.covariances)
-    half = xp.linalg.solve(roots, xp.broadcast_to(root, roots.shape))
-    shift = xp.linalg.solve(roots, (release.means - centre)[..., None])
-    turned = xp.matrix_transpose(half)
-    return xp.sum(turned @ half, axis=0), xp.sum((turned @ shift)[..., 0], axis=0)

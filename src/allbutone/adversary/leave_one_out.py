@@ -11,12 +11,10 @@ from jaxtyping import Float
 
 from allbutone.adversary.build import (
     add_own_well,
-    from_datasets,
     from_parameters,
+    from_whitened,
     posterior_of,
     split_priors,
-    whitened_datasets,
-    whitened_parameters,
 )
 from allbutone.adversary.inputs import Reading, known_mask, known_patterns, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
@@ -24,7 +22,8 @@ from allbutone.adversary.modes import find_modes
 from allbutone.adversary.one_target import Attack, describe, with_known
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.release import Release
+from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.support.arrays import as_array, eye, solve_rows, to_numpy
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
@@ -97,7 +96,8 @@ class LeaveOneOut:
     whole: NIW
     root: Float[Array, "p p"]
     white: Float[Array, "n p"]
-    released: Any
+    released: Statistics
+    fitted: LogQuadratic
 
     @classmethod
     def of(
@@ -107,13 +107,9 @@ class LeaveOneOut:
         prior, own_prior = split_priors(prior, own_prior, reading)
         moments = Moments.of(records)
         whole, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
-        if isinstance(release, ParameterRelease):
-            root, *released = whitened_parameters(whole, release)
-        else:
-            root, datasets = whitened_datasets(whole, release)
-            released = [datasets, from_datasets(whole, root, datasets)]
-        white = solve_rows(root, records - whole.mean)
-        return cls(records, release, prior, own_prior, own, whole, root, white, released)
+        root, released = release.whitened(whole)
+        white, fitted = solve_rows(root, records - whole.mean), from_whitened(whole, root, released)
+        return cls(records, release, prior, own_prior, own, whole, root, white, released, fitted)
 
     def blocks(self, known: tuple[int, ...], rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
         """Cut rows that share their known features into blocks; the few with a high hat value go one by one.
@@ -123,7 +119,7 @@ class LeaveOneOut:
         high = self.hat[rows] > MOST_HAT
         yield from ((row[None], known) for row in rows[high])
         rest, p = rows[~high], self.whole.p
-        wells = 1 if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
+        wells = max(1, len(self.release.datasets))
         # the same blocks on every computer, so that the last digits are the same, too
         size = max(1, min(max(BLOCK_ROWS, -(-len(rest) // BLOCKS)), BLOCK_BYTES // (8 * wells * p * p)))
         count = -(-len(rest) // size)
@@ -182,13 +178,13 @@ class LeaveOneOut:
         own = eye(p, like=white) + shrink[:, None, None] * (unit[:, :, None] * unit[:, None, :])
         shift = -white / (kappa - 1)
         without = remove_each(self.whole, targets)
-        if isinstance(self.release, ParameterRelease):
-            precision, pull = self.released
-            moved = pull - (precision @ shift[..., None])[..., 0]
+        if isinstance(self.released, ParameterStatistics):
+            draws, precision = self.released.draws, self.released.precision
+            moved = self.released.pull - (precision @ shift[..., None])[..., 0]
             turned = (own @ moved[..., None])[..., 0]
-            problem = from_parameters(without, self.root @ own, self.release.draws, own @ precision @ own, turned)
+            problem = from_parameters(without, self.root @ own, draws, own @ precision @ own, turned)
         else:
-            problem = self._datasets(without, white, own, shift)
+            problem = self._datasets(self.released, without, white, own, shift)
         return problem if self.own_prior is None else self._with_own_prior(problem, targets)
 
     def _with_own_prior(self, problem: LogQuadratic, targets: Float[Array, "b p"]) -> LogQuadratic:
@@ -209,14 +205,19 @@ class LeaveOneOut:
         return add_own_well(problem, self.own.df - 1, shape / ratio, place)
 
     def _datasets(
-        self, without: NIW, white: Float[Array, "b p"], own: Float[Array, "b p p"], shift: Float[Array, "b p"]
+        self,
+        moments: Moments,
+        without: NIW,
+        white: Float[Array, "b p"],
+        own: Float[Array, "b p p"],
+        shift: Float[Array, "b p"],
     ) -> LogQuadratic:
         """Return the wells of each record.
 
         With t = u − r, K = κ + n_z and G = K/(K−1): B₋ = B − G·ttᵀ and r₋ = r − t/(K−1), so that
         h·B₋⁻¹ = B⁻¹/G + nnᵀ/(1 − G·tᵀn), n = B⁻¹t.
         """
-        moments, whole = self.released
+        whole = self.fitted
         xp, p, k = array_namespace(white), self.whole.p, moments.count.shape[0]
         kappa, weight = self.whole.mean_weight, self.whole.mean_weight + moments.count
         ratio = weight / (weight - 1)

@@ -7,13 +7,14 @@ import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from allbutone.adversary.build import ParameterStatistics, Statistics, from_statistics, log_posterior
+from allbutone.adversary.build import from_statistics, log_posterior
 from allbutone.adversary.inputs import Reading, split_known
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import TIE, Modes, find_modes, rounding_of
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
+from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.support.arrays import as_array, to_numpy
 from allbutone.support.errors import InputError, describe_value
 

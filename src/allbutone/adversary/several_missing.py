@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.build import (
-    ParameterStatistics,
-    Statistics,
-    from_statistics,
-    split_priors,
-    with_own_prior,
-)
+from allbutone.adversary.build import from_statistics, split_priors, with_own_prior
 from allbutone.adversary.importance_sampling import spread_at
 from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
@@ -23,7 +17,8 @@ from allbutone.adversary.posterior import PoorSampling, Seed
 from allbutone.model.distributions import StudentT
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.release import Release
+from allbutone.releases.statistics import Statistics
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 
@@ -90,7 +85,7 @@ def posterior_missing(
     warm_up = count_of("warm_up", warm_up) if warm_up else 0
     prior, own_prior = split_priors(prior, adversary_prior, reading)
     crowd, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
-    rng, released = np.random.default_rng(rng), _statistics(release)
+    rng, released = np.random.default_rng(rng), release.statistics()
     unknown = np.stack([(own or crowd).predictive().draw(rng, missing) for _ in range(chains)])
     sweep = partial(_sweep, crowd, own, released, rng)
     for _ in range(warm_up):
@@ -124,17 +119,6 @@ def _sweep(
         unknown[:, which], moved = _update(target, unknown[:, which], rng)
         accepted += moved / unknown.shape[1]
     return unknown, accepted
-
-
-def _statistics(release: Release) -> Statistics:
-    if isinstance(release, ParameterRelease):
-        return ParameterStatistics.of(release)
-    each = release.moments()
-    return Moments(
-        np.array([one.count for one in each]),
-        np.stack([one.mean for one in each]),
-        np.stack([one.scatter for one in each]),
-    )
 
 
 def _joined(crowd: NIW, records: Float[np.ndarray, "chains m p"]) -> NIW:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaincinv
 
-from allbutone.adversary.build import from_datasets, posterior_of, split_priors, whitened_datasets, with_own_prior
+from allbutone.adversary.build import from_datasets, posterior_of, split_priors, with_own_prior
 from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.measures import exposure_of, relative_error
 from allbutone.adversary.one_target import Attack, describe
@@ -21,6 +21,7 @@ from allbutone.model.niw import NIW
 from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, spans_of
 from allbutone.record_view.record_measures import Attribute, Measures, attributes_of, leverage_of, measures_of
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.statistics import whitened_datasets
 from allbutone.support.arrays import cholesky
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
@@ -53,18 +54,17 @@ class RecordAttack:
         validate_inputs(self.others, self.release, self.prior, self.own, self.reading)
         if self.target.shape != self.others.shape[1:] or not np.isfinite(self.target).all():
             raise InputError(f"the target has {self.others.shape[1]} finite values, got {self.target}")
-        names = self.columns or self.release.columns or [f"x{place + 1}" for place in range(self.release.p)]
-        object.__setattr__(self, "columns", tuple(names))
+        object.__setattr__(self, "columns", tuple(self.columns or self.release.column_names))
 
     @property
     def most(self) -> int:
         """How many datasets, or parameter draws, the largest release holds."""
-        return self.release.draws if isinstance(self.release, ParameterRelease) else len(self.release.datasets)
+        return self.release.count
 
     @property
     def noun(self) -> str:
         """What is counted."""
-        return "parameter draw" if isinstance(self.release, ParameterRelease) else "dataset"
+        return self.release.noun
 
     @cached_property
     def moments(self) -> Moments:
@@ -85,19 +85,18 @@ class RecordAttack:
     @cached_property
     def setting(self) -> ExposureLaw:
         """What the law needs; datasets of different sizes count as if all had their average size."""
-        rows = None if isinstance(self.release, ParameterRelease) else round(np.mean(self.release.rows))
+        rows = round(np.mean(self.release.rows)) if self.release.rows else None
         return ExposureLaw(self.crowd.p, float(self.crowd.mean_weight), float(self.crowd.df), rows)
 
     @cached_property
     def _datasets(self) -> tuple[np.ndarray, Moments]:
         """All datasets, summarized once for every count."""
-        assert isinstance(self.release, DatasetRelease)
-        return whitened_datasets(self.crowd, self.release)
+        return whitened_datasets(self.release.datasets, self.crowd)
 
     def posterior(self, count: int) -> Posterior:
         """Return the posterior after the first `count` datasets or draws."""
         count = count_of("count", count, self.most)
-        if isinstance(self.release, ParameterRelease):
+        if not self.release.datasets:
             priors = split_priors(self.prior, self.own, self.reading)
             whole = posterior_of(self.moments, self.release.first(count), *priors)
         else:
@@ -118,7 +117,7 @@ class RecordAttack:
 
     def synthetic(self, count: int) -> Float[np.ndarray, "s p"] | None:
         """Return some records of the first `count` datasets, as many of each."""
-        if isinstance(self.release, ParameterRelease):
+        if not self.release.datasets:
             return None
         rows = max(1, MOST_POINTS // count)
         return np.concatenate([each[:rows] for each in self.release.datasets[: min(count, MOST_POINTS)]])

@@ -12,7 +12,13 @@ from jaxtyping import Float
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.sampling import draw_datasets
-from allbutone.support.arrays import cholesky, real_array, require_symmetric
+from allbutone.releases.statistics import (
+    ParameterStatistics,
+    parameters_in,
+    whitened_datasets,
+    whitened_parameters,
+)
+from allbutone.support.arrays import as_array, cholesky, eye, real_array, require_symmetric, zeros
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import one_thread
@@ -75,6 +81,15 @@ class ParameterRelease:
     def p(self) -> int:
         """The number of columns."""
         return int(self.means.shape[-1])
+
+    def statistics(self) -> ParameterStatistics:
+        """Return all that an attack sees of the release."""
+        centre, root = zeros(self.p, like=self.means), eye(self.p, like=self.means)
+        return parameters_in(centre, root, self.means, self.covariances)
+
+    def whitened(self, others: NIW) -> tuple[Float[Any, "p p"], ParameterStatistics]:
+        """Return a root of the others' scale along the release's own axes, and the statistics whitened by it."""
+        return whitened_parameters(self.means, self.covariances, others)
 
     def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
         """Return each column's mean and standard deviation by the release alone: the averages of the draws."""
@@ -185,6 +200,16 @@ class DatasetRelease:
     def p(self) -> int:
         """The number of columns."""
         return int(self.datasets[0].shape[1])
+
+    def statistics(self) -> Moments:
+        """Return all that an attack sees of the release: the datasets' moments, stacked along a leading axis."""
+        each, xp = self.moments(), array_namespace(self.datasets[0])
+        counts = as_array([float(one.count) for one in each], like=self.datasets[0])
+        return Moments(counts, xp.stack([one.mean for one in each]), xp.stack([one.scatter for one in each]))
+
+    def whitened(self, others: NIW) -> tuple[Float[Any, "p p"], Moments]:
+        """Return a root of the others' scale along the release's own axes, and the statistics whitened by it."""
+        return whitened_datasets(self.datasets, others)
 
     def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
         """Return each column's mean and standard deviation by the release alone: the averages of the datasets.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.adversary.build import ParameterStatistics, from_statistics, with_own_prior
+from allbutone.adversary.build import from_statistics, with_own_prior
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.measures import exposure_of
 from allbutone.adversary.modes import find_modes
@@ -18,6 +18,7 @@ from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.statistics import ParameterStatistics
 from allbutone.studies.design import Cell, Design
 from allbutone.support.arrays import solve_rows
 
