@@ -7,11 +7,11 @@ mp.mp.dps = 60
 
 
 def matrix(array):
-    return mp.matrix(np.atleast_2d(array).tolist())
+    return array if isinstance(array, mp.matrix) else mp.matrix(np.atleast_2d(array).tolist())
 
 
 def column(array):
-    return mp.matrix(np.asarray(array).tolist())
+    return array if isinstance(array, mp.matrix) else mp.matrix(np.asarray(array).tolist())
 
 
 def posterior(records, mean, kappa, df, scale):
@@ -64,3 +64,36 @@ def scores(candidates, others, release, prior):
                 score -= (df + 1 + rows) * mp.log(mp.det(joint))
         found.append(score - t)
     return np.array(found)
+
+
+def mode_near(start, others, release, prior, steps=60):
+    """Return the mode that Newton reaches from `start`, and minus the Hessian there; of half the printed score.
+
+    s(x) = (m − 1)ν′·log(1 + c·q₀) − dᵀAd + 2bᵀd, or for datasets − Σⱼ (ν′ + n_z)·log(1 + hⱼ(x − rⱼ)ᵀBⱼ⁻¹(x − rⱼ))
+    """
+    mean, kappa, df, scale = posterior(others, *prior)
+    c, p = kappa / (kappa + 1), len(mean)
+    precision, pull = mp.zeros(p, p), mp.zeros(p, 1)
+    count = len(release[0]) if isinstance(release, tuple) else len(release)
+    wells = [(scale**-1, c, mean, -(count - 1) * (df + 1))]
+    if isinstance(release, tuple):
+        for mu, sigma in zip(*release, strict=True):
+            inverse = matrix(sigma) ** -1
+            precision, pull = precision + inverse, pull + inverse * column(mu)
+    else:
+        for z in release:
+            r, k, _, joint = posterior(z, mean, kappa, df, scale)
+            wells.append((joint**-1, k / (k + 1), r, df + 1 + len(z)))
+    x = column(start)
+    for _ in range(steps):
+        gradient, bowl = pull - precision * x, precision.copy()
+        for inverse, h, centre, weight in wells:
+            slope = inverse * (x - centre)
+            level = 1 + h * ((x - centre).T * slope)[0]
+            gradient -= weight * h / level * slope
+            bowl += weight * h / level * (inverse - 2 * h / level * slope * slope.T)
+        step = mp.lu_solve(bowl, gradient)
+        x += step
+        if mp.norm(step) < mp.mpf(10) ** -40 * (1 + mp.norm(x)):
+            break
+    return x, bowl

@@ -1,5 +1,7 @@
 """Leave-one-out by downdates is the same as attacking one by one."""
 
+import tracemalloc
+
 import array_api_strict
 import numpy as np
 import pandas as pd
@@ -40,10 +42,10 @@ def test_everyone_at_once_is_everyone_in_turn(kind, variant, p, monkeypatch):
         p = 3
     rng = np.random.default_rng()
     records = table(rng, 40, p)
-    records[3] *= 12  # a record of high leverage takes the direct road
+    records[3] *= 12  # a record with a high hat value takes the direct road
     prior = abo.NIW(np.zeros(p), 0.5, p + 1.5, np.eye(p))
     release = released(rng, records, prior, kind)
-    monkeypatch.setattr(everyone, "BLOCK_BYTES", 8 * 5 * p * p * 7)
+    monkeypatch.setattr(everyone, "BLOCK_BYTES", 8 * 5 * (5 * p * p + 12 * p) * 7)
     own = abo.NIW(np.ones(p), 2.0, p + 5.0, 2 * np.eye(p))
     mask = rng.random((40, p)) < 0.4
     mask[:, 0] = False
@@ -176,7 +178,7 @@ def test_impossible_knowledge_is_refused(known, message):
 
 
 @pytest.mark.parametrize("kind", ["parameters", "datasets"])
-def test_leverage_not_the_length_of_a_block_chooses_the_direct_road(kind, monkeypatch):
+def test_the_hat_value_not_the_length_of_a_block_chooses_the_direct_road(kind, monkeypatch):
     """A pattern of known features that a single record has is still a downdate."""
     rng = np.random.default_rng(6)
     records = table(rng, 30, 3)
@@ -224,3 +226,15 @@ def test_many_tables_at_once_from_their_statistics():
     for row, (others, theta, phi) in enumerate(targets):
         assert_same(abo.attack(others, theta, prior), parameters, row)
         assert_same(abo.attack(others, phi, prior), datasets, row)
+
+
+def test_two_records_and_many_datasets_take_less_memory_than_the_release():
+    """Datasets are summarized a few at a time, also for a record that is attacked by itself."""
+    rng = np.random.default_rng(3)
+    records, prior = rng.standard_normal((2, 5)), abo.NIW.default(5)
+    release = abo.DatasetRelease.draw(prior.update(records), [300] * 2000, rng)
+    tracemalloc.start()
+    abo.attack_all(records, release, prior)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 2000 * 300 * 5

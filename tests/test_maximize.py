@@ -8,8 +8,9 @@ from scipy.optimize import minimize
 
 import allbutone as abo
 from allbutone.adversary import paper_methods as as_printed
+from allbutone.adversary.bound import maximize_bound
 from allbutone.adversary.build import log_posterior
-from allbutone.adversary.modes import _climb, find_modes, maximize_bound
+from allbutone.adversary.modes import _climb, find_modes
 from allbutone.disclosure.drawn import Drawn
 from allbutone.disclosure.exposure_law import ExposureLaw
 from cases import positive_definite

@@ -11,7 +11,8 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import ParameterStatistics, Statistics
-from allbutone.support.arrays import append_axes, as_array, eye, zeros
+from allbutone.support.arrays import append_axes, as_array, attempt, eye, zeros
+from allbutone.support.errors import Cure, InputError
 
 Array = Any
 
@@ -84,7 +85,7 @@ def from_datasets(others: NIW, root: Float[Array, "*#batch p p"], released: Mome
     kappa, df = append_axes(others.mean_weight, 1), append_axes(others.df, 1) + 1
     weight, unit = kappa + rows, eye(p, like=z)
     scale = unit + released.scatter + append_axes(kappa * rows / weight, 2) * (z[..., :, None] * z[..., None, :])
-    half = xp.linalg.solve(xp.linalg.cholesky(scale), xp.broadcast_to(unit, scale.shape))
+    half = xp.linalg.solve(_root(scale), xp.broadcast_to(unit, scale.shape))
     shapes = append_axes(weight / (weight + 1), 2) * (xp.matrix_transpose(half) @ half)
     location = append_axes(rows / weight, 1) * z
     slopes = (shapes @ location[..., None])[..., 0]
@@ -101,6 +102,18 @@ def from_datasets(others: NIW, root: Float[Array, "*#batch p p"], released: Mome
         slopes=slopes,
         shapes=shapes,
     )
+
+
+def _root(scale: Float[Array, "*batch p p"]) -> Float[Array, "*batch p p"]:
+    xp = array_namespace(scale)
+    root = attempt(xp.linalg.cholesky, scale)
+    if root is None or not bool(xp.all(xp.isfinite(root))):
+        raise InputError(
+            "the released datasets are too far from the other records, relative to their spread, to compute with",
+            "correct values that are out of all proportion",
+            Cure("write a prior with means and scale from public knowledge", "prior"),
+        )
+    return root
 
 
 def from_parameters(

@@ -24,6 +24,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import ParameterStatistics, Statistics
+from allbutone.support import parallel
 from allbutone.support.arrays import as_array, eye, solve_rows, to_numpy
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
@@ -31,7 +32,8 @@ from allbutone.tables.records import Records
 
 Array = Any
 
-BLOCK_BYTES = 8 << 20  # of wells that a thread works on at a time
+BLOCK_BYTES = 64 << 20  # that a thread works with at a time, copies included
+MOST_BYTES = 2 << 30  # that all threads work with
 BLOCKS = 32  # enough for many cores, unless blocks became so small that calling NumPy takes longer than work
 BLOCK_ROWS = 256
 MOST_HAT = 0.9  # above this hat value, removing a record by a rank-one downdate would cost more than one digit
@@ -64,7 +66,7 @@ def attack_all(
     mask = known_mask(known, release.columns or getattr(table, "columns", None), values.shape, values)
     problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading)
     work = [part for pattern in known_patterns(mask) for part in problem.blocks(*pattern)]
-    results = in_parallel(problem.attack, work, watch=lambda result: watch(len(result[0])))
+    results = in_parallel(problem.attack, work, threads=problem.threads, watch=lambda found: watch(len(found[0])))
     order = np.argsort(np.concatenate([rows for rows, _ in results]))
     attacks = [one for _, one in results]
     return Attack(
@@ -118,12 +120,22 @@ class LeaveOneOut:
         """
         high = self.hat[rows] > MOST_HAT
         yield from ((row[None], known) for row in rows[high])
-        rest, p = rows[~high], self.whole.p
-        wells = max(1, len(self.release.datasets))
+        rest = rows[~high]
         # the same blocks on every computer, so that the last digits are the same, too
-        size = max(1, min(max(BLOCK_ROWS, -(-len(rest) // BLOCKS)), BLOCK_BYTES // (8 * wells * p * p)))
+        size = max(1, min(max(BLOCK_ROWS, -(-len(rest) // BLOCKS)), BLOCK_BYTES // self.record_bytes))
         count = -(-len(rest) // size)
         yield from ((block, known) for block in np.array_split(rest, count or 1) if len(block))
+
+    @property
+    def record_bytes(self) -> int:
+        """The memory of one record's attack: five copies of its wells' matrices, twelve of their vectors."""
+        wells = max(1, len(self.release.datasets))
+        return 8 * wells * (5 * self.whole.p**2 + 12 * self.whole.p)
+
+    @property
+    def threads(self) -> int:
+        """How many blocks may be worked on at once."""
+        return max(1, min(parallel.cores(), MOST_BYTES // max(BLOCK_BYTES, self.record_bytes)))
 
     def problem(self, rows: np.ndarray, known: tuple[int, ...]) -> LogQuadratic:
         """Return the posteriors of a block of records, of their unknown features where some are known."""
@@ -138,11 +150,12 @@ class LeaveOneOut:
     def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
         """Attack a block of records."""
         rows, known = block
-        problem = self.problem(rows, known)
-        result = describe(problem, find_modes(problem))
-        if known:
-            result = with_known(result, known, self._features(rows, known), self.whole.p)
-        return rows, result
+        whole = self.problem(rows, ())
+        if not known:
+            return rows, describe(whole, find_modes(whole))
+        features = self._features(rows, known)
+        problem = whole.given(known, features)
+        return rows, with_known(describe(problem, find_modes(problem), whole), known, features, self.whole.p)
 
     def _features(self, rows: np.ndarray, features: tuple[int, ...]) -> Float[Array, "b known"]:
         xp = array_namespace(self.records)

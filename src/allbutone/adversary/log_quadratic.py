@@ -112,8 +112,12 @@ class LogQuadratic:
         −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(v) the wells become the quadratic
         A + Σ ωⱼMⱼ, b + Σ ωⱼmⱼ: a parameter release's posterior, whose maximum is known exactly.
         """
+        return self._weighted(self.strengths(white))
+
+    def strengths(self, white: Float[Array, "*points p"]) -> Float[Array, "*points k"]:
+        """Return ωⱼ = wⱼ/qⱼ(v), how strongly each well pulls."""
         levels, _ = self._wells(white)
-        return self._weighted(self.weights / levels)
+        return self.weights / levels
 
     @cached_property
     def log_volume(self) -> Float[Array, "*#batch"]:

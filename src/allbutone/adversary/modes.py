@@ -3,11 +3,14 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Bool, Float
 
+from allbutone.adversary.bound import maximize_bound
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.support.arrays import eye
+from allbutone.adversary.rounding import rounding_of
+from allbutone.support.arrays import eigh_or_nan, eye, solve_or_nan
 
 Array = Any
 
@@ -41,6 +44,7 @@ class Modes:
         return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
 
 
+@np.errstate(all="ignore")  # what is lost to rounding is NaN, never better, and in the end not converged
 def find_modes(posterior: LogQuadratic) -> Modes:
     """Return the global maximum of ℓ and its mirror mode.
 
@@ -87,7 +91,7 @@ def _summits(posterior: LogQuadratic) -> "list[_Summit]":
         released = xp.concat([weights[..., :-1], xp.zeros_like(weights[..., -1:])], axis=-1)
         without = _bound_maximum(replace(posterior, weights=released))
         slope, shape = posterior.slopes[..., -1, :], posterior.shapes[..., -1, :, :]
-        own = xp.linalg.solve(shape, slope[..., None])[..., 0] + 0 * without
+        own = solve_or_nan(shape, slope) + 0 * without
         found += [_climb(posterior, start) for start in (without, -without, own)]
     return found
 
@@ -98,58 +102,6 @@ def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
     if not posterior.pushes_outward:
         return _newton(precision, pull)
     return maximize_bound(posterior.outward, posterior.inflation, precision, pull)
-
-
-def maximize_bound(
-    outward: Any, inflation: Any, precision: Float[Array, "*batch p p"], pull: Float[Array, "*batch p"]
-) -> Float[Array, "*batch p"]:
-    """Return the global maximiser of a·log(1 + c‖v‖²) − vᵀAv + 2bᵀv for a > 0.
-
-    With A = QΩQᵀ and β = Qᵀb the maximum is v = Q(Ω − τ)⁻¹β at the one root of the increasing function
-    τ·(1 + c·Σ βᵢ²/(ωᵢ − τ)²) = a·c on 0 < τ < min(a·c, ω₁): on each sphere the best value is concave in its
-    squared radius, and so is the log, hence there is no second maximum to be trapped in.
-    The search runs over log δ, δ = ω₁ − τ, where the pole at δ = 0 is a straight line. If β has no component on
-    the lowest eigenvector the two modes tie; a component too small to matter breaks the tie.
-    """
-    xp = array_namespace(precision, pull)
-    omega, vectors = xp.linalg.eigh(precision)
-    beta = (xp.matrix_transpose(vectors) @ pull[..., None])[..., 0]
-    size = xp.max(xp.abs(beta), axis=-1) + xp.sqrt(omega[..., 0])
-    faint = 1e-100 * size
-    lowest = xp.where(xp.abs(beta[..., 0]) > faint, beta[..., 0], faint)
-    beta = xp.concat([lowest[..., None], beta[..., 1:]], axis=-1)
-    delta = _pole_distance(outward, inflation, omega, beta)
-    above = omega - omega[..., :1]
-    return (vectors @ (beta / (above + delta[..., None]))[..., None])[..., 0]
-
-
-def _pole_distance(
-    outward: Any, inflation: Any, omega: Float[Array, "*batch p"], beta: Float[Array, "*batch p"]
-) -> Float[Array, "*batch"]:
-    """Solve log(1 + c·ρ(δ)) + log(ω₁ − δ) = log(a·c) for δ, by Newton in log δ inside a shrinking bracket."""
-    xp = array_namespace(omega, beta)
-    first, above, squares = omega[..., 0], omega - omega[..., :1], beta * beta
-    target = outward * inflation
-    low = xp.minimum(first / 2, xp.abs(beta[..., 0]) * xp.sqrt(first / (2 * outward)))
-    low = xp.log(xp.where(first - target > low, first - target, low))
-    high = xp.log(first)
-    position = low
-    for _ in range(MOST_STEPS):
-        delta = xp.exp(position)
-        gap = above + delta[..., None]
-        rho = xp.sum(squares / gap**2, axis=-1)
-        tau = xp.maximum(first - delta, 1e-300 * first)
-        excess = xp.log1p(inflation * rho) + xp.log(tau / target)
-        slope = -2 * inflation * xp.sum(squares / gap**3, axis=-1) / (1 + inflation * rho) - 1 / tau
-        low, high = xp.where(excess > 0, position, low), xp.where(excess > 0, high, position)
-        step = -excess / (delta * slope)
-        arrived = xp.abs(step) <= 1e-13 * (1 + xp.abs(position))
-        inside = (position + step > low) & (position + step < high)
-        following = xp.where(inside, position + step, (low + high) / 2)
-        position = xp.where(arrived, position, following)
-        if bool(xp.all(arrived)):
-            break
-    return xp.exp(position)
 
 
 @dataclass(frozen=True)
@@ -177,6 +129,7 @@ class _Ascent:
 def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int = MOST_STEPS) -> _Summit:
     """Climb to a mode by Newton steps; ℓ never falls."""
     xp = array_namespace(start)
+    start = xp.where(xp.all(xp.isfinite(start), axis=-1)[..., None], start, 0.0)  # what rounding left no start
     local = posterior.local(start)
     value = local[0]
     new = (xp.ones_like(value), xp.full_like(value, xp.inf), xp.zeros_like(value, dtype=xp.bool))
@@ -254,7 +207,7 @@ def _put(kept: Bool[Array, " batch"], whole: Array, part: Array) -> Array:
 
 
 def _newton(bowl: Float[Array, "*batch p p"], gradient: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
-    return array_namespace(bowl).linalg.solve(bowl, gradient[..., None])[..., 0]
+    return solve_or_nan(bowl, gradient)
 
 
 def _uphill(
@@ -268,7 +221,7 @@ def _uphill(
         step = _newton(xp.where(definite[:, None, None], bowl, eye(bowl.shape[-1], like=bowl)), gradient)
         few = [xp.take(array, bent, axis=0) for array in (bowl, gradient, definite)]
         return _put(definite, step, _uphill(*few))
-    values, vectors = xp.linalg.eigh(bowl)
+    values, vectors = eigh_or_nan(bowl)
     size = xp.maximum(xp.abs(values), 1e-10 * xp.max(xp.abs(values), axis=-1, keepdims=True))
     along = (xp.matrix_transpose(vectors) @ gradient[..., None]) / size[..., None]
     return (vectors @ along)[..., 0]
@@ -284,12 +237,6 @@ def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
         matrix = matrix[..., 1:, 1:] - column[..., :, None] * (column / pivot[..., None])[..., None, :]
         definite = definite & (matrix[..., 0, 0] > 0)
     return definite
-
-
-def rounding_of(posterior: LogQuadratic) -> Any:
-    """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
-    weights = array_namespace(posterior.weights).sum(posterior.weights, axis=-1)
-    return 1e-15 * (1 + posterior.outward + weights)
 
 
 def _same_place(one: _Summit, two: _Summit) -> Bool[Array, "*batch"]:

@@ -10,15 +10,18 @@ from jaxtyping import Float
 from allbutone.adversary.build import from_statistics, log_posterior
 from allbutone.adversary.inputs import Reading, split_known
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.modes import TIE, Modes, find_modes, rounding_of
+from allbutone.adversary.modes import TIE, Modes, find_modes
+from allbutone.adversary.rounding import mode_error, rounding_of
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import ParameterStatistics, Statistics
-from allbutone.support.arrays import as_array, to_numpy
+from allbutone.support.arrays import as_array, inverse_or_nan, to_numpy
 from allbutone.support.errors import InputError, describe_value
 
 Array = Any
+
+ACCURATE = 1e-3  # posterior standard deviations that rounding may move a mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +32,8 @@ class Attack:
     mirror image, NaN where there is none. `log_posterior_gap`: how much lower it is. `covariance`: the inverse
     curvature at the mode.
     `status`: "global" (proven: released parameters), "converged" (released datasets: a maximum, the better of the
-    two hills), "tie" (the release cannot tell the two modes apart) or "not converged".
+    two hills), "tie" (the release cannot tell the two modes apart), "limited by rounding" (sixteen digits leave
+    the mode uncertain by more than a thousandth of a posterior standard deviation) or "not converged".
     """
 
     mode: Float[Array, "*batch p"]
@@ -50,9 +54,10 @@ def attack(
     reading: Reading = "record",
 ) -> Attack:
     """Infer the one record missing from `others`; the arguments are those of `posterior`."""
-    target = log_posterior(others, release, prior, known=known, adversary_prior=adversary_prior, reading=reading)
-    result = describe(target, find_modes(target))
+    whole = log_posterior(others, release, prior, adversary_prior=adversary_prior, reading=reading)
     positions, values = split_known(known, release)
+    target = whole.given(positions, as_array(values, like=whole.centre)) if positions else whole
+    result = describe(target, find_modes(target), whole)
     return with_known(result, positions, values, release.p) if positions else result
 
 
@@ -90,14 +95,17 @@ def _check_statistics(others: NIW, released: Statistics) -> None:
             raise InputError(f"the released {name} must have shape {batch + tail} as the others have, got {shape}")
 
 
-def describe(problem: LogQuadratic, modes: Modes) -> Attack:
-    """Return what the modes say, in the records' own coordinates."""
+@np.errstate(all="ignore")  # NaN where rounding has left nothing
+def describe(problem: LogQuadratic, modes: Modes, whole: LogQuadratic | None = None) -> Attack:
+    """Return what the modes say, in the records' coordinates; `whole`: the problem before features were known."""
     xp = array_namespace(modes.best)
-    curvature = xp.linalg.inv(-modes.hessian)
+    curvature = inverse_or_nan(-modes.hessian)
+    blurred = ~to_numpy(mode_error(problem, modes.best, curvature, whole or problem) <= ACCURATE)
     covariance = problem.root @ curvature @ xp.matrix_transpose(problem.root)
     sure = "converged" if problem.wells else "global"
     tie, converged = to_numpy(modes.gap < TIE + 10 * rounding_of(problem)), to_numpy(modes.converged)
-    status = np.where(converged, np.where(tie, "tie", sure), "not converged")
+    status = np.where(blurred, "limited by rounding", np.where(tie, "tie", sure))
+    status = np.where(converged, status, "not converged")
     return Attack(
         mode=problem.unwhiten(modes.best),
         other_mode=problem.unwhiten(modes.other),

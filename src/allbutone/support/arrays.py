@@ -90,21 +90,58 @@ def require_symmetric(matrix: Float[Array, "*batch p p"], what: str) -> None:
 def cholesky(matrix: Float[Array, "*batch p p"], what: str) -> Float[Array, "*batch p p"]:
     """Return the lower triangular R with RRᵀ = matrix, or say that `what` is not positive definite."""
     xp = array_namespace(matrix)
-    try:
-        root = xp.linalg.cholesky(matrix)
-        good = bool(xp.all(xp.isfinite(root)))
-    except Exception as error:
-        # every namespace has an error of its own for this; anything else is not ours to explain
-        if "LinAlg" not in type(error).__name__:
-            raise
-        good = False
-    if not good:
+    root = attempt(xp.linalg.cholesky, matrix)
+    if root is None or not bool(xp.all(xp.isfinite(root))):
         raise InputError(
             f"{what} must be a positive definite matrix",
             "raise its diagonal",
             Cure("drop a column that repeats others", "drop"),
         )
     return root
+
+
+def attempt(function: Callable[..., Array], *arrays: Array) -> Array | None:
+    """Return the function's result, or None where linear algebra finds no answer."""
+    try:
+        return function(*arrays)
+    except Exception as error:
+        # every namespace has an error of its own for this; anything else is not ours to explain
+        if "LinAlg" not in type(error).__name__:
+            raise
+        return None
+
+
+def solve_or_nan(
+    matrix: Float[Array, "*batch p p"], vectors: Float[Array, "*batch p"]
+) -> Float[Array, "*batch p"]:
+    """Return matrix⁻¹v for each vector, NaN for those whose matrix is singular."""
+    return _each_or_nan(array_namespace(matrix).linalg.solve, matrix, vectors[..., None])[..., 0]
+
+
+def inverse_or_nan(matrix: Float[Array, "*batch p p"]) -> Float[Array, "*batch p p"]:
+    """Return the inverse of each matrix, NaN for those that are singular."""
+    return _each_or_nan(array_namespace(matrix).linalg.inv, matrix)
+
+
+def _each_or_nan(function: Callable[..., Array], *arrays: Array) -> Array:
+    """Return a function of a batch, in the shape of the last array; one by one where it fails for some."""
+    xp, found = array_namespace(*arrays), attempt(function, *arrays)
+    if found is not None:
+        return found
+    if arrays[0].ndim == 2:
+        return xp.full_like(arrays[-1], xp.nan)
+    each = zip(*([array[row, ...] for row in range(array.shape[0])] for array in arrays), strict=True)
+    return xp.stack([_each_or_nan(function, *one) for one in each])
+
+
+def eigh_or_nan(matrix: Float[Array, "*batch p p"]) -> tuple[Float[Array, "*batch p"], Float[Array, "*batch p p"]]:
+    """Return eigenvalues and eigenvectors of symmetric matrices, NaN values for those that are not finite."""
+    xp = array_namespace(matrix)
+    finite = xp.all(xp.isfinite(matrix), axis=(-2, -1))
+    if bool(xp.all(finite)):
+        return xp.linalg.eigh(matrix)
+    values, vectors = xp.linalg.eigh(xp.where(finite[..., None, None], matrix, eye(matrix.shape[-1], like=matrix)))
+    return xp.where(finite[..., None], values, xp.nan), vectors
 
 
 def squared_length(root: Float[Array, "*#batch p p"], vectors: Float[Array, "*batch p"]) -> Float[Array, "*batch"]:
