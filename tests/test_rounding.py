@@ -78,7 +78,7 @@ def extreme(seed):
 
 
 def test_extremes_end_in_a_status_or_in_words():
-    """On most of these seeds a matrix is singular, or a logarithm that of a negative number, for lack of digits."""
+    """On most of these seeds, for lack of digits, a matrix is singular or a logarithm not a number."""
     for seed in (*range(20, 40), 55, 63, 71, 73, 93, 109, 119, 125, 129, 151, 163, 173, 178, 247):
         with warnings.catch_warnings():
             warnings.simplefilter("error")

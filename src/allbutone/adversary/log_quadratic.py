@@ -98,8 +98,8 @@ class LogQuadratic:
         precision, _ = self._weighted(strength)
         gradient = tau[..., None] * white - _times(self.precision, white) + self.pull
         gradient = gradient - (strength[..., None, :] @ slopes)[..., 0, :]
-        bend = append_axes(2 * tau * fall, 2) * (white[..., :, None] * white[..., None, :])
-        hessian = append_axes(tau, 2) * eye(self.p, like=white) - bend
+        bend = (2 * tau * fall)[..., None, None] * (white[..., :, None] * white[..., None, :])
+        hessian = tau[..., None, None] * self._identity - bend
         scaled = (2 * strength / levels)[..., None] * slopes
         hessian = hessian - precision + xp.matrix_transpose(scaled) @ slopes
         return self._value(white, levels), gradient, hessian
@@ -202,6 +202,10 @@ class LogQuadratic:
         """Return a single posterior as a batch of one."""
         arrays = [name for name, axes in _AXES.items() if axes and name != "weights"]  # which may be shared
         return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
+
+    @cached_property
+    def _identity(self) -> Float[Array, "p p"]:
+        return eye(self.p, like=self.centre)
 
     def _wells(
         self, white: Float[Array, "*points p"]

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float
 
 from allbutone.adversary.bound import maximize_bound
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.rounding import rounding_of
 from allbutone.support.arrays import eigh_or_nan, eye, solve_or_nan
 
 Array = Any
@@ -237,6 +236,12 @@ def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
         matrix = matrix[..., 1:, 1:] - column[..., :, None] * (column / pivot[..., None])[..., None, :]
         definite = definite & (matrix[..., 0, 0] > 0)
     return definite
+
+
+def rounding_of(posterior: LogQuadratic) -> Any:
+    """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
+    weights = array_namespace(posterior.weights).sum(posterior.weights, axis=-1)
+    return 1e-15 * (1 + posterior.outward + weights)
 
 
 def _same_place(one: _Summit, two: _Summit) -> Bool[Array, "*batch"]:

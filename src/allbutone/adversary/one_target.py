@@ -10,8 +10,8 @@ from jaxtyping import Float
 from allbutone.adversary.build import from_statistics, log_posterior
 from allbutone.adversary.inputs import Reading, split_known
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.modes import TIE, Modes, find_modes
-from allbutone.adversary.rounding import mode_error, rounding_of
+from allbutone.adversary.modes import TIE, Modes, find_modes, rounding_of
+from allbutone.adversary.rounding import mode_error
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
@@ -100,7 +100,7 @@ def describe(problem: LogQuadratic, modes: Modes, whole: LogQuadratic | None = N
     """Return what the modes say, in the records' coordinates; `whole`: the problem before features were known."""
     xp = array_namespace(modes.best)
     curvature = inverse_or_nan(-modes.hessian)
-    blurred = ~to_numpy(mode_error(problem, modes.best, curvature, whole or problem) <= ACCURATE)
+    blurred = ~to_numpy(mode_error(problem, modes, curvature, whole or problem) <= ACCURATE)
     covariance = problem.root @ curvature @ xp.matrix_transpose(problem.root)
     sure = "converged" if problem.wells else "global"
     tie, converged = to_numpy(modes.gap < TIE + 10 * rounding_of(problem)), to_numpy(modes.converged)

@@ -6,6 +6,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.modes import Modes
 from allbutone.support.arrays import append_axes, inverse_or_nan
 
 Array = Any
@@ -14,42 +15,33 @@ EPSILON = 2.0**-52
 NEGLIGIBLE = 1e-9  # a relative error of the matrices that moves no mode by a thousandth of a deviation
 
 
-def rounding_of(posterior: LogQuadratic) -> Any:
-    """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
-    weights = array_namespace(posterior.weights).sum(posterior.weights, axis=-1)
-    return 1e-15 * (1 + posterior.outward + weights)
-
-
 def mode_error(
-    problem: LogQuadratic,
-    mode: Float[Array, "*batch p"],
-    curvature: Float[Array, "*batch p p"],
-    whole: LogQuadratic,
+    problem: LogQuadratic, modes: Modes, covariance: Float[Array, "*batch p p"], whole: LogQuadratic
 ) -> Float[Array, "*batch"]:
     """Return about how many posterior standard deviations rounding can have moved the mode; NaN if nobody knows.
 
     Λ and the released covariances are held to a relative error ε, and solving with them multiplies it by their
-    `inflation_factor` f. So each term of ∇ℓ, which cancel at the mode, is off by δg = εf·|term|, and the mode by
+    inflation factor f. So each term of ∇ℓ, which cancel at the mode, is off by δg = εf·|term|, and the mode by
     (−∇²ℓ)⁻¹δg; besides, the centre itself is off by ε|centre|. `whole` is the problem before features were known,
-    `curvature` (−∇²ℓ)⁻¹ at the mode.
+    `covariance` (−∇²ℓ)⁻¹ at the mode.
     """
-    xp = array_namespace(mode)
-    moved = EPSILON * _times(xp.abs(inverse_or_nan(problem.root)), xp.abs(problem.centre))
-    error = xp.sqrt(_form(xp.abs(inverse_or_nan(curvature)), moved))
-    share = EPSILON * (1 + inflation_factor(whole))
+    xp = array_namespace(covariance)
+    inverse = inverse_or_nan(problem.root)
+    moved = EPSILON * _times(xp.abs(inverse), xp.abs(problem.centre))
+    error = xp.sqrt(_form(xp.abs(modes.hessian), moved))
+    share = EPSILON * (1 + _inflation(whole, inverse if whole is problem else inverse_or_nan(whole.root)))
     if bool(xp.all(share < NEGLIGIBLE)):
         return error
-    return error + share * xp.sqrt(_form(xp.abs(curvature), _terms(problem, mode)))
+    return error + share * xp.sqrt(_form(xp.abs(covariance), _terms(problem, modes.best)))
 
 
-def inflation_factor(problem: LogQuadratic) -> Float[Array, "*#batch"]:
+def _inflation(problem: LogQuadratic, inverse: Float[Array, "*#batch p p"]) -> Float[Array, "*#batch"]:
     """Return the largest Λᵢᵢ(Λ⁻¹)ᵢᵢ, a column's variance over its variance given all others; and the release's.
 
     A matrix in float64 knows each column to a relative error ε of its whole variance, so what is left of it beside
     the other columns it knows to ε times this factor.
     """
     xp, root, precision = array_namespace(problem.root), problem.root, problem.precision
-    inverse = inverse_or_nan(root)
     factor = xp.max(xp.sum(root * root, axis=-1) * xp.sum(inverse * inverse, axis=-2), axis=-1)
     if not bool(xp.any(precision != 0)):
         return factor

@@ -125,9 +125,10 @@ def inverse_or_nan(matrix: Float[Array, "*batch p p"]) -> Float[Array, "*batch p
 
 def _each_or_nan(function: Callable[..., Array], *arrays: Array) -> Array:
     """Return a function of a batch, in the shape of the last array; one by one where it fails for some."""
-    xp, found = array_namespace(*arrays), attempt(function, *arrays)
+    found = attempt(function, *arrays)
     if found is not None:
         return found
+    xp = array_namespace(*arrays)
     if arrays[0].ndim == 2:
         return xp.full_like(arrays[-1], xp.nan)
     each = zip(*([array[row, ...] for row in range(array.shape[0])] for array in arrays), strict=True)
