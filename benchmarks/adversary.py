@@ -4,6 +4,7 @@ import numpy as np
 
 import allbutone as abo
 from allbutone.adversary import paper_methods as as_printed
+from allbutone.releases.release import Release
 from benchmarks.clock import compare, in_own_process, seconds
 
 EVERYONE = """
@@ -41,7 +42,7 @@ def run() -> None:
     worse_modes(rng)
 
 
-def release_of(rng: np.random.Generator, posterior: abo.NIW, count: int, rows: int | None) -> abo.release.Release:
+def release_of(rng: np.random.Generator, posterior: abo.NIW, count: int, rows: int | None) -> Release:
     if rows is None:
         return abo.ParameterRelease.draw(posterior, count, rng)
     return abo.DatasetRelease.draw(posterior, [rows] * count, rng)
@@ -60,14 +61,14 @@ def single(rng: np.random.Generator, n: int, p: int, count: int, rows: int | Non
 
 def thousand(rng: np.random.Generator, n: int, p: int, count: int, rows: int | None) -> float:
     """Seconds per attack when a thousand tables are attacked at once."""
-    crowds, released = [], []
+    fitted, released = [], []
     for _ in range(1000):
         others, target, prior = paper_setting(rng, n, p)
-        crowds.append(prior.update(others))
-        release = release_of(rng, crowds[-1].update(target[None, :]), count, rows)
+        fitted.append(prior.update(others))
+        release = release_of(rng, fitted[-1].update(target[None, :]), count, rows)
         released.append(abo.ParameterStatistics.of(release) if rows is None else release.moments())
-    means, scales = np.stack([c.mean for c in crowds]), np.stack([c.scale for c in crowds])
-    crowd = abo.NIW(means, crowds[0].mean_weight, crowds[0].df, scales)
+    means, scales = np.stack([c.mean for c in fitted]), np.stack([c.scale for c in fitted])
+    every = abo.NIW(means, fitted[0].mean_weight, fitted[0].df, scales)
     if rows is None:
         statistics = abo.ParameterStatistics(
             count, np.stack([s.precision for s in released]), np.stack([s.pull for s in released])
@@ -78,7 +79,7 @@ def thousand(rng: np.random.Generator, n: int, p: int, count: int, rows: int | N
             np.stack([[m.mean for m in each] for each in released]),
             np.stack([[m.scatter for m in each] for each in released]),
         )
-    return seconds(lambda: abo.attack_many(crowd, statistics), 3) / 1000
+    return seconds(lambda: abo.attack_many(every, statistics), 3) / 1000
 
 
 def leave_one_out(rng: np.random.Generator) -> None:
