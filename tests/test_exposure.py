@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from scipy import stats
 
 import allbutone as abo
+from allbutone.adversary.exact_integrals import exposure_of, relative_error
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.measures import exposure_of, relative_error
 from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.simulate import quantiles, simulate

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
+from allbutone.adversary.exact_integrals import prior_mass
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.measures import prior_mass
 from allbutone.disclosure.budget import Budget, chances
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from allbutone.adversary.build import log_posterior
+from allbutone.adversary.exact_integrals import Learned, exact_log_totals, integrate_many
 from allbutone.adversary.importance_sampling import (
     REPLICATES,
     Estimate,
@@ -20,7 +21,6 @@ from allbutone.adversary.importance_sampling import (
 )
 from allbutone.adversary.inputs import Reading
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.measures import Learned, exact_log_totals, integrate_many
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import binomtest
 
+from allbutone.adversary.exact_integrals import information_gain, integrate_many, prior_mass, relative_error
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.measures import information_gain, integrate_many, prior_mass, relative_error
 from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.limits import Limit

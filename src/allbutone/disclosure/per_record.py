@@ -7,9 +7,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool
 
-from allbutone.adversary.inputs import known_mask, known_patterns, require_same_prior
-from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.measures import (
+from allbutone.adversary.exact_integrals import (
     exposure_of,
     information_gain,
     integrate_many,
@@ -17,6 +15,8 @@ from allbutone.adversary.measures import (
     prior_mass,
     relative_error,
 )
+from allbutone.adversary.inputs import known_mask, known_patterns, require_same_prior
+from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.modes import find_modes
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release

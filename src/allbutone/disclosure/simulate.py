@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.measures import exposure_of, information_gain, integrate_many, prior_mass, relative_error
+from allbutone.adversary.exact_integrals import (
+    exposure_of,
+    information_gain,
+    integrate_many,
+    prior_mass,
+    relative_error,
+)
 from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.drawn import Drawn, releases_at_once
 from allbutone.disclosure.exposure_law import ExposureLaw

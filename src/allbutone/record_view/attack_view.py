@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from scipy.special import gammaincinv
 
 from allbutone.adversary.build import from_datasets, posterior_of, split_priors, with_own_prior
+from allbutone.adversary.exact_integrals import exposure_of, relative_error
 from allbutone.adversary.inputs import Reading, validate_inputs
-from allbutone.adversary.measures import exposure_of, relative_error
 from allbutone.adversary.one_target import Attack, describe
 from allbutone.adversary.posterior import Posterior
 from allbutone.disclosure.exposure_law import ExposureLaw

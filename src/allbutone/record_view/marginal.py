@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import expit, fdtri, gammainc, gammaln, ndtri
 
+from allbutone.adversary.exact_integrals import exact_log_totals
 from allbutone.adversary.importance_sampling import scrambled_points
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.measures import exact_log_totals
 from allbutone.adversary.modes import find_modes
 from allbutone.support.errors import InputError
 

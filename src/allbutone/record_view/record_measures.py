@@ -7,9 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.build import from_parameters, with_own_prior
-from allbutone.adversary.importance_sampling import same_points
-from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.measures import (
+from allbutone.adversary.exact_integrals import (
     Learned,
     exposure_of,
     information_gain,
@@ -17,6 +15,8 @@ from allbutone.adversary.measures import (
     prior_mass,
     relative_error,
 )
+from allbutone.adversary.importance_sampling import same_points
+from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.one_target import Attack
 from allbutone.adversary.posterior import Posterior

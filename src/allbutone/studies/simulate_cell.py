@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.build import from_statistics, with_own_prior
+from allbutone.adversary.exact_integrals import exposure_of
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.measures import exposure_of
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.paper_methods import lbfgsb
 from allbutone.disclosure.drawn import Drawn, releases_at_once, triangle
