@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-torch screenshots system-parts lint bench clean
+.PHONY: demo test test-long test-torch screenshots system-parts lint bench clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -40,6 +40,9 @@ system-parts: ## Install what some tests need from Debian, where that is possibl
 	@command -v chromium >/dev/null \
 		|| { echo "Installing chromium from Debian for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 		|| echo "chromium is missing and could not be installed (try: sudo apt-get install chromium); the browser tests are left out"
+
+test-long: $(VENV)/dev ## Run the tests that take long with all their cases: 500 posteriors instead of 50
+	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest tests/test_mass.py
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch

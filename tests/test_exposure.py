@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from scipy import stats
 
 import allbutone as abo
-from allbutone.adversary.exact_integrals import exposure_of, relative_error
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+from allbutone.disclosure.measures import measure
 from allbutone.disclosure.simulate import quantiles, simulate
 from cases import cases, positive_definite
 
@@ -86,9 +85,9 @@ def attacked(rng, prior, others, target, rows, count, replicates):
         else:
             release = abo.DatasetRelease.draw(posterior, [rows] * count, rng)
         problem = LeaveOneOut.of(records, release, prior, None, "record").problem(last, ())
-        modes, truth = find_modes(problem), problem.whiten(target[None])
-        errors.append(relative_error(modes.best, truth)[0])
-        exposures.append(exposure_of(modes.best, truth)[0])
+        found = measure(problem, target[None])
+        errors.append(found.relative_error[0])
+        exposures.append(found.exposure[0])
     return np.array(errors), np.array(exposures)
 
 
@@ -121,8 +120,8 @@ def test_one_draw_exposes_nobody_and_gives_away_26_nats():
     found = simulate(setting, np.array([2.4]), 1, 800, np.random.default_rng(), gain=True)
     assert setting.exposure(2.4, 1) == 0
     assert np.quantile(found.exposure[0], 0.95) < 0.1
-    error = found.gain[0].std() / np.sqrt(800)
-    assert abs(found.gain[0].mean() - setting.gain_of_one_draw(2.4)) < 5 * error + 0.5
+    error = found.information_gain[0].std() / np.sqrt(800)
+    assert abs(found.information_gain[0].mean() - setting.gain_of_one_draw(2.4)) < 5 * error + 0.5
     assert 25 < setting.gain_of_one_draw(2.4) < 27
 
 
@@ -139,6 +138,6 @@ def test_quantiles_of_every_record_are_those_of_its_leverage(rows):
         for level, ours, theirs in zip((0.1, 0.5, 0.9), exposure[:, place], error[:, place], strict=True):
             # a quantile's Monte Carlo interval, in both simulations: ranks 5·√2 standard errors away
             half = 5 * np.sqrt(2 * level * (1 - level) / 1000) + 0.01
-            for value, measure in ((ours, found.exposure[0]), (theirs, found.relative_error[0])):
-                low, high = np.quantile(measure, np.clip([level - half, level + half], 0, 1))
+            for value, values in ((ours, found.exposure[0]), (theirs, found.relative_error[0])):
+                low, high = np.quantile(values, np.clip([level - half, level + half], 0, 1))
                 assert low - 1e-3 <= value <= high + 1e-3

@@ -13,8 +13,7 @@ from scipy.special import logsumexp
 
 import allbutone as abo
 from allbutone.adversary import paper_methods as as_printed
-from allbutone.adversary.exact_integrals import contour_log_totals
-from allbutone.adversary.importance_sampling import log_mass_on_a_line
+from allbutone.adversary.exact_integrals import contour_log_totals, log_mass_on_a_line
 from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.drawn import Drawn
 from allbutone.disclosure.exposure_law import ExposureLaw

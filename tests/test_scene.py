@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import allbutone as abo
 from allbutone.disclosure.exposure_law import leverages
-from allbutone.disclosure.per_record import HALF, RADIUS, risk_columns
+from allbutone.disclosure.measures import HALF, RADIUS
+from allbutone.disclosure.per_record import risk_columns
 from allbutone.plots.attack_view import TARGET, exposure_curve_figure, view_figure
 from allbutone.record_view.attack_view import RecordAttack, exposure_curve, of_record, simulated, view_attack
 from allbutone.record_view.landscape import landscape

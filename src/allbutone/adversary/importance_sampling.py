@@ -1,24 +1,23 @@
-"""Volumes under the adversary's posterior: exact where one dimension suffices, importance sampling elsewhere."""
+"""Integrals under many posteriors at once by importance sampling, with their standard errors."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import count, pairwise
 
 import numpy as np
-from jaxtyping import Float
-from scipy.special import gammaincinv, logsumexp, ndtri
-from scipy.stats import qmc
+from jaxtyping import Bool, Float
+from scipy.special import gammaln, logsumexp
 
+from allbutone.adversary.exact_integrals import exact_log_totals
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.many_points import values_at
 from allbutone.adversary.modes import Modes
-from allbutone.model.distributions import StudentT
+from allbutone.adversary.proposal import Points, Proposal
 
-# a source of points: dimension and number in, points of the unit cube out
-Points = Callable[[int, int], Float[np.ndarray, "number dimension"]]
-
-REPLICATES = 8  # independently scrambled point sets, whose spread is the standard error
-POINTS_AT_ONCE = 1 << 21  # numbers held while evaluating many points against many wells
+# four replicates know their own spread poorly: Student's t with three degrees of freedom, not a normal
+STUDENT = 1.2
+POOR, POOR_SHARE = 200.0, 0.1  # effective points, and share of all, below which it is tried again
+HOPELESS = 25.0  # effective points below which it is given up
+AGAIN = 8  # times more points, then
+AT_ONCE = 1 << 20  # numbers in the points that are held at a time
 
 
 class Estimate(float):
@@ -33,138 +32,170 @@ class Estimate(float):
         return estimate
 
 
-def scrambled_points(rng: np.random.Generator, dimension: int, count: int) -> Float[np.ndarray, "count dimension"]:
-    """Return `count` (a power of two) scrambled Sobol points, strictly inside the unit cube."""
-    points = qmc.Sobol(dimension, scramble=True, rng=rng).random_base2(count.bit_length() - 1)
-    return np.clip(points, 1e-15, 1 - 1e-15)
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """A ball around the true record of each posterior, in whitened coordinates."""
+
+    centres: Float[np.ndarray, "n p"]
+    reach: Float[np.ndarray, " n"]
+
+    @property
+    def log_volume(self) -> Float[np.ndarray, " n"]:
+        """The logarithm of the ball's volume."""
+        p = self.centres.shape[-1]
+        return 0.5 * p * np.log(np.pi) - gammaln(0.5 * p + 1) + p * np.log(self.reach)
+
+    def holds(self, white: Float[np.ndarray, "n s p"]) -> Bool[np.ndarray, "n s"]:
+        """Say which points lie inside."""
+        away = white - self.centres[:, None]
+        return np.einsum("nsp,nsp->ns", away, away) <= (self.reach**2 * (1 + 1e-12))[:, None]
+
+    def take(self, rows: np.ndarray) -> "Ball":
+        """Return the balls at these positions."""
+        return Ball(self.centres[rows], self.reach[rows])
 
 
-def same_points() -> Points:
-    """Return a source of scrambled points: every one that is made gives the same, which are drawn only once."""
-    turns = count()
-    return lambda dimension, size: _remembered(next(turns), dimension, size)
+@dataclass(frozen=True, eq=False)
+class Integrals:
+    """Log totals ∫ exp ℓ dv and, where a ball was given, the mass in it; with standard errors.
 
-
-@lru_cache(maxsize=256)
-def _remembered(turn: int, dimension: int, size: int) -> Float[np.ndarray, "size dimension"]:
-    points = scrambled_points(np.random.default_rng([0, turn]), dimension, size)
-    points.flags.writeable = False
-    return points
-
-
-def values_at(posterior: LogQuadratic, white: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-    """Return ℓ at many points, a bounded number at a time."""
-    size = max(1, POINTS_AT_ONCE // (max(1, posterior.wells) * posterior.p))
-    return np.concatenate([posterior.value(white[at : at + size]) for at in range(0, len(white), size)])
-
-
-def log_mass_on_a_line(posterior: LogQuadratic, modes: Modes, low: float, high: float) -> float:
-    """Return log ∫ exp ℓ(v) dv between two ends, for a single unknown feature."""
-    points, weights = line_rule(posterior, modes, low, high)
-    return float(logsumexp(posterior.value(points[:, None]) + np.log(weights)))
-
-
-def line_rule(
-    posterior: LogQuadratic, modes: Modes, start: float = -np.inf, end: float = np.inf
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return points and weights for integrals of exp ℓ over the line, or a piece of it.
-
-    The line is cut half-way between the modes; on either side v = mode + sinh(u)/√curvature, with panels of half
-    a unit of u, which resolve the peak and follow its polynomial tail for sixteen decades.
-    """
-    centres = [(float(modes.best[0]), float(modes.hessian[0, 0]))]
-    if np.isfinite(modes.gap):
-        centres.append((float(modes.other[0]), float(modes.other_hessian[0, 0])))
-    centres.sort()
-    cuts = [-np.inf, *((a[0] + b[0]) / 2 for a, b in pairwise(centres)), np.inf]
-    nodes, node_weights = np.polynomial.legendre.leggauss(20)
-    points, weights = [], []
-    for (centre, bend), low, high in zip(centres, cuts[:-1], cuts[1:], strict=True):
-        spread = 1 / np.sqrt(max(-bend, 1e-12))
-        pieces = (np.clip(cut, start, end) for cut in (low, high))
-        ends = [np.clip(np.arcsinh((cut - centre) / spread), -40, 40) for cut in pieces]
-        if ends[1] <= ends[0]:
-            continue  # this side of the cut lies outside the piece
-        edges = np.linspace(ends[0], ends[1], 2 + int(2 * (ends[1] - ends[0])))
-        half = np.diff(edges)[:, None] / 2
-        u = (edges[:-1, None] + half + half * nodes).ravel()
-        points.append(centre + spread * np.sinh(u))
-        weights.append((half * node_weights).ravel() * spread * np.cosh(u))
-    return np.concatenate(points), np.concatenate(weights)
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """A defensive mixture of Student t distributions from which to sample near a posterior.
-
-    `portions` are powers of two, the largest one: quasi-random points come best in such numbers.
+    `effective_size`: how many independent points the sample was worth; infinite where none was needed.
     """
 
-    parts: tuple[StudentT, ...]
-    portions: Float[np.ndarray, " parts"]
-
-    @classmethod
-    def around(cls, posterior: LogQuadratic, modes: Modes, rng: np.random.Generator) -> "Mixture":
-        """Start at both modes and the crowd, then fit to weighted draws twice."""
-        p = posterior.p
-        # tails no lighter than the posterior's own keep the weights bounded
-        tail = float(np.sum(posterior.weights)) - posterior.outward - p if posterior.wells else np.inf
-        df = max(1.0, min(tail, 8.0 + p))
-        crowd = StudentT(np.zeros(p), np.eye(p) / posterior.df, min(df, posterior.df))
-        places = [(np.asarray(modes.best), modes.hessian)]
-        if np.isfinite(modes.gap):
-            places.append((np.asarray(modes.other), modes.other_hessian))
-        parts = [StudentT(place, spread_at(hessian, posterior.df), df) for place, hessian in places]
-        heights = posterior.value(np.stack([place for place, _ in places]))
-        volumes = np.array([np.sum(np.log(np.diagonal(part.root))) for part in parts])
-        shares = np.exp(heights + volumes - np.max(heights + volumes))
-        mixture = cls((*parts, crowd), _portions(np.append(shares, 0.0)))
-        for _ in range(2):
-            mixture = mixture._fitted(posterior, rng)
-        return mixture
-
-    def log_density(self, white: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        """Return the log density of the mixture."""
-        each = np.stack([part.log_density(white) for part in self.parts]) + np.log(self.portions)[:, None]
-        return logsumexp(each, axis=0) - np.log(self.portions.sum())
-
-    def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "_ p"]:
-        """Draw quasi-random points, `count` (a power of two, at least 16) from the largest part."""
-        drawn = []
-        for part, portion in zip(self.parts, self.portions, strict=True):
-            uniform = scrambled_points(rng, part.location.shape[0] + 1, int(portion * count))
-            stretch = np.sqrt(part.df / (2 * gammaincinv(part.df / 2, uniform[:, -1])))
-            drawn.append(part.location + stretch[:, None] * (ndtri(uniform[:, :-1]) @ part.root.T))
-        return np.concatenate(drawn)
-
-    def _fitted(self, posterior: LogQuadratic, rng: np.random.Generator) -> "Mixture":
-        """Move each part but the crowd to the weighted draws it is responsible for."""
-        white = self.draw(rng, 1024)
-        log_mixture = self.log_density(white)
-        log_weights = values_at(posterior, white) - log_mixture
-        weights = np.exp(log_weights - logsumexp(log_weights))
-        parts, shares = [], []
-        for part, portion in zip(self.parts, self.portions / self.portions.sum(), strict=True):
-            mine = weights * portion * np.exp(part.log_density(white) - log_mixture)
-            total = mine.sum()
-            shares.append(total)
-            support = total**2 / max(np.sum(mine**2), 1e-300)
-            if part is self.parts[-1] or support < 4 * (posterior.p + 1):
-                parts.append(part)
-                continue
-            mean = mine @ white / total
-            centred = white - mean
-            covariance = (mine[:, None] * centred).T @ centred / total
-            parts.append(StudentT(mean, covariance + 1e-3 * part.scale, part.df))
-        return Mixture(tuple(parts), _portions(np.array(shares)))
+    log_total: Float[np.ndarray, " n"]
+    log_total_error: Float[np.ndarray, " n"]
+    mass: Float[np.ndarray, " n"]
+    mass_error: Float[np.ndarray, " n"]
+    effective_size: Float[np.ndarray, " n"]
 
 
-def spread_at(hessian: Float[np.ndarray, "*batch p p"], df: float) -> Float[np.ndarray, "*batch p p"]:
-    """Return the inverse curvature, no wider than a few times the crowd where the surface is flat."""
-    values, vectors = np.linalg.eigh(-np.asarray(hessian))
-    return (vectors / np.maximum(values, 1e-2 * df)[..., None, :]) @ vectors.swapaxes(-1, -2)
+def integrate(
+    problem: LogQuadratic, modes: Modes, ball: Ball | None, points: Points, size: int, replicates: int = 4
+) -> Integrals:
+    """Integrate many posteriors, and the mass of each in its ball.
+
+    Totals of a single release, and of released parameters, are exact. The mass is the share of the sample's weight
+    inside the ball. Points come from the proposal and from the ball itself, and each is weighed by the density of
+    all parts together: so a peak narrower than the ball is met by the points around the modes, a ball far from
+    every mode by its own points, and neither can pass for empty. Where they do not contradict that, the ball's
+    points alone tell the mass more closely, and the others the total. Where too few points carry the weight, the
+    proposal is fitted to them and more are drawn; where that fails, the mass is not a number.
+    """
+    n = len(modes.best)
+    if ball is None and (exact := exact_log_totals(problem)) is not None:
+        nothing = np.full(n, np.nan)
+        return Integrals(exact, np.zeros(n), nothing, nothing, np.full(n, np.inf))
+    every = np.arange(n)
+    found = _in_blocks(problem, modes, ball, every, points, size, replicates, refits=0)
+    enough = min(POOR, POOR_SHARE * replicates * size)
+    (poor,) = np.nonzero(~(found.effective_size >= enough))
+    if len(poor):
+        _put(found, poor, _in_blocks(problem, modes, ball, poor, points, AGAIN * size, replicates, refits=2))
+    hopeless = ~(found.effective_size >= HOPELESS)
+    found.mass[hopeless] = np.nan
+    return found
 
 
-def _portions(shares: np.ndarray) -> np.ndarray:
-    """Round shares to powers of two of the largest, none below a sixteenth: the defence against surprises."""
-    return np.exp2(np.maximum(np.round(np.log2(np.maximum(shares / shares.max(), 1e-9))), -4))
+def _in_blocks(
+    problem: LogQuadratic,
+    modes: Modes,
+    ball: Ball | None,
+    which: np.ndarray,
+    points: Points,
+    size: int,
+    replicates: int,
+    refits: int,
+) -> Integrals:
+    """Integrate some of the posteriors, as many at a time as memory is meant for."""
+    rows = max(1, AT_ONCE // (3 * size * problem.p))
+    parts = []
+    for start in range(0, len(which), rows):
+        these = which[start : start + rows]
+        some = (problem.take(these), modes.take(these), None if ball is None else ball.take(these))
+        parts.append(_sampled(*some, points, size, replicates, refits, exact_log_totals(some[0])))
+    names = Integrals.__dataclass_fields__
+    return Integrals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _sampled(
+    problem: LogQuadratic,
+    modes: Modes,
+    ball: Ball | None,
+    points: Points,
+    size: int,
+    replicates: int,
+    refits: int,
+    exact: Float[np.ndarray, " n"] | None,
+) -> Integrals:
+    proposal = Proposal.around(problem, modes)
+    for turn in range(refits):
+        proposal = proposal.fitted(problem, points, replicates + turn, size)
+    totals, smooth, shares, squares, volumes = [], [], [], [], []
+    for turn in range(replicates):
+        white, log_parts, inside = _weighed(proposal, ball, points, turn, size)
+        values = values_at(problem, white)
+        log_weights = values - logsumexp(log_parts, axis=0)
+        total = logsumexp(log_weights, axis=1, keepdims=True)
+        weights = np.exp(log_weights - total)
+        totals.append(total[:, 0])
+        shares.append(np.sum(weights * inside, axis=1))
+        squares.append(np.sum(weights * weights, axis=1))
+        if ball is not None:
+            ours = white.shape[1] - size
+            smooth.append(logsumexp(values[:, :ours] - logsumexp(log_parts[:-1, :, :ours], axis=0), axis=1))
+            volumes.append(ball.log_volume + logsumexp(values[:, ours:], axis=1) - np.log(size))
+    log_total, error = log_mean_and_error(np.array(totals))
+    if ball is not None:
+        log_total, error = _agreed(log_mean_and_error(np.array(smooth)), (log_total, error))
+    if exact is not None:
+        log_total, error = exact, np.zeros(len(exact))
+    share = np.mean(shares, axis=0)
+    spread = STUDENT * np.std(shares, axis=0, ddof=1) / np.sqrt(replicates)
+    # where all lies inside there is no spread: what may lie outside is less than a point's worth
+    spread = np.hypot(spread, share / (replicates * white.shape[1]))
+    if ball is not None:
+        log_mass, relative = log_mean_and_error(np.array(volumes) - log_total)
+        mass = np.exp(np.minimum(log_mass, 1.0))
+        share, spread = _agreed((mass, mass * np.hypot(relative, error)), (share, spread))
+    return Integrals(log_total, error, np.minimum(share, 1.0), spread, np.sum(1 / np.array(squares), axis=0))
+
+
+def _agreed(
+    closer: tuple[np.ndarray, np.ndarray], safer: tuple[np.ndarray, np.ndarray]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return the first estimate and its error where it knows better and the second does not contradict it."""
+    apart = np.abs(closer[0] - safer[0])
+    better = (closer[1] < safer[1]) & (apart <= 4 * np.hypot(closer[1], safer[1]))
+    return np.where(better, closer[0], safer[0]), np.where(better, closer[1], safer[1])
+
+
+def _weighed(
+    proposal: Proposal, ball: Ball | None, points: Points, turn: int, size: int
+) -> tuple[Float[np.ndarray, "n s p"], Float[np.ndarray, "parts n s"], Bool[np.ndarray, "n s"]]:
+    """Return points of all parts, the ball's last; each part's log density times its number; which lie inside."""
+    drawn = proposal.draw(points, turn, size)
+    if ball is not None:
+        white = points.ball(8 * turn + len(drawn), ball.centres.shape[-1], size)
+        drawn.append(ball.centres[:, None] + ball.reach[:, None, None] * white)
+    counts = np.log([part.shape[1] for part in drawn])[:, None, None]
+    white = np.concatenate(drawn, axis=1)
+    inside = np.zeros(white.shape[:2], dtype=bool) if ball is None else ball.holds(white)
+    log_parts = proposal.log_densities(white) + counts[: len(proposal.dfs)]
+    if ball is not None:
+        even = np.where(inside, counts[-1] - ball.log_volume[:, None], -np.inf)
+        log_parts = np.concatenate([log_parts, even[None]])
+    return white, log_parts, inside
+
+
+def log_mean_and_error(
+    logs: Float[np.ndarray, "replicates n"],
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return the log of the replicates' mean, and its relative standard error."""
+    mean = logsumexp(logs, axis=0) - np.log(len(logs))
+    with np.errstate(under="ignore"):
+        return mean, STUDENT * np.std(np.exp(logs - mean), axis=0, ddof=1) / np.sqrt(len(logs))
+
+
+def _put(whole: Integrals, rows: np.ndarray, part: Integrals) -> None:
+    for name in Integrals.__dataclass_fields__:
+        getattr(whole, name)[rows] = getattr(part, name)

@@ -11,17 +11,13 @@ from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from allbutone.adversary.build import log_posterior
-from allbutone.adversary.exact_integrals import Learned, exact_log_totals, integrate_many
-from allbutone.adversary.importance_sampling import (
-    REPLICATES,
-    Estimate,
-    Mixture,
-    log_mass_on_a_line,
-    values_at,
-)
+from allbutone.adversary.exact_integrals import exact_log_totals, log_mass_on_a_line
+from allbutone.adversary.importance_sampling import Ball, Estimate, Integrals, integrate, log_mean_and_error
 from allbutone.adversary.inputs import Reading
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.many_points import values_at
 from allbutone.adversary.modes import Modes, find_modes
+from allbutone.adversary.proposal import Points, Proposal
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
 from allbutone.support.arrays import real_array
@@ -31,6 +27,8 @@ from allbutone.support.errors import InputError
 Array = Any
 Seed = np.random.Generator | int | None
 
+REPLICATES = 8  # independently scrambled point sets, whose spread is the standard error
+POINTS = 1 << 14  # for a total, or a mass
 MOST_POINTS = 1 << 22  # of an importance sample that is enlarged for the sake of a few draws
 
 
@@ -141,8 +139,8 @@ class Posterior(LogQuadratic):
             return Estimate(float(exact[0]))
         if self.p == 1:
             return Estimate(log_mass_on_a_line(self, self.modes, -np.inf, np.inf))
-        learned = self._learned(self.modes.best, None, np.random.default_rng(0))
-        return Estimate(float(learned.log_total[0]), float(learned.log_total_error[0]))
+        found = self._integrals(None, 0)
+        return Estimate(float(found.log_total[0]), float(found.log_total_error[0]))
 
     def log_density(self, candidates: Any) -> Float[Array, "*points"]:
         """Return the normalised log posterior density at candidate records."""
@@ -153,22 +151,25 @@ class Posterior(LogQuadratic):
 
         Quasi-random, in eight replicates whose spread gives the standard error.
         """
-        rng, count = np.random.default_rng(rng), count_of("count", count)
-        mixture = Mixture.around(self, self.modes, rng)
-        size = max(16, 1 << (count // REPLICATES - 1).bit_length())
-        white, logs, totals = [], [], []
-        for _ in range(REPLICATES):
-            points = mixture.draw(rng, size)
-            ratio = values_at(self, points) - mixture.log_density(points)
-            white.append(points)
-            logs.append(ratio)
-            totals.append(logsumexp(ratio) - np.log(len(ratio)))
+        points, count = Points.of(rng), count_of("count", count)
+        batch, size = self.as_batch(), max(16, 1 << (count // REPLICATES - 1).bit_length())
+        proposal = Proposal.around(batch, self.modes.as_batch(), lightest=8.0 + self.p)
+        for turn in range(2):
+            proposal = proposal.fitted(batch, points, REPLICATES + turn, 1024)
+        white, values, logs, totals = [], [], [], []
+        for turn in range(REPLICATES):
+            drawn = proposal.draw(points, turn, size)
+            white.append(np.concatenate(drawn, axis=1))
+            each = proposal.log_densities(white[-1])
+            shares = np.log([part.shape[1] / white[-1].shape[1] for part in drawn])
+            values.append(values_at(batch, white[-1])[0])
+            logs.append(values[-1] - logsumexp(each[:, 0] + shares[:, None], axis=0))
+            totals.append(logsumexp(logs[-1]) - np.log(len(logs[-1])))
         log_weights = np.concatenate(logs)
-        level = float(logsumexp(totals) - np.log(REPLICATES))
-        error = float(np.std(np.exp(np.array(totals) - level), ddof=1) / np.sqrt(REPLICATES))
-        points = np.concatenate(white)
+        (level,), (error,) = log_mean_and_error(np.array(totals)[:, None])
         weights = np.exp(log_weights - logsumexp(log_weights))
-        return WeightedDraws(self.unwhiten(points), weights, values_at(self, points), Estimate(level, error))
+        records = self.unwhiten(np.concatenate(white, axis=1)[0])
+        return WeightedDraws(records, weights, np.concatenate(values), Estimate(float(level), float(error)))
 
     def draw(self, rng: Seed, count: int) -> Float[np.ndarray, "count p"]:
         """Draw records: directly where the posterior has a name, else by resampling an importance sample.
@@ -207,13 +208,14 @@ class Posterior(LogQuadratic):
         if self.p == 1:
             log_mass = log_mass_on_a_line(self, self.modes, float(middle[0]) - reach, float(middle[0]) + reach)
             return Estimate(min(1.0, float(np.exp(log_mass - float(self.log_total)))))
-        learned = self._learned(middle, radius, np.random.default_rng(rng))
-        assert learned.mass is not None
-        assert learned.mass_error is not None
-        return Estimate(float(learned.mass[0]), float(learned.mass_error[0]))
+        found = self._integrals(Ball(middle[None], np.array([reach])), rng)
+        if np.isnan(found.mass[0]):
+            message = f"the points of this posterior are worth {found.effective_size[0]:.0f} independent ones"
+            warnings.warn(f"{message}: too few to tell the mass", PoorSampling, stacklevel=2)
+        return Estimate(float(found.mass[0]), float(found.mass_error[0]))
 
-    def _learned(self, white: np.ndarray, radius: float | None, rng: np.random.Generator) -> Learned:
-        return integrate_many(self.as_batch(), self.modes.as_batch(), white[None], radius, rng)
+    def _integrals(self, ball: Ball | None, rng: Seed) -> Integrals:
+        return integrate(self.as_batch(), self.modes.as_batch(), ball, Points.of(rng), POINTS)
 
     def credible_region(self, level: float = 0.95, rng: Seed = 0) -> CredibleRegion:
         """Return the smallest region that holds `level` of the posterior; it may consist of two pieces."""

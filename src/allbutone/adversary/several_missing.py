@@ -9,12 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.build import from_statistics, split_priors, with_own_prior
-from allbutone.adversary.importance_sampling import spread_at
 from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.posterior import PoorSampling, Seed
-from allbutone.model.distributions import StudentT
+from allbutone.adversary.proposal import Proposal
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
@@ -135,18 +134,17 @@ def _update(
 ) -> tuple[Float[np.ndarray, "chains p"], float]:
     """Advance every chain by one step of an independence sampler; return the records and the share accepted."""
     modes = find_modes(target)
-    parts, log_shares = _proposal(target, modes)
+    proposal = Proposal.around(target, modes, lightest=PROPOSAL_DF)
+    log_shares, chains = _log_shares(proposal, modes), np.arange(len(records))
     current = target.whiten(records)
-    which = (np.log(rng.random(len(current)))[:, None] > np.logaddexp.accumulate(log_shares, axis=1)).sum(axis=1)
-    which = np.minimum(which, len(parts) - 1)
-    white = rng.standard_normal(current.shape) * np.sqrt(
-        PROPOSAL_DF / rng.chisquare(PROPOSAL_DF, size=(len(current), 1))
-    )
-    options = np.stack([part.location + (part.root @ white[..., None])[..., 0] for part in parts], axis=1)
-    proposed = options[np.arange(len(current)), which]
+    which = (np.log(rng.random(len(chains)))[:, None] > np.logaddexp.accumulate(log_shares, axis=1)).sum(axis=1)
+    which = np.minimum(which, log_shares.shape[1] - 1)
+    df = np.array(proposal.dfs)[which, None]
+    white = rng.standard_normal(current.shape) * np.sqrt(df / rng.chisquare(df))
+    proposed = proposal.locations[chains, which] + (proposal.roots[chains, which] @ white[..., None])[..., 0]
 
     def log_ratio(point: np.ndarray) -> np.ndarray:
-        each = np.stack([part.log_density(point) for part in parts], axis=1) + log_shares
+        each = proposal.log_densities(point[:, None])[..., 0].T + log_shares
         return target.value(point) - np.logaddexp.reduce(each, axis=1)
 
     accept = np.log(rng.random(len(current))) < log_ratio(proposed) - log_ratio(current)
@@ -154,19 +152,11 @@ def _update(
     return target.unwhiten(chosen), float(accept.mean())
 
 
-def _proposal(target: LogQuadratic, modes: Modes) -> tuple[list[StudentT], Float[np.ndarray, "chains parts"]]:
-    """Return Student t parts at both modes and at the crowd, and the log share of each, chain by chain."""
-    p, chains = target.p, len(modes.best)
+def _log_shares(proposal: Proposal, modes: Modes) -> Float[np.ndarray, "chains parts"]:
+    """Return the log share of each part, chain by chain: the modes' by their height and width, and a tenth."""
+    widths = np.sum(np.log(np.diagonal(proposal.roots, axis1=-2, axis2=-1)), axis=-1)
     present = np.isfinite(modes.gap)
-    other = np.where(present[:, None], modes.other, modes.best)
-    crowd = np.broadcast_to(np.eye(p) / target.df, (chains, p, p))
-    parts = [
-        StudentT(modes.best, spread_at(modes.hessian, target.df), PROPOSAL_DF),
-        StudentT(other, spread_at(modes.other_hessian, target.df), PROPOSAL_DF),
-        StudentT(np.zeros((chains, p)), crowd, PROPOSAL_DF),
-    ]
-    sizes = [np.sum(np.log(np.diagonal(part.root, axis1=-2, axis2=-1)), axis=-1) for part in parts[:2]]
-    odds = np.exp(np.clip(sizes[1] - sizes[0] - modes.gap, -700, 700))
+    odds = np.exp(np.clip(widths[:, 1] - widths[:, 0] - modes.gap, -700, 700))
     second = np.where(present, np.clip(odds / (1 + odds), 0.05, 0.95), 0.0)
     with np.errstate(divide="ignore"):
-        return parts, np.log(np.stack([0.9 * (1 - second), 0.9 * second, np.full(chains, 0.1)], axis=1))
+        return np.log(np.stack([0.9 * (1 - second), 0.9 * second, np.full(len(second), 0.1)], axis=1))

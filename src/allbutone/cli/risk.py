@@ -33,7 +33,8 @@ from allbutone.cli.output import console, late_progress, show, show_next, show_n
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.per_record import RADIUS, risk_columns
+from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.per_record import risk_columns
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.budget import budget_figure

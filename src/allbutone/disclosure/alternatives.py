@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.per_record import RADIUS
+from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.simulate import simulate
 from allbutone.model.niw import NIW
 
@@ -19,7 +19,7 @@ def every_measure(law: ExposureLaw, leverage: float, count: int, rng: np.random.
     found = {k: simulate(law, np.array([leverage]), k, 100, rng, RADIUS) for k in {1, count}}
     names = {
         "exposure": "exposure",
-        "gain": "information gain (nats)",
+        "information_gain": "information gain (nats)",
         "mass_gained": f"mass gained within {RADIUS:g}",
     }
     table = []

@@ -7,13 +7,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import binomtest
 
-from allbutone.adversary.exact_integrals import information_gain, integrate_many, prior_mass, relative_error
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.per_record import RADIUS
-from allbutone.disclosure.simulate import Simulated
+from allbutone.disclosure.measures import RADIUS, Effort, measure
 from allbutone.disclosure.trials import standing_out
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
@@ -41,7 +38,7 @@ def verify_budget(
             release: Any = ParameterRelease.draw(posterior, count, stream)
         else:
             release = DatasetRelease.draw(posterior, [plan.law.rows] * count, stream)
-        passed += bool(_any_passes(records.values, release, prior, plan.limit, rows, stream))
+        passed += bool(_any_passes(records.values, release, prior, plan.limit, rows))
         watch(1)
     # Wilson's interval is honest at none and at all
     low, high = binomtest(passed, releases).proportion_ci(method="wilson")
@@ -56,19 +53,11 @@ def _any_passes(
     prior: NIW,
     limit: Limit,
     rows: np.ndarray,
-    rng: np.random.Generator,
 ) -> bool:
-    problem = LeaveOneOut.of(values, release, prior, None, "record")
-    for part, known in problem.blocks((), np.sort(rows)):
-        posterior = problem.problem(part, known)
-        modes, truth = find_modes(posterior), posterior.whiten(values[part])
-        error = relative_error(modes.best, truth)[None]
-        gain = mass = None
-        if limit.kind != "exposure":
-            learned = integrate_many(posterior, modes, truth, RADIUS, rng, size=256)
-            assert learned.mass is not None
-            gain = information_gain(posterior, truth, learned.log_total)[None]
-            mass = (learned.mass - prior_mass(posterior, truth, RADIUS))[None]
-        if np.any(limit.passed(Simulated(np.ones(1), 1 - error, error, gain, mass))):
+    everyone = LeaveOneOut.of(values, release, prior, None, "record")
+    effort = None if limit.kind == "exposure" else Effort(size=256)
+    for part, known in everyone.blocks((), np.sort(rows)):
+        found = measure(everyone.problem(part, known), values[part], effort, radius=RADIUS)
+        if np.any(limit.passed(found)):
             return True
     return False

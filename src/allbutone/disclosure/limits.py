@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool
 
+from allbutone.disclosure.measures import Measures
 from allbutone.disclosure.simulate import Simulated
 from allbutone.support.errors import InputError, describe_value
 
@@ -46,17 +47,16 @@ class Limit:
         """The limit as `of` reads it, for commands and addresses."""
         return f"{self.kind}={self.value:.15g}"
 
-    def passed(self, found: Simulated) -> Bool[np.ndarray, "q r"]:
+    def passed(self, found: Measures | Simulated) -> Bool[np.ndarray, "*each"]:
         """Say where the limit is passed.
 
         An exposure counts as passed when the guess has come that share of the way, that is, within the rest of the
         distance: a guess that lands far beside the record has not found it, however far it has travelled.
+        What could not be computed counts as passed.
         """
         if self.kind == "exposure":
-            return found.relative_error <= 1 - self.value
-        measure = found.gain if self.kind == "gain" else found.mass_gained
-        assert measure is not None
-        return measure > self.value
+            return ~(found.relative_error > 1 - self.value)
+        return ~((found.information_gain if self.kind == "gain" else found.mass_gained) <= self.value)
 
     def __str__(self) -> str:
         """Return the limit in words."""

@@ -7,27 +7,21 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool
 
-from allbutone.adversary.exact_integrals import (
-    exposure_of,
-    information_gain,
-    integrate_many,
-    points_for,
-    prior_mass,
-    relative_error,
-)
 from allbutone.adversary.inputs import known_mask, known_patterns, require_same_prior
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.modes import find_modes
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.proposal import Points
+from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, measure
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 
-RADIUS = 1.0
-FOR_TOTALS = 512  # points, four times: a gain to about 0.01 nats
-HALF = 0.5  # of the way from the crowd to a record: nearer than that, it counts as exposed
-TWICE = float(np.log(2))  # nats: a guess near a record that the release made no more likely is luck
+FOR_TOTALS = 9  # 2⁹ points, four times: a gain to about 0.01 nats
+COLUMNS = (
+    "distance", "baseline_distance", "relative_error", "exposure", "mass", "prior_mass", "information_gain",
+)  # fmt: skip
 
 
 def risk(
@@ -55,9 +49,11 @@ def risk(
 def is_exposed(found: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " n"]:
     """Say who is exposed: the guess comes more than halfway, and the release makes it at least twice as likely.
 
-    Without the second part records next to the crowd's centre would count, which any guess is near.
+    Without the second part records next to the others' centre would count, which any guess is near. A measure that
+    could not be computed counts against the release.
     """
-    return (found["relative_error"] <= HALF) & (found["information_gain"] >= TWICE)
+    error, gain = found["relative_error"], found["information_gain"]
+    return ((error <= HALF) & (gain >= TWICE)) | ~np.isfinite(error) | ~np.isfinite(gain)
 
 
 def risk_columns(
@@ -76,55 +72,46 @@ def risk_columns(
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
     values = records.values
-    problem = LeaveOneOut.of(values, release, prior, None, "record")
+    everyone = LeaveOneOut.of(values, release, prior, None, "record")
     mask = known_mask(list(known) or None, records.columns, values.shape)
-    work = [block for pattern in known_patterns(mask) for block in problem.blocks(*pattern)]
-    streams = np.random.default_rng(rng).spawn(len(work))
+    work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
+    # the same points for every record: no result depends on how records are cut into blocks
+    points, within = Points.of(rng), radius if mass else None
     found: dict[str, np.ndarray] = {}
 
-    def measure(job: tuple[tuple[np.ndarray, tuple[int, ...]], np.random.Generator]) -> Any:
-        (rows, features), stream = job
-        return rows, _measure(problem, rows, features, radius if mass else None, len(values), stream)
+    def attack(block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        return block[0], _attacked(everyone, *block, within, points)
 
-    jobs = zip(work, streams, strict=True)
-    for rows, part in in_parallel(measure, jobs, watch=lambda block: watch(len(block[0]))):
+    for rows, part in in_parallel(attack, work, watch=lambda block: watch(len(block[0]))):
         for name, column in part.items():
             found.setdefault(name, np.empty(len(values)))[rows] = column
-    # the integrals of all blocks done, the attributes' errors come last and under the columns' own names
+    # the errors of the guess in each column's units come last, under the columns' own names
     errors = {f"error_{name}": found.pop(f"error {place}") for place, name in enumerate(records.columns)}
     return {"row": np.arange(1, len(values) + 1), **found, **errors}
 
 
-def _measure(
-    problem: LeaveOneOut,
-    rows: np.ndarray,
-    known: tuple[int, ...],
-    radius: float | None,
-    people: int,
-    rng: np.random.Generator,
+def _attacked(
+    everyone: LeaveOneOut, rows: np.ndarray, known: tuple[int, ...], radius: float | None, points: Points
 ) -> dict[str, np.ndarray]:
-    targets, posterior = problem.records[rows], problem.problem(rows, known)
+    """Return the measures of a block of records as columns."""
+    targets, posteriors = everyone.records[rows], everyone.problem(rows, known)
     unknown = [place for place in range(targets.shape[1]) if place not in known]
     records = targets[:, unknown]
-    truth, modes = posterior.whiten(records), find_modes(posterior)
-    guess = posterior.unwhiten(modes.best)
-    # every record has its share of the work, whatever the size of its block
-    work = (1 << 28 if radius is not None else 1 << 26) * len(rows) / people
-    points = points_for(work, len(rows), posterior)
-    points = points if radius is not None else min(points, FOR_TOTALS)
-    learned = integrate_many(posterior, modes, truth, radius, rng, points)
-    found = {
-        "distance": np.linalg.norm(guess - records, axis=1),
-        "baseline_distance": np.linalg.norm(posterior.centre - records, axis=1),
-        "relative_error": relative_error(modes.best, truth),
-        "exposure": exposure_of(modes.best, truth),
-    }
-    if radius is not None and learned.mass is not None:
-        found["mass"], found["prior_mass"] = learned.mass, prior_mass(posterior, truth, radius)
-    found["information_gain"] = information_gain(posterior, truth, learned.log_total)
+    effort = Effort(points, _points_each(posteriors, len(everyone.records), radius is not None))
+    found = measure(posteriors, records, effort, radius=radius)
+    names = [name for name in COLUMNS if radius is not None or not name.endswith("mass")]
     errors = np.zeros_like(targets)
-    errors[:, unknown] = guess - records
-    return found | {f"error {place}": column for place, column in enumerate(errors.T)}
+    errors[:, unknown] = found.guess - records
+    columns = {f"error {place}": column for place, column in enumerate(errors.T)}
+    return {name: getattr(found, name) for name in names} | columns
+
+
+def _points_each(posteriors: LogQuadratic, people: int, mass: bool) -> int:
+    """Return how many points a posterior may have, so that the work on all people stays bounded."""
+    # drawing and weighing a point costs as much as ten wells
+    each = (1 << 28 if mass else 1 << 26) / (people * (posteriors.wells + 10) * posteriors.p)
+    most = (13 if posteriors.p <= 2 else 11) if mass else FOR_TOTALS
+    return 1 << int(np.clip(np.log2(max(each, 1)), 5, most))
 
 
 def require_same_mechanism(records: Records, release: Release, prior: NIW | None) -> NIW:

@@ -10,16 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.exact_integrals import (
-    exposure_of,
-    information_gain,
-    integrate_many,
-    prior_mass,
-    relative_error,
-)
-from allbutone.adversary.modes import find_modes
+from allbutone.adversary.proposal import Points
 from allbutone.disclosure.drawn import Drawn, releases_at_once
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.measures import Effort, measure
 
 POINTS = 128  # to integrate each posterior: its own noise is far below that between releases
 
@@ -29,17 +23,18 @@ class Simulated:
     """Measures of risk for each leverage of a grid, one column a replicate: shapes (leverages, replicates).
 
     The replicates are the same random numbers for every leverage, so that curves over leverage are smooth.
+    What was not asked for is NaN.
     """
 
     leverage: Float[np.ndarray, " q"]
     exposure: Float[np.ndarray, "q r"]
     relative_error: Float[np.ndarray, "q r"]
-    gain: Float[np.ndarray, "q r"] | None = None
-    mass_gained: Float[np.ndarray, "q r"] | None = None
+    information_gain: Float[np.ndarray, "q r"]
+    mass_gained: Float[np.ndarray, "q r"]
 
     @property
     def right_mode(self) -> Float[np.ndarray, " q"]:
-        """The share of replicates in which the guess lies on the record's side of the crowd."""
+        """The share of replicates in which the guess lies on the record's side of the others' centre."""
         return np.mean(self.exposure > 0, axis=1)
 
 
@@ -58,13 +53,18 @@ def simulate(
     """
     leverage = np.asarray(leverage, dtype=float)
     size = releases_at_once(setting, count)
+    effort = Effort(Points.of(rng), POINTS, replicates=2) if gain or radius is not None else None
     parts = []
     for start in range(0, replicates, size):
         drawn = Drawn.of(setting, count, min(size, replicates - start), rng)
-        parts.append([_measure(drawn, q, radius, gain, rng) for q in leverage])
-    joined = [np.concatenate([part[row] for part in parts], axis=1) for row in range(len(leverage))]
-    measures = np.stack(joined, axis=1)
-    return Simulated(leverage, *measures)
+        parts.append([measure(*drawn.problem(q), effort, radius=radius) for q in leverage])
+
+    def joined(name: str) -> Float[np.ndarray, "q r"]:
+        rows = zip(*([getattr(found, name) for found in part] for part in parts), strict=True)
+        return np.stack([np.concatenate(row) for row in rows])
+
+    names = ("exposure", "relative_error", "information_gain", "mass_gained")
+    return Simulated(leverage, **{name: joined(name) for name in names})
 
 
 def quantiles(
@@ -87,17 +87,3 @@ def quantiles(
         return np.stack([np.interp(np.log(leverage), np.log(grid), curve) for curve in curves])
 
     return look_up(found.exposure), look_up(found.relative_error)
-
-
-def _measure(
-    drawn: Drawn, leverage: float, radius: float | None, gain: bool, rng: np.random.Generator
-) -> Float[np.ndarray, "m r"]:
-    problem, truth = drawn.problem(leverage)
-    modes = find_modes(problem)
-    found = [exposure_of(modes.best, truth), relative_error(modes.best, truth)]
-    if gain or radius is not None:
-        learned = integrate_many(problem, modes, truth, radius, rng, size=POINTS, replicates=2)
-        found.append(information_gain(problem, truth, learned.log_total))
-        if learned.mass is not None and radius is not None:
-            found.append(learned.mass - prior_mass(problem, truth, radius))
-    return np.stack(found)

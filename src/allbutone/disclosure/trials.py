@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.per_record import RADIUS
+from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.simulate import Simulated, simulate
 
 CONFIDENCE = 0.95

@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from allbutone.disclosure.per_record import HALF
+from allbutone.disclosure.measures import HALF
 from allbutone.plots.framing import ON_TOP, SMALL, frame, text_of, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, ORANGE, PURPLE, VERMILION
 from allbutone.record_view.attack_view import AttackView, ExposureCurve

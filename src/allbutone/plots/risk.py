@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from allbutone.disclosure.per_record import HALF, is_exposed
+from allbutone.disclosure.measures import HALF
+from allbutone.disclosure.per_record import is_exposed
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION, smaller, style
 
 SHOWN = 5000  # dots: beyond that a browser grows slow

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from allbutone.disclosure.per_record import HALF, is_exposed
+from allbutone.disclosure.measures import HALF
+from allbutone.disclosure.per_record import is_exposed
 from allbutone.plots.framing import ON_TOP, frame, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, SKY, VERMILION
 from allbutone.support.text import counted, number

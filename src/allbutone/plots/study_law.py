@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.per_record import HALF
+from allbutone.disclosure.measures import HALF
 from allbutone.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, style_panels
 from allbutone.studies.design import Cell
 from allbutone.studies.run import Study

@@ -10,16 +10,16 @@ from jaxtyping import Float, Int
 from scipy.special import gammaincinv
 
 from allbutone.adversary.build import from_datasets, posterior_of, split_priors, with_own_prior
-from allbutone.adversary.exact_integrals import exposure_of, relative_error
 from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.one_target import Attack, describe
 from allbutone.adversary.posterior import Posterior
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.measures import measure
 from allbutone.disclosure.per_record import require_same_mechanism
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, spans_of
-from allbutone.record_view.record_measures import Attribute, Measures, attributes_of, leverage_of, measures_of
+from allbutone.record_view.record_measures import Attribute, RecordMeasures, attributes_of, measures_of
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.releases.statistics import whitened_datasets
 from allbutone.support.arrays import cholesky
@@ -199,7 +199,7 @@ class AttackView:
     posterior: Posterior
     attack: Attack
     landscape: Landscape
-    measures: Measures
+    measures: RecordMeasures
     attributes: tuple[Attribute, ...]
 
 
@@ -222,7 +222,7 @@ def view_attack(
         spans=stage.spans(shown, found),
         synthetic=stage.synthetic(count),
     )
-    measures = measures_of(posterior, found, stage.target, stage.crowd, stage.alone, stage.setting, count)
+    measures = measures_of(posterior, stage.target, stage.crowd, stage.alone, stage.setting, count)
     attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
     return AttackView(count, stage.noun, shown, posterior, found, ground, measures, attributes)
 
@@ -243,17 +243,15 @@ class ExposureCurve:
 def exposure_curve(stage: RecordAttack, counts: Sequence[int] = COUNTS) -> ExposureCurve:
     """Attack the record after each of these counts that the release has, and after all of it."""
     some = sorted({*(count for count in counts if count < stage.most), min(max(counts), stage.most)})
-    best, truth = [], []
+    found = []
     for count in some:
         posterior = stage.posterior(count)
-        best.append(posterior.modes.best)
-        truth.append(posterior.whiten(stage.target))
-    at, fine = (np.array(best), np.array(truth)), np.geomspace(1, max(some[-1], 2), LAW_POINTS)
-    leverage = leverage_of(posterior, stage.target)
+        found.append(measure(posterior.as_batch(), stage.target[None], modes=posterior.modes.as_batch()))
+    fine, leverage = np.geomspace(1, max(some[-1], 2), LAW_POINTS), float(found[-1].leverage[0])
     return ExposureCurve(
         counts=np.array(some),
-        exposure=exposure_of(*at),
-        relative_error=relative_error(*at),
+        exposure=np.concatenate([each.exposure for each in found]),
+        relative_error=np.concatenate([each.relative_error for each in found]),
         law_counts=fine,
         law_exposure=np.asarray(stage.setting.exposure(leverage, fine)),
         leverage=leverage,

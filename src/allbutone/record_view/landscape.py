@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.many_points import Powers
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.posterior import Posterior
-from allbutone.record_view.marginal import Powers, log_marginal
+from allbutone.record_view.marginal import LOST, log_marginal
 from allbutone.support.errors import InputError
 
 MARGIN = 0.06  # of the span
@@ -158,6 +159,8 @@ def _values(
     """Return ℓ at every (x, y); `turned`: x is the plane's second feature."""
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     found = Powers.of(plane).values(plane.whiten(points[:, ::-1] if turned else points))
+    if np.isnan(found).any():
+        raise InputError(LOST)
     return found.reshape(len(y), len(x))
 
 

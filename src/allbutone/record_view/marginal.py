@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import expit, fdtri, gammainc, gammaln, ndtri
+from scipy.special import expit, fdtri, gammainc, gammaln, logsumexp, ndtri
 
 from allbutone.adversary.exact_integrals import exact_log_totals
-from allbutone.adversary.importance_sampling import scrambled_points
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.many_points import Powers
 from allbutone.adversary.modes import find_modes
+from allbutone.adversary.proposal import Proposal, scrambled_points
 from allbutone.support.errors import InputError
 
 NODES = 14  # a side, where the hidden features' hills are sought; proposals between them are interpolated
@@ -20,7 +21,6 @@ FAINT = 12.0  # nats below the other one, where a hill is left out
 STRAIGHT = 0.7  # cosine to the axis on which the hills stand, above which a shoulder has a side
 LIGHTEST_DF, WIDER = 12.0, 1.2  # of the proposals, and than the curvature says, squared
 AT_ONCE = 1 << 18  # numbers held while points are weighed against wells: what a core's cache holds
-JOINT = 8  # wells of equal weight share a logarithm
 LOST = "a record or a mean is too far from the rest to compute with; bring it nearer, or raise the prior's scale"
 
 
@@ -186,12 +186,17 @@ class _Sampler:
     """Importance sampling of the hidden features z, for each u a total of its own."""
 
     def __init__(self, turned: LogQuadratic, u: Float[np.ndarray, "n 2"], hills: list[_Hill]) -> None:
-        self.u, self.hills, self.powers = u, hills, Powers.of(turned)
-        self.inverses = [np.linalg.inv(hill.root) for hill in hills]
-        self.h = turned.p - 2
+        self.u, self.powers, self.h = u, Powers.of(turned), turned.p - 2
+        self.counts = np.stack([hill.counts for hill in hills], axis=1)
         # tails no lighter than the posterior's own keep the weights bounded
         tail = float(np.sum(turned.weights)) - turned.outward - self.h if turned.wells else np.inf
         self.df = max(1.0, min(LIGHTEST_DF, tail))
+        self.proposal = Proposal.of(
+            np.stack([hill.place for hill in hills], axis=1),
+            np.stack([hill.root for hill in hills], axis=1),
+            (self.df,) * len(hills),
+            (1.0,) * len(hills),
+        )
 
     def log_totals(self, places: Int[np.ndarray, " m"], size: int) -> Float[np.ndarray, " m"]:
         """Return log ∫ exp ℓ(u, z) dz at these places of the grid, from `size` points around each hill.
@@ -199,12 +204,11 @@ class _Sampler:
         Scaled such that the total of a normal hill is exact.
         """
         white = _points(self.h, self.df, size)
-        found = np.empty(len(places))
-        counts = np.stack([hill.counts[places] for hill in self.hills], axis=1)
+        found, counts = np.empty(len(places)), self.counts[places]
         for present in np.unique(counts, axis=0):
             hills = np.nonzero(present)[0].tolist()
             (these,) = np.nonzero(np.all(counts == present, axis=1))
-            each = size * len(hills) * max(self.powers.coefficients.shape[1], 16)
+            each = size * len(hills) * max(self.powers.coefficients.shape[-1], 16)
             for part in np.array_split(these, -(-len(these) * each // AT_ONCE)):
                 found[part] = self._totals(places[part], hills, white)
         # the very same points, around a normal hill of the curvature that the proposal was made for
@@ -216,19 +220,13 @@ class _Sampler:
         self, these: Int[np.ndarray, " m"], hills: list[int], white: Float[np.ndarray, "s h"]
     ) -> Float[np.ndarray, " m"]:
         """Return the log of the sum of exp ℓ over the hills' density, at points drawn around each of them."""
-        u, places = self.u[these], [self.hills[k].place[these, None] for k in hills]
-        drawn = [white @ self.hills[k].root[these].swapaxes(1, 2) for k in hills]
-        z = np.concatenate([place + each for place, each in zip(places, drawn, strict=True)], axis=1)
-        density = np.zeros(z.shape[:2])
-        for k, place in zip(hills, places, strict=True):
-            inverse = self.inverses[k][these]
-            apart = (z - place) @ inverse.swapaxes(1, 2)
-            bell = _bell(np.einsum("nsh,nsh->ns", apart, apart), self.h, self.df)
-            density += np.prod(np.diagonal(inverse, axis1=1, axis2=2), axis=1)[:, None] * bell
-        v = np.concatenate([np.broadcast_to(u[:, None], (*z.shape[:2], 2)), z], axis=-1)
+        proposal = self.proposal.take(these, hills)
+        drawn = proposal.locations[:, :, None] + white @ np.swapaxes(proposal.roots, -1, -2)
+        z = drawn.reshape(len(these), -1, self.h)
+        log_density = np.logaddexp.reduce(proposal.log_densities(z), axis=0)
+        v = np.concatenate([np.broadcast_to(self.u[these, None], (*z.shape[:2], 2)), z], axis=-1)
         value = self.powers.values(v.reshape(-1, v.shape[-1])).reshape(z.shape[:2])
-        top = value.max(axis=1)
-        return top + np.log(np.sum(np.exp(value - top[:, None]) / density, axis=1))
+        return logsumexp(value - log_density, axis=1)
 
 
 def _bell(squared: Float[np.ndarray, "*s"], h: int, df: float) -> Float[np.ndarray, "*s"]:
@@ -248,53 +246,3 @@ def _points(h: int, df: float, size: int) -> Float[np.ndarray, "size h"]:
     normal = ndtri(np.concatenate([half, 1 - half]))
     squared = np.sum(normal * normal, axis=1, keepdims=True)
     return normal * np.sqrt(h * fdtri(h, df, gammainc(h / 2, squared / 2)) / squared)
-
-
-@dataclass(frozen=True)
-class Powers:
-    """A posterior ready for many points: every well is quadratic in v, so all are one product with v's powers.
-
-    `coefficients`: those of (1, vᵢ, vᵢvⱼ). Wells of equal weight are multiplied, up to eight of them, before their
-    logarithm is taken: `weights` are the groups', whose members stand a stride apart.
-    """
-
-    posterior: LogQuadratic
-    coefficients: Float[np.ndarray, "powers wells"]
-    weights: Float[np.ndarray, " groups"]
-
-    @classmethod
-    def of(cls, posterior: LogQuadratic) -> "Powers":
-        """Sort the wells into groups; one that is not full is filled with wells that are 1 everywhere."""
-        first, second = np.triu_indices(posterior.p)
-        bent = np.where(first == second, 1.0, 2.0) * posterior.shapes[:, first, second]
-        wells = np.concatenate([posterior.levels[:, None], -2 * posterior.slopes, bent], axis=1)
-        values, which = np.unique(posterior.weights, return_inverse=True)
-        joint = JOINT if len(values) * JOINT <= 2 * len(wells) else 1
-        groups, weights = [np.zeros((0, joint, wells.shape[1]))], []
-        for place, weight in enumerate(values.tolist()):
-            mine = wells[which == place]
-            filling = np.eye(1, wells.shape[1]).repeat(-len(mine) % joint, axis=0)
-            groups.append(np.concatenate([mine, filling]).reshape(-1, joint, wells.shape[1]))
-            weights += [weight] * len(groups[-1])
-        strided = np.concatenate(groups).swapaxes(0, 1).reshape(-1, wells.shape[1])
-        return cls(posterior, np.ascontiguousarray(strided.T), np.array(weights))
-
-    def values(self, v: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        """Return ℓ(v); refuse points where it has no digits left."""
-        whole = self.posterior
-        value = whole.outward * np.log1p(whole.inflation * np.einsum("np,np->n", v, v))
-        value += np.einsum("np,np->n", v, 2 * whole.pull - v @ whole.precision)
-        if len(self.weights):
-            across = np.ascontiguousarray(v.T)
-            first, second = np.triu_indices(whole.p)
-            powers = np.concatenate([np.ones((1, len(v))), across, across[first] * across[second]])
-            levels = powers.T @ self.coefficients
-            if not levels.min() > 0:  # by rounding
-                raise InputError(LOST)
-            while levels.shape[1] > len(self.weights):
-                middle = levels.shape[1] // 2
-                levels = levels[:, :middle] * levels[:, middle:]
-            value -= np.log(levels) @ self.weights
-        if np.isnan(value).any():
-            raise InputError(LOST)
-        return 0.5 * value

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.adversary.build import from_statistics, with_own_prior
-from allbutone.adversary.exact_integrals import exposure_of
+from allbutone.adversary.build import from_parameters, from_statistics, with_own_prior
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.modes import find_modes
 from allbutone.adversary.paper_methods import lbfgsb
 from allbutone.disclosure.drawn import Drawn, releases_at_once, triangle
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.measures import Measures, measure
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
@@ -160,8 +159,9 @@ def _drawn_datasets(
 def _attacked(cell: Cell, moments: Moments, crowd: NIW, targets: np.ndarray, problem: LogQuadratic) -> Replicates:
     if cell.adversary_prior is not None:
         problem = with_own_prior(problem, cell.prior_of(cell.adversary_prior).update(moments))
-    modes = find_modes(problem)
-    return _measured(cell, crowd, targets, problem.unwhiten(modes.best), ~modes.converged)
+    found = measure(problem, targets)
+    assert found.modes is not None
+    return _replicates(cell, found, ~found.modes.converged)
 
 
 def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
@@ -177,22 +177,18 @@ def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
         else:
             release = DatasetRelease(tuple(datasets[place]))
         found.append(lbfgsb(others[place], release, prior).mode)
-    return _measured(cell, crowd, targets, np.array(found), np.zeros(size, dtype=bool))
+    nothing = from_parameters(crowd, crowd.root, 0, np.zeros((cell.p, cell.p)), np.zeros(cell.p))
+    return _replicates(cell, measure(nothing, targets, guess=np.array(found)), np.zeros(size, dtype=bool))
 
 
-def _measured(
-    cell: Cell, crowd: NIW, targets: np.ndarray, candidate: np.ndarray, unconverged: np.ndarray
-) -> Replicates:
-    white = solve_rows(crowd.root, targets - crowd.mean)
-    leverage = crowd.mean_weight / (crowd.mean_weight + 1) * np.sum(white * white, axis=1)
-    baseline = np.linalg.norm(targets - crowd.mean, axis=1)
+def _replicates(cell: Cell, found: Measures, unconverged: np.ndarray) -> Replicates:
     return Replicates(
-        candidate=candidate,
-        distance=np.linalg.norm(candidate - targets, axis=1),
-        exposure=exposure_of(solve_rows(crowd.root, candidate - crowd.mean), white),
-        baseline=baseline,
-        leverage=leverage,
-        law=(1 - _setting(cell).exposure(leverage, cell.count)) * baseline,
+        candidate=found.guess,
+        distance=found.distance,
+        exposure=found.exposure,
+        baseline=found.baseline_distance,
+        leverage=found.leverage,
+        law=(1 - _setting(cell).exposure(found.leverage, cell.count)) * found.baseline_distance,
         unconverged=unconverged.astype(int),
     )
 

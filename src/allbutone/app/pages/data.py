@@ -17,7 +17,7 @@ from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import COUNTS, Budget, expected_columns
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.per_record import HALF
+from allbutone.disclosure.measures import HALF
 from allbutone.plots.attack_view import view_drawing
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import untitled

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from allbutone.app.answer import Download, as_csv
 from allbutone.app.page import piece, templates
-from allbutone.record_view.record_measures import Measures
+from allbutone.record_view.record_measures import RecordMeasures
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ HELP = tomllib.loads((files("allbutone.app") / "help.toml").read_text(encoding="
 templates.globals["HELP"] = HELP
 
 
-def lines(found: Measures) -> list[Line]:
+def lines(found: RecordMeasures) -> list[Line]:
     """Return the measures of an attack."""
     mass_error, gain_error = (f" Standard error about {error:.1g}." for error in
                               (found.mass_error, found.information_gain_error))  # fmt: skip
@@ -37,12 +37,12 @@ def lines(found: Measures) -> list[Line]:
     ]
 
 
-def measures_piece(found: Measures, noun: str, csv: str) -> str:
+def measures_piece(found: RecordMeasures, noun: str, csv: str) -> str:
     """Return the table of measures; `noun` is what is released, `csv` the address of the same as a file."""
     return piece("measures.html", found=found, noun=noun, lines=lines(found), csv=csv)
 
 
-def measures_csv(found: Measures) -> Download:
+def measures_csv(found: RecordMeasures) -> Download:
     """Return the measures as a file."""
     held = lines(found)
     return as_csv(

@@ -10,7 +10,7 @@ from allbutone.app.forms import FieldError
 from allbutone.app.pages.source import Chosen
 from allbutone.record_view.attack_view import AttackView, RecordAttack, of_record, view_attack
 from allbutone.record_view.landscape import Hidden
-from allbutone.record_view.record_measures import Attribute, Measures, attributes_of, measures_of
+from allbutone.record_view.record_measures import Attribute, RecordMeasures, attributes_of, measures_of
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 
 TRIAL = 100  # datasets, or draws, of a trial release
@@ -29,7 +29,7 @@ class RecordFindings:
     asked: int
     count: int
     attack: RecordAttack
-    measures: Measures
+    measures: RecordMeasures
     attributes: tuple[Attribute, ...]
     view: AttackView | None
 
@@ -75,7 +75,6 @@ def findings_of(
     found = describe(posterior, posterior.modes)
     measures = measures_of(
         posterior,
-        found,
         attack.target,
         attack.crowd,
         attack.alone,

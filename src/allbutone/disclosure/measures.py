@@ -1,0 +1,184 @@
+"""What the adversary has learned of records whose truth we know, for many posteriors at once.
+
+All measures are taken in the other records' own metric, v = root⁻¹(x − centre), and none but the distances depends
+on scale or correlation.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre
+
+from allbutone.adversary.importance_sampling import Ball, integrate
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.modes import Modes, find_modes
+from allbutone.adversary.one_target import Attack, describe
+from allbutone.adversary.proposal import Points
+
+RADIUS = 1.0  # Mahalanobis distance within which a guess counts as near
+HALF = 0.5  # of the way from the others' centre to a record: nearer than that, it counts as exposed
+TWICE = float(np.log(2))  # nats: a guess near a record that the release made no more likely is luck
+ALWAYS_THE_SAME = Points()
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How an integral is to be done: the source of points, how many of them, and how many times over."""
+
+    points: Points = ALWAYS_THE_SAME
+    size: int = 512
+    replicates: int = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """What n adversaries know of n records; every field but the first two has one value a record.
+
+    `distance`: of the guess from the record, beside `baseline_distance`, that of the other records' centre.
+    `relative_error`: the same in the others' metric, the guess's over the centre's. `exposure`: how far the guess
+    has travelled from the centre (0) towards the record (1). `leverage`: q = c‖v‖².
+    `information_gain`: log p(x | release, others) − log p(x | others) at the truth, in nats. `mass`: posterior
+    probability within a Mahalanobis radius of the truth, beside `prior_mass`, that without the release.
+    What was not asked for, or could not be computed, is NaN; errors are standard errors of the integrals.
+    """
+
+    posteriors: LogQuadratic
+    guess: Float[np.ndarray, "n p"]
+    modes: Modes | None
+    distance: Float[np.ndarray, " n"]
+    baseline_distance: Float[np.ndarray, " n"]
+    relative_error: Float[np.ndarray, " n"]
+    exposure: Float[np.ndarray, " n"]
+    leverage: Float[np.ndarray, " n"]
+    information_gain: Float[np.ndarray, " n"]
+    information_gain_error: Float[np.ndarray, " n"]
+    mass: Float[np.ndarray, " n"]
+    mass_error: Float[np.ndarray, " n"]
+    prior_mass: Float[np.ndarray, " n"]
+
+    @property
+    def mass_gained(self) -> Float[np.ndarray, " n"]:
+        """The probability near the truth that the release adds."""
+        return self.mass - self.prior_mass
+
+    @cached_property
+    def attack(self) -> Attack:
+        """Both modes, their gap, the curvature and the status, in the records' own coordinates."""
+        assert self.modes is not None  # else the guess is another method's
+        return describe(self.posteriors, self.modes)
+
+
+def measure(
+    posteriors: LogQuadratic,
+    truth: Float[np.ndarray, "n p"],
+    effort: Effort | None = None,
+    *,
+    radius: float | None = None,
+    before: LogQuadratic | None = None,
+    modes: Modes | None = None,
+    guess: Float[np.ndarray, "n p"] | None = None,
+) -> Measures:
+    """Attack, integrate, measure: what each adversary concludes, beside the truth.
+
+    Without `effort` nothing is integrated: no gain, no mass. `radius`: also the mass within that Mahalanobis
+    radius. `before`: the posteriors without the release, where they are not the other records' own Student t
+    (an adversary with a prior of their own). `modes`: those of the posteriors, where they are known already.
+    `guess`: where another method than ours has found one.
+    """
+    white = posteriors.whiten(truth)
+    if guess is None and modes is None:
+        modes = find_modes(posteriors)
+    best = posteriors.whiten(guess) if modes is None else modes.best
+    found = posteriors.unwhiten(best) if guess is None else guess
+    length = np.linalg.norm(white, axis=-1)
+    learned = _nothing(len(truth))
+    if effort is not None and modes is not None:
+        learned = _learned(posteriors, modes, white, radius, effort, before)
+    return Measures(
+        posteriors=posteriors,
+        guess=found,
+        modes=modes,
+        distance=np.linalg.norm(found - truth, axis=-1),
+        baseline_distance=np.linalg.norm(posteriors.centre - truth, axis=-1),
+        relative_error=np.linalg.norm(best - white, axis=-1) / length,
+        exposure=np.sum(best * white, axis=-1) / length**2,
+        leverage=np.asarray(posteriors.inflation) * length**2,
+        **learned,
+    )
+
+
+def _nothing(n: int) -> dict[str, Float[np.ndarray, " n"]]:
+    names = ("information_gain", "information_gain_error", "mass", "mass_error", "prior_mass")
+    return {name: np.full(n, np.nan) for name in names}
+
+
+def _learned(
+    posteriors: LogQuadratic,
+    modes: Modes,
+    white: Float[np.ndarray, "n p"],
+    radius: float | None,
+    effort: Effort,
+    before: LogQuadratic | None,
+) -> dict[str, Float[np.ndarray, " n"]]:
+    """Return what takes an integral: the information gained at the truth, and the mass near it."""
+    found = _nothing(len(white))
+    density, error, found["mass"], found["mass_error"] = _integrated(posteriors, modes, white, radius, effort)
+    if before is not None:
+        known, off, found["prior_mass"], _ = _integrated(before, find_modes(before), white, radius, effort)
+        error = np.hypot(error, off)
+    else:
+        known = prior_log_density(posteriors, white)
+        if radius is not None:
+            found["prior_mass"] = prior_mass(posteriors, white, radius)
+    return found | {"information_gain": density - known, "information_gain_error": error}
+
+
+def _integrated(
+    posteriors: LogQuadratic, modes: Modes, white: Float[np.ndarray, "n p"], radius: float | None, effort: Effort
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the log density at the truth in v and its error, the mass near the truth and its error."""
+    reach = None if radius is None else np.broadcast_to(radius / np.sqrt(posteriors.df), len(white))
+    ball = None if reach is None else Ball(white, reach)
+    found = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates)
+    return posteriors.value(white) - found.log_total, found.log_total_error, found.mass, found.mass_error
+
+
+def prior_log_density(problem: LogQuadratic, white: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
+    """Return the log density, in v, of an adversary who ignores the release.
+
+    −½ν′·log(1 + c‖v‖²) + log Γ(ν′/2) − log Γ((ν′−p)/2) − ½p·log(π/c)
+    """
+    df, p, c = np.asarray(problem.df) + 1, problem.p, np.asarray(problem.inflation)
+    constant = gammaln(df / 2) - gammaln((df - p) / 2) - 0.5 * p * np.log(np.pi / c)
+    return constant - 0.5 * df * np.log1p(c * np.sum(white * white, axis=-1))
+
+
+def prior_mass(problem: LogQuadratic, white: Float[np.ndarray, "n p"], radius: float) -> Float[np.ndarray, " n"]:
+    """Return the mass within a Mahalanobis radius of each record for an adversary who ignores the release.
+
+    The Student t is a normal N(0, I/(c·g)) with g ~ χ²(ν′ − p), under which c·g·‖v − u‖² is noncentral χ²; g is
+    integrated by Gauss's rule.
+    """
+    c = np.broadcast_to(np.asarray(problem.inflation), len(white))
+    df = np.broadcast_to(np.asarray(problem.df), len(white))
+    found, offset = np.empty(len(white)), np.sum(white * white, axis=-1)
+    for each in np.unique(df):
+        these = df == each
+        nodes, weights = _chi_square_rule(float(each) + 1 - problem.p)
+        scale = c[these, None] * nodes
+        reach, away = scale * radius**2 / each, scale * offset[these, None]
+        # SciPy gives up on records a thousand deviations out, where nothing is left
+        lost = np.sqrt(away) - np.sqrt(reach) > 40
+        found[these] = np.where(lost, 0.0, chndtr(reach, problem.p, np.where(lost, 0.0, away))) @ weights
+    return found
+
+
+def _chi_square_rule(df: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights for an expectation over χ²(df): Laguerre's, or Legendre's over its quantiles."""
+    if df < 150:
+        nodes, weights = roots_genlaguerre(60, df / 2 - 1)
+        return 2 * nodes, weights / weights.sum()
+    uniform, weights = np.polynomial.legendre.leggauss(60)
+    return 2 * gammaincinv(df / 2, (1 + uniform) / 2), weights / 2

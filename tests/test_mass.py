@@ -1,0 +1,162 @@
+"""Mass near the truth: against draws from the posterior, from records nobody finds to records fully exposed."""
+
+import os
+
+import numpy as np
+import pytest
+
+import allbutone as abo
+from allbutone.adversary import leave_one_out
+from allbutone.adversary.importance_sampling import Ball, integrate
+from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.adversary.many_points import values_at
+from allbutone.adversary.modes import find_modes
+from allbutone.adversary.proposal import Points, Proposal
+from allbutone.disclosure.drawn import Drawn
+from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.measures import Effort, measure
+from allbutone.disclosure.per_record import is_exposed
+from allbutone.support import parallel
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng()
+
+
+def random_problem(rng, targets=2):
+    """Posteriors of records of one leverage after random releases, in whitened coordinates, and the records."""
+    p, people = int(rng.integers(1, 21)), int(rng.choice([50, 150, 500]))
+    rows = [None, 10, people, 10 * people][rng.integers(4)]
+    count = int(rng.choice([1, 2, 3, 5, 10, 30, 100]))
+    law = ExposureLaw.of(abo.NIW.default(p), people + p, rows)
+    # up to far beyond the threshold, where the posterior is narrower than any ball
+    leverage = np.exp(rng.uniform(np.log(0.3 * p / people), np.log(10)))
+    return Drawn.of(law, count, targets, rng).problem(leverage)
+
+
+def share_of_draws(problem, truth, reach, rng, draws=4000):
+    """The share of draws inside the ball, by resampling a large sample that knows nothing of the ball."""
+    modes, points = find_modes(problem), Points.of(rng)
+    proposal = Proposal.around(problem, modes, lightest=8.0 + problem.p)
+    for turn in range(3):
+        proposal = proposal.fitted(problem, points, turn, 1 << 11)
+    drawn = proposal.draw(points, 4, 1 << 14)
+    white = np.concatenate(drawn, axis=1)
+    shares = np.log([part.shape[1] for part in drawn])[:, None, None]
+    log_weights = values_at(problem, white) - np.logaddexp.reduce(proposal.log_densities(white) + shares, axis=0)
+    found = []
+    for row, each in enumerate(log_weights):
+        weights = np.exp(each - np.logaddexp.reduce(each))
+        chosen = white[row, rng.choice(len(weights), draws, p=weights)]
+        found.append(np.mean(np.sum((chosen - truth[row]) ** 2, axis=1) <= reach**2))
+    return np.array(found)
+
+
+def disagreements(rng, problems):
+    """Differences between the mass and the share of draws, and their standard errors."""
+    off, error = [], []
+    for _ in range(problems):
+        problem, truth = random_problem(rng)
+        reach = np.exp(rng.uniform(np.log(0.5), np.log(3))) * np.sqrt(1 / problem.df)
+        ball = Ball(truth, np.full(len(truth), reach))
+        found = integrate(problem, find_modes(problem), ball, Points(), 512)
+        share = share_of_draws(problem, truth, reach, rng)
+        off.append(found.mass - share)
+        error.append(np.hypot(found.mass_error, np.sqrt((share * (1 - share) + 1e-3) / 4000)))
+    return np.concatenate(off), np.concatenate(error)
+
+
+def test_mass_is_the_share_of_posterior_draws(rng):
+    off, error = disagreements(rng, 250 if os.environ.get("ALLBUTONE_TEST_LONG") else 25)
+    assert np.all(np.abs(off) < 4 * error + 1e-3)
+    assert np.all(np.abs(off) < 0.05)
+
+
+@pytest.mark.parametrize(("p", "people", "count", "deviations"), [(10, 100, 1000, 8.0), (5, 100, 10_000, 8.0)])
+def test_the_mass_near_a_record_that_is_found_is_one(p, people, count, deviations):
+    """Parameters of so many draws leave no doubt; a peak much narrower than the ball must not pass for nothing."""
+    rng = np.random.default_rng(3)
+    law = ExposureLaw.of(abo.NIW.default(p), people, None if count > 1000 else people)
+    problem, truth = Drawn.of(law, count, 2, rng).problem(deviations**2 / people)
+    found = measure(problem, problem.unwhiten(truth), Effort(size=256), radius=1.0)
+    assert np.all(found.relative_error < 0.1)
+    assert np.all(found.mass > 0.99)
+    assert np.all(found.information_gain > 10)
+
+
+@pytest.mark.parametrize("rows", [None, 60])
+def test_mass_grows_with_the_radius_and_with_the_release(rows):
+    rng = np.random.default_rng(4)
+    law = ExposureLaw.of(abo.NIW.default(3), 80, rows)
+    before = np.zeros(10)
+    for count in (2, 10, 50, 400):
+        problem, truth = Drawn.of(law, count, 10, rng).problem(1.5)
+        records, masses = problem.unwhiten(truth), []
+        for radius in (0.3, 1.0, 3.0, 10.0, 100.0):
+            found = measure(problem, records, Effort(size=128), radius=radius)
+            masses.append(found.mass)
+            error = found.mass_error
+        steps = np.diff(masses, axis=0)
+        assert np.all(steps > -5 * error - 0.02)
+        assert np.all(masses[-1] > 0.999)
+        assert np.mean(masses[1]) > np.mean(before) - 0.02
+        before = masses[1]
+    assert np.mean(before) > 0.98
+
+
+def test_mass_is_calibrated(rng):
+    """Of records drawn from the adversary's own predictive, a share u lies in the ball that is given mass u."""
+    prior, hits, masses = abo.NIW.default(2), [], []
+    for _ in range(300):
+        others = rng.standard_normal((20, 2))
+        known = prior.update(others)
+        record = known.predictive().draw(rng, 1)
+        release = abo.ParameterRelease.draw(known.update(record), 3, rng)
+        everyone = LeaveOneOut.of(np.vstack([others, record]), release, prior, None, "record")
+        problem = everyone.problem(np.array([20]), ())
+        modes = find_modes(problem)
+        # a ball around the guess, of the size that holds about half
+        reach = 1.2 * np.sqrt(1 / np.linalg.eigvalsh(-modes.hessian[0])[:1])
+        found = integrate(problem, modes, Ball(modes.best, reach), Points(), 256)
+        hits.append(float(np.sum((problem.whiten(record) - modes.best) ** 2) <= reach[0] ** 2))
+        masses.append(float(found.mass[0]))
+    spread = np.sqrt(np.sum(np.array(masses) * (1 - np.array(masses))))
+    assert abs(np.sum(hits) - np.sum(masses)) < 4 * spread
+
+
+def test_a_code_a_billion_deviations_out_counts_as_exposed():
+    rng = np.random.default_rng(5)
+    values = np.append(rng.standard_normal(50), 999_999_999.0)[:, None]
+    prior = abo.NIW.default(1)
+    release = abo.ParameterRelease.draw(prior.update(values), 5, rng, prior=prior)
+    found = abo.risk(abo.Records(values, ("x",)), release).to_pydict()
+    assert is_exposed({name: np.array(column) for name, column in found.items()})[-1]
+    assert found["prior_mass"][-1] == 0
+    assert np.all(np.isfinite(found["prior_mass"]))
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+def test_risk_depends_neither_on_cores_nor_on_blocks(kind, monkeypatch):
+    rng, prior = np.random.default_rng(6), abo.NIW.default(3)
+    table = abo.Records(rng.standard_normal((60, 3)), ("a", "b", "c"))
+    posterior = prior.update(table.values)
+    if kind == "parameters":
+        release = abo.ParameterRelease.draw(posterior, 4, rng, prior=prior)
+    else:
+        release = abo.DatasetRelease.draw(posterior, [30] * 4, rng, prior=prior)
+    found = []
+    for cores, block in ((1, leave_one_out.BLOCK_BYTES), (3, leave_one_out.BLOCK_BYTES), (2, 8192)):
+        monkeypatch.setattr(parallel, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(leave_one_out, "BLOCK_BYTES", block)
+        found.append(abo.risk(table, release, rng=np.random.default_rng(1)).to_pandas())
+    for other in found[1:]:
+        np.testing.assert_allclose(other.to_numpy(), found[0].to_numpy(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(found[1].to_numpy(), found[0].to_numpy())
+
+
+def test_a_measure_that_is_no_number_counts_as_exposed():
+    nothing = np.array([np.nan, 0.1, 0.9, 0.1])
+    gain = np.array([1.0, np.nan, np.inf, 0.0])
+    flags = is_exposed({"relative_error": nothing, "information_gain": gain})
+    np.testing.assert_array_equal(flags, [True, True, True, False])
