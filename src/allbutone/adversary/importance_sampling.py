@@ -192,7 +192,7 @@ def log_mean_and_error(
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Return the log of the replicates' mean, and its relative standard error."""
     mean = logsumexp(logs, axis=0) - np.log(len(logs))
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", invalid="ignore"):
         return mean, STUDENT * np.std(np.exp(logs - mean), axis=0, ddof=1) / np.sqrt(len(logs))
 
 
