@@ -22,7 +22,8 @@ from allbutone.support.arrays import as_array, cholesky, eye, real_array, requir
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import one_thread
-from allbutone.tables.records import Records, check_names
+from allbutone.tables.names import check_names
+from allbutone.tables.records import Records
 
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
 

@@ -1,7 +1,5 @@
-"""Reading and writing CSV and Parquet files as Arrow tables."""
+"""Tables as files: CSV and Parquet, read within limits and written block by block."""
 
-import codecs
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,105 +10,68 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from allbutone.support.errors import InputError, reason
+from allbutone.support.errors import Cure, InputError, reason
+from allbutone.tables.csv_file import read_csv
+from allbutone.tables.limits import LIMITS, Limits
+from allbutone.tables.names import split_names
+from allbutone.tables.parquet_file import read_parquet
+from allbutone.tables.safe_read import open_file
 
 READABLE = ".csv, .tsv or .parquet"
 
 
-def read_table(path: Path, delimiter: str | None = None) -> pa.Table:
-    """Read a CSV, TSV or Parquet file; the suffix says which, and the header says the delimiter unless given."""
-    try:
-        if not path.is_file():
-            raise InputError(f"{path} is not a file; give the path of a {READABLE} file")
-        if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
-            raise InputError(f"{path.name} ends in {path.suffix or 'nothing'!r}; save it as {READABLE}")
-        with path.open("rb") as file:
+def read_table(
+    path: Path,
+    *,
+    delimiter: str | None = None,
+    header: bool = True,
+    names: str | Sequence[str] | None = None,
+    limits: Limits = LIMITS,
+) -> pa.Table:
+    """Read a CSV, TSV or Parquet file; the suffix says which, and the first line the delimiter unless given.
+
+    Whether the table is within `limits` is decided from the Parquet footer, or the lines of the text, before
+    anything is read. The columns of a text file without a `header` have these `names`, in order, or x1, x2, …
+    """
+    kind = path.suffix.lower()
+    with open_file(path, f"give the path of a {READABLE} file") as file:
+        if kind not in (".csv", ".tsv", ".parquet"):
+            raise InputError(f"{path.name} ends in {kind or 'nothing'!r}", f"save it as {READABLE}")
+        if kind == ".parquet" and not header:
+            raise InputError(
+                f"{path.name} is a Parquet file, which always names its columns",
+                Cure("read its names", "header", True),
+            )
+        try:
             if not file.read(1):
-                raise InputError(f"{path.name} is empty; it needs a header line and at least two rows")
-        return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path, delimiter)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}") from error
+                raise InputError(f"{path.name} is empty", "give it a header line and at least two rows")
+            file.seek(0)
+            if kind == ".parquet":
+                return read_parquet(file, path.name, limits)
+            table = read_csv(file, path.name, delimiter, header=header, limits=limits)
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {reason(error)}", "try again") from error
+    return table if header else table.rename_columns(_names(names, table.num_columns, path.name))
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    try:
-        return pyarrow.parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError) as error:
+def _names(names: str | Sequence[str] | None, count: int, file: str) -> list[str]:
+    """Return the names for the columns of a file without a header."""
+    if names is None:
+        return [f"x{place}" for place in range(1, count + 1)]
+    given = split_names(names, set())
+    if len(given) != count:
         raise InputError(
-            f"{path.name} is not a complete Parquet file ({_first_line(error)}); write it again"
-        ) from error
-
-
-def _read_csv(path: Path, delimiter: str | None) -> pa.Table:
-    _require_utf8(path)
-    header = _header(path)
-    bare = re.sub(r'"[^"]*"', "", header)
-    delimiter = delimiter or max(",;\t", key=bare.count)
-    options = {
-        # the header must fit in a block, and a row of numbers is seldom eight times as long
-        "read_options": pyarrow.csv.ReadOptions(block_size=min(max(1 << 20, 8 * len(header)), 1 << 30)),
-        # an empty line in a file of one column is a missing value
-        "parse_options": pyarrow.csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=delimiter in bare
-        ),
-    }
-    table = _parse_csv(path, ".", options)
-    if delimiter != ";":
-        return table
-    # half of Europe writes 1,5;2,5 for 1.5,2.5: taken so only if that makes numbers of text, and text of none
-    other = _parse_csv(path, ",", options)
-    return other if _texts(other) < _texts(table) else table
-
-
-def _texts(table: pa.Table) -> set[int]:
-    return {position for position, kind in enumerate(table.schema.types) if pa.types.is_string(kind)}
-
-
-def _parse_csv(path: Path, decimal: str, options: dict[str, Any]) -> pa.Table:
-    convert = pyarrow.csv.ConvertOptions(decimal_point=decimal, strings_can_be_null=True)
-    try:
-        return pyarrow.csv.read_csv(path, convert_options=convert, **options)
-    except pa.ArrowException as error:
-        raise InputError(f"{path.name} cannot be read as CSV: {_first_line(error)}") from error
-
-
-def _require_utf8(path: Path) -> None:
-    """Refuse text in another encoding, naming the line, before Arrow sees it."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    lines = 1
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            try:
-                decoder.decode(block)
-            except UnicodeDecodeError as error:
-                line = lines + error.object[: error.start].count(b"\n")
-                raise InputError(
-                    f"{path.name} is not UTF-8 text (line {line}); save it again with UTF-8 encoding"
-                ) from error
-            lines += block.count(b"\n")
-    if decoder.getstate()[0]:
-        raise InputError(f"{path.name} is not UTF-8 text (its last character is cut off); save it again")
-
-
-def _header(path: Path) -> str:
-    """Return the first line that is not blank; line breaks within quotes do not end it."""
-    lines, quotes = [], 0
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for line in file:
-            lines.append(line)
-            quotes += line.count('"')
-            if line.strip() and quotes % 2 == 0:
-                break
-    return "".join(lines)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0].strip().rstrip(".")
+            f"{file} has {count} columns and no header, and {len(given)} names were given",
+            Cure("name every column, in order", "columns"),
+            Cure("and leave some out", "drop"),
+        )
+    return given
 
 
 def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
     """Write columns of numbers to a CSV file."""
-    pyarrow.csv.write_csv(pa.table({name: pa.array(column) for name, column in columns.items()}), path)
+    with path.open("wb") as file:
+        pyarrow.csv.write_csv(pa.table({name: pa.array(column) for name, column in columns.items()}), file)
 
 
 class TableWriter:
@@ -119,7 +80,8 @@ class TableWriter:
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._schema = pa.schema([(name, pa.float64()) for name in columns])
         kind: Any = pyarrow.parquet.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
-        self._writer = kind(path, self._schema)
+        self._file = path.open("wb")  # not by Arrow, which knows no names that are not UTF-8
+        self._writer = kind(self._file, self._schema)
 
     def write(self, block: np.ndarray) -> None:
         """Append the rows of `block`, shape (rows, p)."""
@@ -134,4 +96,5 @@ class TableWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the file."""
-        self._writer.close()
+        with self._file:
+            self._writer.close()

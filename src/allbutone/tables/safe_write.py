@@ -1,13 +1,25 @@
-"""Writing so that a crash, Ctrl-C or kill -9 at any moment leaves the whole result or none of it."""
+"""Writing so that a crash, Ctrl-C, kill -9 or power cut at any moment leaves the whole result or none of it.
 
+What is new is written aside, flushed to the disk and only then put under its name. Folders change places in one
+step where the system can do that; where it cannot, the old one is moved aside first, and whoever next asks for it
+after a crash in between puts it back (`restore_replaced`).
+"""
+
+import ctypes
+import errno
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from allbutone.support.errors import InputError, reason
+from allbutone.support.errors import Cure, InputError, reason
+
+_REPLACE = Cure("replace it", "force", True)
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2(2)
+_CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
 @contextmanager
@@ -24,6 +36,7 @@ def fresh_folder(target: Path, *, ours: Callable[[Path], bool], force: bool = Fa
         try:
             yield work
             work.chmod(0o755)
+            _flush_tree(work)
             require_free(target, ours=ours, force=force)  # again: it may have come to be in the meantime
             _put(work, target)
         finally:
@@ -31,40 +44,93 @@ def fresh_folder(target: Path, *, ours: Callable[[Path], bool], force: bool = Fa
 
 
 @contextmanager
+def fresh_files(targets: Sequence[Path], *, force: bool = False, private: bool = False) -> Iterator[list[Path]]:
+    """Yield a path to write for each target; they become the targets only when the block ends well.
+
+    Private: only the owner may read them.
+    """
+    targets = [Path(os.path.abspath(target)) for target in targets]
+    work: list[Path] = []
+    with _explained(targets[0]):
+        try:
+            for target in targets:
+                _require_place(target, force)
+                handle, name = tempfile.mkstemp(prefix=_aside(target), suffix=target.suffix, dir=target.parent)
+                os.close(handle)
+                work.append(Path(name))
+            yield work
+            for path, target in zip(work, targets, strict=True):
+                path.chmod(0o600 if private else 0o644)
+                _flush(path)
+                _require_place(target, force)
+            for path, target in zip(work, targets, strict=True):
+                path.replace(target)
+                _flush(target.parent)
+        finally:
+            for path in work:
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
 def fresh_file(target: Path, *, force: bool = False, private: bool = False) -> Iterator[Path]:
     """Yield a path to write; it becomes `target` only when the block ends well. Private: owner only."""
-    target = Path(os.path.abspath(target))
-    with _explained(target):
-        _require_absent(target, force)
-        handle, name = tempfile.mkstemp(prefix=_aside(target), suffix=target.suffix, dir=target.parent)
-        os.close(handle)
-        try:
-            yield Path(name)
-            Path(name).chmod(0o600 if private else 0o644)
-            _require_absent(target, force)
-            Path(name).replace(target)
-        finally:
-            Path(name).unlink(missing_ok=True)
+    with fresh_files([target], force=force, private=private) as [path]:
+        yield path
 
 
 def require_free(target: Path, *, ours: Callable[[Path], bool], force: bool) -> None:
     """Refuse a folder that exists, unless `force` may replace it."""
+    restore_replaced(target)
     with _explained(target):
         if not _exists(target):
             return
         _require_absent(target, force)
         if target.is_symlink() or not target.is_dir():
-            raise InputError(f"{target} is not a folder; choose another name")
+            raise InputError(f"{target} is not a folder", "choose another name")
         if any(target.iterdir()) and not ours(target):
             raise InputError(
-                f"{target} was not made by allbutone, or holds something added since, so force=True (--force) "
-                "will not replace it; choose another folder"
+                f"{target} was not made by allbutone, or holds something added since, so it cannot be replaced",
+                "choose another folder",
             )
+
+
+def require_distinct(outputs: Sequence[Path], inputs: Sequence[Path | None]) -> None:
+    """Refuse to write over what is read: an output that is an input by any name, or a folder that holds one."""
+    for output in outputs:
+        for given in inputs:
+            if given is None:
+                continue
+            place, source = Path(os.path.realpath(output)), Path(os.path.realpath(given))
+            if source == place or _is_same_file(place, source):
+                raise InputError(f"{output} is the same file as the input {given}", "choose another name")
+            if source.is_relative_to(place):
+                raise InputError(
+                    f"the input {given} lies inside {output}, which would be replaced", "choose another folder"
+                )
+
+
+def restore_replaced(target: Path) -> None:
+    """Put a folder back under its name that a run, killed while it replaced it, had moved aside."""
+    target = Path(os.path.abspath(target))
+    with _explained(target):
+        if _exists(target) or not target.parent.is_dir():
+            return
+        for aside in target.parent.iterdir():
+            if aside.name.startswith(_moved(target)) and aside.is_dir() and _exists(aside / target.name):
+                (aside / target.name).rename(target)
+                shutil.rmtree(aside, ignore_errors=True)
+                return
+
+
+def _require_place(target: Path, force: bool) -> None:
+    _require_absent(target, force)
+    if target.is_dir():
+        raise InputError(f"{target} is a folder, where a file is to be written", "choose another name")
 
 
 def _require_absent(target: Path, force: bool) -> None:
     if not force and _exists(target):
-        raise InputError(f"{target} exists; choose another name, or replace it with force=True (--force)")
+        raise InputError(f"{target} exists", "choose another name", _REPLACE)
 
 
 def _exists(target: Path) -> bool:
@@ -75,24 +141,79 @@ def _exists(target: Path) -> bool:
     return True
 
 
+def _is_same_file(one: Path, other: Path) -> bool:
+    """Say whether both names, which may be hard links, lead to one file that exists."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
 def _put(work: Path, target: Path) -> None:
-    """Rename `work` to `target`; what is there is moved aside first, and back if that fails."""
+    """Rename `work` to `target`; what was there before is found in `work`, or is gone."""
     if not _exists(target):
         work.rename(target)
-        return
-    # two renames: between them there is no release, never half of one
-    old = Path(tempfile.mkdtemp(prefix=_aside(target), dir=target.parent)) / "old"
+    elif not _exchange(work, target):
+        _exchange_by_steps(work, target)
+    _flush(target.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places in one step; say whether the system can."""
+    if not sys.platform.startswith("linux"):
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # glibc has it since 2018
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _CANNOT_EXCHANGE:  # some file systems cannot
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def _exchange_by_steps(work: Path, target: Path) -> None:
+    """Move what is there aside, `work` to its place, and remove the former; back if that fails."""
+    aside = Path(tempfile.mkdtemp(prefix=_moved(target), dir=target.parent))
+    old = aside / target.name
     try:
         target.rename(old)
         work.rename(target)
     finally:
         if not _exists(target):
             old.rename(target)
-        shutil.rmtree(old.parent, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    folder = path.is_dir()
+    if folder and os.name != "posix":  # elsewhere folders cannot be opened
+        return
+    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if not folder or error.errno != errno.EINVAL:  # some network drives keep no folders to flush
+            raise
+    finally:
+        os.close(handle)
+
+
+def _flush_tree(folder: Path) -> None:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            _flush(Path(place, name))
+        _flush(Path(place))
 
 
 def _aside(target: Path) -> str:
     return f".{target.name[:40]}.partial-"
+
+
+def _moved(target: Path) -> str:
+    return f".{target.name[:40]}.replaced-"
 
 
 @contextmanager
@@ -101,5 +222,5 @@ def _explained(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"cannot write {target}: {reason(error)}; nothing was written; free space or choose another place"
+            f"cannot write {target}: {reason(error)}; nothing was written", "free space", "choose another place"
         ) from error

@@ -1,0 +1,36 @@
+"""Reading files that may be anything: a folder, a pipe that never ends, text in another encoding."""
+
+import stat
+from pathlib import Path
+from typing import IO
+
+from allbutone.support.errors import InputError, reason
+
+
+def open_file(path: Path, cure: str) -> IO[bytes]:
+    """Open an ordinary file; refuse folders, and pipes and devices, on which reading could wait forever."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path} is not an ordinary file", cure)
+        return path.open("rb")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}", cure) from error
+    except ValueError as error:  # a name with a zero byte in it
+        raise InputError(f"{str(path)!r} cannot be the name of a file", cure) from error
+
+
+def read_bytes(path: Path, cure: str) -> bytes:
+    """Return the content of an ordinary file."""
+    with open_file(path, cure) as file:
+        try:
+            return file.read()
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {reason(error)}", cure) from error
+
+
+def read_text(path: Path, cure: str) -> str:
+    """Return the text of an ordinary file in UTF-8."""
+    try:
+        return read_bytes(path, cure).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text", "save it again with UTF-8 encoding") from error
