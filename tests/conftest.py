@@ -1,8 +1,10 @@
 """Shapes are checked by beartype wherever the tests go: the hook must come before the package is imported."""
 
 import os
+import secrets
 import shutil
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -63,6 +65,15 @@ def allbutone(monkeypatch, capsys, tmp_path):
         return code, output.out, output.err
 
     return run
+
+
+@pytest.fixture
+def rng(request):
+    """Random numbers that differ from run to run, and from test to test; a failure says how to draw them again."""
+    name = request.node.nodeid
+    seed = int(os.environ.get("ALLBUTONE_TEST_SEED", "0")) or secrets.randbits(32)
+    print(f"random numbers of {name}: ALLBUTONE_TEST_SEED={seed} draws them again")
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
 @pytest.fixture

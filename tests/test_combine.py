@@ -49,20 +49,20 @@ SEVERAL = [(100, [50] * 3), (50, [50] * 10), (60, [20, 60, 300])]
 
 
 @pytest.mark.parametrize(("people", "rows"), ONE + SEVERAL)
-def test_within_covers_as_often_as_it_says(people, rows):
+def test_within_covers_as_often_as_it_says(people, rows, rng):
     """From one dataset or several, of few rows or many, of one size or of several."""
     tables = 10_000
     for level in (0.95, 0.5):
-        found = combined_means(np.random.default_rng(), tables, people, rows, level=level)
+        found = combined_means(rng, tables, people, rows, level=level)
         # the prior, worth one record, draws towards the truth: errors are smaller by a share of 1/(2n) or so
         assert abs(covered(found) - level) < 5 * np.sqrt(level * (1 - level) / tables) + 0.4 / people
 
 
 @pytest.mark.parametrize(("people", "rows"), ONE[:1] + SEVERAL)
-def test_the_variance_is_that_of_the_estimate(people, rows):
+def test_the_variance_is_that_of_the_estimate(people, rows, rng):
     """On average T is the mean squared error of q̄: σ²·(1/n + Σ(1/n + 1/k)/m²), the prior taken into account."""
     tables = 4000
-    found = combined_means(np.random.default_rng(), tables, people, rows)
+    found = combined_means(rng, tables, people, rows)
     squared = found.estimate**2
     # the prior's mean, worth one record, is the truth: errors shrink by n/(n + 1)
     error = 5 * np.sqrt(2 / (2 * tables))
@@ -72,10 +72,10 @@ def test_the_variance_is_that_of_the_estimate(people, rows):
 
 
 @pytest.mark.parametrize(("rows", "known"), [([100] * 100, "exact"), ([60] * 5, "wide"), ([60] * 20, "wide")])
-def test_between_covers_and_is_wide_with_few_datasets(rows, known):
+def test_between_covers_and_is_wide_with_few_datasets(rows, known, rng):
     """With few datasets the rule's few degrees of freedom make it cover more than 95 %: known, and allowed."""
     tables = 1000 if known == "exact" else 3000
-    found = combined_means(np.random.default_rng(), tables, 60, rows, rule="between")
+    found = combined_means(rng, tables, 60, rows, rule="between")
     share = covered(found)
     assert share > 0.95 - slack(tables) - 0.005
     if known == "exact":
@@ -85,9 +85,9 @@ def test_between_covers_and_is_wide_with_few_datasets(rows, known):
         assert np.mean(found.adjusted) > 0
 
 
-def test_a_regression_slope_is_covered_too():
+def test_a_regression_slope_is_covered_too(rng):
     """Not only means: the slope of the second column on the first, 0 in the population."""
-    rng, tables, people, rows = np.random.default_rng(), 3000, 80, [80, 80]
+    tables, people, rows = 3000, 80, [80, 80]
     _, scatter = synthesized(rng, population(rng, tables, people), rows)
     slope = scatter[..., 0, 1] / scatter[..., 0, 0]
     rest = scatter[..., 1, 1] - slope * scatter[..., 0, 1]
@@ -95,16 +95,16 @@ def test_a_regression_slope_is_covered_too():
     assert abs(covered(found) - 0.95) < slack(tables) + 0.01
 
 
-def test_taking_synthetic_data_for_real_does_not_cover():
+def test_taking_synthetic_data_for_real_does_not_cover(rng):
     """Why the rules are needed: with n = k and one dataset the naive interval covers 2·Φ(1.96/√3) − 1 = 74 %."""
     tables = 4000
-    found = combined_means(np.random.default_rng(), tables, 200, [200])
+    found = combined_means(rng, tables, 200, [200])
     naive = np.mean(np.abs(found.estimate) < 1.96 * np.sqrt(found.within))
     assert abs(naive - (2 * stats.norm.cdf(1.96 / np.sqrt(3)) - 1)) < slack(tables) + 0.02
 
 
-def test_the_whole_way_from_table_to_interval():
-    rng, hits = np.random.default_rng(), []
+def test_the_whole_way_from_table_to_interval(rng):
+    hits = []
     prior = abo.NIW([10.0, 0.0], 0.01, 4.0, np.eye(2))
     for _ in range(300):
         records = rng.standard_normal((50, 2)) * [2.0, 0.5] + [10.0, -1.0]
@@ -114,8 +114,7 @@ def test_the_whole_way_from_table_to_interval():
     assert abs(np.mean(hits) - 0.95) < slack(300) + 0.005
 
 
-def test_within_is_its_formula():
-    rng = np.random.default_rng()
+def test_within_is_its_formula(rng):
     q, v, n, k, m = rng.standard_normal((4, 3)), rng.uniform(1, 2, (4, 3)), 70, 30, 4
     found = abo.combine(q, v, people=n, rows=k)
     np.testing.assert_allclose(found.estimate, q.mean(axis=0))
@@ -153,8 +152,7 @@ def test_nothing_known_of_the_variance_is_an_unbounded_interval_and_no_variance_
         assert point.low == point.estimate == point.high == 3
 
 
-def test_means_of_a_release_are_combined_as_their_estimates():
-    rng = np.random.default_rng()
+def test_means_of_a_release_are_combined_as_their_estimates(rng):
     data = [rng.standard_normal((size, 2)) for size in (10, 20, 40)]
     found = abo.combine_means(abo.DatasetRelease(data), people=33)
     estimates = [each.mean(axis=0) for each in data]

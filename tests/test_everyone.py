@@ -37,10 +37,9 @@ def assert_same(one, many, row, digits=1e-6):
 @pytest.mark.parametrize("kind", ["parameters", "datasets"])
 @pytest.mark.parametrize("variant", ["plain", "known", "mask", "own prior", "own mechanism"])
 @pytest.mark.parametrize("p", [1, 2, 4])
-def test_everyone_at_once_is_everyone_in_turn(kind, variant, p, monkeypatch):
+def test_everyone_at_once_is_everyone_in_turn(kind, variant, p, monkeypatch, rng):
     if p == 1 and variant in ("known", "mask"):
         p = 3
-    rng = np.random.default_rng()
     records = table(rng, 40, p)
     records[3] *= 12  # a record with a high hat value takes the direct road
     prior = abo.NIW(np.zeros(p), 0.5, p + 1.5, np.eye(p))

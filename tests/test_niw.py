@@ -143,12 +143,12 @@ def test_the_same_lines_run_on_the_array_standard(case, count):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"df": 1.0}, "df must exceed p - 1 = 1 and be finite, got 1.0"),
+        ({"df": 1.0}, "df must exceed p - 1 = 1 and be finite.*, got 1.0"),
         ({"df": float("nan")}, "df must exceed"),
         ({"df": np.array([3.0, np.inf])}, "be finite"),
         ({"df": "5"}, "df must be a number, got '5'"),
-        ({"mean_weight": 0}, "mean_weight must be a finite number above 0, got 0"),
-        ({"mean_weight": float("inf")}, "mean_weight must be a finite number above 0, got inf"),
+        ({"mean_weight": 0}, "mean_weight must be a finite number above 0.*, got 0"),
+        ({"mean_weight": float("inf")}, "mean_weight must be a finite number above 0.*, got inf"),
         ({"mean_weight": True}, "mean_weight must be a number, got True"),
         ({"mean": ["a", "b"]}, "mean must be an array of numbers"),
         ({"mean": np.zeros(2, complex)}, "mean must hold real numbers, got dtype complex128"),

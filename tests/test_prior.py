@@ -71,7 +71,7 @@ def test_a_prior_survives_its_file():
         ("scale = [[1, 2], [2, 1]]", "positive definite"),
         ("scale = [[1, 2]]", "2 × 2 matrix"),
         ("mean = ", "not valid TOML"),
-        ("mean_weight = inf", "mean_weight must be a finite number above 0, got inf"),
+        ("mean_weight = inf", "mean_weight must be a finite number above 0.*, got inf"),
         ("df = nan", "df must exceed p - 1 = 1 and be finite"),
         ("mean = 1" + 400 * "0", "mean holds a whole number too large"),
         ("mean = 1" + 5000 * "0", "not valid TOML or JSON"),
@@ -102,7 +102,7 @@ def test_the_template_shows_names_as_they_are():
 
 
 def test_an_absent_prior_file_is_refused(tmp_path):
-    with pytest.raises(abo.InputError, match="cannot read the prior file"):
+    with pytest.raises(abo.InputError, match=r"cannot read .*none.toml"):
         abo.read_prior(tmp_path / "none.toml", COLUMNS)
 
 

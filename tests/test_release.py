@@ -147,14 +147,14 @@ def rewrite(folder, **changes):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda r: (r / "release.json").unlink(), "did allbutone write this"),
+        (lambda r: (r / "release.json").unlink(), "cannot read .*release.json"),
         (lambda r: (r / "release.json").write_text("{"), "not valid JSON"),
-        (lambda r: (r / "release.json").write_text("{}"), "not a release description"),
-        (lambda r: (r / "dataset-002.csv").unlink(), "is not a file"),
+        (lambda r: (r / "release.json").write_text("{}"), "not the description of a release"),
+        (lambda r: (r / "dataset-002.csv").unlink(), "cannot read .*dataset-002.csv"),
         (lambda r: (r / "dataset-002.csv").write_text("a,b\n1,2\n"), "1 rows of a, b"),
         (lambda r: (r / "dataset-002.csv").write_text("a;b\n1;2\n"), "'a;b' is not numeric"),
         (lambda r: (r / "release.json").write_text("[" * 100_000), "not valid JSON"),
-        (lambda r: rewrite(r, rows=[5]), "not a release description"),
+        (lambda r: rewrite(r, rows=[5]), "not the description of a release"),
         (lambda r: rewrite(r, rows=["5", "5"]), "5 rows of"),
         (lambda r: rewrite(r, files=[1, 2]), "outside its folder"),
         (lambda r: rewrite(r, files=["../secret.csv", "x"]), "outside its folder"),
@@ -194,7 +194,7 @@ def test_a_release_with_something_added_is_not_replaced(synthesizer, tmp_path):
         folder = tmp_path / f"r{number}"
         abo.save_release(release, folder)
         make(folder / name)
-        with pytest.raises(abo.InputError, match=r"holds something added since, so force=True"):
+        with pytest.raises(abo.InputError, match=r"holds something added since, so it cannot be replaced"):
             abo.save_release(release, folder, force=True)
         assert (folder / name).exists()
     rewrite(tmp_path / "r0", made_by="someone else", files=["dataset-001.csv", "notes.txt"])
@@ -214,22 +214,6 @@ def test_a_folder_that_comes_to_be_meanwhile_is_kept(synthesizer, tmp_path, forc
             columns=synthesizer.columns, prior=synthesizer.prior, watch=meanwhile, force=force,
         )  # fmt: skip
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["r", "r/theirs.txt"]
-
-
-def test_an_old_release_comes_back_if_it_cannot_be_replaced(synthesizer, tmp_path, monkeypatch):
-    abo.save_release(synthesizer.sample(rows=3), tmp_path / "r")
-    rename = Path.rename
-
-    def interrupted(self, target):
-        if target == tmp_path / "r" and self.name != "old":
-            raise KeyboardInterrupt
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        abo.save_release(synthesizer.sample(rows=4), tmp_path / "r", force=True)
-    assert abo.load_release(tmp_path / "r").rows == (3,)
-    assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
 @pytest.mark.parametrize(("place", "message"), [("x" * 300, "File name too long"), ("no/r", "No such file")])

@@ -151,17 +151,17 @@ def test_one_run_at_a_time_but_anyone_may_look(tmp_path):
 def test_studies_are_not_mixed(tmp_path):
     folder = tmp_path / "a"
     run_study(RUN, folder, cells=DESIGN.cells[:2])
-    with pytest.raises(abo.InputError, match="--resume"):
+    with pytest.raises(abo.InputError, match="go on with it"):
         run_study(RUN, folder)
     for other, what in (
         (StudyRun(parse_design(SMALL + "# changed"), 40), "another design"),
         (StudyRun(DESIGN, 41), "number of replicates"),
-        (StudyRun(DESIGN, 40, records=True), "exact-records"),
+        (StudyRun(DESIGN, 40, records=True), "exact records"),
     ):
         with pytest.raises(abo.InputError, match=what):
             run_study(other, folder, resume=True)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(abo.InputError, match="force"):
+    with pytest.raises(abo.InputError, match="cannot be replaced"):
         run_study(RUN, folder, force=True)
     (folder / "notes.txt").unlink()
     run_study(StudyRun(DESIGN, 41), folder, cells=DESIGN.cells[:1], force=True)
@@ -175,14 +175,14 @@ def test_what_a_killed_run_left_can_be_replaced_but_nothing_of_yours(tmp_path):
     run_study(RUN, folder, cells=DESIGN.cells[:1], force=True)
     (folder / "figures").mkdir()
     (folder / "figures" / "thoughts.txt").write_text("mine")
-    with pytest.raises(abo.InputError, match="force"):
+    with pytest.raises(abo.InputError, match="cannot be replaced"):
         run_study(RUN, folder, force=True)
 
 
 def test_a_full_disk_is_said(tmp_path, monkeypatch):
     run_study(RUN, tmp_path / "a", cells=DESIGN.cells[:1])
     monkeypatch.setattr("os.write", lambda handle, line: len(line) // 2)
-    with pytest.raises(abo.InputError, match="--resume"):
+    with pytest.raises(abo.InputError, match=r"disk is full.*go on later"):
         run_study(RUN, tmp_path / "a", cells=DESIGN.cells[1:2], resume=True)
 
 

@@ -28,6 +28,9 @@ from allbutone.support.errors import Cure, InputError
 Array = Any
 Scalar = Any
 
+# What a prior may be worth, in records: from there on, double precision does not see one record more.
+MOST_RECORDS = 2.0**53
+
 
 @dataclass(frozen=True, eq=False)
 class NIW:
@@ -57,10 +60,10 @@ class NIW:
         scale = scale if scale.shape[:-2] == batch else xp.broadcast_to(scale, (*batch, p, p))
         for name, value in (("mean", mean), ("mean_weight", mean_weight), ("df", df), ("scale", scale)):
             object.__setattr__(self, name, value)
-        if not _all_above(mean_weight, 0):
-            raise InputError(f"mean_weight must be a finite number above 0, got {mean_weight}")
-        if not _all_above(df, p - 1):
-            raise InputError(f"df must exceed p - 1 = {p - 1} and be finite, got {df}")
+        if not _all_between(mean_weight, 0, MOST_RECORDS):
+            raise InputError(f"mean_weight must be a finite number above 0 and below 2⁵³, got {mean_weight}")
+        if not _all_between(df, p - 1, MOST_RECORDS):
+            raise InputError(f"df must exceed p - 1 = {p - 1} and be finite, below 2⁵³, got {df}")
         if not bool(xp.all(xp.isfinite(mean))):
             raise InputError("mean must hold finite numbers")
         require_symmetric(scale, "scale")
@@ -209,8 +212,6 @@ def _batch_shape(mean: Any, scale: Any, *scalars: Scalar) -> tuple[int, ...]:
         ) from error
 
 
-def _all_above(value: Scalar, bound: float) -> bool:
-    if is_array_api_obj(value):
-        xp = array_namespace(value)
-        return bool(xp.all((value > bound) & xp.isfinite(value)))
-    return bool(np.isfinite(value)) and value > bound
+def _all_between(value: Scalar, low: float, high: float) -> bool:
+    inside = (value > low) & (value < high)
+    return bool(array_namespace(value).all(inside)) if is_array_api_obj(value) else bool(inside)

@@ -10,7 +10,8 @@ import numpy as np
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.support.errors import InputError, reason
+from allbutone.support.errors import InputError
+from allbutone.tables.safe_read import read_text
 
 KEYS = ("mean", "mean_weight", "df", "scale", "centre", "spread")
 
@@ -28,12 +29,10 @@ def read_prior(path: str | Path, columns: Sequence[str]) -> NIW:
     `mean_weight` (default 1) and `df` (default p + 2) say how many records the prior is worth.
     """
     path = Path(path)
+    text = read_text(path, "give the path of a prior file, .toml or .json")
     try:
-        text = path.read_text(encoding="utf-8")
         entries = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"cannot read the prior file {path}: {reason(error)}") from error
-    except (ValueError, RecursionError) as error:  # bad text, bad syntax, numbers too long, nesting too deep
+    except (ValueError, RecursionError) as error:  # bad syntax, numbers too long, nesting too deep
         raise InputError(f"the prior file {path.name} is not valid TOML or JSON: {error}") from error
     return prior_from(entries, columns)
 
@@ -42,13 +41,13 @@ def prior_from(entries: Any, columns: Sequence[str]) -> NIW:
     """Build the prior that the entries of a prior file describe."""
     p = len(columns)
     if not isinstance(entries, dict):
-        raise InputError(f"a prior must name its entries: {', '.join(KEYS)}")
+        raise InputError("a prior must name its entries", f"known are {', '.join(KEYS)}")
     for key in entries:
         if key not in KEYS:
-            raise InputError(f"the prior has an unknown entry {key!r}; known are {', '.join(KEYS)}")
+            raise InputError(f"the prior has an unknown entry {key!r:.60}", f"known are {', '.join(KEYS)}")
     by_public = "centre" in entries or "spread" in entries
     if by_public and ("mean" in entries or "scale" in entries):
-        raise InputError("the prior gives both centre/spread and mean/scale; keep one pair")
+        raise InputError("the prior gives both centre/spread and mean/scale", "keep one pair")
     weight = _number("mean_weight", entries.get("mean_weight", 1.0))
     df = _number("df", entries.get("df", p + 2.0))
     if not by_public:
@@ -59,9 +58,10 @@ def prior_from(entries: Any, columns: Sequence[str]) -> NIW:
         if not value > 0:
             raise InputError(f"the prior's spread of {name!r} must exceed 0, got {value:g}")
     if df <= p + 1:
-        raise InputError(f"with spread, df must exceed p + 1 = {p + 1}, got {df:g}; raise df")
+        raise InputError(f"with spread, df must exceed p + 1 = {p + 1}, got {df:g}", "raise df")
     # E[Σ] = Λ/(ν − p − 1), so that the prior's expected standard deviations are the spreads
-    scale = (df - p - 1) * np.diag(spread**2)
+    with np.errstate(over="ignore"):  # refused by NIW, in words
+        scale = (df - p - 1) * np.diag(spread**2)
     return NIW(_vector("centre", entries.get("centre", 0.0), columns), weight, df, scale)
 
 
@@ -100,7 +100,7 @@ def scale_warning(moments: Moments, columns: Sequence[str]) -> str | None:
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"the prior's {name} must be a number, got {value!r}")
+        raise InputError(f"the prior's {name} must be a number, got {value!r:.60}")
     try:
         return float(value)
     except OverflowError as error:
@@ -113,8 +113,8 @@ def _vector(name: str, value: Any, columns: Sequence[str]) -> np.ndarray:
         unknown = [key for key in value if key not in columns]
         absent = [column for column in columns if column not in value]
         if unknown or absent:
-            fault = f"names {unknown[0]!r}, no such column" if unknown else f"leaves out {absent[0]!r}"
-            raise InputError(f"the prior's {name} {fault}; the columns are {', '.join(columns)}")
+            fault = f"names {unknown[0]!r:.60}, no such column" if unknown else f"leaves out {absent[0]!r}"
+            raise InputError(f"the prior's {name} {fault}", f"the columns are {', '.join(columns)}")
         value = [value[column] for column in columns]
     if not isinstance(value, list):
         value = [value] * len(columns)

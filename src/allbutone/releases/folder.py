@@ -19,10 +19,11 @@ from allbutone.model.prior_file import prior_entries, prior_from
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
 from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
-from allbutone.support.errors import InputError, reason
+from allbutone.support.errors import InputError
 from allbutone.tables.files import TableWriter, read_table
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_folder, require_free
+from allbutone.tables.safe_read import read_text
+from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 
 MANIFEST = "release.json"
 BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
@@ -35,7 +36,10 @@ _MECHANISM = (
 def save_release(release: Release, folder: str | Path, *, format: str = "csv", force: bool = False) -> None:
     """Write a release to a new folder, whole or not at all."""
     if release.columns is None or release.prior is None:
-        raise InputError("a release is saved with its mechanism: give it columns and the prior it was made with")
+        raise InputError(
+            "a release is saved with its mechanism, and this one has none",
+            "give it columns and the prior it was made with",
+        )
     with fresh_folder(Path(folder), ours=is_release, force=force) as work:
         if isinstance(release, ParameterRelease):
             _write_parameters(work, release)
@@ -77,6 +81,7 @@ def _blocks(release: DatasetRelease) -> Iterator[tuple[int, np.ndarray]]:
 def load_release(folder: str | Path) -> Release:
     """Read a release back from its folder."""
     folder = Path(folder)
+    restore_replaced(folder)
     manifest = read_json(folder / MANIFEST)
     try:
         columns = tuple(manifest["columns"])
@@ -90,14 +95,18 @@ def load_release(folder: str | Path) -> Release:
         if manifest["release"] != "datasets":
             raise ValueError(f"unknown release {manifest['release']!r}")
         parts = list(zip(manifest["files"], manifest["rows"], strict=True))
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{folder / MANIFEST} is not a release description: {error!r}") from error
+        raise InputError(
+            f"not the description of a release: {error!r:.200}", where=str(folder / MANIFEST)
+        ) from error
     return DatasetRelease([_load_dataset(folder, name, rows, columns) for name, rows in parts], columns, prior)
 
 
 def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) -> np.ndarray:
     if not isinstance(name, str) or Path(name).name != name:
-        raise InputError(f"{folder / MANIFEST} names a file outside its folder: {name!r}")
+        raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / MANIFEST))
     table = Records.of_numbers(read_table(folder / name, delimiter=","))
     if table.columns != columns or len(table.values) != rows:
         raise InputError(
@@ -127,8 +136,9 @@ def _require_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise InputError(
-            f"the release needs about {needed / 1e9:,.1f} GB and {free / 1e9:,.1f} GB are free; "
-            "ask for fewer rows or datasets, or choose another disk"
+            f"the release needs about {needed / 1e9:,.1f} GB and {free / 1e9:,.1f} GB are free",
+            "ask for fewer rows or datasets",
+            "choose another disk",
         )
 
 
@@ -185,12 +195,11 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that this package wrote."""
+    text = read_text(path, "name what allbutone wrote")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}; did allbutone write this?") from error
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid JSON: {error}") from error
+        raise InputError(f"not valid JSON: {error}", where=str(path)) from error
     if not isinstance(content, dict):
-        raise InputError(f"{path} is not a description that allbutone wrote")
+        raise InputError("not a description that allbutone wrote", where=str(path))
     return content

@@ -28,11 +28,11 @@ def choose(cells: Sequence[Cell], expression: str) -> list[Cell]:
         chosen = [cell for cell in cells if _holds(tree, cell)]
     except (SyntaxError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            f"--only {expression!r:.80} cannot be read; compare {', '.join(NAMES)} with values, "
-            "as in 'p == 2 and n in [10, 50]'"
+            f"the choice of cells {expression!r:.80} cannot be read",
+            f"compare {', '.join(NAMES)} with values, as in 'p == 2 and n in [10, 50]'",
         ) from error
     if not chosen:
-        raise InputError(f"no cell of the design fulfils --only {expression!r:.80}; see its lists")
+        raise InputError(f"no cell of the design fulfils {expression!r:.80}", "see the lists of its cells")
     return chosen
 
 

@@ -1,15 +1,13 @@
 """Running a study into a folder: on any number of threads, interrupted and resumed at will, with the same result.
 
-A cell's result is one line appended to `journal.jsonl` in one write. A killed run leaves at most one broken line
-at the end, which the next run cuts off; the tables are made from the journal alone, in the design's order.
+Results go to the journal (`studies.journal`); the tables are made from it alone, in the design's order.
 """
 
 import hashlib
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,18 +20,22 @@ import pyarrow.parquet
 
 from allbutone.studies.design import Cell, Design
 from allbutone.studies.design_file import read_design
+from allbutone.studies.journal import (
+    JOURNAL,
+    QUANTILES,
+    TEXTS,
+    WHOLES,
+    append_entry,
+    cut_broken_line,
+    lock_journal,
+    read_journal,
+)
 from allbutone.studies.simulate_cell import Replicates, simulate_cell, summarize
-from allbutone.support.errors import InputError, reason
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
-from allbutone.tables.safe_write import fresh_file, fresh_folder
+from allbutone.tables.safe_write import fresh_files, fresh_folder, restore_replaced
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such lock: there, two runs in one folder do some cells twice
-    fcntl = None  # type: ignore[assignment]
-
-JOURNAL, DESIGN = "journal.jsonl", "design.toml"
-SHAPE = np.linspace(0, 1, 101)  # the quantiles of distance kept of every cell: what a violin is drawn from
+DESIGN = "design.toml"
 VERSION = version("allbutone")
 MEMORY_KEPT = 31 << 20  # just below the most that glibc learns from
 _MADE = {JOURNAL, DESIGN, "cells.csv", "cells.parquet", "published.md", "replicates", "figures"}
@@ -86,6 +88,7 @@ def run_study(
     watch: Callable[[int], None] = lambda done: None,
 ) -> Study:
     """Run the cells (all by default) that the folder does not hold yet, and write the tables of all it holds."""
+    restore_replaced(folder)
     if resume and folder.exists():
         _require_same(run, folder)
     else:
@@ -99,12 +102,11 @@ def run_study(
         found = run.simulate(cell)
         if keep_replicates:
             _write_replicates(_replicates_file(folder, run, cell), found)
-        row = {"cell": run.design.cells.index(cell) + 1, **summarize(run.design, cell, found)}
-        quantiles = np.quantile(found.distance, SHAPE).tolist()
-        return {"cell": run.identity(cell), "row": row, "quantiles": quantiles}
+        return _entry(run, cell, found)
 
-    with _open_journal(folder / JOURNAL) as journal:
-        held = {entry["cell"] for entry in _read_journal(folder / JOURNAL)[1]}
+    with lock_journal(folder / JOURNAL) as journal:
+        cut_broken_line(journal)
+        held = {entry["cell"] for entry in read_journal(folder / JOURNAL)[1]}
         left = [cell for cell in chosen if run.identity(cell) not in held or lacks_file(cell)]
         watch(len(chosen) - len(left))
         # the dearest first, so that no thread is left alone with one at the end
@@ -113,7 +115,7 @@ def run_study(
         np.empty(MEMORY_KEPT, dtype=np.uint8)
 
         def keep(entry: dict[str, Any]) -> None:
-            _append(journal, entry)
+            append_entry(journal, entry)
             watch(1)
 
         in_parallel(work, left, threads=threads, watch=keep)
@@ -122,12 +124,23 @@ def run_study(
     return study
 
 
+def _entry(run: StudyRun, cell: Cell, found: Replicates) -> dict[str, Any]:
+    """Return the line of the journal for a cell."""
+    row = {"cell": run.design.cells.index(cell) + 1, **summarize(run.design, cell, found)}
+    return {
+        "cell": run.identity(cell),
+        "row": row,
+        "quantiles": np.quantile(found.distance, np.linspace(0, 1, QUANTILES)).tolist(),
+    }
+
+
 def load_study(folder: Path) -> Study:
     """Read what a folder holds of a study, finished or not."""
+    restore_replaced(folder)
     if not (folder / JOURNAL).is_file():
-        raise InputError(f"{folder} holds no study; make one with: allbutone study paper --out {folder}")
+        raise InputError(f"{folder} holds no study", f"make one with: allbutone study paper --out {folder}")
     design = read_design(folder / DESIGN)
-    header, entries = _read_journal(folder / JOURNAL)
+    header, entries = read_journal(folder / JOURNAL)
     run = StudyRun(design, header["replicates"], header["records"])
     found = {entry["cell"]: entry for entry in entries}
     held = [(cell, found[name]) for cell in design.cells if (name := run.identity(cell)) in found]
@@ -154,10 +167,20 @@ def _is_ours(path: Path, made: set[str]) -> bool:
 
 
 def _begin(run: StudyRun, folder: Path, force: bool) -> None:
+    """Make the folder of a new study; by force one that is there is replaced, but not while a run writes to it."""
     header = {"study": run.design.title, "replicates": run.replicates, "records": run.records}
     if folder.exists() and not force and is_study(folder):
-        raise InputError(f"{folder} holds a study; go on with --resume, replace it with --force, or name another")
-    with fresh_folder(folder, ours=is_study, force=force) as work:
+        raise InputError(
+            f"{folder} holds a study",
+            Cure("go on with it", "resume", True),
+            Cure("replace it", "force", True),
+            "name another folder",
+        )
+    there = (folder / JOURNAL).is_file() and not folder.is_symlink()
+    with (
+        lock_journal(folder / JOURNAL) if there else nullcontext(),
+        fresh_folder(folder, ours=is_study, force=force) as work,
+    ):
         (work / DESIGN).write_text(run.design.text, encoding="utf-8")
         if run.design.published_file is not None:
             shutil.copyfile(run.design.published_file, work / run.design.published_file.name)
@@ -170,58 +193,15 @@ def _require_same(run: StudyRun, folder: Path) -> None:
     for what, ours, theirs in (
         ("design", run.design.text, before.design.text),
         ("number of replicates", run.replicates, before.replicates),
-        ("use of --exact-records", run.records, before.records),
+        ("choice of what is drawn (exact records)", run.records, before.records),
     ):
         if ours != theirs:
             known = "" if what == "design" else f" ({theirs}, now {ours})"
-            raise InputError(f"{folder} was begun with another {what}{known}; name another folder, or use --force")
-
-
-@contextmanager
-def _open_journal(path: Path) -> Iterator[int]:
-    """Open the journal for one run alone, and cut off a broken last line, which only a killed run leaves."""
-    try:
-        file = path.open("rb+")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {reason(error)}; name another folder") from error
-    with file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(
-                    f"another run is writing to {path.parent}; wait for it, or name another"
-                ) from error
-        content = file.read()
-        file.truncate(content.rfind(b"\n") + 1)
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND)
-        try:
-            yield handle
-        finally:
-            os.close(handle)
-
-
-def _read_journal(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the header and the entries; a last line that is not whole yet is left out."""
-    try:
-        content = path.read_bytes()
-        header, *entries = [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
-        return header, entries
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}); start again with --force") from error
-
-
-def _append(journal: int, entry: dict[str, Any]) -> None:
-    """Append a line in one write."""
-    line = (json.dumps(entry) + "\n").encode()
-    try:
-        written = os.write(journal, line)
-    except OSError as error:
-        raise InputError(f"cannot write the journal: {reason(error)}; go on later with --resume") from error
-    if written < len(line):
-        raise InputError("cannot write the journal: the disk is full; free space and go on with --resume")
+            raise InputError(
+                f"{folder} was begun with another {what}{known}",
+                "name another folder",
+                Cure("replace it", "force", True),
+            )
 
 
 def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
@@ -230,14 +210,13 @@ def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     # the means of the candidates come last, by number: cells differ in how many they have
     names.sort(key=lambda name: int(name.removeprefix("mean_x")) if name.startswith("mean_x") else 0)
-    kinds = {"release": pa.string(), "structure": pa.string(), "position": pa.string(), "verdict": pa.string()}
-    kinds |= {name: pa.int64() for name in ("cell", "p", "n", "count", "rows", "replicates", "unconverged")}
+    kinds = dict.fromkeys(TEXTS, pa.string()) | dict.fromkeys(WHOLES, pa.int64())
     columns = {name: pa.array([row.get(name) for row in rows], kinds.get(name, pa.float64())) for name in names}
     table = pa.table(columns)
-    with fresh_file(folder / "cells.csv", force=True) as path:
-        pyarrow.csv.write_csv(table, path)
-    with fresh_file(folder / "cells.parquet", force=True) as path:
-        pyarrow.parquet.write_table(table, path)
+    targets = [folder / "cells.csv", folder / "cells.parquet"]
+    with fresh_files(targets, force=True) as [text, binary], text.open("wb") as csv, binary.open("wb") as parquet:
+        pyarrow.csv.write_csv(table, csv)
+        pyarrow.parquet.write_table(table, parquet)
 
 
 def _replicates_file(folder: Path, run: StudyRun, cell: Cell) -> Path:
@@ -249,5 +228,5 @@ def _write_replicates(path: Path, found: Replicates) -> None:
     path.parent.mkdir(exist_ok=True)
     columns = {"distance": found.distance, "exposure": found.exposure, "law_distance": found.law}
     columns |= {f"x{place}": column for place, column in enumerate(found.candidate.T.copy(), 1)}
-    with fresh_file(path, force=True) as work:
-        pyarrow.parquet.write_table(pa.table(columns), work)
+    with fresh_files([path], force=True) as [work], work.open("wb") as file:
+        pyarrow.parquet.write_table(pa.table(columns), file)

@@ -10,13 +10,15 @@ from allbutone.support.errors import InputError, reason
 def open_file(path: Path, cure: str) -> IO[bytes]:
     """Open an ordinary file; refuse folders, and pipes and devices, on which reading could wait forever."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(f"{path} is not an ordinary file", cure)
-        return path.open("rb")
+        ordinary = stat.S_ISREG(path.stat().st_mode)
+        file = path.open("rb") if ordinary else None
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}", cure) from error
     except ValueError as error:  # a name with a zero byte in it
         raise InputError(f"{str(path)!r} cannot be the name of a file", cure) from error
+    if file is None:
+        raise InputError(f"{path} is not an ordinary file", cure)
+    return file
 
 
 def read_bytes(path: Path, cure: str) -> bytes:

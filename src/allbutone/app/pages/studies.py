@@ -17,7 +17,8 @@ from allbutone.app.pages.source import CARRIED
 from allbutone.app.sessions import Held
 from allbutone.plots.export import untitled
 from allbutone.plots.study import study_drawings
-from allbutone.studies.run import JOURNAL, Study, load_study
+from allbutone.studies.journal import JOURNAL
+from allbutone.studies.run import Study, load_study
 from allbutone.studies.simulate_cell import agreement
 from allbutone.support.errors import InputError, reason
 

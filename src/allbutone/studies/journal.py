@@ -1,0 +1,124 @@
+"""The journal of a study: a header and a line a cell, written by one run at a time, read by anyone.
+
+A cell's result is one line appended in one write. A killed run leaves at most one broken line at the end, which
+the next run cuts off.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from allbutone.support.errors import Cure, InputError, reason
+from allbutone.tables.safe_read import read_bytes
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such lock: there, two runs in one folder do some cells twice
+    fcntl = None  # type: ignore[assignment]
+
+JOURNAL = "journal.jsonl"
+QUANTILES = 101  # of distance, kept of every cell: what a violin is drawn from
+TEXTS = ("release", "structure", "position", "verdict")
+WHOLES = ("cell", "p", "n", "count", "rows", "replicates", "unconverged")
+NUMBERS = (
+    *("correlation", "median", "q25", "q75", "min", "max", "baseline_median", "leverage_median", "exposure_q25"),
+    *("exposure_median", "exposure_q75", "right_mode", "law_median", "published_median"),
+)
+_MAY_LACK = ("rows", "verdict", "published_median")
+_RESUME = Cure("go on later", "resume", True)
+_AGAIN = Cure("start again", "force", True)
+
+
+@contextmanager
+def lock_journal(path: Path) -> Iterator[int]:
+    """Yield the journal open for one run alone; a second is refused, as is one whose folder is being replaced."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_APPEND)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {reason(error)}", "name another folder") from error
+    busy = InputError(f"another run is writing to {path.parent}", "wait for it", "name another folder")
+    try:
+        if fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise busy from error
+            if not path.exists() or not os.path.samestat(os.fstat(handle), path.stat()):
+                raise busy  # it has just been replaced
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def cut_broken_line(journal: int) -> None:
+    """Remove a last line that is not whole, which only a killed run leaves."""
+    with open(os.dup(journal), "rb") as file:
+        file.seek(0)
+        os.ftruncate(journal, file.read().rfind(b"\n") + 1)
+
+
+def append_entry(journal: int, entry: dict[str, Any]) -> None:
+    """Append a line in one write."""
+    line = (json.dumps(entry) + "\n").encode()
+    try:
+        written = os.write(journal, line)
+    except OSError as error:
+        raise InputError(f"cannot write the journal: {reason(error)}", _RESUME) from error
+    if written < len(line):
+        raise InputError("cannot write the journal: the disk is full", "free space", _RESUME)
+
+
+def read_journal(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the header and the entries; a last line that is not whole yet is left out."""
+    content = read_bytes(path, "name the folder of a study")
+    lines = content[: content.rfind(b"\n") + 1].splitlines()
+    parts = []
+    for number, line in enumerate(lines, 1):
+        try:
+            part = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"damaged ({error!s:.80})", _AGAIN, where=f"{path}, line {number}") from error
+        if not (_is_header(part) if number == 1 else _is_entry(part)):
+            raise InputError("not what a study writes", _AGAIN, where=f"{path}, line {number}")
+        parts.append(part)
+    if not parts:
+        raise InputError("empty", _AGAIN, where=str(path))
+    return parts[0], parts[1:]
+
+
+def _is_header(part: Any) -> bool:
+    return isinstance(part, dict) and _is_whole(part.get("replicates")) and isinstance(part.get("records"), bool)
+
+
+def _is_entry(part: Any) -> bool:
+    if not isinstance(part, dict) or not isinstance(part.get("cell"), str):
+        return False
+    quantiles = part.get("quantiles")
+    if not isinstance(quantiles, list) or len(quantiles) != QUANTILES or not all(map(_is_number, quantiles)):
+        return False
+    row = part.get("row")
+    return (
+        isinstance(row, dict) and set(TEXTS + WHOLES + NUMBERS) <= set(row) and all(map(_fits, row, row.values()))
+    )
+
+
+def _fits(name: str, value: Any) -> bool:
+    if value is None:
+        return name in _MAY_LACK
+    if name in TEXTS:
+        return isinstance(value, str)
+    if name in WHOLES:
+        return _is_whole(value)
+    return _is_number(value) and (name in NUMBERS or re.fullmatch(r"mean_x[0-9]{1,4}", name) is not None)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or _is_whole(value)
