@@ -36,8 +36,7 @@ def literal_pmse(real, synthetic):
     return np.mean((fitted - label.mean()) ** 2)
 
 
-def test_every_statistic_is_its_definition():
-    rng = np.random.default_rng()
+def test_every_statistic_is_its_definition(rng):
     records, release = compared(rng)
     found, real = abo.fidelity(records, release), records.values
     np.testing.assert_allclose(found.correlations, np.corrcoef(real.T), atol=1e-12)
@@ -60,8 +59,8 @@ def test_every_statistic_is_its_definition():
     assert np.all(found.propensity_finite)
 
 
-def test_summaries_over_datasets():
-    found = abo.fidelity(*compared(np.random.default_rng()))
+def test_summaries_over_datasets(rng):
+    found = abo.fidelity(*compared(rng))
     summary = found.ks_table()
     assert tuple(summary["column"]) == COLUMNS
     np.testing.assert_allclose(summary["ks_mean"], found.ks.mean(axis=0))
@@ -109,16 +108,15 @@ def test_kolmogorov_smirnov_is_that_of_scipy(n, sizes, seed, digits, shift):
 
 
 @pytest.mark.parametrize(("n", "rows"), [(503, 503), (503, 500), (9000, 400), (300, 10_001), (20_000, 20_000)])
-def test_kolmogorov_smirnov_of_larger_tables_is_that_of_scipy(n, rows):
-    rng = np.random.default_rng()
+def test_kolmogorov_smirnov_of_larger_tables_is_that_of_scipy(n, rows, rng):
     real, data = rng.standard_normal(n), np.array([[0], [0.05], [0.5]]) + rng.standard_normal((3, rows))
     found = ks_p_values(n, np.full(3, rows), ks_numerators(np.sort(real), data)[:, None])[:, 0]
     expected = [stats.ks_2samp(real, column).pvalue for column in data]
     np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
-def test_a_copy_of_the_table_is_perfect():
-    records = table(np.random.default_rng())
+def test_a_copy_of_the_table_is_perfect(rng):
+    records = table(rng)
     found = abo.fidelity(records, abo.DatasetRelease([records, records[::-1]]))
     np.testing.assert_allclose(found.correlation_differences, 0, atol=1e-12)
     np.testing.assert_allclose(found.mean_differences, 0, atol=1e-12)
@@ -127,9 +125,8 @@ def test_a_copy_of_the_table_is_perfect():
     np.testing.assert_allclose(found.pmse, 0, atol=1e-20)
 
 
-def test_units_do_not_matter():
+def test_units_do_not_matter(rng):
     """Any shift and positive scale of a column leaves every measure as it was."""
-    rng = np.random.default_rng()
     records, release = compared(rng)
     scale, shift = np.array([1e-3, 7.0, 1e5]), np.array([1e3, -50.0, 1e9])
     moved = abo.DatasetRelease([scale * data + shift for data in release.datasets], COLUMNS)
@@ -139,8 +136,8 @@ def test_units_do_not_matter():
         np.testing.assert_allclose(getattr(other, name), getattr(one, name), atol=1e-8)
 
 
-def test_columns_are_matched_by_name_and_the_rest_left_out():
-    records, release = compared(np.random.default_rng())
+def test_columns_are_matched_by_name_and_the_rest_left_out(rng):
+    records, release = compared(rng)
     frame = pd.DataFrame(records.values, columns=list(COLUMNS))[["c", "a", "b"]].assign(id=np.arange(60))
     one, other = abo.fidelity(records, release), abo.fidelity(frame, release)
     assert other.columns == COLUMNS
@@ -150,8 +147,7 @@ def test_columns_are_matched_by_name_and_the_rest_left_out():
         abo.fidelity(frame.drop(columns="c"), release)
 
 
-def test_what_separates_wholly_or_in_part_has_its_limit():
-    rng = np.random.default_rng()
+def test_what_separates_wholly_or_in_part_has_its_limit(rng):
     real, far = table(rng), table(rng, 40) + 50
     found = abo.fidelity(real, abo.DatasetRelease([far, table(rng, 40)]))
     assert list(found.propensity_finite) == [False, True]
@@ -169,9 +165,8 @@ def test_what_separates_wholly_or_in_part_has_its_limit():
 
 
 @pytest.mark.parametrize("rows", [250, 500, 1000])
-def test_expected_pmse_by_simulation(rows):
+def test_expected_pmse_by_simulation(rows, rng):
     """synthpop's expectation holds for datasets of one and the same parameters, ours where each has its own."""
-    rng = np.random.default_rng()
     values = rng.standard_normal((500, 4))
     own = abo.NIW(np.zeros(4), 1e-6, 5.0, 1e-6 * np.eye(4)).update(values)
     mean, root = values.mean(axis=0), np.linalg.cholesky(np.cov(values.T))
@@ -199,8 +194,7 @@ def test_the_embedded_cohort_meets_the_papers_table_in_kind():
     assert np.abs(found.correlation_differences.mean(axis=0)).max() < 0.02
 
 
-def test_densities_are_kernel_densities():
-    rng = np.random.default_rng()
+def test_densities_are_kernel_densities(rng):
     records = abo.Records(rng.standard_normal((60, 3)), COLUMNS)
     release = abo.DatasetRelease([rng.standard_normal((size, 3)) for size in (60, 300, 500)], COLUMNS)
     found = abo.densities(records, release)
@@ -212,8 +206,7 @@ def test_densities_are_kernel_densities():
             assert 0.97 < np.trapezoid(ours, found.grid[place]) < 1.001
 
 
-def test_densities_look_past_a_value_far_outside():
-    rng = np.random.default_rng()
+def test_densities_look_past_a_value_far_outside(rng):
     values = rng.standard_normal((500, 1))
     values[0] = 1e6
     found = abo.densities(values, abo.DatasetRelease([rng.standard_normal((500, 1))]))
@@ -233,6 +226,6 @@ def test_densities_look_past_a_value_far_outside():
         (lambda r: (r[:, [0, 0]], abo.DatasetRelease([r[:, [0, 0]]])), "drop a column that repeats others"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(change, message):
+def test_what_cannot_be_compared_is_refused(change, message, rng):
     with pytest.raises(abo.InputError, match=message):
-        abo.fidelity(*change(table(np.random.default_rng())))
+        abo.fidelity(*change(table(rng)))

@@ -146,7 +146,7 @@ def test_moments_left_by_an_outlier_are_taken():
     [
         (TABLE[:0], "at least two records, got 0"),
         (TABLE[:1], "at least two records, got 1; for one target use attack"),
-        (SHUFFLED[:0], "holds no rows; at least two"),
+        (SHUFFLED[:0], "holds no rows; give at least two"),
         (abo.Moments.of(TABLE), "cannot read a Moments as a table"),
     ],
 )

@@ -12,9 +12,8 @@ KINDS = ["parameters", "datasets"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("p", [1, 3])
-def test_one_missing_record_has_the_exact_posterior(kind, p):
+def test_one_missing_record_has_the_exact_posterior(kind, p, rng):
     target = make(np.random.default_rng(3), kind, p, 25, 4, outlying=3.0, most_rows=40)
-    rng = np.random.default_rng()
     sampled = abo.posterior_missing(target.others, target.release, target.prior, 1, rng)
     exactly = abo.posterior(target.others, target.release, target.prior).importance_sample(rng, 1 << 14)
     mean = exactly.weights @ exactly.records
@@ -29,7 +28,7 @@ def test_one_missing_record_has_the_exact_posterior(kind, p):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_missing_records_agree_with_quadrature(kind):
+def test_two_missing_records_agree_with_quadrature(kind, rng):
     """p = 1: the joint density of both unknown records on a grid, one of them summed out."""
     target = make(np.random.default_rng(8), kind, 1, 12, 3, outlying=3.0, most_rows=20)
     crowd = paper.posterior(target.others, *target.prior_fields)
@@ -50,7 +49,7 @@ def test_two_missing_records_agree_with_quadrature(kind):
     marginal = joint.sum(axis=1) / joint.sum()
     mean = marginal @ axis
     variance = marginal @ (axis - mean) ** 2
-    sampled = abo.posterior_missing(target.others, target.release, target.prior, 2, np.random.default_rng())
+    sampled = abo.posterior_missing(target.others, target.release, target.prior, 2, rng)
     assert abs(sampled.mean[0] - mean) < 6 * sampled.standard_error[0] + 1e-3
     by_chain = sampled.draws.var(axis=(1, 2))
     error = by_chain.std(ddof=1) / np.sqrt(len(by_chain))
@@ -58,10 +57,9 @@ def test_two_missing_records_agree_with_quadrature(kind):
     assert abs(sampled.covariance[0, 0] - variance) < 6 * error + 0.02 * variance
 
 
-def test_unknown_records_are_exchangeable():
+def test_unknown_records_are_exchangeable(rng):
     """No slot of the sampler is special: each missing record has the same marginal posterior."""
     target = make(np.random.default_rng(5), "datasets", 2, 30, 5, outlying=6.0, most_rows=100)
-    rng = np.random.default_rng()
     sampled = abo.posterior_missing(target.others[:28], target.release, target.prior, 3, rng, sweeps=100)
     assert sampled.draws.shape == (32, 300, 2)
     slots = sampled.draws.reshape(32, 100, 3, 2).mean(axis=1)

@@ -85,8 +85,7 @@ def test_affine_equivariance(case):
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])
-def test_draws_have_the_right_means_and_covariances(p):
-    rng = np.random.default_rng()
+def test_draws_have_the_right_means_and_covariances(p, rng):
     niw = abo.NIW(rng.standard_normal(p), 3.0, p + 9.0, positive_definite(rng, p))
     count = 40_000
     means, covariances = niw.draw(rng, count)
@@ -104,8 +103,7 @@ def _within(draws, expected):
 
 
 @pytest.mark.parametrize("p", [1, 3])
-def test_covariances_follow_scipys_inverse_wishart(p):
-    rng = np.random.default_rng()
+def test_covariances_follow_scipys_inverse_wishart(p, rng):
     niw = abo.NIW(np.zeros(p), 1.0, p + 3.0, positive_definite(rng, p))
     _, ours = niw.draw(rng, 4000)
     theirs = stats.invwishart.rvs(niw.df, niw.scale, size=4000, random_state=rng).reshape(-1, p, p)
@@ -113,8 +111,7 @@ def test_covariances_follow_scipys_inverse_wishart(p):
         assert stats.ks_2samp(statistic(ours), statistic(theirs)).pvalue > 1e-6
 
 
-def test_batched_draws_are_draws_of_each():
-    rng = np.random.default_rng()
+def test_batched_draws_are_draws_of_each(rng):
     prior = abo.NIW.default(2)
     batch = abo.NIW(
         np.zeros((3, 2)), 1.0, np.array([6.0, 8.0, 60.0]), np.stack([np.eye(2) * s for s in (1.0, 2.0, 3.0)])
@@ -172,10 +169,10 @@ def test_records_of_another_width_are_refused():
         abo.NIW.default(3).update(np.ones((4, 2)))
 
 
-def test_batch_shapes_are_broadcast():
+def test_batch_shapes_are_broadcast(rng):
     batch = abo.NIW(np.zeros(2), np.array([1.0, 2.0, 3.0]), 4, np.eye(2, dtype=">f4"))
     assert batch.scale.shape == (3, 2, 2)
-    assert batch.draw(np.random.default_rng(), 5)[0].shape == (5, 3, 2)
+    assert batch.draw(rng, 5)[0].shape == (5, 3, 2)
     records = np.array([[1.0, 2.0], [2.0, 0.0]])
     for member, weight in enumerate((1.0, 2.0, 3.0)):
         single = abo.NIW(np.zeros(2), weight, 4, np.eye(2)).update(records)
@@ -201,6 +198,6 @@ def test_a_posterior_beyond_float64_is_explained(prior, records, message):
         prior.update(records + np.column_stack([column, column[::-1] if records else column, column**2]))
 
 
-def test_draws_that_overflow_are_refused():
+def test_draws_that_overflow_are_refused(rng):
     with pytest.raises(abo.InputError, match="raise df"):
-        abo.NIW(np.zeros(2), 1.0, 1.0 + 1e-4, np.eye(2)).draw(np.random.default_rng(), 1000)
+        abo.NIW(np.zeros(2), 1.0, 1.0 + 1e-4, np.eye(2)).draw(rng, 1000)

@@ -76,15 +76,14 @@ def test_column_statistics_are_those_of_other_programs():
     np.testing.assert_allclose(shape.moments_p, test.pvalue, atol=1e-12)
 
 
-def test_both_ways_to_mardias_skewness_agree():
-    rng = np.random.default_rng()
+def test_both_ways_to_mardias_skewness_agree(rng):
     for n, p in ((7, 3), (600, 2), (1100, 5)):
         white = whiten(rng.gamma(2, size=(n, p)))
         assert _third_moments(white) == pytest.approx(_cubed_products(white), rel=1e-10)
 
 
-def test_of_one_column_mardias_measures_are_the_columns():
-    values = np.random.default_rng().gamma(3, size=(200, 1))
+def test_of_one_column_mardias_measures_are_the_columns(rng):
+    values = rng.gamma(3, size=(200, 1))
     found = mardia(whiten(values))
     assert found.skewness == pytest.approx(stats.skew(values)[0] ** 2, rel=1e-10)
     assert found.kurtosis == pytest.approx(stats.kurtosis(values, fisher=False)[0], rel=1e-10)
@@ -103,8 +102,7 @@ def test_joint_tests_do_not_change_with_the_columns_scale_or_direction(case):
 
 
 @pytest.mark.parametrize(("n", "p"), [(25, 3), (100, 2)])
-def test_mardias_statistics_have_their_exact_moments_under_normality(n, p):
-    rng = np.random.default_rng()
+def test_mardias_statistics_have_their_exact_moments_under_normality(n, p, rng):
     found = [mardia(whiten(rng.standard_normal((n, p)))) for _ in range(3000)]
     kurtosis = np.array([each.kurtosis_statistic for each in found])
     skewness = np.array([each.skewness_statistic for each in found])
@@ -114,9 +112,9 @@ def test_mardias_statistics_have_their_exact_moments_under_normality(n, p):
     assert abs(skewness.mean() - p * (p + 1) * (p + 2) / 6) < 5 * skewness.std() / np.sqrt(3000)
 
 
-def test_distances_have_the_stated_distribution_exactly():
+def test_distances_have_the_stated_distribution_exactly(rng):
     """With few records a χ² would be far off: (n−1)²/n·Beta(p/2, (n−p−1)/2) is not."""
-    rng, n, p = np.random.default_rng(), 12, 4
+    n, p = 12, 4
     first = []
     for _ in range(1500):
         values = rng.standard_normal((n, p))
@@ -134,8 +132,8 @@ def test_distances_have_the_stated_distribution_exactly():
     np.testing.assert_allclose(found.qq_values, standard.T, atol=1e-12)
 
 
-def test_long_tables_are_sampled_where_pairs_are_too_many_and_it_is_said():
-    values = np.random.default_rng().standard_normal((20_500, 2))
+def test_long_tables_are_sampled_where_pairs_are_too_many_and_it_is_said(rng):
+    values = rng.standard_normal((20_500, 2))
     one, other = abo.check_normality(values), abo.check_normality(values)
     assert one.henze_zirkler.records == 20_000
     assert one.henze_zirkler == other.henze_zirkler
@@ -166,9 +164,8 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_verdict_and_advice_by_column(name):
+def test_verdict_and_advice_by_column(name, rng):
     draw, level, advice = SHAPES[name]
-    rng = np.random.default_rng()
     frame = pd.DataFrame({name: draw(rng, 3000), "other": rng.standard_normal(3000)})
     verdict, other = abo.check_normality(frame).verdicts
     assert verdict.subject == name
@@ -178,25 +175,24 @@ def test_verdict_and_advice_by_column(name):
     assert other.words == "fit"
 
 
-def test_many_records_make_p_small_but_not_the_verdict():
+def test_many_records_make_p_small_but_not_the_verdict(rng):
     """Skewness 0.1 in 100,000 records: every test rejects, and the column is fit."""
-    values = np.random.default_rng().gamma(400, size=(100_000, 2))
+    values = rng.gamma(400, size=(100_000, 2))
     found = abo.check_normality(values)
     assert found.mardia.skewness_p < 1e-6
     assert np.all(found.shape.moments_p < 1e-6)
     assert found.level == "fit"
 
 
-def test_few_records_have_large_effects_by_chance_and_pass():
+def test_few_records_have_large_effects_by_chance_and_pass(rng):
     """In normal columns of 30 records one in seven has |skewness| > ½; verdicts are rarely other than fit."""
-    shape = Shape.of(np.random.default_rng().standard_normal((30, 3000)))
+    shape = Shape.of(rng.standard_normal((30, 3000)))
     assert np.mean(np.abs(shape.skewness) > 0.5) > 0.1
     assert np.mean(shape.levels > 0) < 0.02 + 5 * np.sqrt(0.02 / 3000)
     assert np.mean(shape.levels > 1) < 0.005 + 5 * np.sqrt(0.005 / 3000)
 
 
-def test_columns_alone_may_be_fit_where_together_they_are_not():
-    rng = np.random.default_rng()
+def test_columns_alone_may_be_fit_where_together_they_are_not(rng):
     column = rng.standard_normal(2000)
     found = abo.check_normality(column[:, None] * rng.choice([-1, 1], (2000, 3)))
     assert [verdict.level for verdict in found.verdicts] == ["fit"] * 3
@@ -215,8 +211,7 @@ def test_an_outlier_is_named_as_the_cause_and_the_rest_is_fit():
     assert rest.level == "fit"
 
 
-def test_what_cannot_be_told_is_said():
-    rng = np.random.default_rng()
+def test_what_cannot_be_told_is_said(rng):
     few = abo.check_normality(rng.standard_normal((12, 3)))
     assert {verdict.words for verdict in few.verdicts} == {"doubtful: 12 records are too few to tell"}
     wide = abo.check_normality(rng.standard_normal((30, 40)))

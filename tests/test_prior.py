@@ -45,8 +45,7 @@ def test_json_is_read_too(tmp_path):
     np.testing.assert_array_equal(prior.scale, 9 * np.eye(2))
 
 
-def test_a_prior_survives_its_file():
-    rng = np.random.default_rng()
+def test_a_prior_survives_its_file(rng):
     root = rng.standard_normal((2, 2))
     prior = abo.NIW(rng.standard_normal(2), 0.1, 3.3, root @ root.T + np.eye(2))
     again = prior_from(json.loads(json.dumps(prior_entries(prior))), COLUMNS)

@@ -30,8 +30,8 @@ def posterior():
     return prior.update(2 + rng.standard_normal((40, 3)) @ np.linalg.cholesky(positive_definite(rng, 3)).T)
 
 
-def test_pooled_single_rows_follow_the_papers_student_t(posterior):
-    release = abo.DatasetRelease.draw(posterior, [1] * 5000, np.random.default_rng())
+def test_pooled_single_rows_follow_the_papers_student_t(posterior, rng):
+    release = abo.DatasetRelease.draw(posterior, [1] * 5000, rng)
     rows = np.concatenate(release.datasets)
     t = posterior.predictive()
     for direction in np.eye(3):
@@ -42,9 +42,9 @@ def test_pooled_single_rows_follow_the_papers_student_t(posterior):
     assert stats.kstest(squared, stats.f(3, t.df).cdf).pvalue > 1e-6
 
 
-def test_within_a_dataset_rows_share_one_draw_of_the_parameters(posterior):
+def test_within_a_dataset_rows_share_one_draw_of_the_parameters(posterior, rng):
     rows = 30
-    release = abo.DatasetRelease.draw(posterior, [rows] * 4000, np.random.default_rng())
+    release = abo.DatasetRelease.draw(posterior, [rows] * 4000, rng)
     data = np.stack(release.datasets)
     means = data.mean(axis=1)
     covariances = np.einsum("kni,knj->kij", data - means[:, None], data - means[:, None]) / (rows - 1)
@@ -203,14 +203,14 @@ def test_a_release_with_something_added_is_not_replaced(synthesizer, tmp_path):
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_folder_that_comes_to_be_meanwhile_is_kept(synthesizer, tmp_path, force):
+def test_a_folder_that_comes_to_be_meanwhile_is_kept(synthesizer, tmp_path, force, rng):
     def meanwhile(block):
         (tmp_path / "r").mkdir(exist_ok=True)
         (tmp_path / "r" / "theirs.txt").touch()
 
     with pytest.raises(abo.InputError, match=r"exists|not made by allbutone"):
         synthesize_to_folder(
-            synthesizer.posterior, [3], np.random.default_rng(), tmp_path / "r",
+            synthesizer.posterior, [3], rng, tmp_path / "r",
             columns=synthesizer.columns, prior=synthesizer.prior, watch=meanwhile, force=force,
         )  # fmt: skip
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["r", "r/theirs.txt"]
