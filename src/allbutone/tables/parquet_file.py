@@ -23,6 +23,11 @@ def read_parquet(file: IO[bytes], name: str, limits: Limits) -> pa.Table:
         content = pyarrow.parquet.ParquetFile(file)
         footer = content.metadata
         limits.require(name, footer.num_columns, *_extent(footer))
+        if lists := [column.path.split(".")[0] for column in _columns(footer) if column.max_repetition_level]:
+            raise InputError(
+                f"column {lists[0]!r} of {name} holds lists, so its footer does not say how much there is to read",
+                "write the columns you need, as numbers, to a file of their own",
+            )
         # a long text that all rows share is held once: only so does the footer bound the memory
         texts = [
             column.path for column in map(footer.schema.column, range(footer.num_columns)) if _is_text(column)
@@ -49,16 +54,15 @@ def _footer_bytes(file: IO[bytes]) -> int:
 
 
 def _extent(footer: Any) -> tuple[int, int]:
-    """Return the number of values and the bytes they take once read; nested columns hold several a row."""
-    values = size = 0
-    width = [_width(footer.schema.column(place)) for place in range(footer.num_columns)]
-    for group in range(footer.num_row_groups):
-        chunks = footer.row_group(group)
-        for place, bytes_each in enumerate(width):
-            part = chunks.column(place)
-            values += part.num_values
-            size += part.num_values * bytes_each + part.total_uncompressed_size
-    return max(values, footer.num_rows * footer.num_columns), size
+    """Return the number of values and the bytes they take once read."""
+    # not from the footer's parts about single columns: of damaged ones Arrow ends the whole process
+    texts = sum(max(footer.row_group(group).total_byte_size, 0) for group in range(footer.num_row_groups))
+    width = sum(_width(column) for column in _columns(footer))
+    return footer.num_rows * footer.num_columns, footer.num_rows * width + texts
+
+
+def _columns(footer: Any) -> list[Any]:
+    return [footer.schema.column(place) for place in range(footer.num_columns)]
 
 
 def _is_text(column: Any) -> bool:
