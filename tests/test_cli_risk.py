@@ -112,7 +112,7 @@ BAD_QUESTIONS = {
     "unknown known": ("risk table.csv r --known hdl", "no column 'hdl'"),
     "everything known": ("risk table.csv r --known bmi,ldl", "every feature"),
     "radius 0": ("risk table.csv r --radius 0", "radius must exceed 0"),
-    "risk exists": ("risk table.csv r --out table.csv", "table.csv exists"),
+    "risk exists": ("risk table.csv r --out table.csv", "same file as the input"),
     "figure exists": ("risk table.csv r --out there.csv", "there.html exists"),
     "not a CSV file": ("risk table.csv r --out risk.html", "--out names a .csv file"),
     "no folder": ("risk table.csv r --out no/risk.csv", "cannot write"),

@@ -42,6 +42,13 @@ Drop = Annotated[
     list[str] | None,
     typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
 ]
+NoHeader = Annotated[
+    bool,
+    typer.Option(
+        "--no-header",
+        help="The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
+    ),
+]
 
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 MechanismPrior = Annotated[
@@ -87,21 +94,23 @@ def require_outside(out: Path, release_dir: Path) -> None:
 
 
 def records_of(
-    table: Path, release: Release, columns: list[str] | None, drop: list[str] | None
-) -> tuple[Records, bool]:
-    """Read the release's columns of the table, or those asked for; also say whether it has others besides."""
-    content = read_table(table)
+    table: Path, release: Release, columns: list[str] | None, drop: list[str] | None, no_header: bool = False
+) -> tuple[Records, list[str]]:
+    """Read the release's columns of the table, or those asked for; return also the names of its others."""
+    content = read_table(table, header=not no_header, names=columns if no_header else None)
+    if no_header:
+        columns = None  # they are its names now, and not yet a choice
+    of_release = release.columns or ()
     if columns or drop:
         records = Records.of(content, columns=columns, drop=drop)
-        return records, len(records.columns) < len(content.column_names)
-    of_release = release.columns or ()
-    absent = [name for name in of_release if name not in content.column_names]
-    if absent:
+    elif absent := [name for name in of_release if name not in content.column_names]:
         raise InputError(
             f"the release is of the columns {', '.join(of_release)}, and {table.name} has no {', '.join(absent)}",
             "give the table that it was made from",
         )
-    return Records.of(content, columns=of_release), len(of_release) < len(content.column_names)
+    else:
+        records = Records.of(content, columns=of_release)
+    return records, [name for name in content.column_names if name not in records.columns]
 
 
 # where and how a command writes is its own affair; all else that it was asked holds for the next one, too
@@ -149,10 +158,13 @@ def as_typed(option: str, value: Any) -> list[str]:
 
 def in_flags(cure: Cure, options: Container[str]) -> str:
     """Word a cure for the command line: the argument that does it as an option, if it is one of `options`."""
-    if cure.argument not in options:
+    name, value = cure.argument, cure.value
+    if value is False:  # header=False is --no-header
+        name, value = f"no_{name}", True
+    if name not in options:
         return cure.words
-    option = f"--{cure.argument.replace('_', '-')}"
-    typed = f"{option} …" if cure.value is None else shlex.join(as_typed(option, cure.value))
+    option = f"--{name.replace('_', '-')}"
+    typed = f"{option} …" if value is None else shlex.join(as_typed(option, value))
     return f"{cure.words} ({typed})"
 
 

@@ -15,6 +15,7 @@ from allbutone.cli.options import (
     Drop,
     LimitText,
     MechanismPrior,
+    NoHeader,
     ReleaseColumns,
     ReleaseDir,
     TableFile,
@@ -39,7 +40,7 @@ from allbutone.support.text import counted, number
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import write_columns
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_file, fresh_folder
+from allbutone.tables.safe_write import fresh_file, fresh_folder, require_distinct
 
 Page = Annotated[Path, typer.Option(help="The .html file to write.")]
 Public = Annotated[
@@ -79,6 +80,7 @@ def report(
     prior: MechanismPrior = None,
     columns: ReleaseColumns = None,
     drop: Drop = None,
+    no_header: NoHeader = False,
     note: Note = "",
     force: Force = False,
 ) -> None:
@@ -88,9 +90,10 @@ def report(
     bound = Limit.of(limit)
     if not public:
         require_outside(out, release_dir)
+    require_distinct([out], [table, prior])
     with fresh_file(out, force=force, private=not public) as path:
         release = load_release(release_dir)
-        records, _ = records_of(table, release, columns, drop)
+        records, _ = records_of(table, release, columns, drop, no_header)
         if public:
             path.write_text(public_report(release, note), encoding="utf-8")
         else:
@@ -118,6 +121,7 @@ def application(
     prior: PriorFile = None,
     columns: Columns = None,
     drop: Drop = None,
+    no_header: NoHeader = False,
     note: Note = "",
     seed: Seed = None,
     force: Force = False,
@@ -125,8 +129,9 @@ def application(
     """Run the paper's application: 1000 synthetic datasets, their fidelity, and the risk as their number grows."""
     count_of("datasets", datasets)
     seed = secrets.randbelow(1 << 32) if seed is None else seed
+    require_distinct([out], [table, prior])
     with fresh_folder(out, ours=_is_application, force=force) as work:
-        records = demo_cohort() if table is None else Records.of(table, columns=columns, drop=drop)
+        records = _records(table, columns, drop, no_header)
         p = len(records.columns)
         mechanism = read_prior(prior, records.columns) if prior else NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
         release = _draw(records, mechanism, datasets, seed)
@@ -150,6 +155,12 @@ def application(
         words = "how much may be released" + (" under the default prior" if prior is None else "")
         onward = following(context, "budget", table, out=free_name("budget.csv", ".html"))
         show_next(f"{words}:", onward)
+
+
+def _records(table: Path | None, columns: list[str] | None, drop: list[str] | None, no_header: bool) -> Records:
+    if table is None:
+        return demo_cohort()
+    return Records.of(table, columns=columns, drop=drop, header=not no_header)
 
 
 def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> DatasetRelease:

@@ -15,6 +15,7 @@ from allbutone.cli.options import (
     Kind,
     LimitText,
     MechanismPrior,
+    NoHeader,
     Prior,
     ReleaseColumns,
     ReleaseDir,
@@ -48,7 +49,7 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.files import write_columns
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_file
+from allbutone.tables.safe_write import fresh_files, require_distinct
 
 Known = Annotated[
     list[str] | None,
@@ -77,14 +78,15 @@ def risk(
     no_mass: NoMass = False,
     columns: ReleaseColumns = None,
     drop: Drop = None,
+    no_header: NoHeader = False,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
     """Play the adversary against every record of the table: who is exposed by this release, and how badly."""
     require_outside(out, release_dir)
-    with _outputs(out, force) as save:
+    with _outputs(out, force, [table, prior]) as save:
         release = load_release(release_dir)
-        records, some = records_of(table, release, columns, drop)
+        records, others = records_of(table, release, columns, drop, no_header)
         given = read_prior(prior, records.columns) if prior else None
         names = Records.of_numbers(records, columns=known).columns if known else ()
         with late_progress("Attacking records", len(records.values)) as watch:
@@ -98,7 +100,7 @@ def risk(
     _show_risk(found, order[:10])
     _show_files(out)
     console.print(_risk_assumed(records, names, release_dir))
-    _next_after_risk(context, table, release, some)
+    _next_after_risk(context, table, release, others)
 
 
 def budget(
@@ -112,6 +114,7 @@ def budget(
     prior: Prior = None,
     columns: Columns = None,
     drop: Drop = None,
+    no_header: NoHeader = False,
     out: File = Path("budget.csv"),
     seed: Seed = None,
     force: Force = False,
@@ -123,8 +126,8 @@ def budget(
     if verify is not None:
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
-    with _outputs(out, force) as save:
-        records = Records.of(table, columns=columns, drop=drop)
+    with _outputs(out, force, [table, prior]) as save:
+        records = Records.of(table, columns=columns, drop=drop, header=not no_header)
         synthesizer, note = fit(records, prior)
         size = None if release is ReleaseKind.parameters else rows or len(records.values)
         with late_progress("Trying numbers of datasets", None) as watch:
@@ -145,14 +148,15 @@ def budget(
 
 
 @contextmanager
-def _outputs(out: Path, force: bool) -> Iterator[Callable[[dict[str, np.ndarray], Any], None]]:
+def _outputs(
+    out: Path, force: bool, inputs: list[Path | None]
+) -> Iterator[Callable[[dict[str, np.ndarray], Any], None]]:
     """Yield what writes the numbers and the figure, both or neither; refuses at once where it could not."""
     if out.suffix != ".csv":
         raise InputError(f"--out names a .csv file, got {str(out)!r}", "the figure goes beside it as .html")
-    with (
-        fresh_file(out, force=force, private=True) as numbers,
-        fresh_file(out.with_suffix(".html"), force=force, private=True) as page,
-    ):
+    outputs = [out, out.with_suffix(".html")]
+    require_distinct(outputs, inputs)
+    with fresh_files(outputs, force=force, private=True) as [numbers, page]:
 
         def save(columns: dict[str, np.ndarray], figure: Any) -> None:
             write_columns(numbers, columns)
@@ -241,15 +245,18 @@ def _risk_assumed(records: Records, known: tuple[str, ...], release_dir: Path) -
     )
 
 
-def _next_after_risk(context: typer.Context, table: Path, release: Release, some: bool) -> None:
+def _next_after_risk(context: typer.Context, table: Path, release: Release, others: list[str]) -> None:
     words = "how much of this table may be released before anyone is exposed"
     options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
     if release.rows:
         options["rows"] = max(release.rows)
     else:
         options["release"] = ReleaseKind.parameters
-    if some and not context.params["columns"] and not context.params["drop"]:
-        options["columns"] = release.columns
+    if others and not context.params["drop"]:
+        if context.params["no_header"]:  # there, --columns are the names of all
+            options["drop"] = others
+        elif not context.params["columns"]:
+            options["columns"] = release.columns
     if context.params["prior"] is None and not _is_default(release.prior):
         words += " (add --prior with the file that the release was made with)"
     show_next(f"{words}:", following(context, "budget", table, **options))

@@ -21,7 +21,7 @@ from allbutone.studies.simulate_cell import agreement
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
-from allbutone.tables.safe_write import fresh_file
+from allbutone.tables.safe_write import fresh_file, require_distinct
 
 
 class ImageFormat(StrEnum):
@@ -72,6 +72,8 @@ def study(
         if value is not None:
             count_of(name, value)
     plan = read_design(design)
+    if not resume:
+        require_distinct([out], [Path(design), plan.published_file])
     cells = list(plan.cells) if only is None else choose(plan.cells, only)
     run = StudyRun(plan, replicates or plan.replicates, exact_records)
     start = time.monotonic()

@@ -1,6 +1,5 @@
 """The commands that make a release: synthesize, from a table, and demo, from a simulated one."""
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from allbutone.cli.options import (
     Columns,
     Drop,
     Kind,
+    NoHeader,
     Prior,
     ReleaseKind,
     Rows,
@@ -29,12 +29,12 @@ from allbutone.releases.folder import is_release, require_place, save_release, s
 from allbutone.releases.release import MOST_DATASETS
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.tables.files import TableWriter
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_folder
+from allbutone.tables.safe_write import fresh_folder, require_distinct
 
 
 class FileFormat(StrEnum):
@@ -73,6 +73,7 @@ def synthesize(
     prior: Prior = None,
     columns: Columns = None,
     drop: Drop = None,
+    no_header: NoHeader = False,
     format: Format = FileFormat.csv,
     new_repeat_key: NewRepeatKey = False,
     repeat_key: RepeatKey = None,
@@ -83,12 +84,9 @@ def synthesize(
     count_of("datasets", datasets, MOST_DATASETS)
     key = _key(new_repeat_key, repeat_key, seed)
     require_rows_of_datasets(rows, release)
-    if Path(os.path.realpath(table)).is_relative_to(os.path.realpath(out)):
-        raise InputError(
-            f"{table} lies inside {out}, which the release would replace", Cure("choose another folder", "out")
-        )
+    require_distinct([out], [table, prior])
     require_place(out, force=force)
-    records = Records.of(table, columns=columns, drop=drop)
+    records = Records.of(table, columns=columns, drop=drop, header=not no_header)
     synthesizer, note = fit(records, prior)
     first = _release(synthesizer, out, datasets, rows, release, format, key, force)
     place = escape(str(out))

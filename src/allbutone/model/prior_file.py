@@ -60,7 +60,7 @@ def prior_from(entries: Any, columns: Sequence[str]) -> NIW:
     if df <= p + 1:
         raise InputError(f"with spread, df must exceed p + 1 = {p + 1}, got {df:g}", "raise df")
     # E[Σ] = Λ/(ν − p − 1), so that the prior's expected standard deviations are the spreads
-    with np.errstate(over="ignore"):  # refused by NIW, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by NIW, in words
         scale = (df - p - 1) * np.diag(spread**2)
     return NIW(_vector("centre", entries.get("centre", 0.0), columns), weight, df, scale)
 
