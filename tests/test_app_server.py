@@ -172,6 +172,18 @@ def test_a_page_may_say_anything_and_stays(served, browser, capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
+def test_ways_out_name_controls_that_are_there(browser):
+    from allbutone.app.forms import CONTROLS, in_app_words
+    from allbutone.support.errors import Cure
+
+    shown = html.unescape("".join(browser.ask(f"/{name}")[2].decode() for name in PAGES))
+    for argument, control in CONTROLS.items():
+        (label,) = re.findall("“(.*?)”", control)
+        assert re.search(rf">\s*{re.escape(label)}\s*<", shown), label
+        assert control in in_app_words(Cure("do so", argument))
+    assert in_app_words(Cure("do so", "rng")) == in_app_words(Cure("do so")) == "do so"
+
+
 ODD = st.one_of(
     st.text(max_size=12),
     st.sampled_from(

@@ -1,6 +1,7 @@
 """What a browser uploads is its own: seen by no other, gone with its pages, and nothing of it left behind."""
 
 import gc
+import io
 import json
 import re
 import tempfile
@@ -10,6 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from urllib.parse import urlencode
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from app_server import TABLE, Browser, last_line, serving
@@ -191,6 +195,35 @@ def test_all_browsers_together_hold_no_more_than_fits(monkeypatch):
         one.keep("never", 81)
     assert set(one.held) == {first, third}
     assert one.size + two.size == 100
+
+
+def test_a_small_file_of_a_large_table_is_refused_before_it_is_read(browser, tmp_path):
+    """A few bytes hold the same number a hundred million times."""
+    path, block = tmp_path / "same.parquet", pa.table({"a": np.zeros(1_000_000)})
+    with pyarrow.parquet.ParquetWriter(path, block.schema) as writer:
+        for _ in range(100):
+            writer.write_table(block)
+    assert path.stat().st_size < 500_000
+    pool = pa.default_memory_pool()
+    before = pool.max_memory()
+    status, answer = browser.send(path.read_bytes(), "same.parquet")
+    assert status == 422
+    assert "100,000,000 values, and at most 20,000,000 are read" in answer["error"]
+    assert pool.max_memory() - before < 10_000_000
+
+
+@pytest.mark.parametrize("name", ["wide.csv", "wide.parquet"])
+def test_too_many_columns_are_refused_before_they_are_read(browser, tmp_path, name):
+    names = [f"c{place}" for place in range(600_000 if name.endswith("csv") else 5_000)]
+    if name.endswith("csv"):
+        content = f"{','.join(names)}\n{','.join('1' * len(names))}\n".encode()
+    else:
+        place = io.BytesIO()
+        pyarrow.parquet.write_table(pa.table({name: [1.0, 2.0] for name in names}), place)
+        content = place.getvalue()
+    status, answer = browser.send(content, name)
+    assert status == 422
+    assert f"has {len(names):,} columns, and at most 200 are read" in answer["error"]
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from allbutone.support.errors import Cure, InputError
 CONTROLS = {
     "columns": "at “Columns” of Your data",
     "drop": "untick it at “Columns” of Your data",
-    "header": "untick “The first line names the columns” at Your data, and send the file again",
+    "header": "untick “The first line names the columns” at Your data and send it again",
     "prior": "at “The prior” of Your data",
     "rows": "at “Rows of each dataset”",
     "datasets": "at “How many”",

@@ -19,6 +19,10 @@ from allbutone.tables.names import check_names, choose, looks_like_identifier
 LARGEST_VALUE = 1e70
 
 
+class IdentifierError(InputError):
+    """A column that looks like what names people; only the user can say that it is a measurement."""
+
+
 @dataclass(frozen=True, eq=False)
 class Records:
     """The confidential table as finite numbers: `values` of shape (n, p), one good name a column.
@@ -245,7 +249,7 @@ def _check_not_identifier(name: str, numbers: Float[np.ndarray, " n"]) -> None:
         reason = "holds long whole numbers, all different"
     else:
         return
-    raise InputError(
+    raise IdentifierError(
         f"column {name!r} looks like an identifier (it {reason})",
         _without(name),
         Cure("if it is a measurement, name it among the columns to keep", "columns"),

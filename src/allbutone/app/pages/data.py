@@ -26,6 +26,7 @@ from allbutone.plots.shapes import distance_qq_figure, qq_figure
 from allbutone.record_view import landscape
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
+from allbutone.tables.records import IdentifierError
 from allbutone.utility.normality import check_normality
 
 MOST_SHOWN = 1000  # records in the page's table
@@ -115,7 +116,7 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     try:
         asked = Asked.of(query, context)
     except InputError as error:
-        doubted = "looks like an identifier" in str(error)
+        doubted = isinstance(error, IdentifierError)
         parts = {"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}
         return Answer(parts, error=error.worded(in_app_words))
     with step("Measuring every record's leverage", None):

@@ -95,8 +95,7 @@ class ReleaseRequest:
         """The commands that draw and judge another of the same kind; chance is never the same twice."""
         table = "demo/cohort.csv" if self.chosen.simulated else self.chosen.name
         table = f"./{table}" if table.startswith("-") else table
-        columns = self.chosen.records.columns if self.chosen.named else ()
-        again = [part for name in columns for part in ("--columns", name)]
+        again = self.chosen.options
         lines = [["allbutone", "demo"]] if self.chosen.simulated else []
         if self.chosen.public:
             entries = prior_entries(self.chosen.prior)
@@ -107,7 +106,8 @@ class ReleaseRequest:
             kind += ["--format", self.format]
         number = ["--datasets", f"{self.number}"]
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
-        lines.append(["allbutone", "report", table, "release", "--limit", self.limit.text])
+        header = [] if self.chosen.held.thing.header else ["--no-header"]
+        lines.append(["allbutone", "report", table, "release", "--limit", self.limit.text, *header])
         return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
 
 

@@ -11,25 +11,31 @@ from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer
 from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, Numbers, every, names, read
-from allbutone.app.page import RequestContext
+from allbutone.app.page import RequestContext, templates
 from allbutone.app.sessions import Held
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior_file import prior_from, scale_warning
+from allbutone.model.prior_file import prior_from, scale_problem
 from allbutone.support.errors import InputError
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import read_table
+from allbutone.tables.limits import Limits
 from allbutone.tables.records import Records
 
 COHORT = "cohort"
+# Of an upload, known before it is read. At 200 columns the budget takes minutes; 20 million values are a million
+# records of 20 columns, 160 MB, and as much again while they are read.
+LIMITS = Limits(columns=200, values=20_000_000, bytes=400_000_000)
+templates.globals["LIMITS"] = LIMITS
 
 
 @dataclass(frozen=True, eq=False)
 class Uploaded:
-    """A table as it came."""
+    """A table as it came; without a `header` its first line was a record, and its columns are x1, x2, …"""
 
     name: str
     content: pa.Table
+    header: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +59,15 @@ class Chosen:
         prior = self.prior
         numbers = (*prior.mean.tolist(), prior.mean_weight, prior.df, *np.diagonal(prior.scale).tolist())
         return (self.records.columns, numbers)
+
+    @property
+    def options(self) -> list[str]:
+        """What the command line needs to read the same columns from the same file."""
+        kept, every_name = self.records.columns, tuple(dict.fromkeys(self.held.thing.content.column_names))
+        if self.held.thing.header:
+            return [part for name in kept if self.named for part in ("--columns", name)]
+        left_out = [name for name in every_name if name not in kept]
+        return ["--no-header", *(part for name in left_out for part in ("--drop", name))]
 
     @property
     def simulated(self) -> bool:
@@ -128,8 +143,8 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
 
 
 def _note(records: Records) -> str:
-    """Return what must be said of the usual prior, without the file that the command line reads another from."""
-    return (scale_warning(Moments.of(records.values), records.columns) or "").partition(" Save as ")[0]
+    """Return what must be said of the usual prior."""
+    return scale_problem(Moments.of(records.values), records.columns) or ""
 
 
 def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Records:
@@ -140,14 +155,9 @@ def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Rec
     """
     names = tuple(content.column_names)
     unknown = [name for name in columns if name not in names]
-    try:
-        if measured or unknown:
-            return Records.of(content, columns=columns or tuple(dict.fromkeys(names)))
-        return Records.of(content, drop=[name for name in dict.fromkeys(names) if columns and name not in columns])
-    except InputError as error:
-        if "--drop" in str(error) or "--columns" in str(error):
-            raise InputError(f"{error}; or untick the column at Your data") from error
-        raise
+    if measured or unknown:
+        return Records.of(content, columns=columns or tuple(dict.fromkeys(names)))
+    return Records.of(content, drop=[name for name in dict.fromkeys(names) if columns and name not in columns])
 
 
 def _for_each(name: str, numbers: tuple[float, ...], p: int) -> list[float]:
@@ -166,5 +176,6 @@ def upload(query: QueryParams, context: RequestContext, place: Path) -> Answer:
         named = place.rename(place.with_name(name))
     except (OSError, ValueError) as error:
         raise InputError(f"a file cannot be called {name[:60]!r} here", "give it a short, plain name") from error
-    content = read_table(named)
-    return Answer(fields={"table": context.session.keep(Uploaded(name, content), content.nbytes)})
+    header = query.get("header") != "no" or named.suffix.lower() == ".parquet"  # which always names its columns
+    content = read_table(named, header=header, limits=LIMITS)
+    return Answer(fields={"table": context.session.keep(Uploaded(name, content, header), content.nbytes)})

@@ -108,7 +108,8 @@ async function send(file) {
     return;
   }
   by("uploading").textContent = `Reading ${file.name}, ${size} …`;
-  const found = await fetched(`${location.pathname}/upload?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
+  const about = new URLSearchParams({ name: file.name, header: by("header").checked ? "yes" : "no" });
+  const found = await fetched(`${location.pathname}/upload?${about}`, { method: "POST", body: file });
   by("uploading").textContent = "";
   if (found?.fields) turn(found.fields.table);
   else if (found) await show(found);
