@@ -226,3 +226,9 @@ def test_the_cookie_is_the_ports_own_and_out_of_reach(served, browser):
     assert cookie.startswith(f"{name}=")
     assert {"httponly", "samesite=lax"} <= {part.strip().lower() for part in cookie.split(";")}
     assert "set-cookie" not in browser.ask("/explore")[1]
+
+
+def test_the_answer_is_small(browser):
+    content = browser.ask("/explore/answer?count=100")[2]
+    assert len(content) < 120_000
+    assert set(last_line(content)) == {"parts", "fields", "figures", "error"}

@@ -1,5 +1,6 @@
 // Your data: send a file, choose its columns, open a record.
-import { change, fetched, forget, show, start, value } from "./page.js";
+import { fetched } from "./answers.js";
+import { change, forget, show, start, value } from "./page.js";
 import { plot } from "./figures.js";
 
 const by = id => document.getElementById(id);

@@ -1,10 +1,10 @@
 // A page's state is its address: controls change it, answers follow it.
+import { busy, fetched, parsed, SILENT, wait } from "./answers.js";
 import { draw } from "./figures.js";
 import { offer } from "./tables.js";
 
 const form = document.getElementById("controls");
 const error = document.getElementById("error");
-const waiting = document.getElementById("waiting");
 
 const MOMENT = 300; // milliseconds
 
@@ -12,15 +12,7 @@ let state = new URLSearchParams(location.search);
 let sources = [];
 let beforehand = () => {}; // what a page does with an answer before and after it is drawn
 let afterwards = () => {};
-let pending = 0;
 const problems = new Map(); // what is wrong, and with which field, by the source that says so
-const steps = new Map(); // how far slow answers are, by what was asked
-
-// Notes on the page how many answers are on their way or being drawn.
-function busy(more) {
-  pending += more;
-  document.body.dataset.pending = pending;
-}
 
 // Starts the page. Its sources are declared on the server, each as {path, fields, later}: an answer, the fields that it
 // depends on, and whether it is asked for only when the others are drawn.
@@ -175,57 +167,6 @@ async function follow(source) {
   }
 }
 
-// Fetches an answer, showing its progress; a failure is an answer, too.
-export async function fetched(address, options = {}) {
-  busy(1);
-  try {
-    const response = await fetch(address, options);
-    let found = {};
-    for await (const line of linesOf(response)) {
-      found = parsed(line);
-      if ("step" in found) wait(address, found);
-    }
-    return found;
-  } catch (fault) {
-    if (fault.name === "AbortError") return null;
-    return { error: "The app does not answer. Is it still running in the terminal?", lost: true };
-  } finally {
-    wait(address, null);
-    busy(-1);
-  }
-}
-
-// Gives the lines of an answer: one that is finished at once, one that is being worked on as they come.
-async function* linesOf(response) {
-  if (response.headers.has("content-length")) {
-    yield* (await response.text()).split("\n").filter(Boolean);
-    return;
-  }
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader(); // over which Safari cannot iterate
-  for (let text = ""; ;) {
-    const { value: piece, done } = await reader.read();
-    if (done) return;
-    const lines = (text + piece).split("\n");
-    text = lines.pop();
-    yield* lines;
-  }
-}
-
-function parsed(line) {
-  try { return JSON.parse(line); } catch { return { error: "Something went wrong in the app; the terminal says what" }; }
-}
-
-function wait(address, found) {
-  if (found) steps.set(address, found); else steps.delete(address);
-  const [progress] = steps.values();
-  waiting.hidden = !progress;
-  if (!progress) return;
-  const bar = waiting.querySelector("progress");
-  if (progress.parts) { bar.max = progress.parts; bar.value = progress.done; } else bar.removeAttribute("value");
-  const tried = progress.parts || !progress.done ? "" : ` (${progress.done} done)`;
-  waiting.querySelector("span").textContent = `${progress.step}${tried} …`;
-}
-
 export async function show(found, source = null) {
   busy(1);
   try {
@@ -301,7 +242,7 @@ document.addEventListener("click", async event => {
     Object.assign(document.createElement("a"), { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
   } catch {
-    await show({ error: "The app does not answer. Is it still running in the terminal?" });
+    await show({ error: SILENT });
   } finally {
     wait(link.href, null);
     busy(-1);

@@ -1,5 +1,6 @@
 // Release: what to expect, a draw that asks twice where someone is exposed, and what came of it.
-import { change, fetched, show, start } from "./page.js";
+import { fetched } from "./answers.js";
+import { change, show, start } from "./page.js";
 
 const button = document.getElementById("draw");
 const dialog = document.getElementById("confirm");
