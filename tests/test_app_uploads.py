@@ -92,6 +92,8 @@ def test_a_file_without_a_header_is_read_when_that_is_said(tab, address):
     send(tab, "bare.csv", content)
     assert "reads as a value" in tab.inner_text("#error")
     assert "untick “The first line names the columns”" in tab.inner_text("#error")
+    assert "demo cohort" in tab.inner_text("#about")
+    assert "?" not in tab.url
     tab.uncheck("#header")
     tab.set_input_files("#file", {"name": "bare.csv", "mimeType": "text/csv", "buffer": content})
     tab.wait_for_selector("#columns [value=x1]")

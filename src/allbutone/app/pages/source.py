@@ -20,6 +20,7 @@ from allbutone.support.errors import InputError
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import read_table
 from allbutone.tables.limits import Limits
+from allbutone.tables.names import check_names, reads_as_data
 from allbutone.tables.records import Records
 
 COHORT = "cohort"
@@ -178,4 +179,6 @@ def upload(query: QueryParams, context: RequestContext, place: Path) -> Answer:
         raise InputError(f"a file cannot be called {name[:60]!r} here", "give it a short, plain name") from error
     header = query.get("header") != "no" or named.suffix.lower() == ".parquet"  # which always names its columns
     content = read_table(named, header=header, limits=LIMITS)
+    # names are shown as ticks and stand in addresses, so what may be someone's data is refused at once
+    check_names([column for column in content.column_names if reads_as_data(column)])
     return Answer(fields={"table": context.session.keep(Uploaded(name, content, header), content.nbytes)})
