@@ -152,9 +152,8 @@ def application(
     if table is None:
         show_next("the same for a table of your own:", ["application", "--help"])
     else:
-        words = "how much may be released" + (" under the default prior" if prior is None else "")
-        onward = following(context, "budget", table, out=free_name("budget.csv", ".html"))
-        show_next(f"{words}:", onward)
+        words = f"how much may be released{' under the default prior' * (prior is None)}:"
+        show_next(words, following(context, "budget", table, out=free_name("budget.csv", ".html")))
 
 
 def _records(table: Path | None, columns: list[str] | None, drop: list[str] | None, no_header: bool) -> Records:

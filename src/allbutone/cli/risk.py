@@ -121,8 +121,7 @@ def budget(
 ) -> None:
     """Say how many datasets, or parameter draws, may be released before anyone is exposed."""
     require_rows_of_datasets(rows, release)
-    asked = _counts(counts)
-    bound = Limit.of(limit)
+    asked, bound = _counts(counts), Limit.of(limit)
     if verify is not None:
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
