@@ -177,7 +177,7 @@ def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
         else:
             release = DatasetRelease(tuple(datasets[place]))
         found.append(lbfgsb(others[place], release, prior).mode)
-    nothing = from_parameters(crowd, crowd.root, 0, np.zeros((cell.p, cell.p)), np.zeros(cell.p))
+    nothing = from_parameters(crowd, crowd.root, 0, np.zeros((size, cell.p, cell.p)), np.zeros((size, cell.p)))
     return _replicates(cell, measure(nothing, targets, guess=np.array(found)), np.zeros(size, dtype=bool))
 
 
