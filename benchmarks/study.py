@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from allbutone.disclosure.drawn import Drawn, releases_at_once
+from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design import Cell
 from allbutone.studies.design_file import read_design
@@ -68,6 +68,6 @@ def drawing_share(cell: Cell) -> float:
 
     def draw() -> None:
         for start in range(0, size, step):
-            Drawn.of(setting, cell.count, min(step, size - start), rng)
+            SimulatedReleases.of(setting, cell.count, min(step, size - start), rng)
 
     return seconds(draw, 3) / seconds(lambda: simulate_cell(cell, size, 1), 3)

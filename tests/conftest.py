@@ -31,7 +31,7 @@ BROWSER_TESTS = (
     "test_app_studies.py",
     "test_app_uploads.py",
     "test_browser.py",
-    "test_figures_phone.py",
+    "test_plots_phone.py",
     "test_report.py",
 )
 SYSTEM_PARTS = dict.fromkeys(BROWSER_TESTS, "chromium")

@@ -59,10 +59,10 @@ def handle(page):
 
 def releases(served, name):
     """What the server keeps for the browser that sent this table."""
-    from allbutone.app.pages.release import Drawn
+    from allbutone.app.pages.release import DrawnRelease
 
     (session,) = [one for one in served.app.state.sessions._by_token.values() if name in one.held]
-    return [held for held in session.held.values() if isinstance(held.thing, Drawn)]
+    return [held for held in session.held.values() if isinstance(held.thing, DrawnRelease)]
 
 
 def most_exposed_row(path):

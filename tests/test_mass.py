@@ -12,10 +12,10 @@ from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.many_points import values_at
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.proposal import Points, Proposal
-from allbutone.disclosure.drawn import Drawn
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.per_record import is_exposed
+from allbutone.disclosure.simulated_releases import SimulatedReleases
 from allbutone.support import parallel
 
 
@@ -32,7 +32,7 @@ def random_problem(rng, targets=2):
     law = ExposureLaw.of(abo.NIW.default(p), people + p, rows)
     # up to far beyond the threshold, where the posterior is narrower than any ball
     leverage = np.exp(rng.uniform(np.log(0.3 * p / people), np.log(10)))
-    return Drawn.of(law, count, targets, rng).problem(leverage)
+    return SimulatedReleases.of(law, count, targets, rng).problem(leverage)
 
 
 def share_of_draws(problem, truth, reach, rng, draws=4000):
@@ -78,7 +78,7 @@ def test_the_mass_near_a_record_that_is_found_is_one(p, people, count, deviation
     """Parameters of so many draws leave no doubt; a peak much narrower than the ball must not pass for nothing."""
     rng = np.random.default_rng(3)
     law = ExposureLaw.of(abo.NIW.default(p), people, None if count > 1000 else people)
-    problem, truth = Drawn.of(law, count, 2, rng).problem(deviations**2 / people)
+    problem, truth = SimulatedReleases.of(law, count, 2, rng).problem(deviations**2 / people)
     found = measure(problem, problem.unwhiten(truth), Effort(size=256), radius=1.0)
     assert np.all(found.relative_error < 0.1)
     assert np.all(found.mass > 0.99)
@@ -91,7 +91,7 @@ def test_mass_grows_with_the_radius_and_with_the_release(rows):
     law = ExposureLaw.of(abo.NIW.default(3), 80, rows)
     before = np.zeros(10)
     for count in (2, 10, 50, 400):
-        problem, truth = Drawn.of(law, count, 10, rng).problem(1.5)
+        problem, truth = SimulatedReleases.of(law, count, 10, rng).problem(1.5)
         records, masses = problem.unwhiten(truth), []
         for radius in (0.3, 1.0, 3.0, 10.0, 100.0):
             found = measure(problem, records, Effort(size=128), radius=radius)

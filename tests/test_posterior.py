@@ -15,8 +15,8 @@ import allbutone as abo
 from allbutone.adversary import paper_methods as as_printed
 from allbutone.adversary.exact_integrals import contour_log_totals, log_mass_on_a_line
 from allbutone.adversary.modes import find_modes
-from allbutone.disclosure.drawn import Drawn
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.simulated_releases import SimulatedReleases
 from targets import make, recipes
 
 KINDS = ["parameters", "datasets"]
@@ -126,7 +126,7 @@ def test_the_contour_integral_holds_from_nobody_to_millions(people, outlying):
     rng = np.random.default_rng(people)
     setting = ExposureLaw.of(abo.NIW.default(1), people, None)
     for draws in (2, 3, 10, 100, 1000):
-        drawn = Drawn.of(setting, draws, 2, rng)
+        drawn = SimulatedReleases.of(setting, draws, 2, rng)
         many, _ = drawn.problem(outlying**2 / (people + 3))
         totals = contour_log_totals(many)
         for row, total in enumerate(totals):

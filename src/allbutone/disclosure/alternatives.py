@@ -8,7 +8,7 @@ from jaxtyping import Float
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.simulate import simulate
+from allbutone.disclosure.simulation import simulate
 from allbutone.model.niw import NIW
 
 QUANTILE = 0.95  # shown beside the median

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from allbutone.disclosure.measures import Measures
-from allbutone.disclosure.simulate import Simulated
+from allbutone.disclosure.simulation import Simulated
 from allbutone.support.errors import InputError, describe_value
 
 KINDS = ("exposure", "gain", "mass")

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.simulate import Simulated, simulate
+from allbutone.disclosure.simulation import Simulated, simulate
 
 CONFIDENCE = 0.95
 MOST = 1000  # the largest number of datasets that is ever simulated

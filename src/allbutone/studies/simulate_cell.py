@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from allbutone.adversary.build import from_parameters, from_statistics, with_own_prior
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.paper_methods import lbfgsb
-from allbutone.disclosure.drawn import Drawn, releases_at_once, triangle
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Measures, measure
+from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once, triangle
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
@@ -93,7 +93,7 @@ def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[M
     targets = cell.targets(crowd)
     white = solve_rows(crowd.root, targets - crowd.mean)
     inflation = crowd.mean_weight / (crowd.mean_weight + 1)
-    drawn = Drawn.of(_setting(cell), cell.count, size, rng)
+    drawn = SimulatedReleases.of(_setting(cell), cell.count, size, rng)
     problem, _ = drawn.problem(inflation * np.sum(white * white, axis=1))
     return moments, crowd, targets, replace(problem, centre=crowd.mean, root=crowd.root @ _turned_to(white))
 

@@ -40,7 +40,7 @@ HTML = "text/html; charset=utf-8"
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnRelease:
     """A release, and what was asked for."""
 
     release: Release
@@ -49,7 +49,7 @@ class Drawn:
 
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     request, drawn = ReleaseRequest.of(query, context), context.session.held.get(query.get("drawn", ""))
-    other = drawn is not None and isinstance(drawn.thing, Drawn) and drawn.thing.request.key != request.key
+    other = drawn is not None and isinstance(drawn.thing, DrawnRelease) and drawn.thing.request.key != request.key
     return Answer(
         {"table": piece("release_table.html", request=request, other=other, limits=(MOST_FILES, MOST_VALUES))}
     )
@@ -94,7 +94,7 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
             release = synthesizer.sample_parameters(request.number)
         else:
             release = synthesizer.sample(request.number, request.rows)
-    return Answer(fields={"drawn": context.session.keep(Drawn(release, request), request.bytes)})
+    return Answer(fields={"drawn": context.session.keep(DrawnRelease(release, request), request.bytes)})
 
 
 def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -120,7 +120,7 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 
 def _found(query: QueryParams, context: RequestContext) -> Held:
-    return context.session.find(query.get("drawn", ""), Drawn, "The release of this address")
+    return context.session.find(query.get("drawn", ""), DrawnRelease, "The release of this address")
 
 
 def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:

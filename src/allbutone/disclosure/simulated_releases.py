@@ -26,7 +26,7 @@ def releases_at_once(setting: ExposureLaw, count: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class SimulatedReleases:
     """The random part of some releases of `count` draws or datasets, the same for a record of any leverage.
 
     `precision` P and `scatter` T are lower triangles, `noise` ε is standard normal; the last axis runs over the
@@ -41,7 +41,9 @@ class Drawn:
     scatter: Triangle | None
 
     @classmethod
-    def of(cls, setting: ExposureLaw, count: int, replicates: int, rng: np.random.Generator) -> "Drawn":
+    def of(
+        cls, setting: ExposureLaw, count: int, replicates: int, rng: np.random.Generator
+    ) -> "SimulatedReleases":
         """Draw sufficient statistics, not records.
 
         Released parameters are seen only through A ~ W(n_θν′, D⁻²) and b | A ~ N(Al, A/κ′): one Wishart and one

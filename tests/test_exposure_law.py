@@ -9,7 +9,7 @@ import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.measures import measure
-from allbutone.disclosure.simulate import quantiles, simulate
+from allbutone.disclosure.simulation import quantiles, simulate
 from cases import cases, positive_definite
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.proposal import Points
-from allbutone.disclosure.drawn import Drawn, releases_at_once
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Effort, measure
+from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once
 
 POINTS = 128  # to integrate each posterior: its own noise is far below that between releases
 
@@ -56,7 +56,7 @@ def simulate(
     effort = Effort(Points.of(rng), POINTS, replicates=2) if gain or radius is not None else None
     parts = []
     for start in range(0, replicates, size):
-        drawn = Drawn.of(setting, count, min(size, replicates - start), rng)
+        drawn = SimulatedReleases.of(setting, count, min(size, replicates - start), rng)
         parts.append([measure(*drawn.problem(q), effort, radius=radius) for q in leverage])
 
     def joined(name: str) -> Float[np.ndarray, "q r"]:

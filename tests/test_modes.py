@@ -11,8 +11,8 @@ from allbutone.adversary import paper_methods as as_printed
 from allbutone.adversary.bound import maximize_bound
 from allbutone.adversary.build import log_posterior
 from allbutone.adversary.modes import _climb, find_modes
-from allbutone.disclosure.drawn import Drawn
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.simulated_releases import SimulatedReleases
 from cases import positive_definite
 from targets import make, recipes
 
@@ -166,7 +166,7 @@ def test_the_printed_methods_do_what_they_print_and_never_find_more():
 def test_newton_never_leaps_onto_the_other_hill(p, rows, people, count):
     """Many small datasets leave a flat valley between the hills: a long step leapt over it in 6 % of attacks."""
     setting = ExposureLaw.of(abo.NIW.default(p), people, rows)
-    problem, _ = Drawn.of(setting, count, 60, np.random.default_rng(1)).problem(361 * p / 3 / people)
+    problem, _ = SimulatedReleases.of(setting, count, 60, np.random.default_rng(1)).problem(361 * p / 3 / people)
     found = find_modes(problem)
     rng = np.random.default_rng(2)
     for _ in range(25):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import allbutone as abo
 from allbutone.adversary.build import from_datasets
-from allbutone.disclosure.drawn import Drawn
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.simulated_releases import SimulatedReleases
 
 
 @given(
@@ -21,7 +21,7 @@ from allbutone.disclosure.exposure_law import ExposureLaw
 )
 def test_the_wells_are_those_of_the_datasets_moments(p, people, rows, count, leverage, seed):
     setting = ExposureLaw.of(abo.NIW.default(p), people, rows)
-    drawn = Drawn.of(setting, count, 3, np.random.default_rng(seed))
+    drawn = SimulatedReleases.of(setting, count, 3, np.random.default_rng(seed))
     problem, truth = drawn.problem(leverage)
     kappa = setting.mean_weight
     stretch = np.ones(p)
@@ -48,7 +48,7 @@ def test_the_wells_are_those_of_the_datasets_moments(p, people, rows, count, lev
 def test_scatters_are_wishart(p, rows):
     """E[S] = (n_z − 1)·I and tr S ~ χ²((n_z − 1)p), also where there are fewer rows than columns."""
     size = 40_000
-    drawn = Drawn.of(ExposureLaw(p, 10.0, 20.0, rows), 1, size, np.random.default_rng(1))
+    drawn = SimulatedReleases.of(ExposureLaw(p, 10.0, 20.0, rows), 1, size, np.random.default_rng(1))
     scatter = np.einsum("ikm,jkm->ijm", drawn.scatter, drawn.scatter)
     trace = np.trace(scatter)
     df = (rows - 1) * p
