@@ -58,7 +58,7 @@ def test_a_study_says_what_was_drawn(allbutone, design, first, option, drawn):
     design.write_text(first + DESIGN)
     code, out, _ = allbutone("study", design, "--out", "s", "--only", "n == 10 and count == 1", *option)
     assert code == 0
-    assert f"SimulatedReleases: {drawn}" in out
+    assert f"Drawn: {drawn}" in out
 
 
 def test_the_paper_beside_its_published_numbers(allbutone, tmp_path):
