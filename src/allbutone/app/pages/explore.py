@@ -162,7 +162,9 @@ def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
     if attack.release.p == 2:
         shown = 0, 1
     if shown[0] == shown[1] or max(shown) >= attack.release.p:
-        raise FieldError("y", "Across and upwards are not two columns", f"choose two of the {attack.release.p}")
+        raise FieldError(
+            "y", "Across and upwards are not two different columns", f"choose two of the {attack.release.p}"
+        )
     return (
         view_attack(attack, asked["count"], shown=shown, hidden=asked["hidden"]),
         attack,
