@@ -7,15 +7,15 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary import leave_one_out
-from allbutone.adversary.importance_sampling import Ball, integrate
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.many_points import values_at
 from allbutone.adversary.modes import find_modes
-from allbutone.adversary.proposal import Points, Proposal
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.per_record import is_exposed
 from allbutone.disclosure.simulated_releases import SimulatedReleases
+from allbutone.integrals.importance_sampling import Ball, integrate
+from allbutone.integrals.many_points import values_at
+from allbutone.integrals.proposal import Points, Proposal
 from allbutone.support import parallel
 
 

@@ -1,11 +1,11 @@
 from allbutone.adversary.leave_one_out import attack_all
 from allbutone.adversary.one_target import Attack, attack, attack_many
-from allbutone.adversary.posterior import PoorSampling, Posterior, posterior
-from allbutone.adversary.several_missing import posterior_missing
 from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import risk
+from allbutone.integrals.posterior import PoorSampling, Posterior, posterior
+from allbutone.integrals.several_missing import posterior_missing
 from allbutone.model.distributions import Normal, StudentT
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW

@@ -1,1 +1,1 @@
-"""The posterior of a missing record: built, maximised, integrated. Knows releases, not what is risky."""
+"""The posterior of a missing record: built and maximised. Knows releases, not what is risky."""

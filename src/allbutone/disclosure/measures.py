@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre
 
-from allbutone.adversary.importance_sampling import Ball, integrate
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.one_target import Attack, describe
-from allbutone.adversary.proposal import Points
+from allbutone.integrals.importance_sampling import Ball, integrate
+from allbutone.integrals.proposal import Points
 
 RADIUS = 1.0  # Mahalanobis distance within which a guess counts as near
 HALF = 0.5  # of the way from the others' centre to a record: nearer than that, it counts as exposed

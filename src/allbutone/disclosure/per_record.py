@@ -10,8 +10,8 @@ from jaxtyping import Bool
 from allbutone.adversary.inputs import known_mask, known_patterns, require_same_prior
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, measure
+from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
 from allbutone.support.errors import InputError

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.proposal import Points
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once
+from allbutone.integrals.proposal import Points
 
 POINTS = 128  # to integrate each posterior: its own noise is far below that between releases
 

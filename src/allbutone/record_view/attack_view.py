@@ -12,10 +12,10 @@ from scipy.special import gammaincinv
 from allbutone.adversary.build import from_datasets, posterior_of, split_priors, with_own_prior
 from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.one_target import Attack, describe
-from allbutone.adversary.posterior import Posterior
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import measure
 from allbutone.disclosure.per_record import require_same_mechanism
+from allbutone.integrals.posterior import Posterior
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, spans_of

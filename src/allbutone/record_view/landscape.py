@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.many_points import Powers
 from allbutone.adversary.modes import Modes, find_modes
-from allbutone.adversary.posterior import Posterior
+from allbutone.integrals.many_points import Powers
+from allbutone.integrals.posterior import Posterior
 from allbutone.record_view.marginal import LOST, log_marginal
 from allbutone.support.errors import InputError
 

@@ -6,11 +6,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import expit, fdtri, gammainc, gammaln, logsumexp, ndtri
 
-from allbutone.adversary.exact_integrals import exact_log_totals
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.many_points import Powers
 from allbutone.adversary.modes import find_modes
-from allbutone.adversary.proposal import Proposal, scrambled_points
+from allbutone.integrals.exact import exact_log_totals
+from allbutone.integrals.many_points import Powers
+from allbutone.integrals.proposal import Proposal, scrambled_points
 from allbutone.support.errors import InputError
 
 NODES = 14  # a side, where the hidden features' hills are sought; proposals between them are interpolated

@@ -8,10 +8,10 @@ from jaxtyping import Float
 
 from allbutone.adversary.build import from_parameters, with_own_prior
 from allbutone.adversary.one_target import Attack
-from allbutone.adversary.posterior import Posterior
-from allbutone.adversary.proposal import Points
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import RADIUS, Effort, measure
+from allbutone.integrals.posterior import Posterior
+from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 
 # points of the integrals of two features, four times; each feature more, up to five, takes twice as many: of 150

@@ -9,8 +9,8 @@ from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
 from scipy.stats import qmc
 
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.many_points import values_at
 from allbutone.adversary.modes import Modes
+from allbutone.integrals.many_points import values_at
 
 LIGHTEST_DF = 60.0  # tails no lighter than the posterior's; near-normal ones waste the fewest points
 WIDER = 1.3  # than the curvature at the mode says, squared

@@ -12,8 +12,8 @@ from allbutone.adversary.build import from_statistics, split_priors, with_own_pr
 from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
-from allbutone.adversary.posterior import PoorSampling, Seed
-from allbutone.adversary.proposal import Proposal
+from allbutone.integrals.posterior import PoorSampling, Seed
+from allbutone.integrals.proposal import Proposal
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release

@@ -11,13 +11,13 @@ from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from allbutone.adversary.build import log_posterior
-from allbutone.adversary.exact_integrals import exact_log_totals, log_mass_on_a_line
-from allbutone.adversary.importance_sampling import Ball, Estimate, Integrals, integrate, log_mean_and_error
 from allbutone.adversary.inputs import Reading
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.many_points import values_at
 from allbutone.adversary.modes import Modes, find_modes
-from allbutone.adversary.proposal import Points, Proposal
+from allbutone.integrals.exact import exact_log_totals, log_mass_on_a_line
+from allbutone.integrals.importance_sampling import Ball, Estimate, Integrals, integrate, log_mean_and_error
+from allbutone.integrals.many_points import values_at
+from allbutone.integrals.proposal import Points, Proposal
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
 from allbutone.support.arrays import real_array

@@ -6,11 +6,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import gammaln, logsumexp
 
-from allbutone.adversary.exact_integrals import exact_log_totals
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.many_points import values_at
 from allbutone.adversary.modes import Modes
-from allbutone.adversary.proposal import Points, Proposal
+from allbutone.integrals.exact import exact_log_totals
+from allbutone.integrals.many_points import values_at
+from allbutone.integrals.proposal import Points, Proposal
 
 # four replicates know their own spread poorly: Student's t with three degrees of freedom, not a normal
 STUDENT = 1.2
