@@ -54,9 +54,8 @@ def test_the_law_its_threshold_and_its_inverse_agree(rows):
 @pytest.mark.parametrize("p", [2, 5, 10])
 @pytest.mark.parametrize("people", [50, 300, 1000])
 @pytest.mark.parametrize("rows", [None, 10, 100, 1000])
-def test_the_closed_form_is_the_median_away_from_the_threshold(p, people, rows):
+def test_the_closed_form_is_the_median_away_from_the_threshold(p, people, rows, rng):
     """Within 5 % of the record's distance, for records that stand out (ten times the average leverage p/n)."""
-    rng = np.random.default_rng()
     setting = ExposureLaw.of(abo.NIW.default(p), people, rows)
     for count in (2, 3, 5, 10, 100):
         for beyond in (0.25, 4.0, 20.0):
@@ -93,9 +92,8 @@ def attacked(rng, prior, others, target, rows, count, replicates):
 
 @pytest.mark.parametrize("rows", [None, 40])
 @pytest.mark.parametrize("beyond", [0.5, 1.0, 3.0], ids=["below", "at the threshold", "beyond"])
-def test_leverage_is_all_there_is(rows, beyond):
+def test_leverage_is_all_there_is(rows, beyond, rng):
     """Same leverage, other correlations, directions, scales and people: the same distribution as simulated."""
-    rng = np.random.default_rng()
     p, people, count = 3, 60, 4
     prior = abo.NIW.default(p)
     setting = ExposureLaw.of(prior, people, rows)
@@ -114,10 +112,10 @@ def test_leverage_is_all_there_is(rows, beyond):
         assert stats.ks_2samp(exposures, expected.exposure[0]).pvalue > 1e-5
 
 
-def test_one_draw_exposes_nobody_and_gives_away_26_nats():
+def test_one_draw_exposes_nobody_and_gives_away_26_nats(rng):
     """The paper's own example (p = 2, n = 100): what the distance hides."""
     setting = ExposureLaw.of(abo.NIW.default(2), 100, None)
-    found = simulate(setting, np.array([2.4]), 1, 800, np.random.default_rng(), gain=True)
+    found = simulate(setting, np.array([2.4]), 1, 800, rng, gain=True)
     assert setting.exposure(2.4, 1) == 0
     assert np.quantile(found.exposure[0], 0.95) < 0.1
     error = found.information_gain[0].std() / np.sqrt(800)
@@ -126,7 +124,7 @@ def test_one_draw_exposes_nobody_and_gives_away_26_nats():
 
 
 @pytest.mark.parametrize("rows", [None, 60])
-def test_quantiles_of_every_record_are_those_of_its_leverage(rows):
+def test_quantiles_of_every_record_are_those_of_its_leverage(rows, rng):
     """The look-up on a grid against a simulation at the record's own leverage, the threshold included."""
     setting = ExposureLaw.of(abo.NIW.default(3), 120, rows)
     count = 6
@@ -134,7 +132,7 @@ def test_quantiles_of_every_record_are_those_of_its_leverage(rows):
     leverage = threshold * np.array([0.2, 0.55, 1.0, 1.7, 5.0])
     exposure, error = quantiles(setting, leverage, count, (0.1, 0.5, 0.9), 1000)
     for place, q in enumerate(leverage):
-        found = simulate(setting, np.array([q]), count, 1000, np.random.default_rng())
+        found = simulate(setting, np.array([q]), count, 1000, rng)
         for level, ours, theirs in zip((0.1, 0.5, 0.9), exposure[:, place], error[:, place], strict=True):
             # a quantile's Monte Carlo interval, in both simulations: ranks 5·√2 standard errors away
             half = 5 * np.sqrt(2 * level * (1 - level) / 1000) + 0.01

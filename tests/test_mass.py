@@ -19,11 +19,6 @@ from allbutone.integrals.proposal import Points, Proposal
 from allbutone.support import parallel
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 def random_problem(rng, targets=2):
     """Posteriors of records of one leverage after random releases, in whitened coordinates, and the records."""
     p, people = int(rng.integers(1, 21)), int(rng.choice([50, 150, 500]))

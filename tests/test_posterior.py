@@ -153,10 +153,10 @@ def test_a_ball_on_a_line_holds_what_it_should(kind, radius):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("releases", [1, 3, 12])
-def test_draws_follow_the_posterior(kind, releases):
+def test_draws_follow_the_posterior(kind, releases, rng):
     target = make(np.random.default_rng(3), kind, 1, 20, releases, outlying=3.0, most_rows=30)
     posterior = abo.posterior(target.others, target.release, target.prior)
-    draws = np.sort(posterior.draw(np.random.default_rng(), 2000)[:, 0])
+    draws = np.sort(posterior.draw(rng, 2000)[:, 0])
     axis = np.linspace(draws[0] - 20, draws[-1] + 20, 40_001)
     density = np.exp(posterior.log_density(axis[:, None]))
     cumulative = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(axis))])
@@ -164,10 +164,10 @@ def test_draws_follow_the_posterior(kind, releases):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_credible_regions_hold_what_they_say(kind):
+def test_credible_regions_hold_what_they_say(kind, rng):
     target = make(np.random.default_rng(9), kind, 3, 40, 6, outlying=3.0, most_rows=50)
     posterior = abo.posterior(target.others, target.release, target.prior)
-    draws = posterior.draw(np.random.default_rng(), 4000)
+    draws = posterior.draw(rng, 4000)
     for level in (0.5, 0.95):
         share = posterior.credible_region(level).contains(draws).mean()
         assert abs(share - level) < 5 * np.sqrt(level * (1 - level) / 4000) + 0.01

@@ -76,11 +76,10 @@ def test_mass_and_gain_of_a_single_column_agree_with_quadrature(table, kind, cou
         assert found["mass"][row] == pytest.approx(float(posterior.mass_within(record, 1.0)), abs=1e-4)
 
 
-def test_the_baseline_mass_is_the_student_t_s(table):
+def test_the_baseline_mass_is_the_student_t_s(table, rng):
     release = released(table, "parameters", 3)
     problem = LeaveOneOut.of(table.values, release, PRIOR, None, "record").problem(np.arange(30), ())
     ours = prior_mass(problem, problem.whiten(table.values), 2.0)
-    rng = np.random.default_rng()
     for row in (0, 6):
         crowd = PRIOR.update(np.delete(table.values, row, axis=0))
         draws = crowd.predictive().draw(rng, 200_000)
