@@ -14,7 +14,7 @@ from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, measure
 from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 
@@ -119,11 +119,12 @@ def require_same_mechanism(records: Records, release: Release, prior: NIW | None
     if release.columns is not None and release.columns != records.columns:
         raise InputError(
             f"the release is of the columns {', '.join(release.columns)}, the table of "
-            f"{', '.join(records.columns)}; choose the same columns in the same order (--columns)"
+            f"{', '.join(records.columns)}",
+            Cure("choose the same columns in the same order", "columns", list(release.columns)),
         )
     if prior is None:
         if release.prior is None:
-            raise InputError("the release does not say which prior it was made with; give it (--prior)")
+            raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))
         return release.prior
     require_same_prior(release, prior)
     return prior

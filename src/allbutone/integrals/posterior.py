@@ -115,7 +115,7 @@ class Posterior(LogQuadratic):
         points = np.asarray(real_array(candidates, what))
         if points.ndim == 0 or points.shape[-1] != self.p:
             raise InputError(
-                f"{what} must have {self.p} values in the last axis, one for each unknown feature; "
+                f"{what} must have {self.p} values in the last axis, one for each unknown feature, "
                 f"got shape {points.shape}"
             )
         if not np.isfinite(points).all():
@@ -201,7 +201,7 @@ class Posterior(LogQuadratic):
         point = self._checked(centre, "centre")
         if point.ndim != 1:
             raise InputError(
-                f"centre must be one point of {self.p} values, got shape {point.shape}; ask one by one"
+                f"centre must be one point of {self.p} values, got shape {point.shape}", "ask one by one"
             )
         middle = self.whiten(point)
         reach = radius / np.sqrt(self.df)

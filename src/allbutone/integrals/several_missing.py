@@ -80,7 +80,7 @@ def posterior_missing(
     moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
     missing, sweeps, chains = count_of("missing", missing), count_of("sweeps", sweeps), count_of("chains", chains)
     if chains < 2:
-        raise InputError(f"chains must be at least 2, to tell the Monte Carlo error; got {chains}")
+        raise InputError(f"chains must be at least 2, to tell the Monte Carlo error, got {chains}")
     warm_up = count_of("warm_up", warm_up) if warm_up else 0
     prior, own_prior = split_priors(prior, adversary_prior, reading)
     crowd, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)

@@ -109,7 +109,7 @@ def spans_of(*points: Float[np.ndarray, "... 2"], margin: float = MARGIN) -> tup
 
 def _check(posterior: LogQuadratic, shown: tuple[int, int], size: int, hidden: str) -> None:
     if posterior.centre.ndim != 1:
-        raise InputError("a landscape is of one posterior; take one out of the batch")
+        raise InputError("a landscape is of one posterior", "take one out of the batch")
     if shown[0] == shown[1] or not all(0 <= place < posterior.p for place in shown):
         raise InputError(
             f"a landscape shows two features, numbered from 0 to {posterior.p - 1}, got {shown[0]} and {shown[1]}"
@@ -160,7 +160,7 @@ def _values(
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     found = Powers.of(plane).values(plane.whiten(points[:, ::-1] if turned else points))
     if np.isnan(found).any():
-        raise InputError(LOST)
+        raise InputError(*LOST)
     return found.reshape(len(y), len(x))
 
 

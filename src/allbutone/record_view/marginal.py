@@ -21,7 +21,12 @@ FAINT = 12.0  # nats below the other one, where a hill is left out
 STRAIGHT = 0.7  # cosine to the axis on which the hills stand, above which a shoulder has a side
 LIGHTEST_DF, WIDER = 12.0, 1.2  # of the proposals, and than the curvature says, squared
 AT_ONCE = 1 << 18  # numbers held while points are weighed against wells: what a core's cache holds
-LOST = "a record or a mean is too far from the rest to compute with; bring it nearer, or raise the prior's scale"
+# a problem, and the cures
+LOST = (
+    "a record or a mean is too far from the rest to compute with",
+    "bring it nearer",
+    "raise the prior's scale",
+)
 
 
 def log_marginal(
@@ -42,11 +47,11 @@ def log_marginal(
         with np.errstate(invalid="ignore", divide="ignore"):
             found = _sampled(turned, u, _Nodes.of(x, y)) if posterior.closed_form is None else _named(turned, u)
     except np.linalg.LinAlgError:
-        raise InputError(LOST) from None
+        raise InputError(*LOST) from None
     # dx = |root|·dv, and of that |lower| is the shown features'
     found += np.linalg.slogdet(posterior.root)[1] - np.linalg.slogdet(lower)[1]
     if not np.all(np.isfinite(found)):
-        raise InputError(LOST)
+        raise InputError(*LOST)
     return found.reshape(len(y), len(x))
 
 

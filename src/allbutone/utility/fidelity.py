@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from allbutone.model.moments import Moments
 from allbutone.releases.release import DatasetRelease, Release
 from allbutone.support.arrays import cholesky, solve_rows
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 from allbutone.utility.kolmogorov_smirnov import ks_numerators, ks_p_values
@@ -207,16 +207,19 @@ def matched(table: Any, release: Release) -> tuple[Records, list[Float[np.ndarra
     """
     if not isinstance(release, DatasetRelease):
         raise InputError(
-            "fidelity compares records, and a parameter release holds none; "
-            "draw datasets from the synthesizer (sample) and compare those"
+            "fidelity compares records, and a parameter release holds none",
+            "draw datasets from the synthesizer (sample) and compare those",
         )
     records = Records.of(table, columns=release.columns)
     if len(records.columns) != release.p:
-        raise InputError(f"the table has {len(records.columns)} columns, the release {release.p}; choose the same")
+        raise InputError(
+            f"the table has {len(records.columns)} columns, the release {release.p}",
+            Cure("choose the same", "columns"),
+        )
     if len(records.values) < 2:
-        raise InputError("the table holds one row; at least two records are needed")
+        raise InputError("the table holds one row", "give at least two records")
     if 1 in release.rows:
-        raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no spread; leave it out")
+        raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no spread", "leave it out")
     datasets = [np.asarray(data, dtype=np.float64) for data in release.datasets]
     _require_spread(records.values, records.columns, "of the table")
     for number, data in enumerate(datasets, start=1):
@@ -228,8 +231,8 @@ def _require_spread(values: Float[np.ndarray, "_ p"], columns: tuple[str, ...], 
     constant = np.all(values[1:] == values[0], axis=0)
     if np.any(constant):
         raise InputError(
-            f"column {columns[int(np.argmax(constant))]!r} {where} is constant, so it has no correlations; "
-            "leave that column or that dataset out"
+            f"column {columns[int(np.argmax(constant))]!r} {where} is constant, so it has no correlations",
+            "leave that column or that dataset out",
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import betaincc, betaincinv, logit, ndtr, ndtri
 
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.tables.records import Records
 from allbutone.utility.column_shape import (
     DOUBTFUL,
@@ -90,7 +90,9 @@ def check_normality(table: Any) -> Normality:
     values, (n, p) = records.values, records.values.shape
     for name, column in zip(records.columns, values.T, strict=True):
         if n < 2 or np.all(column == column[0]):
-            raise InputError(f"column {name!r} is constant, which no normal model fits; leave it out")
+            raise InputError(
+                f"column {name!r} is constant, which no normal model fits", Cure("leave it out", "drop", [name])
+            )
     shape = Shape.of(values)
     verdicts = tuple(
         _judge_column(name, column, int(level))
