@@ -6,7 +6,7 @@ from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design import Cell
 from allbutone.studies.design_file import read_design
-from allbutone.studies.simulate_cell import _setting, simulate_cell
+from allbutone.studies.simulate_cell import simulate_cell
 from benchmarks.clock import compare, in_own_process, seconds
 
 WHOLE = """
@@ -63,11 +63,11 @@ def one_cell(cell: Cell) -> None:
 
 def drawing_share(cell: Cell) -> float:
     """The share of a cell's time that goes into drawing releases, not attacking them."""
-    rng, size, setting = np.random.Generator(np.random.SFC64(1)), 500, _setting(cell)
-    step = min(size, releases_at_once(setting, cell.count))
+    rng, size = np.random.Generator(np.random.SFC64(1)), 500
+    step = min(size, releases_at_once(cell.law, cell.count))
 
     def draw() -> None:
         for start in range(0, size, step):
-            SimulatedReleases.of(setting, cell.count, min(step, size - start), rng)
+            SimulatedReleases.of(cell.law, cell.count, min(step, size - start), rng)
 
     return seconds(draw, 3) / seconds(lambda: simulate_cell(cell, size, 1), 3)

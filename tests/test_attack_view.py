@@ -213,7 +213,7 @@ def test_a_walk_ends_with_the_release():
         measures = view_attack(stage, int(count), size=4).measures
         assert exposure == pytest.approx(measures.exposure, abs=1e-9)
         assert error == pytest.approx(measures.relative_error, abs=1e-9)
-    assert found.threshold == pytest.approx(stage.setting.threshold(found.leverage))
+    assert found.threshold == pytest.approx(stage.law.threshold(found.leverage))
 
 
 @pytest.mark.parametrize("rows", [None, 40])

@@ -11,7 +11,7 @@ import allbutone as abo
 from allbutone.adversary.build import log_posterior
 from allbutone.plots.export import write_image
 from allbutone.plots.study import landscape_figure, study_figures, violin_figure
-from allbutone.plots.study_law import exposure_figure, law_of, setting_of
+from allbutone.plots.study_law import exposure_figure, law_of
 from allbutone.plots.study_leverage import fixed_leverage_figure, leverage_figure
 from allbutone.record_view.landscape import landscape
 from allbutone.studies import landscapes as landscape_room
@@ -213,7 +213,7 @@ def test_the_exposure_figure_carries_medians_quartiles_and_the_law(studies, name
             if row["exposure_median"] in dot.y and (row["release"], row["p"]) == (release, p)
         ]
         leverage = np.median([study.rows[place]["leverage_median"] for place in held])
-        law = setting_of(study.cells[held[0]]).exposure(leverage, np.asarray(curve.x))
+        law = study.cells[held[0]].law.exposure(leverage, np.asarray(curve.x))
         np.testing.assert_allclose(curve.y, law, rtol=0, atol=1e-12)
 
 

@@ -29,11 +29,11 @@ class PrintedAttack:
 
 def printed_score(others: Float[np.ndarray, "n p"], release: Release, prior: NIW) -> Score:
     """Return the score s of Algorithm 2 (parameters) or Algorithm 3 (datasets) as a function of the candidate."""
-    crowd = prior.update(others)
-    mean, weight, scale, p = crowd.mean, crowd.mean_weight, crowd.scale, crowd.p
-    t_scale = (weight + 1) / (weight * (crowd.df - p + 1)) * scale
-    t_df = crowd.df - p + 1
-    new_weight, new_df = weight + 1, crowd.df + 1
+    given_others = prior.update(others)
+    mean, weight, scale, p = given_others.mean, given_others.mean_weight, given_others.scale, given_others.p
+    t_scale = (weight + 1) / (weight * (given_others.df - p + 1)) * scale
+    t_df = given_others.df - p + 1
+    new_weight, new_df = weight + 1, given_others.df + 1
 
     def score(candidate: np.ndarray) -> float:
         step = candidate - mean

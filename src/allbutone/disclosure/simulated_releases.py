@@ -1,7 +1,7 @@
 """Releases drawn as the adversary sees them: sufficient statistics only, where leverage is all there is.
 
-Whitened by the adversary's own Λ and turned so that the record lies on the last axis, the crowd is
-NIW(0, κ, ν, I) and the record √(q/c)·e_p. The model that the release is drawn from is NIW(l, κ′, ν′, D²), with
+Whitened by the adversary's own Λ and turned so that the record lies on the last axis, the model given the others
+is NIW(0, κ, ν, I) and the record √(q/c)·e_p. The model that the release is drawn from is NIW(l, κ′, ν′, D²), with
 l = √(q/c)·e_p/κ′ and D = diag(1, …, 1, √(1 + q)): of the record only the leverage q is left.
 """
 
@@ -20,9 +20,9 @@ AT_ONCE = 1 << 19  # numbers in the wells that are held at a time: what a proces
 Triangle = Float[np.ndarray, "p p m"]
 
 
-def releases_at_once(setting: ExposureLaw, count: int) -> int:
+def releases_at_once(law: ExposureLaw, count: int) -> int:
     """Return how many releases to draw and attack at a time."""
-    return max(1, AT_ONCE // ((1 if setting.rows is None else count) * setting.p**2))
+    return max(1, AT_ONCE // ((1 if law.rows is None else count) * law.p**2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class SimulatedReleases:
     replicates, and within each over its datasets. Released parameters need one triangle for all draws.
     """
 
-    setting: ExposureLaw
+    law: ExposureLaw
     count: int
     replicates: int
     noise: Float[np.ndarray, "p m"]
@@ -41,25 +41,23 @@ class SimulatedReleases:
     scatter: Triangle | None
 
     @classmethod
-    def of(
-        cls, setting: ExposureLaw, count: int, replicates: int, rng: np.random.Generator
-    ) -> "SimulatedReleases":
+    def of(cls, law: ExposureLaw, count: int, replicates: int, rng: np.random.Generator) -> "SimulatedReleases":
         """Draw sufficient statistics, not records.
 
         Released parameters are seen only through A ~ W(n_θν′, D⁻²) and b | A ~ N(Al, A/κ′): one Wishart and one
         normal draw replace n_θ of each.
         """
-        p, df, axes = setting.p, setting.df + 1, np.arange(float(setting.p))
-        size = replicates * (1 if setting.rows is None else count)
+        p, df, axes = law.p, law.df + 1, np.arange(float(law.p))
+        size = replicates * (1 if law.rows is None else count)
         noise = rng.standard_normal((p, size))
-        if setting.rows is None:
-            return cls(setting, count, replicates, noise, triangle(rng, count * df - axes[::-1], size), None)
+        if law.rows is None:
+            return cls(law, count, replicates, noise, triangle(rng, count * df - axes[::-1], size), None)
         precision = triangle(rng, df - axes[::-1], size)
-        return cls(setting, count, replicates, noise, precision, triangle(rng, setting.rows - 1 - axes, size))
+        return cls(law, count, replicates, noise, precision, triangle(rng, law.rows - 1 - axes, size))
 
     def problem(self, leverage: Any) -> tuple[LogQuadratic, Float[np.ndarray, "r p"]]:
         """Return the posteriors of records of this leverage (one for all, or one a replicate), and the records."""
-        p, kappa = self.setting.p, self.setting.mean_weight
+        p, kappa = self.law.p, self.law.mean_weight
         leverage = np.broadcast_to(np.asarray(leverage, dtype=float), (self.replicates,))
         truth = np.zeros((self.replicates, p))
         truth[:, -1] = np.sqrt(leverage * (kappa + 1) / kappa)
@@ -69,23 +67,23 @@ class SimulatedReleases:
 
     def _after_parameters(self, lean: Float[np.ndarray, " r"], shrink: Float[np.ndarray, " r"]) -> LogQuadratic:
         """Return the quadratic of A = CCᵀ, C = D⁻¹Pᵀ, where PᵀP ~ W(n_θν′, I), and b = Al + Cε/√κ′."""
-        p, kappa = self.setting.p, self.setting.mean_weight
+        p, kappa = self.law.p, self.law.mean_weight
         root = self.precision.T.copy()
         root[:, -1, -1] *= shrink
         pushed = root[:, -1] * lean[:, None] + self.noise.T / np.sqrt(kappa + 1)
         pull = (root @ pushed[..., None])[..., 0]
-        crowd = NIW(np.zeros((self.replicates, p)), kappa, self.setting.df, np.eye(p))
-        return from_parameters(crowd, np.eye(p), self.count, root @ root.swapaxes(1, 2), pull)
+        given_others = NIW(np.zeros((self.replicates, p)), kappa, self.law.df, np.eye(p))
+        return from_parameters(given_others, np.eye(p), self.count, root @ root.swapaxes(1, 2), pull)
 
     def _after_datasets(self, lean: Float[np.ndarray, " r"], shrink: Float[np.ndarray, " r"]) -> LogQuadratic:
         """Return the wells hⱼ(x − rⱼ)ᵀBⱼ⁻¹(x − rⱼ), all datasets at once.
 
         A dataset's scatter is (FT)(FT)ᵀ and its mean l + √g·Fε, with F = D·P⁻¹ and g = 1/κ′ + 1/n_z. So with
-        R = F⁻¹ = PD⁻¹, which differs from P in one entry, and f = R·z̄ = Rl + √g·ε, the posterior of the crowd and
+        R = F⁻¹ = PD⁻¹, which differs from P in one entry, and f = R·z̄ = Rl + √g·ε, the posterior of the others and
         the dataset has B = R⁻¹KR⁻ᵀ, K = RRᵀ + TTᵀ + ηffᵀ, η = κn_z/(κ + n_z). From K = LLᵀ and Y = L⁻¹[R f] follow
         B⁻¹ = YᵣᵀYᵣ, B⁻¹z̄ = YᵣᵀY_f and z̄ᵀB⁻¹z̄ = Y_fᵀY_f.
         """
-        p, kappa, df, rows = self.setting.p, self.setting.mean_weight, self.setting.df + 1, self.setting.rows
+        p, kappa, df, rows = self.law.p, self.law.mean_weight, self.law.df + 1, self.law.rows
         assert rows is not None
         assert self.scatter is not None
         stacked = np.empty((p, p + 1, self.noise.shape[1]))
@@ -102,7 +100,7 @@ class SimulatedReleases:
         return LogQuadratic(
             centre=np.zeros((self.replicates, p)),
             root=np.eye(p),
-            df=self.setting.df,
+            df=self.law.df,
             outward=(self.count - 1) * df,
             inflation=kappa / (kappa + 1),
             precision=np.zeros((p, p)),

@@ -39,7 +39,7 @@ class Simulated:
 
 
 def simulate(
-    setting: ExposureLaw,
+    law: ExposureLaw,
     leverage: Float[np.ndarray, " q"],
     count: int,
     replicates: int,
@@ -52,11 +52,11 @@ def simulate(
     With `gain` also the information gained; with a radius that and the mass gained within that Mahalanobis radius.
     """
     leverage = np.asarray(leverage, dtype=float)
-    size = releases_at_once(setting, count)
+    size = releases_at_once(law, count)
     effort = Effort(Points.of(rng), POINTS, replicates=2) if gain or radius is not None else None
     parts = []
     for start in range(0, replicates, size):
-        drawn = SimulatedReleases.of(setting, count, min(size, replicates - start), rng)
+        drawn = SimulatedReleases.of(law, count, min(size, replicates - start), rng)
         parts.append([measure(*drawn.problem(q), effort, radius=radius) for q in leverage])
 
     def joined(name: str) -> Float[np.ndarray, "q r"]:
@@ -68,7 +68,7 @@ def simulate(
 
 
 def quantiles(
-    setting: ExposureLaw,
+    law: ExposureLaw,
     leverage: Float[np.ndarray, " n"],
     count: int,
     levels: Sequence[float] = (0.05, 0.5, 0.95),
@@ -80,7 +80,7 @@ def quantiles(
     Thirty-two leverages from the lowest to the highest, the same random numbers for all, and a look-up a record.
     """
     grid = np.geomspace(np.min(leverage), np.max(leverage), 32)
-    found = simulate(setting, grid, count, replicates, np.random.default_rng(rng))
+    found = simulate(law, grid, count, replicates, np.random.default_rng(rng))
 
     def look_up(measure: np.ndarray) -> np.ndarray:
         curves = np.quantile(measure, levels, axis=1)

@@ -193,8 +193,7 @@ class Posterior(LogQuadratic):
     def mass_within(self, centre: Any, radius: float, rng: Seed = 0) -> Estimate:
         """Return the posterior mass within a Mahalanobis radius of any point.
 
-        Distances are those of the crowd: (x − centre)ᵀ·νΛ⁻¹·(x − centre) ≤ radius², with E[Σ⁻¹] = νΛ⁻¹ given the
-        others' records.
+        Near means (x − centre)ᵀ·νΛ⁻¹·(x − centre) ≤ radius², where νΛ⁻¹ = E[Σ⁻¹] given the others' records.
         """
         if not radius > 0:
             raise InputError(f"radius must exceed 0, got {radius}")

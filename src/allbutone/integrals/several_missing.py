@@ -83,10 +83,10 @@ def posterior_missing(
         raise InputError(f"chains must be at least 2, to tell the Monte Carlo error, got {chains}")
     warm_up = count_of("warm_up", warm_up) if warm_up else 0
     prior, own_prior = split_priors(prior, adversary_prior, reading)
-    crowd, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
+    given_others, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
     rng, released = np.random.default_rng(rng), release.statistics()
-    unknown = np.stack([(own or crowd).predictive().draw(rng, missing) for _ in range(chains)])
-    sweep = partial(_sweep, crowd, own, released, rng)
+    unknown = np.stack([(own or given_others).predictive().draw(rng, missing) for _ in range(chains)])
+    sweep = partial(_sweep, given_others, own, released, rng)
     for _ in range(warm_up):
         unknown, _ = sweep(unknown)
     kept, accepted = [], 0.0
@@ -102,7 +102,7 @@ def posterior_missing(
 
 
 def _sweep(
-    crowd: NIW,
+    given_others: NIW,
     own: NIW | None,
     released: Statistics,
     rng: np.random.Generator,
@@ -112,7 +112,7 @@ def _sweep(
     unknown, accepted = unknown.copy(), 0.0
     for which in range(unknown.shape[1]):
         rest = np.delete(unknown, which, axis=1)
-        target = from_statistics(_joined(crowd, rest), released)
+        target = from_statistics(_joined(given_others, rest), released)
         if own is not None:
             target = with_own_prior(target, _joined(own, rest))
         unknown[:, which], moved = _update(target, unknown[:, which], rng)
@@ -120,13 +120,13 @@ def _sweep(
     return unknown, accepted
 
 
-def _joined(crowd: NIW, records: Float[np.ndarray, "chains m p"]) -> NIW:
-    """Return each chain's posterior with its own current records added to the crowd."""
+def _joined(given_others: NIW, records: Float[np.ndarray, "chains m p"]) -> NIW:
+    """Return each chain's posterior with its own current records added to the other records."""
     chains, m, p = records.shape
     mean = records.mean(axis=1) if m else np.zeros((chains, p))
     centred = records - mean[:, None, :]
     scatter = centred.swapaxes(1, 2) @ centred
-    return crowd.update(Moments(float(m), mean, scatter))
+    return given_others.update(Moments(float(m), mean, scatter))
 
 
 def _update(

@@ -15,19 +15,19 @@ CURVE = 300  # points
 _LOWEST = 1e-9  # leverage of a record at the very centre, which a logarithmic axis has no place for
 
 
-def records_figure(setting: ExposureLaw, leverage: Float[np.ndarray, " n"], count: int, limit: float) -> go.Figure:
+def records_figure(law: ExposureLaw, leverage: Float[np.ndarray, " n"], count: int, limit: float) -> go.Figure:
     """Draw each record's expected exposure (closed form) after `count` datasets, or draws, against its leverage.
 
     `limit` is the exposure that none may pass. The dots' customdata are the rows, counted from 1.
     """
     order = np.argsort(-leverage, kind="stable")
     shown = _some(order)
-    x, heights = np.maximum(leverage, _LOWEST), np.asarray(setting.exposure(leverage, count))
+    x, heights = np.maximum(leverage, _LOWEST), np.asarray(law.exposure(leverage, count))
     low, high = np.log10(np.min(x[shown])) - 0.1, np.log10(np.max(x[shown])) + 0.1
     fine = np.geomspace(10**low, 10**high, CURVE)
     figure = go.Figure()
     figure.add_scatter(
-        x=fine.astype(np.float32), y=np.asarray(setting.exposure(fine, count)).astype(np.float32), mode="lines",
+        x=fine.astype(np.float32), y=np.asarray(law.exposure(fine, count)).astype(np.float32), mode="lines",
         line={"color": GREY, "width": 2}, hoverinfo="skip",
     )  # fmt: skip
     colours = np.where(heights[shown] > limit, VERMILION, BLUE).tolist()
@@ -38,7 +38,7 @@ def records_figure(setting: ExposureLaw, leverage: Float[np.ndarray, " n"], coun
     )  # fmt: skip
     _label(figure, order[:LABELLED], x, heights)
     _mark_limit(figure, limit)
-    frame(figure, _message(setting, leverage, heights, count, limit), 400)
+    frame(figure, _message(law, leverage, heights, count, limit), 400)
     key = f"a dot a record, on the closed form's curve; red: above {limit:g}; click one to look at it"
     if len(shown) < len(leverage):
         key = f"{len(shown):,} of the {len(leverage):,} records, the most exposed among them; click one"
@@ -47,12 +47,12 @@ def records_figure(setting: ExposureLaw, leverage: Float[np.ndarray, " n"], coun
         digit * 10.0**power for power in range(-10, 13) for digit in ((1, 2, 5) if high - low < 1.7 else (1,))
     ]
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{tick:,.12g}" for tick in ticks])
-    title = f"Expected exposure after<br>{counted(count, _noun(setting))}"
+    title = f"Expected exposure after<br>{counted(count, _noun(law))}"
     return figure.update_yaxes(title_text=title, range=[-0.05, 1.1], tickvals=[0, 0.25, 0.5, 0.75, 1])
 
 
-def _noun(setting: ExposureLaw) -> str:
-    return "parameter draw" if setting.rows is None else "dataset"
+def _noun(law: ExposureLaw) -> str:
+    return "parameter draw" if law.rows is None else "dataset"
 
 
 def _some(order: np.ndarray) -> np.ndarray:
@@ -81,13 +81,13 @@ def _mark_limit(figure: go.Figure, limit: float) -> None:
     )  # fmt: skip
 
 
-def _message(setting: ExposureLaw, leverage: np.ndarray, heights: np.ndarray, count: int, limit: float) -> str:
+def _message(law: ExposureLaw, leverage: np.ndarray, heights: np.ndarray, count: int, limit: float) -> str:
     beyond, worst = int(np.sum(heights > limit)), int(np.argmax(leverage))
     have = "has" if beyond == 1 else "have"
     who = f"{beyond:,} of {len(leverage):,} records {have}" if beyond else "no record has"
-    after = f"After {counted(count, _noun(setting))} {who} an expected exposure above {limit:g}"
+    after = f"After {counted(count, _noun(law))} {who} an expected exposure above {limit:g}"
     if heights[worst] > 0:
         return f"{after}; the most exposed is row {worst + 1} with {number(heights[worst])}."
-    threshold = float(setting.threshold(leverage[worst]))
+    threshold = float(law.threshold(leverage[worst]))
     leaves = f" before {number(np.floor(threshold) + 1)} of them" if np.isfinite(threshold) else ""
     return f"{after}: not even row {worst + 1}, which stands out most, is told from the others{leaves}."

@@ -9,7 +9,6 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import HALF
 from allbutone.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, style_panels
 from allbutone.studies.design import Cell
@@ -34,11 +33,6 @@ def where(study: Study, **wanted: Any) -> list[int]:
 def released(count: int, release: str) -> str:
     """Say how much is released: 1 draw, 2 draws, 5 datasets."""
     return counted(count, "draw" if release == "parameters" else "dataset")
-
-
-def setting_of(cell: Cell) -> ExposureLaw:
-    """Return what the closed form needs to know of a cell besides the leverage."""
-    return ExposureLaw.of(cell.prior_of(cell.prior), cell.n, cell.rows)
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,7 @@ def _law_and_dots(study: Study, places: list[int], colour: str, aside: float) ->
     fine = np.geomspace(counts.min(), max(counts.max(), counts.min() + 1), 300)
     law = go.Scatter(
         x=fine,
-        y=setting_of(study.cells[places[0]]).exposure(leverage, fine),
+        y=study.cells[places[0]].law.exposure(leverage, fine),
         mode="lines",
         line={"color": colour, "width": 2.5, "simplify": False},
         hoverinfo="skip",
@@ -149,7 +143,7 @@ def quartile_dots(study: Study, places: Sequence[int], x: np.ndarray, colour: st
 def _half_exposed(study: Study, places: list[int]) -> float:
     """Return the fewest that are expected to expose by more than half."""
     leverage = float(np.median([study.rows[place]["leverage_median"] for place in places]))
-    return float(setting_of(study.cells[places[0]]).most(leverage, HALF)) + 1
+    return float(study.cells[places[0]].law.most(leverage, HALF)) + 1
 
 
 def _exposure_title(release: str, halves: list[tuple[float, str]]) -> str:
@@ -163,7 +157,7 @@ def _exposure_title(release: str, halves: list[tuple[float, str]]) -> str:
 def law_of(study: Study, place: int) -> float:
     """Return the expected exposure (closed form) at a cell's median leverage."""
     cell = study.cells[place]
-    return float(setting_of(cell).exposure(study.rows[place]["leverage_median"], cell.count))
+    return float(cell.law.exposure(study.rows[place]["leverage_median"], cell.count))
 
 
 def gaps(study: Study, places: Sequence[int]) -> np.ndarray:

@@ -18,7 +18,6 @@ from allbutone.plots.study_law import (
     law_of,
     quartile_dots,
     released,
-    setting_of,
     show_exposure,
     where,
 )
@@ -44,7 +43,7 @@ def on_one_law(study: Study) -> dict[str, list[int]]:
     found = {}
     for release in ("parameters", "datasets"):
         places = where(study, release=release)
-        ratios = [setting_of(study.cells[place]).ratio for place in places]
+        ratios = [study.cells[place].law.ratio for place in places]
         if len(places) > 1 and max(ratios) < SAME_RATIO * min(ratios):
             found[release] = places
     return found
@@ -91,11 +90,11 @@ def _kinds(cells: Sequence[Cell]) -> tuple[Callable[[Cell], Any], Callable[[Any]
 def _curves(
     study: Study, places: list[int], colours: dict[int, str], fine: np.ndarray, legend: bool
 ) -> list[go.Scatter]:
-    setting = setting_of(study.cells[places[0]])
+    law = study.cells[places[0]].law
     return [
         go.Scatter(
             x=fine,
-            y=setting.exposure(fine, count),
+            y=law.exposure(fine, count),
             mode="lines",
             line={"color": colour, "width": 2, "simplify": False},
             name=f"{count:,} released",
@@ -158,7 +157,7 @@ def _leverage_words(study: Study, places: Sequence[int]) -> str:
     near = 0
     for place in off:
         cell = study.cells[place]
-        threshold = float(setting_of(cell).threshold(study.rows[place]["leverage_median"]))
+        threshold = float(cell.law.threshold(study.rows[place]["leverage_median"]))
         near += threshold / 2 <= cell.count <= 2 * threshold
     return f"{words} Of the {len(off):,} further off, {near:,} are within a factor 2 of its threshold."
 

@@ -31,7 +31,7 @@ MOST = 100  # datasets, or parameter draws, that a simulated release holds
 COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100)
 ROOM = 0.18  # of the window, around all points
 MOST_POINTS = 150  # synthetic records shown
-LAW_POINTS = 200  # of the law's curve
+LAW_POINTS = 200  # of the curve of expected exposure
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class RecordAttack:
         return Moments.of(self.others)
 
     @cached_property
-    def crowd(self) -> NIW:
+    def given_others(self) -> NIW:
         """What the adversary takes the mechanism to know without the record."""
         return split_priors(self.prior, self.own, self.reading)[0].update(self.moments)
 
@@ -80,18 +80,20 @@ class RecordAttack:
     def alone(self) -> NIW:
         """What an adversary who ignores the release knows."""
         own = split_priors(self.prior, self.own, self.reading)[1]
-        return self.crowd if own is None else own.update(self.moments)
+        return self.given_others if own is None else own.update(self.moments)
 
     @cached_property
-    def setting(self) -> ExposureLaw:
-        """What the law needs; datasets of different sizes count as if all had their average size."""
+    def law(self) -> ExposureLaw:
+        """Expected exposure (closed form); datasets of different sizes count as if all had their average size."""
         rows = round(np.mean(self.release.rows)) if self.release.rows else None
-        return ExposureLaw(self.crowd.p, float(self.crowd.mean_weight), float(self.crowd.df), rows)
+        return ExposureLaw(
+            self.given_others.p, float(self.given_others.mean_weight), float(self.given_others.df), rows
+        )
 
     @cached_property
     def _datasets(self) -> tuple[np.ndarray, Moments]:
         """All datasets, summarized once for every count."""
-        return whitened_datasets(self.release.datasets, self.crowd)
+        return whitened_datasets(self.release.datasets, self.given_others)
 
     def posterior(self, count: int) -> Posterior:
         """Return the posterior after the first `count` datasets or draws."""
@@ -102,8 +104,8 @@ class RecordAttack:
         else:
             root, every = self._datasets
             some = Moments(every.count[:count], every.mean[:count], every.scatter[:count])
-            whole = from_datasets(self.crowd, root, some)
-            whole = whole if self.alone is self.crowd else with_own_prior(whole, self.alone)
+            whole = from_datasets(self.given_others, root, some)
+            whole = whole if self.alone is self.given_others else with_own_prior(whole, self.alone)
         return Posterior(**{field.name: getattr(whole, field.name) for field in fields(whole)})
 
     def spans(self, shown: tuple[int, int], found: Attack) -> tuple[Span, Span]:
@@ -111,7 +113,7 @@ class RecordAttack:
 
         It stands still while the release grows, but for a mode outside.
         """
-        mirror = 2 * self.crowd.mean - self.target
+        mirror = 2 * self.given_others.mean - self.target
         points = [self.others, self.target, mirror, found.mode, found.other_mode]
         return spans_of(*(each[..., list(shown)] for each in points), margin=ROOM)
 
@@ -156,9 +158,9 @@ def simulated(
         raise InputError(f"n must be at least 2, the target and another record, got {n}")
     require_memory(p * max(n, most * (rows or p)))
     prior = NIW.default(p) if prior is None else prior
-    crowd, pairs, cells = (np.random.PCG64([seed, stream]) for stream in range(3))
+    records, pairs, cells = (np.random.PCG64([seed, stream]) for stream in range(3))
     root = cholesky(np.asarray(covariance, dtype=float), "the covariance")
-    others = mean + np.random.Generator(crowd).standard_normal((n - 1, p)) @ root.T
+    others = mean + np.random.Generator(records).standard_normal((n - 1, p)) @ root.T
     whole = prior.update(np.vstack([others, target]))
     release: Release
     if rows is None:
@@ -204,32 +206,32 @@ class AttackView:
 
 
 def view_attack(
-    stage: RecordAttack, count: int, *, shown: tuple[int, int] = (0, 1), hidden: Hidden = "mode", size: int = 60
+    attack: RecordAttack, count: int, *, shown: tuple[int, int] = (0, 1), hidden: Hidden = "mode", size: int = 60
 ) -> AttackView:
     """Return what is seen after the first `count` datasets or draws, of the two features `shown`.
 
     `hidden`: the other features are held at the mode, or integrated out.
     """
-    posterior = stage.posterior(count)
+    posterior = attack.posterior(count)
     found = describe(posterior, posterior.modes)
     ground = landscape(
         posterior,
-        stage.others,
-        stage.target,
+        attack.others,
+        attack.target,
         shown=shown,
         hidden=hidden,
         size=size,
-        spans=stage.spans(shown, found),
-        synthetic=stage.synthetic(count),
+        spans=attack.spans(shown, found),
+        synthetic=attack.synthetic(count),
     )
-    measures = measures_of(posterior, stage.target, stage.crowd, stage.alone, stage.setting, count)
-    attributes = attributes_of(stage.columns, found, stage.target, stage.alone)
-    return AttackView(count, stage.noun, shown, posterior, found, ground, measures, attributes)
+    measures = measures_of(posterior, attack.target, attack.given_others, attack.alone, attack.law, count)
+    attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
+    return AttackView(count, attack.noun, shown, posterior, found, ground, measures, attributes)
 
 
 @dataclass(frozen=True, eq=False)
 class ExposureCurve:
-    """How this very release exposes the record as it grows, beside the law's curve and threshold."""
+    """How this very release exposes the record as it grows, beside what is expected (closed form)."""
 
     counts: Int[np.ndarray, " k"]
     exposure: Float[np.ndarray, " k"]
@@ -240,20 +242,20 @@ class ExposureCurve:
     threshold: float
 
 
-def exposure_curve(stage: RecordAttack, counts: Sequence[int] = COUNTS) -> ExposureCurve:
+def exposure_curve(attack: RecordAttack, counts: Sequence[int] = COUNTS) -> ExposureCurve:
     """Attack the record after each of these counts that the release has, and after all of it."""
-    some = sorted({*(count for count in counts if count < stage.most), min(max(counts), stage.most)})
+    some = sorted({*(count for count in counts if count < attack.most), min(max(counts), attack.most)})
     found = []
     for count in some:
-        posterior = stage.posterior(count)
-        found.append(measure(posterior.as_batch(), stage.target[None], modes=posterior.modes.as_batch()))
+        posterior = attack.posterior(count)
+        found.append(measure(posterior.as_batch(), attack.target[None], modes=posterior.modes.as_batch()))
     fine, leverage = np.geomspace(1, max(some[-1], 2), LAW_POINTS), float(found[-1].leverage[0])
     return ExposureCurve(
         counts=np.array(some),
         exposure=np.concatenate([each.exposure for each in found]),
         relative_error=np.concatenate([each.relative_error for each in found]),
         law_counts=fine,
-        law_exposure=np.asarray(stage.setting.exposure(leverage, fine)),
+        law_exposure=np.asarray(attack.law.exposure(leverage, fine)),
         leverage=leverage,
-        threshold=float(stage.setting.threshold(leverage)),
+        threshold=float(attack.law.threshold(leverage)),
     )

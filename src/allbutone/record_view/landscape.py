@@ -79,7 +79,7 @@ def landscape(
 
     The other features are held at the mode, or integrated out: the height is then log ∫ exp ℓ(x, y, h) dh.
     The spans of x and y, unless given, contain the other records, the target and both modes. The grid is finer
-    near the modes, which may be a hundred times narrower than the crowd.
+    near the modes, which may be a hundred times narrower than the other records.
     """
     _check(posterior, shown, size, hidden)
     if modes is None:

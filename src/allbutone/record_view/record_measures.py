@@ -63,21 +63,21 @@ class Attribute:
 def measures_of(
     posterior: Posterior,
     target: Float[np.ndarray, " p"],
-    crowd: NIW,
+    given_others: NIW,
     alone: NIW,
     law: ExposureLaw,
     count: int,
 ) -> RecordMeasures:
     """Measure what the first `count` datasets or draws tell of the target.
 
-    `crowd`: the others as the mechanism sees them, `alone`: as an adversary does who ignores the release; the same
-    object where the adversary has no prior of their own.
+    `given_others`: the others as the mechanism sees them, `alone`: as an adversary does who ignores the release;
+    the same object where the adversary has no prior of their own.
     """
     batch, before = posterior.as_batch(), None
-    if alone is not crowd:
+    if alone is not given_others:
         # no draw at all leaves the holder's Student t alone, and the adversary's own replaces it
         p = posterior.p
-        nothing = from_parameters(crowd, posterior.root, 0, np.zeros((p, p)), np.zeros(p))
+        nothing = from_parameters(given_others, posterior.root, 0, np.zeros((p, p)), np.zeros(p))
         before = replace(with_own_prior(nothing, alone), outward=0.0, own_well=False).as_batch()
     # always the same points: nothing flickers while a slider moves
     effort = Effort(Points(), POINTS << min(max(posterior.p - 2, 0), MOST_DOUBLINGS))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_from
 from allbutone.support.arrays import solve_rows
@@ -52,22 +53,27 @@ class Cell:
             return f"at ({', '.join(f'{value:g}' for value in self.target)})"
         return f"at distance {self.distance:g}" if self.distance is not None else f"at leverage {self.leverage:g}"
 
+    @cached_property
+    def law(self) -> ExposureLaw:
+        """What risk depends on in this cell besides the leverage, and its closed form."""
+        return ExposureLaw.of(self.prior_of(self.prior), self.n, self.rows)
+
     def prior_of(self, entries: dict[str, Any]) -> NIW:
         """Build a prior for this cell's columns."""
         return prior_from(entries, [f"x{place}" for place in range(1, self.p + 1)])
 
-    def targets(self, crowd: NIW) -> Float[np.ndarray, "r p"]:
-        """Return the target record of each table whose others have left this posterior."""
+    def targets(self, given_others: NIW) -> Float[np.ndarray, "r p"]:
+        """Return the target record of each table whose model, given the others, is this."""
         if self.target is not None:
-            return np.broadcast_to(np.array(self.target), crowd.mean.shape)
+            return np.broadcast_to(np.array(self.target), given_others.mean.shape)
         ray = np.array(self.direction)
         if self.distance is not None:
             length = np.sqrt(ray @ np.linalg.solve(np.array(self.covariance), ray))
-            return np.broadcast_to(np.array(self.mean) + self.distance / length * ray, crowd.mean.shape)
-        white = solve_rows(crowd.root, np.broadcast_to(ray, crowd.mean.shape))
-        inflation = crowd.mean_weight / (crowd.mean_weight + 1)
+            return np.broadcast_to(np.array(self.mean) + self.distance / length * ray, given_others.mean.shape)
+        white = solve_rows(given_others.root, np.broadcast_to(ray, given_others.mean.shape))
+        inflation = given_others.mean_weight / (given_others.mean_weight + 1)
         scale = np.sqrt((self.leverage or 0.0) / (inflation * np.sum(white * white, axis=-1)))
-        return crowd.mean + scale[:, None] * ray
+        return given_others.mean + scale[:, None] * ray
 
 
 @dataclass(frozen=True)

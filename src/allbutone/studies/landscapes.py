@@ -25,9 +25,11 @@ def study_landscapes(cell: Cell, counts: Sequence[int] = COUNTS, seed: int = 1, 
     others = np.array(cell.mean) + rng.standard_normal((cell.n - 1, cell.p)) @ root.T
     prior = cell.prior_of(cell.prior)
     own = None if cell.adversary_prior is None else cell.prior_of(cell.adversary_prior)
-    crowd = prior.update(others)
-    target = cell.targets(NIW(crowd.mean[None], crowd.mean_weight, crowd.df, crowd.scale))[0]
-    whole = crowd.update(target[None])
+    given_others = prior.update(others)
+    target = cell.targets(
+        NIW(given_others.mean[None], given_others.mean_weight, given_others.df, given_others.scale)
+    )[0]
+    whole = given_others.update(target[None])
     release: Release
     if cell.rows is None:
         release = ParameterRelease.draw(whole, max(counts), rng)

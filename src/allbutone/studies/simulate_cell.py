@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from allbutone.adversary.build import from_parameters, from_statistics, with_own_prior
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.paper_methods import lbfgsb
-from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Measures, measure
 from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once, triangle
 from allbutone.model.moments import Moments
@@ -29,7 +28,7 @@ PAPER_REPLICATES = 1000  # behind each published median
 class Replicates:
     """What came of each replicate of a cell: the adversary's guess, its distance from the target, and baselines.
 
-    `baseline`: the distance of the crowd's centre, which needs no release; `law`: that by the exposure law.
+    `baseline`: the distance of the others' centre, which needs no release; `law`: that by the exposure law.
     """
 
     candidate: Float[np.ndarray, "r p"]
@@ -68,18 +67,13 @@ def simulate_cell(
 
 def _blocks(cell: Cell, replicates: int, seed: int, whole: bool) -> Iterator[tuple[np.random.Generator, int]]:
     """Yield a stream and a size for each block: both depend on the seed and the cell alone."""
-    setting = _setting(cell)
-    size = releases_at_once(setting, cell.count)
+    size = releases_at_once(cell.law, cell.count)
     if whole:
         size = max(1, AT_ONCE // (cell.p * (cell.n + cell.count * (cell.rows or cell.p))))
     name = np.frombuffer(hashlib.blake2b(cell.key.encode(), digest_size=16).digest(), dtype=np.uint32).tolist()
     for block, start in enumerate(range(0, replicates, size)):
         sequence = np.random.SeedSequence([seed, *name, whole, block])
         yield np.random.Generator(np.random.SFC64(sequence)), min(size, replicates - start)
-
-
-def _setting(cell: Cell) -> ExposureLaw:
-    return ExposureLaw.of(cell.prior_of(cell.prior), cell.n, cell.rows)
 
 
 def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, NIW, Any, LogQuadratic]:
@@ -89,13 +83,18 @@ def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[M
     mean = np.array(cell.mean) + rng.standard_normal((size, cell.p)) @ root.T / np.sqrt(known)
     half = root @ np.moveaxis(triangle(rng, known - 1.0 - np.arange(cell.p), size), 2, 0)
     moments = Moments(float(known), mean, half @ half.swapaxes(1, 2))
-    crowd = cell.prior_of(cell.prior).update(moments)
-    targets = cell.targets(crowd)
-    white = solve_rows(crowd.root, targets - crowd.mean)
-    inflation = crowd.mean_weight / (crowd.mean_weight + 1)
-    drawn = SimulatedReleases.of(_setting(cell), cell.count, size, rng)
+    given_others = cell.prior_of(cell.prior).update(moments)
+    targets = cell.targets(given_others)
+    white = solve_rows(given_others.root, targets - given_others.mean)
+    inflation = given_others.mean_weight / (given_others.mean_weight + 1)
+    drawn = SimulatedReleases.of(cell.law, cell.count, size, rng)
     problem, _ = drawn.problem(inflation * np.sum(white * white, axis=1))
-    return moments, crowd, targets, replace(problem, centre=crowd.mean, root=crowd.root @ _turned_to(white))
+    return (
+        moments,
+        given_others,
+        targets,
+        replace(problem, centre=given_others.mean, root=given_others.root @ _turned_to(white)),
+    )
 
 
 def _turned_to(direction: Float[np.ndarray, "r p"]) -> Float[np.ndarray, "r p p"]:
@@ -112,23 +111,23 @@ def _turned_to(direction: Float[np.ndarray, "r p"]) -> Float[np.ndarray, "r p p"
 
 def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, NIW, Any, LogQuadratic]:
     """Draw every record of every table and dataset, and summarize them: the long way round."""
-    _, moments, crowd, targets = _tables(cell, size, rng)
-    means, roots = _drawn_parameters(cell, crowd, targets, rng)
+    _, moments, given_others, targets = _tables(cell, size, rng)
+    means, roots = _drawn_parameters(cell, given_others, targets, rng)
     if cell.rows is None:
         inverse = np.linalg.inv(roots @ roots.swapaxes(-1, -2))
         pull = np.sum((inverse @ means[..., None])[..., 0], axis=1)
         return (
             moments,
-            crowd,
+            given_others,
             targets,
-            from_statistics(crowd, ParameterStatistics(cell.count, np.sum(inverse, axis=1), pull)),
+            from_statistics(given_others, ParameterStatistics(cell.count, np.sum(inverse, axis=1), pull)),
         )
     datasets = _drawn_datasets(cell, means, roots, rng)
     centre = np.mean(datasets, axis=2)
     centred = datasets - centre[:, :, None]
     counts = np.full(cell.count, float(cell.rows))
     released = Moments(counts, centre, centred.swapaxes(-1, -2) @ centred)
-    return moments, crowd, targets, from_statistics(crowd, released)
+    return moments, given_others, targets, from_statistics(given_others, released)
 
 
 def _tables(cell: Cell, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Moments, NIW, np.ndarray]:
@@ -137,15 +136,15 @@ def _tables(cell: Cell, size: int, rng: np.random.Generator) -> tuple[np.ndarray
     mean = np.mean(others, axis=1)
     centred = others - mean[:, None]
     moments = Moments(cell.n - 1.0, mean, centred.swapaxes(1, 2) @ centred)
-    crowd = cell.prior_of(cell.prior).update(moments)
-    return others, moments, crowd, cell.targets(crowd)
+    given_others = cell.prior_of(cell.prior).update(moments)
+    return others, moments, given_others, cell.targets(given_others)
 
 
 def _drawn_parameters(
-    cell: Cell, crowd: NIW, targets: np.ndarray, rng: np.random.Generator
+    cell: Cell, given_others: NIW, targets: np.ndarray, rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "r k p"], Float[np.ndarray, "r k p p"]]:
     nothing = np.zeros((len(targets), cell.p, cell.p))
-    means, roots = crowd.update(Moments(1.0, targets, nothing)).draw_roots(rng, cell.count)
+    means, roots = given_others.update(Moments(1.0, targets, nothing)).draw_roots(rng, cell.count)
     return means.swapaxes(0, 1), roots.swapaxes(0, 1)
 
 
@@ -156,7 +155,9 @@ def _drawn_datasets(
     return means[:, :, None] + white @ roots.swapaxes(-1, -2)
 
 
-def _attacked(cell: Cell, moments: Moments, crowd: NIW, targets: np.ndarray, problem: LogQuadratic) -> Replicates:
+def _attacked(
+    cell: Cell, moments: Moments, given_others: NIW, targets: np.ndarray, problem: LogQuadratic
+) -> Replicates:
     if cell.adversary_prior is not None:
         problem = with_own_prior(problem, cell.prior_of(cell.adversary_prior).update(moments))
     found = measure(problem, targets)
@@ -166,8 +167,8 @@ def _attacked(cell: Cell, moments: Moments, crowd: NIW, targets: np.ndarray, pro
 
 def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
     """Attack with the paper's own method: L-BFGS-B from its starting value, one release after the other."""
-    others, _, crowd, targets = _tables(cell, size, rng)
-    means, roots = _drawn_parameters(cell, crowd, targets, rng)
+    others, _, given_others, targets = _tables(cell, size, rng)
+    means, roots = _drawn_parameters(cell, given_others, targets, rng)
     prior, found = cell.prior_of(cell.prior), []
     datasets = None if cell.rows is None else _drawn_datasets(cell, means, roots, rng)
     for place in range(size):
@@ -177,7 +178,9 @@ def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
         else:
             release = DatasetRelease(tuple(datasets[place]))
         found.append(lbfgsb(others[place], release, prior).mode)
-    nothing = from_parameters(crowd, crowd.root, 0, np.zeros((size, cell.p, cell.p)), np.zeros((size, cell.p)))
+    nothing = from_parameters(
+        given_others, given_others.root, 0, np.zeros((size, cell.p, cell.p)), np.zeros((size, cell.p))
+    )
     return _replicates(cell, measure(nothing, targets, guess=np.array(found)), np.zeros(size, dtype=bool))
 
 
@@ -188,7 +191,7 @@ def _replicates(cell: Cell, found: Measures, unconverged: np.ndarray) -> Replica
         exposure=found.exposure,
         baseline=found.baseline_distance,
         leverage=found.leverage,
-        law=(1 - _setting(cell).exposure(found.leverage, cell.count)) * found.baseline_distance,
+        law=(1 - cell.law.exposure(found.leverage, cell.count)) * found.baseline_distance,
         unconverged=unconverged.astype(int),
     )
 

@@ -76,9 +76,9 @@ def findings_of(
     measures = measures_of(
         posterior,
         attack.target,
-        attack.crowd,
+        attack.given_others,
         attack.alone,
-        attack.setting,
+        attack.law,
         most,
     )
     attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
