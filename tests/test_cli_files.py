@@ -89,3 +89,15 @@ def test_a_table_without_a_header_is_used_with_names_of_its_own(allbutone, tmp_p
         assert not [value for value in first if value in page]
     assert allbutone("budget", "t.csv", *names)[0] == 0
     assert allbutone("application", "t.csv", "--datasets", "3", *names)[0] == 0
+
+
+def test_a_release_with_names_of_its_own_says_how_to_read_the_file_again(allbutone, tmp_path):
+    (tmp_path / "t.csv").write_text(TEXT)
+    names = ("--no-header", "--columns", "bmi,ldl")
+    allbutone("synthesize", "t.csv", "--out", "r", *names)
+    for given, cure in (((), "(--no-header)"), (names[:1], "in order (--columns …)")):
+        code, _, err = allbutone("risk", "t.csv", "r", *given)
+        assert code == 2
+        assert cure in err
+    assert "also those to leave out (--columns …)" in allbutone("risk", "t.csv", "r", *names[:2], "bmi")[2]
+    assert allbutone("risk", "t.csv", "r", "--no-mass", *names)[0] == 0

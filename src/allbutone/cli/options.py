@@ -17,6 +17,7 @@ from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.files import read_table
+from allbutone.tables.names import NO_HEADER, reads_as_data
 from allbutone.tables.records import Records
 
 
@@ -104,9 +105,14 @@ def records_of(
     if columns or drop:
         records = Records.of(content, columns=columns, drop=drop)
     elif absent := [name for name in of_release if name not in content.column_names]:
+        cures: list[Cure | str] = ["give the table that it was made from"]
+        if no_header:
+            cures.append(Cure("name every column of the file, in order", "columns"))
+        elif any(map(reads_as_data, content.column_names)):
+            cures.append(NO_HEADER)
         raise InputError(
             f"the release is of the columns {', '.join(of_release)}, and {table.name} has no {', '.join(absent)}",
-            "give the table that it was made from",
+            *cures,
         )
     else:
         records = Records.of(content, columns=of_release)

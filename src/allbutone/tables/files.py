@@ -62,8 +62,7 @@ def _names(names: str | Sequence[str] | None, count: int, file: str) -> list[str
     if len(given) != count:
         raise InputError(
             f"{file} has {count} columns and no header, and {len(given)} names were given",
-            Cure("name every column, in order", "columns"),
-            Cure("and leave some out", "drop"),
+            Cure("name every column of the file, in order, also those to leave out", "columns"),
         )
     return given
 

@@ -27,7 +27,7 @@ _DATE = re.compile(rf"(\d+\W*)?({_MONTHS})\W*(\d+\W*)?\d{{4}}|\d+\W*({_MONTHS})\
 # the letters within numbers and times: 1e5, 2024-01-31T12:00Z, 5 PM
 _WITHIN = re.compile(r"(?<=\d)e(?=[+-]?\d)|(?<=\d\d)t(?=\d\d)|(?<=\d)\s?(z|utc|gmt|am|pm)\b", re.IGNORECASE)
 # the cure for a file whose first line is a record
-_NO_HEADER = Cure("if the file has no header line, say so", "header", False)
+NO_HEADER = Cure("if the file has no header line, say so", "header", False)
 
 
 def choose(names: Sequence[str], columns: Any, drop: Any) -> list[int]:
@@ -72,12 +72,12 @@ def check_names(names: Sequence[str]) -> None:
     for position, name in enumerate(names, start=1):
         if not name.strip():
             raise InputError(
-                f"column {position} of those kept has no name", "give it one in the header", others, _NO_HEADER
+                f"column {position} of those kept has no name", "give it one in the header", others, NO_HEADER
             )
         if reads_as_data(name):
             raise InputError(
                 f"column name {name!r} reads as a value, so it may be someone's data, and names are released",
-                _NO_HEADER,
+                NO_HEADER,
                 "if it is a name, rename it with a letter",
             )
         if _UNSAFE.search(name):
