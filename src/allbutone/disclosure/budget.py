@@ -11,7 +11,7 @@ from jaxtyping import Float
 from allbutone.disclosure.alternatives import every_measure, expected_count, row_tradeoff, what_if
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.trials import CONFIDENCE, grid_of, read_off, simulated, standing_out, try_counts
+from allbutone.disclosure.trials import CONFIDENCE, Trials, grid_of, read_off, simulated, standing_out, try_counts
 from allbutone.model.niw import NIW
 from allbutone.tables.records import Records
 
@@ -34,9 +34,10 @@ class Budget:
     expected_count: the most that keep the expected exposure (closed form) of every record at or below the limit;
         None for a limit of gain or mass, which have no closed form.
     expected_count_without: the same for the table without the limiting row.
-    limiting_row: the record that sets the limit, the one of the highest leverage, counted from 1.
-    safe_leverage: for each number of datasets tried, the highest leverage that stays below the limit with 95 %
-        confidence.
+    limiting_row: the record that sets the limit, counted from 1: for an exposure the one of the highest leverage,
+        else the one likeliest to pass with one dataset more than `confident_count`.
+    own_chance: for each number of datasets tried, each record's own chance to pass the limit; those of less than
+        average leverage have that of the average.
     measures: every measure of the limiting row after one dataset and after `confident_count`.
     row_tradeoff: expected counts for datasets of fewer and of more rows.
     what_if: expected counts for the table with its most exposed records dropped, or pulled in.
@@ -52,7 +53,7 @@ class Budget:
     never_passed: bool = False
     expected_count: int | None = None
     expected_count_without: int | None = None
-    safe_leverage: Mapping[int, float] = field(default_factory=dict)
+    own_chance: Mapping[int, Float[np.ndarray, " n"]] = field(default_factory=dict)
     measures: list[dict[str, Any]] = field(default_factory=list)
     row_tradeoff: list[dict[str, Any]] = field(default_factory=list)
     what_if: list[dict[str, Any]] = field(default_factory=list)
@@ -100,11 +101,11 @@ class Budget:
         """Return a row a record: leverage, threshold, the most datasets for the limit, exposures at the counts.
 
         `max_datasets` for an exposure is the closed form's; `confident_datasets` is the largest number tried that
-        keeps a record of its leverage below the limit with 95 % confidence, and stands for both for other limits.
+        keeps the record below the limit with 95 % confidence, and stands for both for other limits.
         """
         confident = np.zeros(len(self.leverage))
-        for count, highest in sorted(self.safe_leverage.items()):
-            confident[self.leverage <= highest] = count
+        for count, chance in sorted(self.own_chance.items()):
+            confident[chance <= 1 - CONFIDENCE] = count
         found = expected_columns(self.law, self.leverage, self.limit, self.counts)
         found.setdefault("max_datasets", confident)
         return found | {"confident_datasets": confident}
@@ -170,6 +171,7 @@ def plan_budget(
     expected = expected_count(law, highest, limit) if closed else None
     found = try_counts(law, limit, leverage, expected, counts, stream, watch)
     changes = what_if(records.values, prior, rows, limit, order) if closed else []
+    limiting = int(order[0]) if closed else _likeliest(found, leverage)
     return Budget(
         law=law,
         limit=limit,
@@ -178,14 +180,23 @@ def plan_budget(
         confident_count=found.confident_count,
         tried_up_to=found.tried_up_to,
         never_passed=found.never_passed,
-        limiting_row=int(order[0]) + 1,
+        limiting_row=limiting + 1,
         expected_count=expected,
         expected_count_without=changes[0]["datasets"] if changes else None,
-        safe_leverage=found.safe_leverage,
-        measures=every_measure(law, highest, max(found.confident_count, 1), stream),
+        own_chance=found.own_chance,
+        measures=every_measure(law, float(leverage[limiting]), max(found.confident_count, 1), stream),
         row_tradeoff=row_tradeoff(law, highest, limit) if closed and rows is not None else [],
         what_if=changes,
     )
+
+
+def _likeliest(found: Trials, leverage: Float[np.ndarray, " n"]) -> int:
+    """Return the place of the record likeliest to pass beyond the confident count; of several the most leverage.
+
+    That need not be the one of the highest leverage: little mass lies near an outlier before it is found.
+    """
+    chance = found.own_chance.get(found.confident_count + 1, np.zeros(len(leverage)))
+    return int(np.lexsort((leverage, np.where(standing_out(leverage), chance, -1.0)))[-1])
 
 
 def chances(plan: Budget, count: int, rng: np.random.Generator | int | None = None) -> Float[np.ndarray, " n"]:

@@ -23,13 +23,13 @@ class Trials:
     confident_count: the most that keep every record below the limit with 95 % confidence; 0 if none does.
     tried_up_to: the most that may be tried.
     never_passed: whether so many were tried, and no simulated release of them passed the limit.
-    safe_leverage: for each number tried, the highest leverage that stays below the limit with 95 % confidence.
+    own_chance: for each number tried, each record's own chance to pass the limit.
     """
 
     confident_count: int
     tried_up_to: int
     never_passed: bool
-    safe_leverage: dict[int, float]
+    own_chance: dict[int, Float[np.ndarray, " n"]]
 
 
 def try_counts(
@@ -47,32 +47,32 @@ def try_counts(
     the lowest leverage alone say where to start, and whether the limit is ever passed at all: that costs a small
     part of a trial of the whole grid, and a limit that nothing can pass is answered without one.
     """
-    watched = leverage[standing_out(leverage)]
+    watched = standing_out(leverage)
     most = int(np.clip(WORK / (11 * 200 * law.p**2), 10, MOST))
-    safe_leverage: dict[int, float] = {}
+    own_chance: dict[int, Float[np.ndarray, " n"]] = {}
     passed_at_all = []
 
     def safe(count: int) -> bool:
         watch(1)
-        found = simulated(law, grid_of(watched), count, rng, limit.kind)
+        found = simulated(law, grid_of(leverage[watched]), count, rng, limit.kind)
         chance = np.mean(limit.passed(found), axis=1)
         passed_at_all.append(bool(np.any(chance > 0)))
-        safe_leverage[count] = float(np.max(found.leverage[chance <= 1 - CONFIDENCE], initial=0.0))
+        own_chance[count] = read_off(found.leverage, chance, leverage)
         # a bound on the chance that some record passes: the sum of each one's own
-        return float(np.sum(read_off(found.leverage, chance, watched))) <= 1 - CONFIDENCE
+        return float(np.sum(own_chance[count][watched])) <= 1 - CONFIDENCE
 
     if expected is None:
-        start = _never_passed_by(law, limit, watched, most, rng, watch)
+        start = _never_passed_by(law, limit, leverage[watched], most, rng, watch)
         if start == most:
-            return Trials(most, most, True, {most: float(np.max(watched))})
+            return Trials(most, most, True, {most: np.zeros(len(leverage))})
     else:
         start = expected
     confident = _largest(safe, max(start, 1), most)
     # where so many are safe for all, fewer tell nothing; without a closed form a trial takes too long
     for count in also if expected is not None else ():
-        if confident < count <= most and count not in safe_leverage:
+        if confident < count <= most and count not in own_chance:
             safe(count)
-    return Trials(confident, most, confident == most and not any(passed_at_all), safe_leverage)
+    return Trials(confident, most, confident == most and not any(passed_at_all), own_chance)
 
 
 def _never_passed_by(
