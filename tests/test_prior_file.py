@@ -73,8 +73,8 @@ def test_a_prior_survives_its_file(rng):
         ("mean_weight = inf", "mean_weight must be a finite number above 0.*, got inf"),
         ("df = nan", "df must exceed p - 1 = 1 and be finite"),
         ("mean = 1" + 400 * "0", "mean holds a whole number too large"),
-        ("mean = 1" + 5000 * "0", "not valid TOML or JSON"),
-        ("mean = " + 50_000 * "[", "not valid TOML or JSON"),
+        ("mean = 1" + 5000 * "0", "not valid TOML: a number has thousands of digits"),
+        ("mean = " + 50_000 * "[", "not valid TOML: it is nested too deep"),
     ],
 )
 def test_bad_prior_files_are_refused(tmp_path, text, message):
@@ -84,7 +84,7 @@ def test_bad_prior_files_are_refused(tmp_path, text, message):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[1]", "must name its entries"), ("[" * 100_000, "not valid TOML or JSON"), ('{"df": 1e999}', "be finite")],
+    [("[1]", "must name its entries"), ("[" * 100_000, "not valid JSON"), ('{"df": 1e999}', "be finite")],
 )
 def test_bad_json_priors_are_refused(tmp_path, text, message):
     with pytest.raises(abo.InputError, match=message):

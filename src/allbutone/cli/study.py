@@ -83,7 +83,7 @@ def study(
             watch=watch,
         )  # fmt: skip
     _describe(held, out, time.monotonic() - start)
-    show_next("see it beside what was published, and as figures:", ["study", "show", str(out)])
+    show_next("see it as figures, and beside what was published, if anything was:", ["study", "show", str(out)])
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Prior files: what is publicly known of each column's centre and spread, written down before seeing data."""
 
 import json
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.errors import InputError
-from allbutone.tables.safe_read import read_text
+from allbutone.tables.safe_read import parse, read_text
 
 KEYS = ("mean", "mean_weight", "df", "scale", "centre", "spread")
 
@@ -30,11 +29,8 @@ def read_prior(path: str | Path, columns: Sequence[str]) -> NIW:
     """
     path = Path(path)
     text = read_text(path, "give the path of a prior file, .toml or .json")
-    try:
-        entries = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # bad syntax, numbers too long, nesting too deep
-        raise InputError(f"the prior file {path.name} is not valid TOML or JSON: {error}") from error
-    return prior_from(entries, columns)
+    language = "JSON" if path.suffix.lower() == ".json" else "TOML"
+    return prior_from(parse(text, language, f"the prior file {path.name}"), columns)
 
 
 def prior_from(entries: Any, columns: Sequence[str]) -> NIW:

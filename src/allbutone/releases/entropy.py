@@ -57,7 +57,10 @@ def keyed_generator(
 
 def _checked_key(text: Any) -> str:
     """Return the key's digits, or say what is wrong with it without repeating it: it is a secret."""
-    cures = "let allbutone make one (new_repeat_key)", "leave it out: then nobody can repeat the release"
+    cures = (
+        "let allbutone make one (--new-repeat-key; in Python new_repeat_key())",
+        "leave it out: then nobody can repeat the release",
+    )
     key = text.strip().lower() if isinstance(text, str) else ""
     if len(key) < KEY_DIGITS or len(key) % 2 or not set(key) <= set("0123456789abcdef"):
         raise InputError(

@@ -22,7 +22,7 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.tables.files import TableWriter, read_table
 from allbutone.tables.records import Records
-from allbutone.tables.safe_read import read_text
+from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 
 MANIFEST = "release.json"
@@ -195,11 +195,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that this package wrote."""
-    text = read_text(path, "name what allbutone wrote")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not valid JSON: {error}", where=str(path)) from error
+    content = parse(read_text(path, "name what allbutone wrote"), "JSON", str(path))
     if not isinstance(content, dict):
         raise InputError("not a description that allbutone wrote", where=str(path))
     return content

@@ -1,7 +1,6 @@
 """Design files: TOML in, a design out, or an error that names the line and the cure."""
 
 import itertools
-import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from allbutone.studies.design import STRUCTURES, Cell, Design, correlations, pla
 from allbutone.studies.design_text import DesignText
 from allbutone.studies.published import read_published
 from allbutone.support.errors import InputError
-from allbutone.tables.safe_read import read_text
+from allbutone.tables.safe_read import parse, read_text
 
 SHIPPED = Path(__file__).parent / "designs"
 MOST_CELLS = 100_000
@@ -40,10 +39,7 @@ def read_design(name: str | Path) -> Design:
 
 def parse_design(text: str, name: str = "design", folder: Path = SHIPPED) -> Design:
     """Read the text of a design file; `folder` is where it looks for published numbers."""
-    try:
-        entries = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # bad syntax, a number too long, nesting too deep
-        raise InputError(f"not valid TOML: {error}", where=name) from error
+    entries = parse(text, "TOML", name)
     lines = DesignText(text, name)
     lines.require_known(entries, WHOLE, None)
     blocks = entries.get("cells")

@@ -1,8 +1,10 @@
-"""Reading files that may be anything: a folder, a pipe that never ends, text in another encoding."""
+"""Reading files that may be anything: a folder, a pipe that never ends, text in another encoding, bad syntax."""
 
+import json
 import stat
+import tomllib
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from allbutone.support.errors import InputError, reason
 
@@ -36,3 +38,16 @@ def read_text(path: Path, cure: str) -> str:
         return read_bytes(path, cure).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text", "save it again with UTF-8 encoding") from error
+
+
+def parse(text: str, language: str, where: str) -> Any:
+    """Return what the text of a file says in TOML or JSON; `where` names the file."""
+    try:
+        return tomllib.loads(text) if language == "TOML" else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        fault = (
+            "it is nested too deep" if isinstance(error, RecursionError) else "a number has thousands of digits"
+        )
+        if isinstance(error, tomllib.TOMLDecodeError | json.JSONDecodeError):
+            fault = str(error)
+        raise InputError(f"not valid {language}: {fault}", "correct it", where=where) from error
