@@ -14,6 +14,7 @@ from allbutone.integrals.proposal import Points, Proposal
 
 # four replicates know their own spread poorly: Student's t with three degrees of freedom, not a normal
 STUDENT = 1.2
+EDGE = 0.25  # of independent points' error: scrambled points do little better than that at the edge of a ball
 POOR, POOR_SHARE = 200.0, 0.1  # effective points, and share of all, below which it is tried again
 HOPELESS = 25.0  # effective points below which it is given up
 AGAIN = 8  # times more points, then
@@ -130,34 +131,47 @@ def _sampled(
     proposal = Proposal.around(problem, modes)
     for turn in range(refits):
         proposal = proposal.fitted(problem, points, replicates + turn, size)
-    totals, smooth, shares, squares, volumes = [], [], [], [], []
-    for turn in range(replicates):
-        white, log_parts, inside = _weighed(proposal, ball, points, turn, size)
-        values = values_at(problem, white)
-        log_weights = values - logsumexp(log_parts, axis=0)
-        total = logsumexp(log_weights, axis=1, keepdims=True)
-        weights = np.exp(log_weights - total)
-        totals.append(total[:, 0])
-        shares.append(np.sum(weights * inside, axis=1))
-        squares.append(np.sum(weights * weights, axis=1))
-        if ball is not None:
-            ours = white.shape[1] - size
-            smooth.append(logsumexp(values[:, :ours] - logsumexp(log_parts[:-1, :, :ours], axis=0), axis=1))
-            volumes.append(ball.log_volume + logsumexp(values[:, ours:], axis=1) - np.log(size))
-    log_total, error = log_mean_and_error(np.array(totals))
+    turns = [_replicate(problem, proposal, ball, points, turn, size) for turn in range(replicates)]
+    totals, smooth, volumes, shares, squares, noise = (np.array(each) for each in zip(*turns, strict=True))
+    log_total, error = log_mean_and_error(totals)
     if ball is not None:
-        log_total, error = _agreed(log_mean_and_error(np.array(smooth)), (log_total, error))
+        log_total, error = _agreed(log_mean_and_error(smooth), (log_total, error))
     if exact is not None:
         log_total, error = exact, np.zeros(len(exact))
     share = np.mean(shares, axis=0)
     spread = STUDENT * np.std(shares, axis=0, ddof=1) / np.sqrt(replicates)
+    # replicates can agree by chance
+    spread = np.maximum(spread, EDGE * np.sqrt(np.mean(noise, axis=0) / replicates))
     # where all lies inside there is no spread: what may lie outside is less than a point's worth
-    spread = np.hypot(spread, share / (replicates * white.shape[1]))
+    spread = np.hypot(spread, share / (replicates * size))
     if ball is not None:
-        log_mass, relative = log_mean_and_error(np.array(volumes) - log_total)
+        log_mass, relative = log_mean_and_error(volumes - log_total)
         mass = np.exp(np.minimum(log_mass, 1.0))
         share, spread = _agreed((mass, mass * np.hypot(relative, error)), (share, spread))
-    return Integrals(log_total, error, np.minimum(share, 1.0), spread, np.sum(1 / np.array(squares), axis=0))
+    return Integrals(log_total, error, np.minimum(share, 1.0), spread, np.sum(1 / squares, axis=0))
+
+
+def _replicate(
+    problem: LogQuadratic, proposal: Proposal, ball: Ball | None, points: Points, turn: int, size: int
+) -> tuple[Float[np.ndarray, " n"], ...]:
+    """Return what one set of points says.
+
+    The log total by all points, and by those of the proposal alone; the log of ∫ exp ℓ over the ball by the ball's
+    alone; the share of the weight inside, Σw², and the share's squared error for independent points.
+    """
+    white, log_parts, inside = _weighed(proposal, ball, points, turn, size)
+    values = values_at(problem, white)
+    log_weights = values - logsumexp(log_parts, axis=0)
+    total = logsumexp(log_weights, axis=1)
+    weights = np.exp(log_weights - total[:, None])
+    share, squares = np.sum(weights * inside, axis=1), np.sum(weights * weights, axis=1)
+    noise = np.sum((weights * (inside - share[:, None])) ** 2, axis=1)
+    if ball is None:
+        return total, total, total, share, squares, noise
+    ours = white.shape[1] - size
+    smooth = logsumexp(values[:, :ours] - logsumexp(log_parts[:-1, :, :ours], axis=0), axis=1)
+    volume = ball.log_volume + logsumexp(values[:, ours:], axis=1) - np.log(size)
+    return total, smooth, volume, share, squares, noise
 
 
 def _agreed(
