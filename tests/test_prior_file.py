@@ -74,7 +74,7 @@ def test_a_prior_survives_its_file(rng):
         ("df = nan", "df must exceed p - 1 = 1 and be finite"),
         ("mean = 1" + 400 * "0", "mean holds a whole number too large"),
         ("mean = 1" + 5000 * "0", "not valid TOML: a number has thousands of digits"),
-        ("mean = " + 50_000 * "[", "not valid TOML: nested too deep"),
+        ("mean = " + 50_000 * "[", "not valid TOML: it is nested too deep"),
     ],
 )
 def test_bad_prior_files_are_refused(tmp_path, text, message):

@@ -340,3 +340,6 @@ def test_a_mass_that_cannot_be_told_from_certainty_is_no_limit():
 def test_plan_budget_takes_any_table(table):
     plans = [abo.plan_budget(given, PRIOR, rows=30, counts=(), rng=1) for given in (table, table.values)]
     assert plans[0].sentence == plans[1].sentence
+    checks = [abo.verify_budget(given, PRIOR, plans[0], 3, rng=1) for given in (table, table.values)]
+    assert checks[0] == checks[1]
+    assert checks[0]["attacked"] == np.sum(standing_out(plans[0].leverage))

@@ -218,7 +218,7 @@ def _show_budget(plan: Budget) -> None:
 def _checked(plan: Budget, checked: dict[str, Any]) -> str:
     return (
         f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.confident_count, 1):,} "
-        f"{plan.what}: in "
+        f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to pass: in "
         f"{checked['passed']:,} some record passed {plan.limit} ({checked['share']:.0%}; 95 % interval "
         f"{checked['low']:.0%} to {checked['high']:.0%})."
     )

@@ -11,7 +11,15 @@ from jaxtyping import Float
 from allbutone.disclosure.alternatives import every_measure, expected_count, row_tradeoff, what_if
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.trials import CONFIDENCE, Trials, grid_of, read_off, simulated, standing_out, try_counts
+from allbutone.disclosure.trials import (
+    CONFIDENCE,
+    grid_of,
+    likeliest_first,
+    read_off,
+    simulated,
+    standing_out,
+    try_counts,
+)
 from allbutone.model.niw import NIW
 from allbutone.tables.records import Records
 
@@ -171,7 +179,7 @@ def plan_budget(
     expected = expected_count(law, highest, limit) if closed else None
     found = try_counts(law, limit, leverage, expected, counts, stream, watch)
     changes = what_if(records.values, prior, rows, limit, order) if closed else []
-    limiting = int(order[0]) if closed else _likeliest(found, leverage)
+    limiting = int(order[0] if closed else likeliest_first(leverage, found.own_chance, found.confident_count)[0])
     return Budget(
         law=law,
         limit=limit,
@@ -188,15 +196,6 @@ def plan_budget(
         row_tradeoff=row_tradeoff(law, highest, limit) if closed and rows is not None else [],
         what_if=changes,
     )
-
-
-def _likeliest(found: Trials, leverage: Float[np.ndarray, " n"]) -> int:
-    """Return the place of the record likeliest to pass beyond the confident count; of several the most leverage.
-
-    That need not be the one of the highest leverage: little mass lies near an outlier before it is found.
-    """
-    chance = found.own_chance.get(found.confident_count + 1, np.zeros(len(leverage)))
-    return int(np.lexsort((leverage, np.where(standing_out(leverage), chance, -1.0)))[-1])
 
 
 def chances(plan: Budget, count: int, rng: np.random.Generator | int | None = None) -> Float[np.ndarray, " n"]:

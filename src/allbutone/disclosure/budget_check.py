@@ -11,14 +11,16 @@ from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.measures import RADIUS, Effort, measure
-from allbutone.disclosure.trials import standing_out
+from allbutone.disclosure.trials import likeliest_first
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.tables.records import Records
 
+MOST_ATTACKED = 50  # records of each simulated release
+
 
 def verify_budget(
-    records: Records,
+    table: Any,
     prior: NIW,
     plan: Budget,
     releases: int,
@@ -27,23 +29,24 @@ def verify_budget(
 ) -> dict[str, Any]:
     """Simulate releases of this very table at the budget, attack the records that stand out, and count.
 
-    At most the fifty of highest leverage are attacked.
+    At most the fifty likeliest to pass are attacked.
     """
-    stream, count = np.random.default_rng(rng), max(plan.confident_count, 1)
-    posterior = prior.update(records.values)
-    rows = np.argsort(-plan.leverage)[: min(50, int(np.sum(standing_out(plan.leverage))))]
+    stream, count, values = np.random.default_rng(rng), max(plan.confident_count, 1), Records.of(table).values
+    posterior = prior.update(values)
+    rows = likeliest_first(plan.leverage, plan.own_chance, plan.confident_count)[:MOST_ATTACKED]
     passed = 0
     for _ in range(releases):
         if plan.law.rows is None:
             release: Any = ParameterRelease.draw(posterior, count, stream)
         else:
             release = DatasetRelease.draw(posterior, [plan.law.rows] * count, stream)
-        passed += bool(_any_passes(records.values, release, prior, plan.limit, rows))
+        passed += bool(_any_passes(values, release, prior, plan.limit, rows))
         watch(1)
     # Wilson's interval is honest at none and at all
     low, high = binomtest(passed, releases).proportion_ci(method="wilson")
     return {
         "passed": passed, "releases": releases, "share": passed / releases, "low": float(low), "high": float(high),
+        "attacked": len(rows),
     }  # fmt: skip
 
 

@@ -1,10 +1,10 @@
 """Trying numbers of datasets: the chance that records pass a limit, by simulation on a grid of leverages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.limits import Limit
@@ -30,6 +30,19 @@ class Trials:
     tried_up_to: int
     never_passed: bool
     own_chance: dict[int, Float[np.ndarray, " n"]]
+
+
+def likeliest_first(
+    leverage: Float[np.ndarray, " n"], own_chance: Mapping[int, Float[np.ndarray, " n"]], confident_count: int
+) -> Int[np.ndarray, " w"]:
+    """Return the records that stand out, the likeliest to pass beyond the confident count first.
+
+    Of several as likely, the one of most leverage. For a limit of mass that alone would not do: little mass lies
+    near an outlier before it is found.
+    """
+    chance = own_chance.get(confident_count + 1, np.zeros(len(leverage)))
+    order = np.lexsort((leverage, chance))[::-1]
+    return order[standing_out(leverage)[order]]
 
 
 def try_counts(
