@@ -73,8 +73,9 @@ def _run(app: "typer.Typer") -> int | None:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
     except InputError as error:
-        commands = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
-        options = {parameter.name for command in commands for parameter in command.params}
+        commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+        asked = [commands[name] for name in sys.argv[1:2] if name in commands]
+        options = {parameter.name for command in asked for parameter in command.params}
         _fail(error.worded(lambda cure: in_flags(cure, options)))
     except MemoryError as error:
         _fail(str(error) or "not enough memory for this table or release; ask for less")

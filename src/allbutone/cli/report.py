@@ -1,4 +1,4 @@
-"""The commands that put a case together: the report on a release, and the paper's application."""
+"""The commands that assess a release: the report on a release, and the paper's application."""
 
 import secrets
 import shlex
@@ -98,13 +98,13 @@ def report(
             path.write_text(public_report(release, note), encoding="utf-8")
         else:
             given = read_prior(prior, records.columns) if prior else None
-            case = assess(records, release, given, limit=bound, step=late_progress)
+            assessment = assess(records, release, given, limit=bound, step=late_progress)
             again = following(context, "report", table, release_dir)
-            path.write_text(confidential_report(case, [_typed(again)], note), encoding="utf-8")
+            _write_page(path, assessment, again, note)
     if public:
         _describe_public(out, table, bool(note))
         return
-    _describe(case)
+    _describe(assessment)
     console.print(
         f"Written: {escape(str(out))} (opens in any browser, offline, and prints). Confidential: keep it as "
         "you keep the table; only you can read it."
@@ -135,19 +135,20 @@ def application(
         p = len(records.columns)
         mechanism = read_prior(prior, records.columns) if prior else NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
         release = _draw(records, mechanism, datasets, seed)
-        case = assess(records, release, counts=sorted({*PAPER_COUNTS, datasets}), mass=False, step=late_progress)
+        counts = sorted({*PAPER_COUNTS, datasets})
+        assessment = assess(records, release, counts=counts, mass=False, step=late_progress)
         words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
         again = following(context, "application", *([table] if table else []), seed=seed)
-        (work / "report.html").write_text(confidential_report(case, [_typed(again)], words), encoding="utf-8")
-        _write_tables(case, work)
+        _write_page(work / "report.html", assessment, again, words)
+        _write_tables(assessment, work)
         for path in work.iterdir():
             path.chmod(0o600)
-    _describe(case)
-    _show_application(case)
+    _describe(assessment)
+    _show_application(assessment)
     what = "the paper's prior (mean 1.1, scale I, worth one record)" if prior is None else describe_prior(prior)
     console.print(f"Assumed: {escape(what)}; the columns are jointly normal.")
     console.print(
-        f"Written: report.html and its numbers as .csv files in {escape(str(out))}. Confidential, as the table is."
+        f"Written: report.html and its numbers as .csv in {escape(str(out))}. Confidential, as the table is."
     )
     if table is None:
         show_next("the same for a table of your own:", ["application", "--help"])
@@ -192,17 +193,17 @@ def _describe_public(out: Path, table: Path, noted: bool) -> None:
     )
 
 
-def _describe(case: Assessment) -> None:
-    console.print(f"[bold]{escape(verdict(case.findings))}.[/bold]\n")
-    for finding in case.findings:
+def _describe(assessment: Assessment) -> None:
+    console.print(f"[bold]{escape(verdict(assessment.findings))}.[/bold]\n")
+    for finding in assessment.findings:
         mark = "[red]✘[/red]" if finding.against else "[green]✔[/green]"
         console.print(f"{mark} [bold]{finding.subject}[/bold]: {escape(finding.words)}")
     console.print()
 
 
-def _show_application(case: Assessment) -> None:
-    assert case.fidelity is not None
-    table = case.fidelity.ks_table()
+def _show_application(assessment: Assessment) -> None:
+    assert assessment.fidelity is not None
+    table = assessment.fidelity.ks_table()
     lines = [
         [escape(str(name)), *(f"{value:.3f}" for value in values)]
         for name, *values in zip(*table.values(), strict=True)
@@ -214,36 +215,40 @@ def _show_application(case: Assessment) -> None:
         words=("column",),
     )
     console.print()
-    rows = [[number(value) for value in line.values()] for line in case.growth]
+    rows = [[number(value) for value in line.values()] for line in assessment.growth]
     headings = ["datasets", "median distance", "baseline", "relative error", "exposed by half", "largest gain"]
-    show(f"Leave-one-out attacks on {counted(len(case.records.values), 'record')}", headings, rows)
+    show(f"Leave-one-out attacks on {counted(len(assessment.records.values), 'record')}", headings, rows)
     console.print()
 
 
-def _write_tables(case: Assessment, folder: Path) -> None:
+def _write_page(path: Path, assessment: Assessment, again: list[str], note: str) -> None:
+    path.write_text(confidential_report(assessment, [_typed(again)], note), encoding="utf-8")
+
+
+def _write_tables(assessment: Assessment, folder: Path) -> None:
     """Write the numbers behind the report."""
-    assert case.fidelity is not None
-    names = case.records.columns
-    write_columns(folder / "kolmogorov_smirnov.csv", case.fidelity.ks_table())
-    low, middle, high = case.fidelity.correlation_quartiles
+    assert assessment.fidelity is not None
+    names = assessment.records.columns
+    write_columns(folder / "kolmogorov_smirnov.csv", assessment.fidelity.ks_table())
+    low, middle, high = assessment.fidelity.correlation_quartiles
     one, two = np.triu_indices(len(names), 1)
     write_columns(
         folder / "correlations.csv",
         {
             "first": np.array([names[place] for place in one]),
             "second": np.array([names[place] for place in two]),
-            "real": case.fidelity.correlations[one, two],
+            "real": assessment.fidelity.correlations[one, two],
             "synthetic_median": middle[one, two],
             "synthetic_q25": low[one, two],
             "synthetic_q75": high[one, two],
         },
     )
-    low, middle, high = case.fidelity.mean_difference_quartiles
+    low, middle, high = assessment.fidelity.mean_difference_quartiles
     write_columns(
         folder / "mean_differences.csv", {"column": np.array(names), "median": middle, "q25": low, "q75": high}
     )
-    by_count = {"row": case.risk["row"], "baseline": case.risk["baseline_distance"]}
-    for count, found in case.by_count.items():
+    by_count = {"row": assessment.risk["row"], "baseline": assessment.risk["baseline_distance"]}
+    for count, found in assessment.by_count.items():
         by_count |= {f"distance_{count}": found["distance"], f"relative_error_{count}": found["relative_error"]}
     write_columns(folder / "distances.csv", by_count)
-    write_columns(folder / "budget.csv", case.budget.columns())
+    write_columns(folder / "budget.csv", assessment.budget.columns())

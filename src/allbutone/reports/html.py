@@ -37,21 +37,21 @@ _environment = Environment(
 _environment.filters |= {"number": number, "p_value": lambda p: "< 0.001" if p < 0.001 else f"= {p:.3f}"}
 
 
-def confidential_report(case: Assessment, commands: Sequence[str] = (), note: str = "") -> str:
+def confidential_report(assessment: Assessment, commands: Sequence[str] = (), note: str = "") -> str:
     """Return the page for the data holder. `commands` run it again; `note` says what must be said of the data."""
-    order = most_exposed(case.risk)
+    order = most_exposed(assessment.risk)
     return _page(
         "confidential.html",
-        release=case.release,
-        figures=_figures(case, order),
-        case=case,
-        headline=verdict(case.findings),
+        release=assessment.release,
+        figures=_figures(assessment, order),
+        assessment=assessment,
+        headline=verdict(assessment.findings),
         exposed=[
-            {name: case.risk[name][place] for name in ("row", *MEASURES) if name in case.risk}
+            {name: assessment.risk[name][place] for name in ("row", *MEASURES) if name in assessment.risk}
             for place in order[:SHOWN]
         ],
-        ks=_lines(case.fidelity.ks_table()) if case.fidelity else [],
-        pmse=float(np.mean(case.fidelity.pmse_ratio_drawn)) if case.fidelity else None,
+        ks=_lines(assessment.fidelity.ks_table()) if assessment.fidelity else [],
+        pmse=float(np.mean(assessment.fidelity.pmse_ratio_drawn)) if assessment.fidelity else None,
         commands=commands,
         note=note,
     )
@@ -80,32 +80,32 @@ def _page(template: str, release: Release, figures: dict[str, go.Figure], **cont
     )
 
 
-def _figures(case: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
-    """Return the figures that this case has, by name."""
+def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
+    """Return the figures that this assessment has, by name."""
     found = {
-        "risk": risk_figure(case.risk, case.records.columns, order, labels=3),
-        "budget": budget_figure(case.budget),
-        "qq": qq_figure(case.normality),
+        "risk": risk_figure(assessment.risk, assessment.records.columns, order, labels=3),
+        "budget": budget_figure(assessment.budget),
+        "qq": qq_figure(assessment.normality),
     }
-    if len(case.normality.squared_distances):
-        found["distance-qq"] = distance_qq_figure(case.normality)
-    if case.by_count:
-        found["distances"] = distance_violins(case.by_count)
-        found["relative-errors"] = relative_error_violins(case.by_count)
-    return found | fidelity_figures(case)
+    if len(assessment.normality.squared_distances):
+        found["distance-qq"] = distance_qq_figure(assessment.normality)
+    if assessment.by_count:
+        found["distances"] = distance_violins(assessment.by_count)
+        found["relative-errors"] = relative_error_violins(assessment.by_count)
+    return found | fidelity_figures(assessment)
 
 
-def fidelity_figures(case: Assessment) -> dict[str, go.Figure]:
+def fidelity_figures(assessment: Assessment) -> dict[str, go.Figure]:
     """Return the figures of real beside synthetic data, by name; none of released parameters."""
     found: dict[str, go.Figure] = {}
-    if case.fidelity and case.densities:
-        if len(case.records.columns) > 1:
-            found["correlations"] = correlation_figure(case.fidelity)
-            found["correlation-differences"] = correlation_difference_figure(case.fidelity)
-        found["means"] = mean_difference_figure(case.fidelity)
-        found["ks"] = ks_figure(case.fidelity)
-        found["densities"] = density_figure(case.densities)
-        found["propensity"] = propensity_figure(case.fidelity)
+    if assessment.fidelity and assessment.densities:
+        if len(assessment.records.columns) > 1:
+            found["correlations"] = correlation_figure(assessment.fidelity)
+            found["correlation-differences"] = correlation_difference_figure(assessment.fidelity)
+        found["means"] = mean_difference_figure(assessment.fidelity)
+        found["ks"] = ks_figure(assessment.fidelity)
+        found["densities"] = density_figure(assessment.densities)
+        found["propensity"] = propensity_figure(assessment.fidelity)
     return found
 
 
