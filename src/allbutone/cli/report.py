@@ -132,9 +132,7 @@ def application(
     require_distinct([out], [table, prior])
     with fresh_folder(out, ours=_is_application, force=force) as work:
         records = _records(table, columns, drop, no_header)
-        p = len(records.columns)
-        mechanism = read_prior(prior, records.columns) if prior else NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
-        release = _draw(records, mechanism, datasets, seed)
+        release = _draw(records, _mechanism(prior, records.columns), datasets, seed)
         counts = sorted({*PAPER_COUNTS, datasets})
         assessment = assess(records, release, counts=counts, mass=False, step=late_progress)
         words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
@@ -148,7 +146,7 @@ def application(
     what = "the paper's prior (mean 1.1, scale I, worth one record)" if prior is None else describe_prior(prior)
     console.print(f"Assumed: {escape(what)}; the columns are jointly normal.")
     console.print(
-        f"Written: report.html and its numbers as .csv in {escape(str(out))}. Confidential, as the table is."
+        f"Written: report.html and its numbers as .csv files in {escape(str(out))}. Confidential, as the table is."
     )
     if table is None:
         show_next("the same for a table of your own:", ["application", "--help"])
@@ -161,6 +159,12 @@ def _records(table: Path | None, columns: list[str] | None, drop: list[str] | No
     if table is None:
         return demo_cohort()
     return Records.of(table, columns=columns, drop=drop, header=not no_header)
+
+
+def _mechanism(prior: Path | None, columns: tuple[str, ...]) -> NIW:
+    """Return the prior of a file, or the paper's."""
+    p = len(columns)
+    return read_prior(prior, columns) if prior else NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
 
 
 def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> DatasetRelease:
