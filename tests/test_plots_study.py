@@ -11,7 +11,7 @@ import allbutone as abo
 from allbutone.adversary.build import log_posterior
 from allbutone.plots.export import write_image
 from allbutone.plots.study import landscape_figure, study_figures, violin_figure
-from allbutone.plots.study_law import exposure_figure, law_of
+from allbutone.plots.study_law import expected_exposure, exposure_figure
 from allbutone.plots.study_leverage import fixed_leverage_figure, leverage_figure
 from allbutone.record_view.landscape import landscape
 from allbutone.studies import landscapes as landscape_room
@@ -243,7 +243,7 @@ def test_at_a_fixed_leverage_the_law_is_level(studies, name):
     )
     for trace in traces(figure, mode="lines"):
         np.testing.assert_allclose(trace.y, trace.y[0], atol=1e-9)
-        assert min(abs(trace.y[0] - law_of(study, place)) for place in held) < 1e-9
+        assert min(abs(trace.y[0] - expected_exposure(study, place)) for place in held) < 1e-9
 
 
 def test_a_landscape_figure_draws_the_drop_by_doublings():

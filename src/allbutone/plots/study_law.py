@@ -154,7 +154,7 @@ def _exposure_title(release: str, halves: list[tuple[float, str]]) -> str:
     return f"It takes {least} to come halfway to the record at {easy}, {most} at {hard}"
 
 
-def law_of(study: Study, place: int) -> float:
+def expected_exposure(study: Study, place: int) -> float:
     """Return the expected exposure (closed form) at a cell's median leverage."""
     cell = study.cells[place]
     return float(cell.law.exposure(study.rows[place]["leverage_median"], cell.count))
@@ -162,7 +162,9 @@ def law_of(study: Study, place: int) -> float:
 
 def gaps(study: Study, places: Sequence[int]) -> np.ndarray:
     """Return how far each cell's median exposure is from the closed form's."""
-    return np.array([abs(study.rows[place]["exposure_median"] - law_of(study, place)) for place in places])
+    return np.array(
+        [abs(study.rows[place]["exposure_median"] - expected_exposure(study, place)) for place in places]
+    )
 
 
 def closed_form_words(study: Study, places: Sequence[int]) -> str:
@@ -179,7 +181,7 @@ def described(study: Study, place: int) -> str:
         f"n = {cell.n:,}, p = {cell.p}, {cell.structure}{f' {cell.correlation:g}' if cell.correlation else ''}",
         f"target {cell.position:.40}, leverage {row['leverage_median']:.3g}",
         f"exposure {row['exposure_median']:.2f} ({row['exposure_q25']:.2f} to {row['exposure_q75']:.2f}), "
-        f"expected {law_of(study, place):.2f}",
+        f"expected {expected_exposure(study, place):.2f}",
         f"distance {row['median']:.1f} ({row['q25']:.1f} to {row['q75']:.1f}), expected {row['law_median']:.1f}",
     ]
     if row["published_median"] is not None:

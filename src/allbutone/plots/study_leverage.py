@@ -13,9 +13,9 @@ from allbutone.plots.study_law import (
     closed_form_words,
     described,
     direction_of,
+    expected_exposure,
     gaps,
     label_axes,
-    law_of,
     quartile_dots,
     released,
     show_exposure,
@@ -210,7 +210,7 @@ def _steady_words(study: Study, places: Sequence[int]) -> tuple[str, str]:
 def _level(study: Study, places: dict[int, int], colour: str) -> list[go.Scatter]:
     """Draw cells of one count side by side at their ticks, and the closed form across."""
     ticks = list(places.values())
-    law = {tick: law_of(study, place) for place, tick in places.items()}
+    law = {tick: expected_exposure(study, place) for place, tick in places.items()}
     heights = [law[tick] for tick in sorted(law)]
     line = go.Scatter(
         x=[min(law) - 0.4, *sorted(law), max(law) + 0.4],

@@ -76,7 +76,7 @@ def _blocks(cell: Cell, replicates: int, seed: int, whole: bool) -> Iterator[tup
         yield np.random.Generator(np.random.SFC64(sequence)), min(size, replicates - start)
 
 
-def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, NIW, Any, LogQuadratic]:
+def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, Any, LogQuadratic]:
     """Draw the others' mean and scatter, and the releases in the coordinates of each target; nothing else."""
     root = np.linalg.cholesky(np.array(cell.covariance))
     known = cell.n - 1
@@ -89,12 +89,8 @@ def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[M
     inflation = given_others.mean_weight / (given_others.mean_weight + 1)
     drawn = SimulatedReleases.of(cell.law, cell.count, size, rng)
     problem, _ = drawn.problem(inflation * np.sum(white * white, axis=1))
-    return (
-        moments,
-        given_others,
-        targets,
-        replace(problem, centre=given_others.mean, root=given_others.root @ _turned_to(white)),
-    )
+    own = replace(problem, centre=given_others.mean, root=given_others.root @ _turned_to(white))
+    return moments, targets, own
 
 
 def _turned_to(direction: Float[np.ndarray, "r p"]) -> Float[np.ndarray, "r p p"]:
@@ -109,25 +105,21 @@ def _turned_to(direction: Float[np.ndarray, "r p"]) -> Float[np.ndarray, "r p p"
     return sign[:, None, None] * (unit[:, :, None] * scaled[:, None, :] - np.eye(unit.shape[1]))
 
 
-def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, NIW, Any, LogQuadratic]:
+def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, Any, LogQuadratic]:
     """Draw every record of every table and dataset, and summarize them: the long way round."""
     _, moments, given_others, targets = _tables(cell, size, rng)
     means, roots = _drawn_parameters(cell, given_others, targets, rng)
     if cell.rows is None:
         inverse = np.linalg.inv(roots @ roots.swapaxes(-1, -2))
         pull = np.sum((inverse @ means[..., None])[..., 0], axis=1)
-        return (
-            moments,
-            given_others,
-            targets,
-            from_statistics(given_others, ParameterStatistics(cell.count, np.sum(inverse, axis=1), pull)),
-        )
+        drawn = ParameterStatistics(cell.count, np.sum(inverse, axis=1), pull)
+        return moments, targets, from_statistics(given_others, drawn)
     datasets = _drawn_datasets(cell, means, roots, rng)
     centre = np.mean(datasets, axis=2)
     centred = datasets - centre[:, :, None]
     counts = np.full(cell.count, float(cell.rows))
     released = Moments(counts, centre, centred.swapaxes(-1, -2) @ centred)
-    return moments, given_others, targets, from_statistics(given_others, released)
+    return moments, targets, from_statistics(given_others, released)
 
 
 def _tables(cell: Cell, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Moments, NIW, np.ndarray]:
@@ -155,9 +147,7 @@ def _drawn_datasets(
     return means[:, :, None] + white @ roots.swapaxes(-1, -2)
 
 
-def _attacked(
-    cell: Cell, moments: Moments, given_others: NIW, targets: np.ndarray, problem: LogQuadratic
-) -> Replicates:
+def _attacked(cell: Cell, moments: Moments, targets: np.ndarray, problem: LogQuadratic) -> Replicates:
     if cell.adversary_prior is not None:
         problem = with_own_prior(problem, cell.prior_of(cell.adversary_prior).update(moments))
     found = measure(problem, targets)
