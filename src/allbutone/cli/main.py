@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from allbutone.support.errors import InputError, reason
 
@@ -73,9 +73,7 @@ def _run(app: "typer.Typer") -> int | None:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
     except InputError as error:
-        commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-        asked = [commands[name] for name in sys.argv[1:2] if name in commands]
-        options = {parameter.name for command in asked for parameter in command.params}
+        options = _flags_that_help(typer.main.get_command(app), sys.argv[1:])
         _fail(error.worded(lambda cure: in_flags(cure, options)))
     except MemoryError as error:
         _fail(str(error) or "not enough memory for this table or release; ask for less")
@@ -91,6 +89,15 @@ def _run(app: "typer.Typer") -> int | None:
             raise
         _fail(f"{error.format_message()} (allbutone --help shows what can be asked)")
     return code
+
+
+def _flags_that_help(group: Any, arguments: list[str]) -> set[str]:
+    """Return the options that may be added to what was asked."""
+    asked = [group.commands[name] for name in arguments[:1] if name in group.commands]
+    options = {parameter.name for command in asked for parameter in command.params}
+    keeps = any(argument.split("=")[0] == "--columns" for argument in arguments)
+    # a list of columns to keep goes with none to drop, but where it names those of a file without a header
+    return options - {"drop"} if keeps and "--no-header" not in arguments else options
 
 
 def _require_text(arguments: list[str]) -> None:
