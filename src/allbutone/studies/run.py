@@ -36,7 +36,6 @@ from allbutone.support.parallel import in_parallel
 from allbutone.tables.safe_write import fresh_files, fresh_folder, restore_replaced
 
 DESIGN = "design.toml"
-VERSION = version("allbutone")
 MEMORY_KEPT = 31 << 20  # just below the most that glibc learns from
 _MADE = {JOURNAL, DESIGN, "cells.csv", "cells.parquet", "published.md", "replicates", "figures"}
 
