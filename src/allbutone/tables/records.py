@@ -92,6 +92,8 @@ class Records:
             table, columns = read_table(Path(table), header=False, names=columns), None
         if isinstance(table, Records):
             positions = choose(table.columns, columns, drop)
+            if positions == list(range(len(table.columns))):
+                return table
             names = tuple(table.columns[position] for position in positions)
             return cls(table.values[:, positions], names, table.backend)
         frame = _as_frame(table, columns, drop)
