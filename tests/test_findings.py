@@ -5,7 +5,13 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.reports.findings import exposure_finding, fidelity_finding, model_finding
+from allbutone.reports.findings import (
+    exposure_finding,
+    fidelity_finding,
+    gain_finding,
+    model_finding,
+    most_exposed,
+)
 
 TRIES = 60
 # a rate of 5 % seen in more than this share of 60 tries has a chance below 1 in 1000
@@ -68,3 +74,31 @@ def test_a_prior_that_destroys_the_data_is_accused(prior, words):
     finding = fidelity_finding(abo.fidelity(records, release))
     assert finding.against
     assert words in finding.words
+
+
+def test_what_cannot_be_computed_is_named_and_comes_first():
+    found = {
+        "row": np.arange(1, 5),
+        "relative_error": np.array([0.9, 0.3, np.nan, 0.8]),
+        "information_gain": np.array([0.1, 2.0, 1.0, -np.inf]),
+    }
+    assert set(most_exposed(found)[:2]) == {2, 3}
+    finding = exposure_finding(found)
+    assert finding.against
+    assert finding.words.startswith("3 of 4 records are exposed by half or more, row 2 the most")
+    assert "rows 3, 4 could not be computed: they count as exposed" in finding.words
+    assert "row 2" in gain_finding(found).words
+
+
+@pytest.mark.parametrize(
+    ("gain", "words"),
+    [
+        (0.7, "2 times"),
+        (5.0, "148 times"),
+        (19.0, "more than 178 million times"),
+        (500.0, "thousand trillion times"),
+    ],
+)
+def test_a_gain_is_told_in_words(gain, words):
+    found = {"row": np.array([7]), "relative_error": np.array([0.9]), "information_gain": np.array([gain])}
+    assert words in gain_finding(found).words

@@ -25,8 +25,10 @@ class Finding:
 
 def most_exposed(found: dict[str, np.ndarray]) -> np.ndarray:
     """Return the records from the most exposed down: those that lead by either measure, named or known, first."""
-    by_guess = np.argsort(np.argsort(found["relative_error"], kind="stable"))
-    by_gain = np.argsort(np.argsort(-found["information_gain"], kind="stable"))
+    # what could not be computed comes first: nobody knows that it is harmless
+    error, gain = (found[name] for name in ("relative_error", "information_gain"))
+    by_guess = np.argsort(np.argsort(np.where(np.isfinite(error), error, -np.inf), kind="stable"))
+    by_gain = np.argsort(np.argsort(np.where(np.isfinite(gain), -gain, -np.inf), kind="stable"))
     return np.lexsort((by_gain, np.minimum(by_guess, by_gain)))
 
 
@@ -42,29 +44,49 @@ def exposure_finding(found: dict[str, np.ndarray]) -> Finding:
     if not exposed:
         words = f"No record is exposed by half or more: no guess comes halfway to any of {people:,}, but by luck."
         return Finding("Exposure", False, words)
-    closest = int(np.argmin(np.where(flags, error, np.inf)))
-    return Finding(
-        "Exposure",
-        True,
+    closest = int(np.argmin(np.where(flags & np.isfinite(error), error, np.inf)))
+    words = (
         f"{exposed:,} of {people:,} records {'is' if exposed == 1 else 'are'} exposed by half or more, row "
         f"{found['row'][closest]} the most: the adversary's guess closes {1 - error[closest]:.0%} of the distance "
-        "from the centre of the other records to it.",
+        "from the centre of the other records to it."
     )
+    return Finding("Exposure", True, words + _lost(found))
+
+
+def _lost(found: dict[str, np.ndarray]) -> str:
+    """Name the records whose measures could not be computed, if any."""
+    lost = ~np.isfinite(found["relative_error"]) | ~np.isfinite(found["information_gain"])
+    rows = [str(row) for row in found["row"][lost][:5]]
+    more = f" and {np.sum(lost) - 5:,} more" if np.sum(lost) > 5 else ""
+    counted_as = "they count as exposed" if np.sum(lost) > 1 else "it counts as exposed"
+    noun = "rows" if np.sum(lost) > 1 else "row"
+    return (
+        f" What the release tells of {noun} {', '.join(rows)}{more} could not be computed: {counted_as}."
+        * bool(rows)
+    )
+
+
+def _times(gain: float) -> str:
+    """Say in words how many times as likely a gain makes a record's values."""
+    factor = float(np.exp(min(gain, 100.0)))
+    for size, word in ((1e15, "thousand trillion"), (1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if factor >= size:
+            return f"more than {np.floor(min(factor / size, 999)):,.0f} {word} times"
+    return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.2g} times"
 
 
 def gain_finding(found: dict[str, np.ndarray]) -> Finding:
     """Judge how much more likely this very release makes anyone's true values, named or not."""
-    gain = found["information_gain"]
+    gain = np.where(np.isfinite(found["information_gain"]), found["information_gain"], -np.inf)
     best, much = int(np.argmax(gain)), int(np.sum(gain > MUCH))
     if gain[best] <= 0:
         return Finding("Information", False, "The release makes no record's true values more likely.")
-    size = f"{np.exp(gain[best]):.2g} (e^{gain[best]:.2g})" if gain[best] < 7 else f"e^{gain[best]:.0f}"
     words = (
-        f"The most is told of row {found['row'][best]}: the release raises the density at its true values by a "
-        f"factor {size}."
+        f"The most is told of row {found['row'][best]}: the release makes its true values {_times(gain[best])} as "
+        "likely as they were without it."
     )
     if much:
-        words += f" {much:,} record{' gains' if much == 1 else 's gain'} more than a factor of twenty."
+        words += f" {much:,} record{'’s' if much == 1 else 's’'} values become more than twenty times as likely."
     return Finding("Information", much > 0, words)
 
 
