@@ -54,7 +54,7 @@ def parse_design(text: str, name: str = "design", folder: Path = SHIPPED) -> Des
     try:
         known = {} if published is None else read_published(published)
     except InputError as error:
-        lines.fail(str(error), "published")
+        lines.fail_as(error, "published")
     twice = Counter(place_of(cell) for cell in cells.values() if place_of(cell) in known)
     if twice and max(twice.values()) > 1:
         words = "differ only in what a published median does not tell apart"
@@ -150,7 +150,7 @@ class _Block:
                 try:
                     cell.prior_of(self.entries[key])
                 except InputError as error:
-                    self.lines.fail(f"with p = {cell.p}: {error}", key)
+                    self.lines.fail_as(error, key, f"with p = {cell.p}: ")
 
     def _how_far(self, block: dict[str, Any], key: str) -> float | None:
         return self.lines.positive(block[key], key, self.place, FURTHEST) if key in block else None

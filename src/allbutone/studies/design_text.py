@@ -26,6 +26,13 @@ class DesignText:
         line = _line_of(self.text, key, place)
         raise InputError(problem, *([cure] if cure else []), where=f"{self.name}, line {line}")
 
+    def fail_as(self, error: InputError, key: str, when: str = "") -> NoReturn:
+        """Refuse what stands under this key for the reason, and with the cures, of an error that it led to."""
+        problem = f"{error.where}: {error.problem}" if error.where else error.problem
+        raise InputError(
+            when + problem, *error.cures, where=f"{self.name}, line {_line_of(self.text, key, None)}"
+        ) from error
+
     def require_known(self, entries: dict[str, Any], known: tuple[str, ...], place: int | None) -> None:
         """Refuse a key that means nothing here."""
         for key in entries:
