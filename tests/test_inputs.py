@@ -237,7 +237,7 @@ def test_candidates_of_another_length_are_refused(known):
     checks = [getattr(posterior, name) for name in METHODS] + [posterior.credible_region().contains]
     for check in checks:
         for points in (np.zeros(p + 1), np.zeros((4, p + 1)), np.zeros((4, 1)), 0.0):
-            with refused(f"must have {p} values in the last axis, one for each unknown feature; got shape"):
+            with refused(f"must have {p} values in the last axis, one for each unknown feature, got shape"):
                 check(points)
         with refused("candidates must be finite, got nan"):
             check([NAN] * p)
