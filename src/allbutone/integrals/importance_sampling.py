@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
 from allbutone.integrals.exact import exact_log_totals
 from allbutone.integrals.many_points import values_at
 from allbutone.integrals.proposal import Points, Proposal
+from allbutone.support.arrays import log_sum_exp
 
 # four replicates know their own spread poorly: Student's t with three degrees of freedom, not a normal
 STUDENT = 1.2
@@ -161,16 +162,16 @@ def _replicate(
     """
     white, log_parts, inside = _weighed(proposal, ball, points, turn, size)
     values = values_at(problem, white)
-    log_weights = values - logsumexp(log_parts, axis=0)
-    total = logsumexp(log_weights, axis=1)
+    log_weights = values - log_sum_exp(log_parts, axis=0)
+    total = log_sum_exp(log_weights, axis=1)
     weights = np.exp(log_weights - total[:, None])
     share, squares = np.sum(weights * inside, axis=1), np.sum(weights * weights, axis=1)
     noise = np.sum((weights * (inside - share[:, None])) ** 2, axis=1)
     if ball is None:
         return total, total, total, share, squares, noise
     ours = white.shape[1] - size
-    smooth = logsumexp(values[:, :ours] - logsumexp(log_parts[:-1, :, :ours], axis=0), axis=1)
-    volume = ball.log_volume + logsumexp(values[:, ours:], axis=1) - np.log(size)
+    smooth = log_sum_exp(values[:, :ours] - log_sum_exp(log_parts[:-1, :, :ours], axis=0), axis=1)
+    volume = ball.log_volume + log_sum_exp(values[:, ours:], axis=1) - np.log(size)
     return total, smooth, volume, share, squares, noise
 
 
@@ -205,7 +206,7 @@ def log_mean_and_error(
     logs: Float[np.ndarray, "replicates n"],
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Return the log of the replicates' mean, and its relative standard error."""
-    mean = logsumexp(logs, axis=0) - np.log(len(logs))
+    mean = log_sum_exp(logs, axis=0) - np.log(len(logs))
     with np.errstate(under="ignore", invalid="ignore"):
         return mean, STUDENT * np.std(np.exp(logs - mean), axis=0, ddof=1) / np.sqrt(len(logs))
 

@@ -5,12 +5,13 @@ from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
+from scipy.special import gammaincinv, gammaln, ndtri
 from scipy.stats import qmc
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
 from allbutone.integrals.many_points import values_at
+from allbutone.support.arrays import log_sum_exp
 
 LIGHTEST_DF = 60.0  # tails no lighter than the posterior's; near-normal ones waste the fewest points
 WIDER = 1.3  # than the curvature at the mode says, squared
@@ -131,9 +132,9 @@ class Proposal:
         white = np.concatenate(drawn, axis=1)
         counts = np.log([part.shape[1] for part in drawn])
         each = self.log_densities(white) + counts[:, None, None]
-        mixture = logsumexp(each, axis=0)
+        mixture = log_sum_exp(each, axis=0)
         log_weights = values_at(problem, white) - mixture
-        log_weights -= logsumexp(log_weights, axis=1, keepdims=True)
+        log_weights -= log_sum_exp(log_weights, axis=1)[:, None]
         locations, roots, p = self.locations.copy(), self.roots.copy(), white.shape[-1]
         for part in range(len(self.dfs) - 1):
             mine = np.exp(log_weights + each[part] - mixture)

@@ -224,7 +224,7 @@ def view_attack(
         spans=attack.spans(shown, found),
         synthetic=attack.synthetic(count),
     )
-    measures = measures_of(posterior, attack.target, attack.given_others, attack.alone, attack.law, count)
+    measures = measures_of(posterior, found, attack.target, attack.given_others, attack.alone, attack.law, count)
     attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
     return AttackView(count, attack.noun, shown, posterior, found, ground, measures, attributes)
 

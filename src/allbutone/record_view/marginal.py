@@ -4,13 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import expit, fdtri, gammainc, gammaln, logsumexp, ndtri
+from scipy.special import expit, fdtri, gammainc, gammaln, ndtri
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import find_modes
 from allbutone.integrals.exact import exact_log_totals
 from allbutone.integrals.many_points import Powers
 from allbutone.integrals.proposal import Proposal, scrambled_points
+from allbutone.support.arrays import log_sum_exp
 from allbutone.support.errors import InputError
 
 NODES = 14  # a side, where the hidden features' hills are sought; proposals between them are interpolated
@@ -231,7 +232,7 @@ class _Sampler:
         log_density = np.logaddexp.reduce(proposal.log_densities(z), axis=0)
         v = np.concatenate([np.broadcast_to(self.u[these, None], (*z.shape[:2], 2)), z], axis=-1)
         value = self.powers.values(v.reshape(-1, v.shape[-1])).reshape(z.shape[:2])
-        return logsumexp(value - log_density, axis=1)
+        return log_sum_exp(value - log_density, axis=1)
 
 
 def _bell(squared: Float[np.ndarray, "*s"], h: int, df: float) -> Float[np.ndarray, "*s"]:

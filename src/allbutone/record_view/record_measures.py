@@ -62,6 +62,7 @@ class Attribute:
 
 def measures_of(
     posterior: Posterior,
+    found: Attack,
     target: Float[np.ndarray, " p"],
     given_others: NIW,
     alone: NIW,
@@ -89,7 +90,7 @@ def measures_of(
         law_exposure=float(law.exposure(leverage, count)),
         right_mode=float(law.right_mode(leverage, count)),
         threshold=float(law.threshold(leverage)),
-        status=str(measured.attack.status[0]),
+        status=str(found.status),
     )
 
 

@@ -161,6 +161,14 @@ def solve_rows(matrix: Float[Array, "*#batch p p"], vectors: Float[Array, "*batc
     return xp.linalg.solve(matrix, vectors[..., None])[..., 0]
 
 
+def log_sum_exp(values: Float[np.ndarray, "*shape"], axis: int) -> Float[np.ndarray, "*left"]:
+    """Return log Σ exp along an axis: SciPy's knows more cases, and is several times slower on small arrays."""
+    top = np.max(values, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
+        return np.log(np.sum(np.exp(values - top), axis=axis)) + np.squeeze(top, axis=axis)
+
+
 def half_log_det(root: Float[Array, "*batch p p"]) -> Float[Array, "*batch"]:
     """Return ½·log|RRᵀ| from the triangular factor R."""
     xp = array_namespace(root)

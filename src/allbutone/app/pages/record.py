@@ -75,6 +75,7 @@ def findings_of(
     found = describe(posterior, posterior.modes)
     measures = measures_of(
         posterior,
+        found,
         attack.target,
         attack.given_others,
         attack.alone,
