@@ -1,10 +1,8 @@
 """Prior files, and the warning when the default does not fit."""
 
 import json
-import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import allbutone as abo
@@ -95,29 +93,6 @@ def test_centre_without_spread_means_spread_1(tmp_path):
     np.testing.assert_array_equal(read(tmp_path, "centre = 3").scale, np.eye(2))
 
 
-def test_the_template_shows_names_as_they_are():
-    with pytest.warns(abo.PriorScaleWarning, match='"længde" = …'):
-        abo.NIWSynthesizer().fit(pd.DataFrame({"længde": [150.5, 171.0, 182.0]}))
-
-
 def test_an_absent_prior_file_is_refused(tmp_path):
     with pytest.raises(abo.InputError, match=r"cannot read .*none.toml"):
         abo.read_prior(tmp_path / "none.toml", COLUMNS)
-
-
-@pytest.mark.parametrize(
-    ("mean", "deviation", "warns"), [(0, 1, False), (1, 3, False), (140, 1, True), (0, 500, True)]
-)
-def test_a_default_prior_far_from_the_data_warns_once_and_shows_no_number_of_them(mean, deviation, warns):
-    values = np.array([-1.37, 0.21, 1.16])
-    table = np.column_stack([mean + deviation * values, values[::-1]])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        abo.NIWSynthesizer().fit(table)
-        abo.NIWSynthesizer(abo.NIW.default(2)).fit(table)
-    assert len(caught) == (1 if warns else 0)
-    for warning in caught:
-        text = str(warning.message)
-        assert '"x1" = …' in text
-        assert "'x1' is far" in text
-        assert not any(character in text.replace('"x1"', "").replace('"x2"', "") for character in "23456789")

@@ -9,7 +9,8 @@ from allbutone.integrals.several_missing import posterior_missing
 from allbutone.model.distributions import Normal, StudentT
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior_file import PriorScaleWarning, read_prior
+from allbutone.model.prior_check import PriorScaleWarning
+from allbutone.model.prior_file import read_prior
 from allbutone.releases.combining import Combined, combine, combine_means
 from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from allbutone.model.prior_file import PriorScaleWarning
+from allbutone.model.prior_check import PriorScaleWarning
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
@@ -74,7 +74,7 @@ def fit(records: Records, prior: Path | None) -> tuple[NIWSynthesizer, str]:
 
 def describe_prior(given: Path | None) -> str:
     """Return in words which prior is in use."""
-    return f"the prior of {given}" if given else "the default prior (mean 0, spread 1)"
+    return f"the prior of {given}" if given else "the flat prior (it has no units and says nothing of the data)"
 
 
 def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:

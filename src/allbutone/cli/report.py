@@ -151,7 +151,7 @@ def application(
     if table is None:
         show_next("the same for a table of your own:", ["application", "--help"])
     else:
-        words = f"how much may be released{' under the default prior' * (prior is None)}:"
+        words = f"how much may be released{' under the flat prior' * (prior is None)}:"
         show_next(words, following(context, "budget", table, out=free_name("budget.csv", ".html")))
 
 

@@ -36,7 +36,6 @@ from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import write_figure
@@ -256,19 +255,9 @@ def _next_after_risk(context: typer.Context, table: Path, release: Release, othe
             options["drop"] = others
         elif not context.params["columns"]:
             options["columns"] = release.columns
-    if context.params["prior"] is None and not _is_default(release.prior):
+    if context.params["prior"] is None and not (release.prior and release.prior.is_flat):
         words += " (add --prior with the file that the release was made with)"
     show_next(f"{words}:", following(context, "budget", table, **options))
-
-
-def _is_default(prior: NIW | None) -> bool:
-    if prior is None:
-        return False
-    default = NIW.default(prior.p)
-    return all(
-        np.array_equal(getattr(prior, name), getattr(default, name))
-        for name in ("mean", "mean_weight", "df", "scale")
-    )
 
 
 def _next_after_budget(context: typer.Context, table: Path, plan: Budget, out: Path) -> None:

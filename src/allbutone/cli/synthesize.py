@@ -215,6 +215,6 @@ def _describe_parameters(synthesizer: NIWSynthesizer, first: np.ndarray, what: s
 
 def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
     p, weight = len(synthesizer.columns), synthesizer.prior.mean_weight
-    worth = f"worth {weight:g} record{'' if weight == 1 else 's'} for the mean"
+    worth = f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean" if weight else ""
     what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
-    return f"Assumed: {what}; {escape(describe_prior(given))}, {worth}; each dataset from its own posterior draw."
+    return f"Assumed: {what}; {escape(describe_prior(given))}{worth}; each dataset from its own posterior draw."

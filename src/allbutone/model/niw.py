@@ -60,6 +60,8 @@ class NIW:
         scale = scale if scale.shape[:-2] == batch else xp.broadcast_to(scale, (*batch, p, p))
         for name, value in (("mean", mean), ("mean_weight", mean_weight), ("df", df), ("scale", scale)):
             object.__setattr__(self, name, value)
+        if self.is_flat:
+            return
         if not _all_between(mean_weight, 0, MOST_RECORDS):
             raise InputError(f"mean_weight must be a finite number above 0 and below 2⁵³, got {mean_weight}")
         if not _all_between(df, p - 1, MOST_RECORDS):
@@ -77,9 +79,26 @@ class NIW:
         """
         return cls(np.zeros(p), 1.0, p + 2.0, np.eye(p))
 
+    @classmethod
+    def flat(cls, p: int) -> "NIW":
+        """Return the prior that has no units: mean_weight 0, df −1, scale 0, so that p(μ, Σ) ∝ |Σ|^(−(p+1)/2).
+
+        Not a distribution itself, but its posterior NIW(x̄, n, n − 1, S) is one for n > p records. Synthesis and
+        risk then commute with every change of units x → Ax + b, so the choice needs and tells nothing about data.
+        """
+        return cls(np.zeros(p), 0.0, -1.0, np.zeros((p, p)))
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether this is the flat prior, which is known only by its posteriors."""
+        weights_nothing = isinstance(self.mean_weight, float) and self.mean_weight == 0 and self.df == -1
+        return weights_nothing and not np.any(to_numpy(self.scale)) and not np.any(to_numpy(self.mean))
+
     @cached_property
     def root(self) -> Float[Array, "*batch p p"]:
         """The Cholesky factor C of the scale, Λ = CCᵀ."""
+        if self.is_flat:
+            raise InputError("the flat prior is no distribution", "update it with more records than columns first")
         return cholesky(self.scale, "scale")
 
     def update(self, records: Any) -> "NIW":
@@ -90,6 +109,8 @@ class NIW:
         moments = Moments.of(records)
         if moments.mean.shape[-1] != self.p:
             raise InputError(f"the prior is for {self.p} columns, the records have {moments.mean.shape[-1]}")
+        if self.is_flat:
+            _require_more_records_than_columns(moments, self.p)
         n, weight = moments.count, self.mean_weight + moments.count
         step = moments.mean - self.mean
         mean = self.mean + append_axes(n / weight, 1) * step
@@ -117,6 +138,7 @@ class NIW:
 
         T_δ(m, (κ+1)/(κδ)·Λ), δ = ν − p + 1.
         """
+        _ = self.root  # which the flat prior refuses
         df = self.df - self.p + 1
         return StudentT(
             self.mean, append_axes((self.mean_weight + 1) / (self.mean_weight * df), 2) * self.scale, df
@@ -150,12 +172,12 @@ class NIW:
         (the paper prints 2π where π belongs)
         """
         moments = Moments.of(records)
-        after, p = self.update(moments), self.p
+        after, p, half_log = self.update(moments), self.p, half_log_det(self.root)
         return (
             -0.5 * moments.count * p * log(pi)
             + by_numpy(_multigammaln(p), after.df)
             - by_numpy(_multigammaln(p), self.df)
-            + self.df * half_log_det(self.root)
+            + self.df * half_log
             - after.df * half_log_det(after.root)
             + 0.5 * p * by_numpy(np.log, self.mean_weight / after.mean_weight)
         )
@@ -168,7 +190,7 @@ class NIW:
         Bartlett: with A lower triangular, Aᵢᵢ² ~ χ²(ν − i), i from 0, and standard normal below the diagonal,
         AAᵀ ~ W(I, ν), so F = CA⁻ᵀ; then μ = m + F·N(0, I)/√κ.
         """
-        p = self.p
+        p, root = self.p, to_numpy(self.root)
         shape = (count, *self.mean.shape[:-1])
         bartlett = np.tril(rng.standard_normal((*shape, p, p)), -1)
         df = to_numpy(self.df)[..., None] - np.arange(p)
@@ -177,7 +199,7 @@ class NIW:
         if not np.all(chi > 1e-60):  # 1/√χ² scales the draw, which must stay within what the gate admits
             raise InputError(f"df = {self.df} is so close to p - 1 = {p - 1} that draws overflow", "raise df")
         bartlett[..., diagonal, diagonal] = chi
-        roots = np.linalg.solve(bartlett, np.swapaxes(to_numpy(self.root), -1, -2)).swapaxes(-1, -2)
+        roots = np.linalg.solve(bartlett, np.swapaxes(root, -1, -2)).swapaxes(-1, -2)
         white = rng.standard_normal((*shape, p, 1))
         spread = (roots @ white)[..., 0] / np.sqrt(to_numpy(self.mean_weight))[..., None]
         return to_numpy(self.mean) + spread, roots
@@ -188,6 +210,16 @@ class NIW:
         """Draw `count` pairs (μ, Σ) of mean and covariance."""
         means, roots = self.draw_roots(rng, count)
         return means, roots @ roots.swapaxes(-1, -2)
+
+
+def _require_more_records_than_columns(moments: Moments, p: int) -> None:
+    count = np.min(to_numpy(moments.count))
+    if count <= p:
+        raise InputError(
+            f"the flat prior, the default, needs more records than columns, and {count:g} for {p} do not suffice",
+            Cure("give a prior from public knowledge", "prior"),
+            Cure("use fewer columns", "drop"),
+        )
 
 
 def _multigammaln(p: int) -> Callable[[Any], Any]:

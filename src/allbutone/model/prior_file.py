@@ -1,22 +1,16 @@
 """Prior files: what is publicly known of each column's centre and spread, written down before seeing data."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.errors import InputError
 from allbutone.tables.safe_read import parse, read_text
 
 KEYS = ("mean", "mean_weight", "df", "scale", "centre", "spread")
-
-
-class PriorScaleWarning(UserWarning):
-    """The default prior is far from the data's scale."""
 
 
 def read_prior(path: str | Path, columns: Sequence[str]) -> NIW:
@@ -69,39 +63,6 @@ def prior_entries(prior: NIW) -> dict[str, Any]:
         "df": float(prior.df),
         "scale": np.asarray(prior.scale).tolist(),
     }
-
-
-def scale_problem(moments: Moments, columns: Sequence[str]) -> str | None:
-    """Say so if data with these moments are far from the default prior's mean 0 and spread 1."""
-    deviation = np.sqrt(np.diagonal(moments.scatter) / max(moments.count - 1, 1))
-    far = (deviation > 10) | (deviation < 0.1) | (np.abs(moments.mean) > 10 * np.maximum(deviation, 1))
-    if not far.any():
-        return None
-    named = ", ".join(repr(name) for name, is_far in zip(columns, far, strict=True) if is_far)
-    named += " is" if far.sum() == 1 else " are"
-    return (
-        f"The default prior expects columns with mean near 0 and standard deviation near 1; {named} "
-        "far from that, so the synthetic data may be distorted."
-    )
-
-
-def scale_warning(moments: Moments, columns: Sequence[str]) -> str | None:
-    """Say so if the default prior does not fit data with these moments, and show the cure as a file to fill in.
-
-    The template holds no number from the data: a prior computed from the confidential data would void every
-    risk figure.
-    """
-    problem = scale_problem(moments, columns)
-    if problem is None:
-        return None
-    lines = [f"{json.dumps(name, ensure_ascii=False)} = …" for name in columns]
-    template = "\n".join(["[centre]", *lines, "[spread]", *lines])
-    return (
-        f"{problem} Write a prior file from public knowledge "
-        "(published reference values), never from this table: a prior computed from the confidential data "
-        "would void every risk figure. Save as prior.toml, fill in, and pass it as the prior "
-        f"(--prior prior.toml):\n{template}"
-    )
 
 
 def _number(name: str, value: Any) -> float:

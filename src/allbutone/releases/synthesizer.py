@@ -10,13 +10,15 @@ import numpy as np
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior_file import PriorScaleWarning, prior_entries, prior_from, read_prior, scale_warning
+from allbutone.model.prior_check import PriorScaleWarning, prior_conflict
+from allbutone.model.prior_file import prior_entries, prior_from, read_prior
 from allbutone.releases.entropy import fresh_generator, keyed_generator
 from allbutone.releases.folder import read_json
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import one_thread
+from allbutone.support.text import counted
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
 
@@ -29,7 +31,8 @@ _NOTICE = (
 class NIWSynthesizer:
     """Fits the normal-inverse-Wishart model to a table and draws releases from it.
 
-    `prior` is a `NIW`, the path of a prior file, or None for `NIW.default(p)`. It must not be computed from the
+    `prior` is a `NIW`, the path of a prior file, or None for the flat
+    prior, `NIW.flat(p)`, which has no units. It must not be computed from the
     confidential data: that would void every risk figure.
     """
 
@@ -45,13 +48,14 @@ class NIWSynthesizer:
         with one_thread():
             moments = Moments.of(records.values)
         if self._given is None:
-            prior = NIW.default(len(records.columns))
-            if message := scale_warning(moments, records.columns):
-                warnings.warn(message, PriorScaleWarning, stacklevel=2)
+            prior = NIW.flat(len(records.columns))
+            _require_enough(len(records.values), prior.p)
         elif isinstance(self._given, NIW):
             prior = self._given
         else:
             prior = read_prior(self._given, records.columns)
+        if message := prior_conflict(prior, moments, records.columns):
+            warnings.warn(message, PriorScaleWarning, stacklevel=2)
         with one_thread():
             posterior = prior.update(moments)
         self._fitted = (records.columns, prior, posterior, len(records.values))
@@ -165,3 +169,13 @@ class NIWSynthesizer:
         if self._fitted is None:
             raise InputError("the synthesizer is not fitted", "call fit(table) first")
         return self._fitted
+
+
+def _require_enough(people: int, p: int) -> None:
+    """Ask for a prior where the flat one leaves an adversary, who has one record less, without a posterior."""
+    if people <= p + 1:
+        raise InputError(
+            f"{people} rows are too few for {counted(p, 'column')} without a prior: at least {p + 2} are needed",
+            Cure("give a prior from public knowledge", "prior"),
+            Cure("use fewer columns", "columns"),
+        )

@@ -10,7 +10,9 @@ import numpy as np
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import is_exposed, require_same_mechanism, risk_columns
+from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.model.prior_check import prior_pull
 from allbutone.releases.release import Release
 from allbutone.reports.findings import (
     Finding,
@@ -64,7 +66,10 @@ class Assessment:
             budget_finding(self.budget, self.count),
             model_finding(self.normality),
         ]
-        return found if self.fidelity is None else [*found, fidelity_finding(self.fidelity)]
+        if self.fidelity is None:
+            return found
+        of_prior = prior_pull(self.prior, Moments.of(self.records.values), self.records.columns)
+        return [*found, fidelity_finding(self.fidelity, of_prior)]
 
     @property
     def growth(self) -> list[dict[str, float]]:

@@ -116,8 +116,11 @@ def model_finding(normality: Normality) -> Finding:
     return Finding("Model", True, words[0].upper() + words[1:])
 
 
-def fidelity_finding(fidelity: Fidelity) -> Finding:
-    """Judge whether the synthetic data look like the real, beyond what chance does to a right model."""
+def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding:
+    """Judge whether the synthetic data look like the real, beyond what chance does to a right model.
+
+    `of_prior`: what `prior_pull` says of the prior, which is told where something is wrong.
+    """
     far = fidelity.beyond_noise()
     faults = [
         f"{what} differ by more than {MEAN_BAND:g}{unit}: {_some(names)}"
@@ -136,7 +139,7 @@ def fidelity_finding(fidelity: Fidelity) -> Finding:
         words = "Means, spreads, correlations and distributions agree, but for what chance does"
         return Finding("Fidelity", False, "; ".join(filter(None, [words, rest])) + ".")
     words = "; ".join(filter(None, [*faults, rest]))
-    return Finding("Fidelity", True, f"Beyond what chance does, {words}.")
+    return Finding("Fidelity", True, " ".join(filter(None, [f"Beyond what chance does, {words}.", of_prior])))
 
 
 def _some(names: tuple[str, ...], most: int = 5) -> str:

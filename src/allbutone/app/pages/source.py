@@ -15,7 +15,8 @@ from allbutone.app.page import RequestContext, templates
 from allbutone.app.sessions import Held
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior_file import prior_from, scale_problem
+from allbutone.model.prior_check import prior_conflict
+from allbutone.model.prior_file import prior_from
 from allbutone.support.errors import InputError
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import read_table
@@ -84,10 +85,10 @@ PRIOR = Group(
     "The prior",
     (
         Choice(
-            "prior", "Written down before seeing the data", "default",
-            "The holder's normal-inverse-Wishart prior (paper 2.2). It must not be computed from this table: that "
-            "would void every risk figure.",
-            {"default": "mean 0, spread 1", "public": "from public knowledge"},
+            "prior", "Written down before seeing the data", "flat",
+            "The holder's normal-inverse-Wishart prior (paper 2.2). The flat one says nothing of the data and "
+            "needs more rows than columns. None may come from this table: that would void every risk figure.",
+            {"flat": "flat: no units, nothing assumed", "public": "from public knowledge"},
         ),
     ),
 )  # fmt: skip
@@ -134,18 +135,20 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
         ("records", columns, taken), lambda: _records(held.thing.content, columns, taken)
     )
     p, public = len(records.columns), asked["prior"] == "public"
-    prior = NIW.default(p)
+    prior, note = NIW.flat(p), ""
     if public:
         numbers = {name: _for_each(name, asked[name], p) for name in ("centre", "spread")}
         prior = prior_from({**numbers, "mean_weight": asked["weight"], "df": p + asked["extra"]}, records.columns)
-    usual = np.array_equal(prior.mean, NIW.default(p).mean) and np.array_equal(prior.scale, NIW.default(p).scale)
-    note = held.get_or_compute(("note", records.columns), lambda: _note(records)) if usual else ""
+        moments = held.get_or_compute(("moments", records.columns), lambda: Moments.of(records.values))
+        note = prior_conflict(prior, moments, records.columns) or ""
+    elif len(records.values) <= p + 1:
+        raise FieldError(
+            "prior",
+            f"{len(records.values)} rows are too few for {p} columns without one",
+            "choose one from public knowledge, or fewer columns",
+            where="The prior",
+        )
     return Chosen(held.thing.name, records, prior, note, held, bool(columns) or taken, public)
-
-
-def _note(records: Records) -> str:
-    """Return what must be said of the usual prior."""
-    return scale_problem(Moments.of(records.values), records.columns) or ""
 
 
 def _records(content: pa.Table, columns: tuple[str, ...], measured: bool) -> Records:
