@@ -42,7 +42,7 @@ def printed_score(others: Float[np.ndarray, "n p"], release: Release, prior: NIW
         if isinstance(release, ParameterRelease):
             value = _parameter_terms(release, new_mean, new_weight, new_df, new_scale)
         else:
-            value = _dataset_terms(release.datasets, new_mean, new_weight, new_df, new_scale)
+            value = _dataset_terms(release.modelled, new_mean, new_weight, new_df, new_scale)
         return float(value - (t_df + p) * np.log(1 + step @ np.linalg.inv(t_scale) @ step / t_df))
 
     return score
@@ -89,7 +89,7 @@ def lbfgsb(others: Float[np.ndarray, "n p"], release: Release, prior: NIW) -> Pr
     if isinstance(release, ParameterRelease):
         start = release.means.mean(axis=0)
     else:
-        total = sum(len(dataset) * dataset.mean(axis=0) for dataset in release.datasets)
+        total = sum(len(dataset) * dataset.mean(axis=0) for dataset in release.modelled)
         start = (prior.mean_weight * prior.mean + total) / (prior.mean_weight + sum(release.rows))
     found = minimize(lambda candidate: -score(candidate), start, method="L-BFGS-B")
     return PrintedAttack(found.x, float(-found.fun), int(found.nfev))

@@ -31,7 +31,7 @@ def command_line() -> "typer.Typer":
     import typer.core
 
     from allbutone import __version__
-    from allbutone.cli import app, report, risk, study, synthesize
+    from allbutone.cli import app, describe, report, risk, study, synthesize
 
     line = typer.Typer(
         help="Synthetic continuous data, with what each person in it stands to lose.",
@@ -50,6 +50,7 @@ def command_line() -> "typer.Typer":
             raise typer.Exit
 
     for command in (
+        describe.describe,
         synthesize.synthesize,
         synthesize.demo,
         risk.risk,
@@ -74,7 +75,7 @@ def _run(app: "typer.Typer") -> int | None:
         sys.stdout.flush()
     except InputError as error:
         options = _flags_that_help(typer.main.get_command(app), sys.argv[1:])
-        _fail(error.worded(lambda cure: in_flags(cure, options)))
+        _fail(error.worded(lambda cure: in_flags(cure, options)), keep_lines=True)
     except MemoryError as error:
         _fail(str(error) or "not enough memory for this table or release; ask for less")
     except typer.Abort:
@@ -111,6 +112,9 @@ def _require_text(arguments: list[str]) -> None:
             raise InputError(f"{told!r} is not UTF-8 text", cure) from error
 
 
-def _fail(message: str) -> NoReturn:
-    print("Error:", " ".join(message.splitlines()), file=sys.stderr)
+def _fail(message: str, keep_lines: bool = False) -> NoReturn:
+    """Print what went wrong; a list of columns keeps its lines, anything else is one line."""
+    lines = message.splitlines()
+    listed = keep_lines and all(line.startswith(("  ", "- ")) for line in lines[1:])
+    print("Error:", ("\n" if listed else " ").join(lines), file=sys.stderr)
     sys.exit(2)

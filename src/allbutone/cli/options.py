@@ -11,13 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
+from allbutone.model.niw import NIW
 from allbutone.model.prior_check import PriorScaleWarning
-from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.files import read_table
-from allbutone.tables.names import NO_HEADER, reads_as_data
 from allbutone.tables.records import Records
 
 
@@ -28,7 +26,7 @@ class ReleaseKind(StrEnum):
     parameters = "parameters"
 
 
-TableFile = Annotated[Path, typer.Argument(help="The confidential table: a .csv, .tsv or .parquet file.")]
+Table = Annotated[Path, typer.Argument(help="The confidential table: a .csv, .tsv or .parquet file.")]
 Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
 Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, or the model's parameters.")]
 Prior = Annotated[
@@ -64,7 +62,7 @@ LimitText = Annotated[
 ]
 
 
-def fit(records: Records, prior: Path | None) -> tuple[NIWSynthesizer, str]:
+def fit(records: Records, prior: NIW | Path | None) -> tuple[NIWSynthesizer, str]:
     """Return the fitted synthesizer and what there is to note about its prior."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PriorScaleWarning)
@@ -72,9 +70,11 @@ def fit(records: Records, prior: Path | None) -> tuple[NIWSynthesizer, str]:
     return synthesizer, "\n".join(str(warning.message) for warning in caught)
 
 
-def describe_prior(given: Path | None) -> str:
+def describe_prior(given: Path | None, prior: NIW) -> str:
     """Return in words which prior is in use."""
-    return f"the prior of {given}" if given else "the flat prior (it has no units and says nothing of the data)"
+    if prior.is_flat:
+        return "the flat prior (it has no units and says nothing of the data)"
+    return f"the prior of {given}" if given else "the prior of the table file, or of the release to be like"
 
 
 def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:
@@ -92,31 +92,6 @@ def require_outside(out: Path, release_dir: Path) -> None:
             f"{out} lies in {release_dir}, which is to be released, and this file is confidential",
             Cure("name another place", "out"),
         )
-
-
-def records_of(
-    table: Path, release: Release, columns: list[str] | None, drop: list[str] | None, no_header: bool = False
-) -> tuple[Records, list[str]]:
-    """Read the release's columns of the table, or those asked for; return also the names of its others."""
-    content = read_table(table, header=not no_header, names=columns if no_header else None)
-    if no_header:
-        columns = None  # they are its names now, and not yet a choice
-    of_release = release.columns or ()
-    if columns or drop:
-        records = Records.of(content, columns=columns, drop=drop)
-    elif absent := [name for name in of_release if name not in content.column_names]:
-        cures: list[Cure | str] = ["give the table that it was made from"]
-        if no_header:
-            cures.append(Cure("name every column of the file, in order", "columns"))
-        elif any(map(reads_as_data, content.column_names)):
-            cures.append(NO_HEADER)
-        raise InputError(
-            f"the release is of the columns {', '.join(of_release)}, and {table.name} has no {', '.join(absent)}",
-            *cures,
-        )
-    else:
-        records = Records.of(content, columns=of_release)
-    return records, [name for name in content.column_names if name not in records.columns]
 
 
 # where and how a command writes is its own affair; all else that it was asked holds for the next one, too
@@ -157,6 +132,7 @@ def as_typed(option: str, value: Any) -> list[str]:
         return [option]
     if not isinstance(value, list | tuple):
         return [option, str(value)]
+    value = [each if isinstance(each, str) else f"{each:g}" for each in value]
     if any("," in each for each in value):  # a name that holds a comma goes in an option of its own
         return [word for each in value for word in (option, each)]
     return [option, ",".join(value)] if value else []

@@ -57,10 +57,10 @@ def show(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], wor
     console.print(picture)
 
 
-def show_note(note: str) -> None:
+def show_notes(remarks: Sequence[str]) -> None:
     """Print what there is to note, if anything."""
-    if note:
-        notes.print(f"\n[yellow]Note:[/yellow] {escape(note)}")
+    for remark in filter(None, remarks):
+        notes.print(f"\n[yellow]Note:[/yellow] {escape(remark)}")
 
 
 def show_next(words: str, command: Sequence[str]) -> None:
@@ -75,11 +75,11 @@ def program() -> str:
     return "allbutone" if shutil.which("allbutone") else shlex.quote(sys.argv[0])
 
 
-def sparkline(values: np.ndarray) -> str:
-    """Return a histogram of 24 characters."""
+def sparkline(values: np.ndarray, width: int = 24) -> str:
+    """Return a histogram of so many characters."""
     low, high = values.min(), values.max()
-    # not np.histogram, which fails where 24 bins are narrower than the numbers are apart
-    places = np.minimum(24 * ((values - low) / ((high - low) or 1.0)), 23).astype(int)
-    counts = np.bincount(places, minlength=24)
+    # not np.histogram, which fails where its bins are narrower than the numbers are apart
+    places = np.minimum(width * ((values - low) / ((high - low) or 1.0)), width - 1).astype(int)
+    counts = np.bincount(places, minlength=width)
     levels = np.ceil(8 * counts / counts.max()).astype(int)
     return "".join(" ▁▂▃▄▅▆▇█"[level] for level in levels)

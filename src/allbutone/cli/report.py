@@ -18,14 +18,26 @@ from allbutone.cli.options import (
     NoHeader,
     ReleaseColumns,
     ReleaseDir,
-    TableFile,
     describe_prior,
     following,
     free_name,
-    records_of,
     require_outside,
 )
-from allbutone.cli.output import console, late_progress, show, show_next
+from allbutone.cli.options import (
+    Table as ConfidentialTable,
+)
+from allbutone.cli.output import console, late_progress, show, show_next, show_notes
+from allbutone.cli.reading import (
+    CompleteCases,
+    Decimals,
+    DropUnusable,
+    Log,
+    MissingCodes,
+    Positive,
+    TableFile,
+    read_records,
+    records_of,
+)
 from allbutone.disclosure.limits import Limit
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
@@ -72,7 +84,7 @@ APPLICATION_FILES = {
 
 def report(
     context: typer.Context,
-    table: TableFile,
+    table: ConfidentialTable,
     release_dir: ReleaseDir,
     out: Page = Path("report.html"),
     public: Public = False,
@@ -81,6 +93,8 @@ def report(
     columns: ReleaseColumns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    missing_codes: MissingCodes = None,
+    complete_cases: CompleteCases = False,
     note: Note = "",
     force: Force = False,
 ) -> None:
@@ -93,11 +107,11 @@ def report(
     require_distinct([out], [table, prior])
     with fresh_file(out, force=force, private=not public) as path:
         release = load_release(release_dir)
-        records, _ = records_of(table, release, columns, drop, no_header)
+        records = records_of(context, table, release)
         if public:
             path.write_text(public_report(release, note), encoding="utf-8")
         else:
-            given = read_prior(prior, records.columns) if prior else None
+            given = read_prior(prior, records.columns, records.schema) if prior else None
             assessment = assess(records, release, given, limit=bound, step=late_progress)
             again = following(context, "report", table, release_dir)
             _write_page(path, assessment, again, note)
@@ -111,6 +125,7 @@ def report(
     )
     onward = following(context, "report", table, release_dir, public=True, out=free_name("public.html"))
     show_next("a page about the release that may go with it:", onward)
+    show_notes(records.notes)
 
 
 def application(
@@ -122,6 +137,13 @@ def application(
     columns: Columns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    table_file: TableFile = None,
+    log: Log = None,
+    positive: Positive = None,
+    decimals: Decimals = None,
+    missing_codes: MissingCodes = None,
+    complete_cases: CompleteCases = False,
+    drop_unusable: DropUnusable = False,
     note: Note = "",
     seed: Seed = None,
     force: Force = False,
@@ -129,10 +151,11 @@ def application(
     """Run the paper's application: 1000 synthetic datasets, their fidelity, and the risk as their number grows."""
     count_of("datasets", datasets)
     seed = secrets.randbelow(1 << 32) if seed is None else seed
-    require_distinct([out], [table, prior])
+    require_distinct([out], [table, prior, table_file])
     with fresh_folder(out, ours=_is_application, force=force) as work:
-        records = _records(table, columns, drop, no_header)
-        release = _draw(records, _mechanism(prior, records.columns), datasets, seed)
+        records = read_records(context, table) if table else demo_cohort()
+        mechanism = read_prior(prior, records.columns, records.schema) if prior else _papers(len(records.columns))
+        release = _draw(records, mechanism, datasets, seed)
         counts = sorted({*PAPER_COUNTS, datasets})
         assessment = assess(records, release, counts=counts, mass=False, step=late_progress)
         words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
@@ -143,7 +166,11 @@ def application(
             path.chmod(0o600)
     _describe(assessment)
     _show_application(assessment)
-    what = "the paper's prior (mean 1.1, scale I, worth one record)" if prior is None else describe_prior(prior)
+    what = (
+        "the paper's prior (mean 1.1, scale I, worth one record)"
+        if prior is None
+        else describe_prior(prior, mechanism)
+    )
     console.print(f"Assumed: {escape(what)}; the columns are jointly normal.")
     console.print(
         f"Written: report.html and its numbers as .csv files in {escape(str(out))}. Confidential, as the table is."
@@ -155,16 +182,9 @@ def application(
         show_next(words, following(context, "budget", table, out=free_name("budget.csv", ".html")))
 
 
-def _records(table: Path | None, columns: list[str] | None, drop: list[str] | None, no_header: bool) -> Records:
-    if table is None:
-        return demo_cohort()
-    return Records.of(table, columns=columns, drop=drop, header=not no_header)
-
-
-def _mechanism(prior: Path | None, columns: tuple[str, ...]) -> NIW:
-    """Return the prior of a file, or the paper's."""
-    p = len(columns)
-    return read_prior(prior, columns) if prior else NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
+def _papers(p: int) -> NIW:
+    """Return the paper's prior."""
+    return NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
 
 
 def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> DatasetRelease:
@@ -175,6 +195,7 @@ def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> Dataset
             np.random.default_rng(seed),
             columns=records.columns,
             prior=mechanism,
+            schema=records.schema,
         )
 
 

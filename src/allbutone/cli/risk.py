@@ -21,16 +21,28 @@ from allbutone.cli.options import (
     ReleaseDir,
     ReleaseKind,
     Rows,
-    TableFile,
+    Table,
     describe_prior,
     fit,
     following,
     free_name,
-    records_of,
     require_outside,
     require_rows_of_datasets,
 )
-from allbutone.cli.output import console, late_progress, show, show_next, show_note
+from allbutone.cli.output import console, late_progress, show, show_next, show_notes
+from allbutone.cli.reading import (
+    CompleteCases,
+    Decimals,
+    DropUnusable,
+    Like,
+    Log,
+    MissingCodes,
+    Positive,
+    TableFile,
+    given_prior,
+    read_records,
+    records_of,
+)
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
@@ -69,7 +81,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace existing files of 
 
 def risk(
     context: typer.Context,
-    table: TableFile,
+    table: Table,
     release_dir: ReleaseDir,
     prior: MechanismPrior = None,
     known: Known = None,
@@ -78,6 +90,8 @@ def risk(
     columns: ReleaseColumns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    missing_codes: MissingCodes = None,
+    complete_cases: CompleteCases = False,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
@@ -85,8 +99,8 @@ def risk(
     require_outside(out, release_dir)
     with _outputs(out, force, [table, prior]) as save:
         release = load_release(release_dir)
-        records, others = records_of(table, release, columns, drop, no_header)
-        given = read_prior(prior, records.columns) if prior else None
+        records = records_of(context, table, release)
+        given = read_prior(prior, records.columns, records.schema) if prior else None
         names = Records.of_numbers(records, columns=known).columns if known else ()
         with late_progress("Attacking records", len(records.values)) as watch:
             # the integrals' random points are no secret, and a fixed start gives the same answer twice
@@ -99,12 +113,13 @@ def risk(
     _show_risk(found, order[:10])
     _show_files(out)
     console.print(_risk_assumed(records, names, release_dir))
-    _next_after_risk(context, table, release, others)
+    _next_after_risk(context, table, release_dir, release)
+    show_notes(records.notes)
 
 
 def budget(
     context: typer.Context,
-    table: TableFile,
+    table: Table,
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
     limit: LimitText = "exposure=0.5",
@@ -114,6 +129,14 @@ def budget(
     columns: Columns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    table_file: TableFile = None,
+    like: Like = None,
+    log: Log = None,
+    positive: Positive = None,
+    decimals: Decimals = None,
+    missing_codes: MissingCodes = None,
+    complete_cases: CompleteCases = False,
+    drop_unusable: DropUnusable = False,
     out: File = Path("budget.csv"),
     seed: Seed = None,
     force: Force = False,
@@ -124,9 +147,9 @@ def budget(
     if verify is not None:
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
-    with _outputs(out, force, [table, prior]) as save:
-        records = Records.of(table, columns=columns, drop=drop, header=not no_header)
-        synthesizer, note = fit(records, prior)
+    with _outputs(out, force, [table, prior, table_file]) as save:
+        records = read_records(context, table)
+        synthesizer, note = fit(records, given_prior(context))
         size = None if release is ReleaseKind.parameters else rows or len(records.values)
         with late_progress("Trying numbers of datasets", None) as watch:
             plan = plan_budget(
@@ -140,9 +163,9 @@ def budget(
     if checked:
         console.print(_checked(plan, checked))
     _show_files(out)
-    console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior))}.")
+    console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, synthesizer.prior))}.")
     _next_after_budget(context, table, plan, out)
-    show_note(note)
+    show_notes([*records.notes, note])
 
 
 @contextmanager
@@ -243,20 +266,16 @@ def _risk_assumed(records: Records, known: tuple[str, ...], release_dir: Path) -
     )
 
 
-def _next_after_risk(context: typer.Context, table: Path, release: Release, others: list[str]) -> None:
+def _next_after_risk(context: typer.Context, table: Path, release_dir: Path, release: Release) -> None:
     words = "how much of this table may be released before anyone is exposed"
     options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
     if release.rows:
         options["rows"] = max(release.rows)
     else:
         options["release"] = ReleaseKind.parameters
-    if others and not context.params["drop"]:
-        if context.params["no_header"]:  # there, --columns are the names of all
-            options["drop"] = others
-        elif not context.params["columns"]:
-            options["columns"] = release.columns
-    if context.params["prior"] is None and not (release.prior and release.prior.is_flat):
-        words += " (add --prior with the file that the release was made with)"
+    options |= {"like": release_dir, "prior": None, "drop": None}
+    if not context.params["no_header"]:  # where --columns are the names of all
+        options["columns"] = None
     show_next(f"{words}:", following(context, "budget", table, **options))
 
 

@@ -16,14 +16,27 @@ from allbutone.cli.options import (
     Prior,
     ReleaseKind,
     Rows,
-    TableFile,
+    Table,
     describe_prior,
     fit,
     following,
     free_name,
+    in_flags,
     require_rows_of_datasets,
 )
-from allbutone.cli.output import console, late_progress, show, show_next, show_note, sparkline
+from allbutone.cli.output import console, late_progress, show, show_next, show_notes, sparkline
+from allbutone.cli.reading import (
+    CompleteCases,
+    Decimals,
+    DropUnusable,
+    Like,
+    Log,
+    MissingCodes,
+    Positive,
+    TableFile,
+    given_prior,
+    read_records,
+)
 from allbutone.releases import entropy
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
 from allbutone.releases.release import MOST_DATASETS
@@ -33,8 +46,8 @@ from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.tables.files import TableWriter
-from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_folder, require_distinct
+from allbutone.utility.released_values import Oddity, ValueCounter
 
 
 class FileFormat(StrEnum):
@@ -65,7 +78,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing releas
 
 def synthesize(
     context: typer.Context,
-    table: TableFile,
+    table: Table,
     out: Out,
     datasets: Datasets = 1,
     rows: Rows = None,
@@ -74,6 +87,14 @@ def synthesize(
     columns: Columns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    table_file: TableFile = None,
+    like: Like = None,
+    log: Log = None,
+    positive: Positive = None,
+    decimals: Decimals = None,
+    missing_codes: MissingCodes = None,
+    complete_cases: CompleteCases = False,
+    drop_unusable: DropUnusable = False,
     format: Format = FileFormat.csv,
     new_repeat_key: NewRepeatKey = False,
     repeat_key: RepeatKey = None,
@@ -84,11 +105,12 @@ def synthesize(
     count_of("datasets", datasets, MOST_DATASETS)
     key = _key(new_repeat_key, repeat_key, seed)
     require_rows_of_datasets(rows, release)
-    require_distinct([out], [table, prior])
+    require_distinct([out], [table, prior, table_file])
     require_place(out, force=force)
-    records = Records.of(table, columns=columns, drop=drop, header=not no_header)
-    synthesizer, note = fit(records, prior)
-    first = _release(synthesizer, out, datasets, rows, release, format, key, force)
+    records = read_records(context, table)
+    synthesizer, note = fit(records, given_prior(context))
+    counter = ValueCounter(records.schema)
+    first = _release(synthesizer, out, datasets, rows, release, format, key, force, counter)
     place = escape(str(out))
     if release is ReleaseKind.parameters:
         _describe_parameters(synthesizer, first, f"{counted(datasets, 'parameter draw')} in {place}")
@@ -99,7 +121,8 @@ def synthesize(
     if new_repeat_key:
         _show_key(key)
     _show_next(context, table, out)
-    show_note(note)
+    odd = [_worded(odd) for odd in counter.oddities(records)] if release is ReleaseKind.datasets else []
+    show_notes([*records.notes, *odd, note])
 
 
 def demo(
@@ -152,6 +175,10 @@ def _key(new: bool, given: str | None, seed: str | None) -> str | None:
     return entropy.new_repeat_key() if new else given
 
 
+def _worded(odd: Oddity) -> str:
+    return f"{odd.words}; {in_flags(odd.cure, {'log', 'decimals', 'positive'})}."
+
+
 def _show_key(key: str | None) -> None:
     console.print(
         f"Repeat key: {key}\nIt is shown this once and stored nowhere. Keep it as you keep the table, or not "
@@ -168,6 +195,7 @@ def _release(
     format: FileFormat,
     repeat_key: str | None,
     force: bool,
+    counter: ValueCounter,
 ) -> np.ndarray:
     """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
     if kind is ReleaseKind.parameters:
@@ -178,8 +206,9 @@ def _release(
     seen: list[np.ndarray] = []
     with late_progress("Writing rows", sum(sizes)) as advance:
 
-        def watch(block: np.ndarray) -> None:
+        def watch(drawn: np.ndarray, block: np.ndarray) -> None:
             advance(len(block))
+            counter.add(drawn, block)
             if not seen:
                 seen.append(block)
 
@@ -190,6 +219,7 @@ def _release(
             out,
             columns=synthesizer.columns,
             prior=synthesizer.prior,
+            schema=synthesizer.schema,
             format=format,
             force=force,
             watch=watch,
@@ -217,4 +247,5 @@ def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
     p, weight = len(synthesizer.columns), synthesizer.prior.mean_weight
     worth = f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean" if weight else ""
     what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
-    return f"Assumed: {what}; {escape(describe_prior(given))}{worth}; each dataset from its own posterior draw."
+    prior = escape(describe_prior(given, synthesizer.prior))
+    return f"Assumed: {what}; {prior}{worth}; each dataset from its own posterior draw."

@@ -52,7 +52,8 @@ def what_if(
     """
     table = []
     for k in (1, 5):
-        if len(values) <= k + 2:
+        fewest = values.shape[1] + 2 if prior.is_flat else 3
+        if len(values) - k < fewest:
             break
         worst = order[:k]
         kept = np.delete(values, worst, axis=0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from allbutone.disclosure.alternatives import every_measure, expected_count, row_tradeoff, what_if
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
@@ -35,6 +35,7 @@ class Budget:
     law: what the records' risk depends on besides their leverage, and its closed form.
     limit: what no record may pass.
     leverage: each record's, in the order of the table.
+    rows: each record's number in the table, from 1.
     counts: the numbers of datasets for which `columns` lists every record's expected exposure.
     confident_count: the most datasets that keep every record below the limit with 95 % confidence; 0 if none does.
     tried_up_to: the most datasets that may be tried; a `confident_count` as large is a lower bound.
@@ -54,6 +55,7 @@ class Budget:
     law: ExposureLaw
     limit: Limit
     leverage: Float[np.ndarray, " n"]
+    rows: Int[np.ndarray, " n"]
     counts: tuple[int, ...]
     confident_count: int
     tried_up_to: int
@@ -114,20 +116,24 @@ class Budget:
         confident = np.zeros(len(self.leverage))
         for count, chance in sorted(self.own_chance.items()):
             confident[chance <= 1 - CONFIDENCE] = count
-        found = expected_columns(self.law, self.leverage, self.limit, self.counts)
+        found = expected_columns(self.law, self.leverage, self.rows, self.limit, self.counts)
         found.setdefault("max_datasets", confident)
         return found | {"confident_datasets": confident}
 
 
 def expected_columns(
-    law: ExposureLaw, leverage: Float[np.ndarray, " n"], limit: Limit, counts: Sequence[int]
+    law: ExposureLaw,
+    leverage: Float[np.ndarray, " n"],
+    rows: Int[np.ndarray, " n"],
+    limit: Limit,
+    counts: Sequence[int],
 ) -> dict[str, np.ndarray]:
     """Return what the closed form says of each record, a row each; no simulation.
 
     `max_datasets`, the most that keep a record below the limit, only for a limit of exposure.
     """
     found = {
-        "row": np.arange(1, len(leverage) + 1),
+        "row": rows,
         "leverage": leverage,
         "threshold_datasets": law.threshold(leverage),
     }
@@ -151,7 +157,7 @@ def budget(
     records, limit = Records.of(table), Limit.of(limit)
     if limit.kind == "exposure":  # the closed form needs no simulation
         law, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
-        columns = expected_columns(law, leverage, limit, counts)
+        columns = expected_columns(law, leverage, records.rows, limit, counts)
     else:
         columns = plan_budget(records, prior, rows=rows, limit=limit, counts=counts).columns()
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
@@ -184,11 +190,12 @@ def plan_budget(
         law=law,
         limit=limit,
         leverage=leverage,
+        rows=records.rows,
         counts=tuple(counts),
         confident_count=found.confident_count,
         tried_up_to=found.tried_up_to,
         never_passed=found.never_passed,
-        limiting_row=limiting + 1,
+        limiting_row=int(records.rows[limiting]),
         expected_count=expected,
         expected_count_without=changes[0]["datasets"] if changes else None,
         own_chance=found.own_chance,

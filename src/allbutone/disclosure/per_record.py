@@ -41,7 +41,7 @@ def risk(
     metric; the posterior `mass` within a Mahalanobis `radius` of the truth beside `prior_mass`;
     `information_gain` at the truth in nats; and the error of the guess in each column's units.
     """
-    records = Records.of(table, columns=release.columns)
+    records = Records.of(table, columns=release.columns, schema=release.schema)
     columns = risk_columns(records, release, prior, known=known, radius=radius, mass=mass, rng=rng)
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
 
@@ -86,8 +86,10 @@ def risk_columns(
         for name, column in part.items():
             found.setdefault(name, np.empty(len(values)))[rows] = column
     # the errors of the guess in each column's units come last, under the columns' own names
-    errors = {f"error_{name}": found.pop(f"error {place}") for place, name in enumerate(records.columns)}
-    return {"row": np.arange(1, len(values) + 1), **found, **errors}
+    guesses = np.column_stack([found.pop(f"guess {place}") for place in range(len(records.columns))])
+    errors = records.schema.to_natural(guesses) - records.natural
+    named = {f"error_{name}": errors[:, place] for place, name in enumerate(records.columns)}
+    return {"row": records.rows, **found, **named}
 
 
 def _attacked(
@@ -100,9 +102,9 @@ def _attacked(
     effort = Effort(points, _points_each(posteriors, len(everyone.records), radius is not None))
     found = measure(posteriors, records, effort, radius=radius)
     names = [name for name in COLUMNS if radius is not None or not name.endswith("mass")]
-    errors = np.zeros_like(targets)
-    errors[:, unknown] = found.guess - records
-    columns = {f"error {place}": column for place, column in enumerate(errors.T)}
+    guesses = targets.copy()
+    guesses[:, unknown] = found.guess
+    columns = {f"guess {place}": column for place, column in enumerate(guesses.T)}
     return {name: getattr(found, name) for name in names} | columns
 
 
@@ -121,6 +123,11 @@ def require_same_mechanism(records: Records, release: Release, prior: NIW | None
             f"the release is of the columns {', '.join(release.columns)}, the table of "
             f"{', '.join(records.columns)}",
             Cure("choose the same columns in the same order", "columns", list(release.columns)),
+        )
+    if not records.schema.same_mechanism(release.schema):
+        raise InputError(
+            "the release was made with other scales, limits or decimals than the table is read with",
+            Cure("read the table as the release declares it", "schema"),
         )
     if prior is None:
         if release.prior is None:

@@ -119,6 +119,13 @@ class NIW:
         try:
             return NIW(mean, weight, self.df + n, scale)
         except InputError as error:
+            if self.is_flat:
+                raise InputError(
+                    "the records do not vary in every direction: a column is determined by others, or one person "
+                    "alone has a value in it",
+                    Cure("leave that column out", "drop"),
+                    Cure("give a prior from public knowledge", "prior"),
+                ) from error
             xp = array_namespace(moments.mean, moments.scatter)
             if not bool(xp.all(xp.isfinite(moments.mean)) & xp.all(xp.isfinite(moments.scatter))):
                 raise InputError("the records' moments hold values that are missing or infinite") from error

@@ -9,25 +9,44 @@ import numpy as np
 from allbutone.model.niw import NIW
 from allbutone.support.errors import InputError
 from allbutone.tables.safe_read import parse, read_text
+from allbutone.tables.schema import Schema
 
 KEYS = ("mean", "mean_weight", "df", "scale", "centre", "spread")
 
 
-def read_prior(path: str | Path, columns: Sequence[str]) -> NIW:
+def read_prior(path: str | Path, columns: Sequence[str], schema: Schema | None = None) -> NIW:
     """Read a TOML or JSON prior file for these columns.
 
     `mean` with `scale` (a number, a list for the diagonal, or a matrix), or `centre` with `spread`: what public
     sources say of each column's mean and standard deviation; lists in column order or tables by column name.
     Without `centre` it is 0, without `spread` 1.
     `mean_weight` (default 1) and `df` (default p + 2) say how many records the prior is worth.
+    Where `schema` declares another scale, centre and spread are in natural units, mean and scale on that scale.
     """
     path = Path(path)
     text = read_text(path, "give the path of a prior file, .toml or .json")
     language = "JSON" if path.suffix.lower() == ".json" else "TOML"
-    return prior_from(parse(text, language, f"the prior file {path.name}"), columns)
+    return prior_from(parse(text, language, f"the prior file {path.name}"), columns, schema)
 
 
-def prior_from(entries: Any, columns: Sequence[str]) -> NIW:
+def declared_prior(schema: Schema) -> NIW:
+    """Return the prior of the centres and spreads that a table file declares, or the flat one if it has none.
+
+    All columns have them or none has: a prior of some columns only would not be conjugate.
+    """
+    absent = [column.name for column in schema.columns if column.centre is None]
+    if len(absent) == len(schema.columns):
+        return NIW.flat(len(schema.columns))
+    if absent:
+        raise InputError(
+            f"the table file gives a centre and a spread to some columns, and none to {', '.join(absent)}",
+            "declare them for all columns or for none",
+        )
+    entries = {key: [getattr(column, key) for column in schema.columns] for key in ("centre", "spread")}
+    return prior_from(entries, [column.name for column in schema.columns], schema)
+
+
+def prior_from(entries: Any, columns: Sequence[str], schema: Schema | None = None) -> NIW:
     """Build the prior that the entries of a prior file describe."""
     p = len(columns)
     if not isinstance(entries, dict):
@@ -47,12 +66,17 @@ def prior_from(entries: Any, columns: Sequence[str]) -> NIW:
     for name, value in zip(columns, spread, strict=True):
         if not value > 0:
             raise InputError(f"the prior's spread of {name!r} must exceed 0, got {value:g}")
+    centre = _vector("centre", entries.get("centre", 0.0), columns)
+    if schema is not None:
+        pairs = zip(columns, centre, spread, strict=True)
+        moved = [schema.column(name).on_model_scale(middle, width) for name, middle, width in pairs]
+        centre, spread = np.array(moved).T
     if df <= p + 1:
         raise InputError(f"with spread, df must exceed p + 1 = {p + 1}, got {df:g}", "raise df")
     # E[Σ] = Λ/(ν − p − 1), so that the prior's expected standard deviations are the spreads
     with np.errstate(over="ignore", invalid="ignore"):  # refused by NIW, in words
         scale = (df - p - 1) * np.diag(spread**2)
-    return NIW(_vector("centre", entries.get("centre", 0.0), columns), weight, df, scale)
+    return NIW(centre, weight, df, scale)
 
 
 def prior_entries(prior: NIW) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def budget_figure(budget: Budget) -> go.Figure:
     for place, colour, height in zip(
         order, (VERMILION, BLUE, GREEN, ORANGE, PURPLE), _apart(heights), strict=False
     ):
-        row = f"row {place + 1}"
+        row = f"row {budget.rows[place]}"
         figure.add_scatter(
             x=counts,
             y=budget.law.exposure(budget.leverage[place], counts),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import plotly.graph_objects as go
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.plots.framing import SMALL, frame, wrapped
@@ -15,10 +15,12 @@ CURVE = 300  # points
 _LOWEST = 1e-9  # leverage of a record at the very centre, which a logarithmic axis has no place for
 
 
-def records_figure(law: ExposureLaw, leverage: Float[np.ndarray, " n"], count: int, limit: float) -> go.Figure:
+def records_figure(
+    law: ExposureLaw, leverage: Float[np.ndarray, " n"], rows: Int[np.ndarray, " n"], count: int, limit: float
+) -> go.Figure:
     """Draw each record's expected exposure (closed form) after `count` datasets, or draws, against its leverage.
 
-    `limit` is the exposure that none may pass. The dots' customdata are the rows, counted from 1.
+    `limit` is the exposure that none may pass. The dots' customdata are the records' numbers, `rows`.
     """
     order = np.argsort(-leverage, kind="stable")
     shown = _some(order)
@@ -32,13 +34,13 @@ def records_figure(law: ExposureLaw, leverage: Float[np.ndarray, " n"], count: i
     )  # fmt: skip
     colours = np.where(heights[shown] > limit, VERMILION, BLUE).tolist()
     figure.add_scatter(
-        x=x[shown].astype(np.float32), y=heights[shown].astype(np.float32), customdata=(shown + 1).tolist(),
+        x=x[shown].astype(np.float32), y=heights[shown].astype(np.float32), customdata=rows[shown].tolist(),
         mode="markers", marker={"size": 8, "color": colours, "opacity": 0.7, "line": {"width": 0}},
         hovertemplate="row %{customdata}<br>leverage %{x:.3g}<br>exposure %{y:.2f}<extra></extra>",
     )  # fmt: skip
-    _label(figure, order[:LABELLED], x, heights)
+    _label(figure, order[:LABELLED], rows, x, heights)
     _mark_limit(figure, limit)
-    frame(figure, _message(law, leverage, heights, count, limit), 400)
+    frame(figure, _message(law, leverage, rows, heights, count, limit), 400)
     key = f"a dot a record, on the closed form's curve; red: above {limit:g}; click one to look at it"
     if len(shown) < len(leverage):
         key = f"{len(shown):,} of the {len(leverage):,} records, the most exposed among them; click one"
@@ -63,11 +65,11 @@ def _some(order: np.ndarray) -> np.ndarray:
     return np.concatenate([first, rest[:: -(-len(rest) // (MOST_DOTS // 2))]])
 
 
-def _label(figure: go.Figure, places: np.ndarray, x: np.ndarray, heights: np.ndarray) -> None:
+def _label(figure: go.Figure, places: np.ndarray, rows: np.ndarray, x: np.ndarray, heights: np.ndarray) -> None:
     for turn, place in enumerate(map(int, places)):
         figure.add_annotation(
             # annotations on a logarithmic axis are placed by the logarithm
-            x=float(np.log10(x[place])), y=float(heights[place]), text=f"row {place + 1}", ax=-34,
+            x=float(np.log10(x[place])), y=float(heights[place]), text=f"row {rows[place]}", ax=-34,
             ay=-22 - 24 * turn, arrowwidth=1, arrowcolor=GREY, arrowhead=0, standoff=4,
             font={"size": 13, "color": INK},
         )  # fmt: skip
@@ -81,13 +83,15 @@ def _mark_limit(figure: go.Figure, limit: float) -> None:
     )  # fmt: skip
 
 
-def _message(law: ExposureLaw, leverage: np.ndarray, heights: np.ndarray, count: int, limit: float) -> str:
+def _message(
+    law: ExposureLaw, leverage: np.ndarray, rows: np.ndarray, heights: np.ndarray, count: int, limit: float
+) -> str:
     beyond, worst = int(np.sum(heights > limit)), int(np.argmax(leverage))
     have = "has" if beyond == 1 else "have"
     who = f"{beyond:,} of {len(leverage):,} records {have}" if beyond else "no record has"
     after = f"After {counted(count, _noun(law))} {who} an expected exposure above {limit:g}"
     if heights[worst] > 0:
-        return f"{after}; the most exposed is row {worst + 1} with {number(heights[worst])}."
+        return f"{after}; the most exposed is row {rows[worst]} with {number(heights[worst])}."
     threshold = float(law.threshold(leverage[worst]))
     leaves = f" before {number(np.floor(threshold) + 1)} of them" if np.isfinite(threshold) else ""
-    return f"{after}: not even row {worst + 1}, which stands out most, is told from the others{leaves}."
+    return f"{after}: not even row {rows[worst]}, which stands out most, is told from the others{leaves}."

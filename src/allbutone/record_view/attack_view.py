@@ -93,7 +93,7 @@ class RecordAttack:
     @cached_property
     def _datasets(self) -> tuple[np.ndarray, Moments]:
         """All datasets, summarized once for every count."""
-        return whitened_datasets(self.release.datasets, self.given_others)
+        return whitened_datasets(self.release.modelled, self.given_others)
 
     def posterior(self, count: int) -> Posterior:
         """Return the posterior after the first `count` datasets or draws."""
@@ -122,7 +122,7 @@ class RecordAttack:
         if not self.release.datasets:
             return None
         rows = max(1, MOST_POINTS // count)
-        return np.concatenate([each[:rows] for each in self.release.datasets[: min(count, MOST_POINTS)]])
+        return np.concatenate([each[:rows] for each in self.release.modelled[: min(count, MOST_POINTS)]])
 
 
 class _Steady(np.random.Generator):
@@ -184,9 +184,9 @@ def of_record(
     reading: Reading = "record",
 ) -> RecordAttack:
     """Return the attack on a row (counted from 1) of a table that a release was made from."""
-    records = Records.of(table, columns=release.columns)
+    records = Records.of(table, columns=release.columns, schema=release.schema)
     prior = require_same_mechanism(records, release, prior)
-    place = count_of("row", row, len(records.values)) - 1
+    place = records.place_of(row)
     others = np.delete(records.values, place, axis=0)
     return RecordAttack(others, records.values[place], release, prior, own, reading, records.columns)
 

@@ -24,12 +24,15 @@ from allbutone.tables.files import TableWriter, read_table
 from allbutone.tables.records import Records
 from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
+from allbutone.tables.schema import Schema
 
 MANIFEST = "release.json"
 BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
 _MECHANISM = (
     "Posterior of a multivariate normal model under the normal-inverse-Wishart prior below; "
-    "every draw or dataset from its own independent posterior draw of mean and covariance."
+    "every draw or dataset from its own independent posterior draw of mean and covariance. Where columns are "
+    "declared on another scale, mean, covariance and prior are on that scale; datasets are in natural units, "
+    "rounded and limited as declared."
 )
 
 
@@ -44,7 +47,8 @@ def save_release(release: Release, folder: str | Path, *, format: str = "csv", f
         if isinstance(release, ParameterRelease):
             _write_parameters(work, release)
         else:
-            _write_datasets(work, _blocks(release), release.rows, release.columns, release.prior, format)
+            public = _manifest("datasets", release.columns, release.prior, release.schema)
+            _write_datasets(work, _blocks(release), release.rows, public, format)
 
 
 def synthesize_to_folder(
@@ -55,19 +59,27 @@ def synthesize_to_folder(
     *,
     columns: tuple[str, ...],
     prior: NIW,
+    schema: Schema | None = None,
     format: str = "csv",
     force: bool = False,
-    watch: Callable[[np.ndarray], None] = lambda block: None,
+    watch: Callable[[np.ndarray, np.ndarray], None] = lambda drawn, block: None,
 ) -> None:
     """Draw datasets and write them block by block; no dataset is ever held whole.
 
-    `watch` sees each block of rows once it is written.
+    `watch` sees each block as the model drew it, in natural units, and as it was written.
     """
+    declared = (schema or Schema()).for_columns(columns)
+
+    def finished() -> Iterator[tuple[int, np.ndarray]]:
+        for number, drawn in stream_datasets(posterior, rows, rng):
+            block = declared.released(drawn)
+            yield number, block
+            watch(declared.to_natural(drawn), block)
+
     with fresh_folder(Path(folder), ours=is_release, force=force) as work:
         count_of("datasets", len(rows), MOST_DATASETS)
         _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
-        blocks = stream_datasets(posterior, rows, rng)
-        _write_datasets(work, blocks, rows, columns, prior, format, watch)
+        _write_datasets(work, finished(), rows, _manifest("datasets", columns, prior, declared), format)
 
 
 def _blocks(release: DatasetRelease) -> Iterator[tuple[int, np.ndarray]]:
@@ -88,10 +100,11 @@ def load_release(folder: str | Path) -> Release:
         if not all(isinstance(name, str) for name in columns):
             raise TypeError("columns must be text")
         prior = prior_from(manifest["prior"], columns)
+        schema = Schema.of_entries({"columns": manifest.get("declared", {})}, MANIFEST)
         if manifest["release"] == "parameters":
             draws = read_json(folder / "parameters.json")["draws"]
             means, covariances = ([draw[key] for draw in draws] for key in ("mean", "covariance"))
-            return ParameterRelease(means, covariances, columns, prior)
+            return ParameterRelease(means, covariances, columns, prior, schema)
         if manifest["release"] != "datasets":
             raise ValueError(f"unknown release {manifest['release']!r}")
         parts = list(zip(manifest["files"], manifest["rows"], strict=True))
@@ -101,7 +114,8 @@ def load_release(folder: str | Path) -> Release:
         raise InputError(
             f"not the description of a release: {error!r:.200}", where=str(folder / MANIFEST)
         ) from error
-    return DatasetRelease([_load_dataset(folder, name, rows, columns) for name, rows in parts], columns, prior)
+    datasets = [_load_dataset(folder, name, rows, columns) for name, rows in parts]
+    return DatasetRelease(datasets, columns, prior, schema)
 
 
 def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) -> np.ndarray:
@@ -146,22 +160,19 @@ def _write_datasets(
     work: Path,
     blocks: Iterable[tuple[int, np.ndarray]],
     rows: Sequence[int],
-    columns: tuple[str, ...],
-    prior: NIW,
+    public: dict[str, Any],
     format: str,
-    watch: Callable[[np.ndarray], None] = lambda block: None,
 ) -> None:
     if format not in BYTES_PER_VALUE:
         raise InputError(f"format must be csv or parquet, got {format!r}")
     digits = max(3, len(str(len(rows))))
     files = [f"dataset-{number:0{digits}d}.{format}" for number in range(1, len(rows) + 1)]
     for number, group in groupby(blocks, key=itemgetter(0)):
-        with TableWriter(work / files[number], columns) as writer:
+        with TableWriter(work / files[number], public["columns"]) as writer:
             for _, block in group:
                 writer.write(block)
-                watch(block)
     sizes = {"datasets": len(rows), "rows": list(rows), "files": files}
-    _write_json(work / MANIFEST, _manifest("datasets", columns, prior) | sizes)
+    _write_json(work / MANIFEST, public | sizes)
 
 
 def _write_parameters(work: Path, release: ParameterRelease) -> None:
@@ -175,18 +186,21 @@ def _write_parameters(work: Path, release: ParameterRelease) -> None:
             file.write(",\n" if number else "\n")
             json.dump({"mean": mean.tolist(), "covariance": covariance.tolist()}, file)
         file.write("\n]}\n")
-    manifest = _manifest("parameters", release.columns, release.prior)
+    manifest = _manifest("parameters", release.columns, release.prior, release.schema)
     _write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": ["parameters.json"]})
 
 
-def _manifest(kind: str, columns: tuple[str, ...], prior: NIW) -> dict[str, Any]:
-    return {
+def _manifest(kind: str, columns: tuple[str, ...], prior: NIW, schema: Schema) -> dict[str, Any]:
+    content = {
         "made_by": f"allbutone {version('allbutone')}",
         "release": kind,
         "mechanism": _MECHANISM,
         "columns": list(columns),
         "prior": prior_entries(prior),
     }
+    if any(column.entries() for column in schema.columns):
+        content["declared"] = schema.for_columns(columns).entries()["columns"]
+    return content
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """What is released: draws of the model's parameters (Θ), or whole synthetic datasets (Φ)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -24,28 +25,36 @@ from allbutone.support.errors import InputError
 from allbutone.support.parallel import one_thread
 from allbutone.tables.names import check_names
 from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
 
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
 
 
 @dataclass(frozen=True, eq=False)
 class ParameterRelease:
-    """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p).
+    """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p), on the scales that `schema` declares.
 
-    `prior` is the mechanism's public part; it travels with the release.
+    `prior` and `schema` are the mechanism's public part; they travel with the release.
     """
 
     noun: ClassVar[str] = "parameter draw"  # what is counted
     datasets: ClassVar[tuple[Any, ...]] = ()  # none: parameters alone are released
+    modelled: ClassVar[tuple[Any, ...]] = ()
     rows: ClassVar[tuple[int, ...]] = ()
 
     means: Float[Any, "draws p"]
     covariances: Float[Any, "draws p p"]
     columns: tuple[str, ...] | None = None
     prior: NIW | None = None
+    schema: Schema = field(default_factory=Schema)
 
     def __init__(
-        self, means: Any, covariances: Any, columns: Sequence[str] | None = None, prior: NIW | None = None
+        self,
+        means: Any,
+        covariances: Any,
+        columns: Sequence[str] | None = None,
+        prior: NIW | None = None,
+        schema: Any = None,
     ) -> None:
         """Check that there is at least one draw, that shapes agree and covariances are positive definite."""
         means, covariances = real_array(means, "means"), real_array(covariances, "covariances")
@@ -58,6 +67,7 @@ class ParameterRelease:
         object.__setattr__(self, "covariances", covariances)
         object.__setattr__(self, "columns", _names(columns))
         object.__setattr__(self, "prior", prior)
+        object.__setattr__(self, "schema", Schema.of(schema).for_columns(self.column_names))
         _check_release(self.draws, self.p, self.columns, prior)
         _require_finite(means, "released means")
         require_symmetric(covariances, "a released covariance")
@@ -102,7 +112,8 @@ class ParameterRelease:
         release = ParameterRelease.__new__(ParameterRelease)
         count = count_of("count", count, self.draws)
         held = {"means": self.means[:count, ...], "covariances": self.covariances[:count, ...]}
-        for name, value in (held | {"columns": self.columns, "prior": self.prior}).items():
+        kept = {"columns": self.columns, "prior": self.prior, "schema": self.schema}
+        for name, value in (held | kept).items():
             object.__setattr__(release, name, value)  # checked already, with the whole
         return release
 
@@ -115,20 +126,22 @@ class ParameterRelease:
         *,
         columns: tuple[str, ...] | None = None,
         prior: NIW | None = None,
+        schema: Schema | None = None,
     ) -> "ParameterRelease":
         """Draw (μ*, Σ*) from the posterior `draws` times (Algorithm 1, lines 7 and 8)."""
         draws = count_of("draws", draws, MOST_DATASETS)
         require_memory(draws * posterior.p * (posterior.p + 1))
         with one_thread():
             means, covariances = posterior.draw(rng, draws)
-        return cls(means, covariances, columns, prior)
+        return cls(means, covariances, columns, prior, schema)
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetRelease:
     """Φ: synthetic datasets, each of shape (rows, p); sizes may differ.
 
-    `prior` is the mechanism's public part; it travels with the release.
+    datasets: as they go out, in natural units. modelled: the same on the scales of the model.
+    `prior` and `schema` are the mechanism's public part; they travel with the release.
     """
 
     noun: ClassVar[str] = "dataset"  # what is counted
@@ -136,9 +149,14 @@ class DatasetRelease:
     datasets: tuple[Float[Any, "_ p"], ...]
     columns: tuple[str, ...] | None = None
     prior: NIW | None = None
+    schema: Schema = field(default_factory=Schema)
 
     def __init__(
-        self, datasets: Sequence[Any], columns: Sequence[str] | None = None, prior: NIW | None = None
+        self,
+        datasets: Sequence[Any],
+        columns: Sequence[str] | None = None,
+        prior: NIW | None = None,
+        schema: Any = None,
     ) -> None:
         """Take arrays as they are and any other table through the gate; tables must share their names."""
         names = _names(columns)
@@ -161,13 +179,23 @@ class DatasetRelease:
             raise InputError(
                 f"the datasets have different numbers of columns: {sorted(widths)}", "give all the same"
             )
-        self._hold(arrays, names, prior)
+        self._hold(arrays, names, prior, Schema.of(schema))
+        for number, array in enumerate(arrays if not self.schema.is_plain else (), start=1):
+            _require_allowed(array, self.schema, f"dataset {number}")
 
-    def _hold(self, datasets: list[Any], columns: tuple[str, ...] | None, prior: NIW | None) -> None:
+    def _hold(
+        self, datasets: list[Any], columns: tuple[str, ...] | None, prior: NIW | None, schema: Schema | None
+    ) -> None:
         object.__setattr__(self, "datasets", tuple(datasets))
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "prior", prior)
         _check_release(len(datasets), int(datasets[0].shape[1]) if datasets else 0, columns, prior)
+        object.__setattr__(self, "schema", (schema or Schema()).for_columns(self.column_names))
+
+    @cached_property
+    def modelled(self) -> tuple[Float[Any, "_ p"], ...]:
+        """The datasets on the scales of the model, on which the attack is exact."""
+        return tuple(self.schema.to_model(dataset) for dataset in self.datasets)
 
     @classmethod
     def of_array(
@@ -179,7 +207,7 @@ class DatasetRelease:
             raise InputError(f"datasets have shape (k, rows, p), none of them 0, got {tuple(datasets.shape)}")
         _require_finite(datasets, "datasets")
         release = cls.__new__(cls)
-        release._hold([datasets[place, ...] for place in range(datasets.shape[0])], columns, prior)
+        release._hold([datasets[place, ...] for place in range(datasets.shape[0])], columns, prior, None)
         return release
 
     @property
@@ -210,12 +238,12 @@ class DatasetRelease:
 
     def whitened(self, others: NIW) -> tuple[Float[Any, "p p"], Moments]:
         """Return a root of the others' scale along the release's own axes, and the statistics whitened by it."""
-        return whitened_datasets(self.datasets, others)
+        return whitened_datasets(self.modelled, others)
 
     def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
         """Return each column's mean and standard deviation by the release alone: the averages of the datasets.
 
-        Deviations are NaN where no dataset has two rows.
+        Both on the scales of the model. Deviations are NaN where no dataset has two rows.
         """
         moments = self.moments()
         means = np.mean([np.asarray(each.mean) for each in moments], axis=0)
@@ -227,7 +255,7 @@ class DatasetRelease:
         """Return a release of the first so many datasets."""
         release = DatasetRelease.__new__(DatasetRelease)
         count = count_of("count", count, len(self.datasets))
-        release._hold(list(self.datasets[:count]), self.columns, self.prior)
+        release._hold(list(self.datasets[:count]), self.columns, self.prior, self.schema)
         return release
 
     @classmethod
@@ -239,11 +267,14 @@ class DatasetRelease:
         *,
         columns: tuple[str, ...] | None = None,
         prior: NIW | None = None,
+        schema: Schema | None = None,
     ) -> "DatasetRelease":
         """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel."""
-        datasets = draw_datasets(posterior, rows, rng)
+        declared = (schema or Schema()).for_columns(_named(columns, posterior.p))
+        datasets = [declared.released(drawn) for drawn in draw_datasets(posterior, rows, rng)]
         release = cls.__new__(cls)
-        release._hold(datasets, columns, prior)  # not through the gate, which takes half as long as drawing
+        # not through the gate, which takes half as long as drawing
+        release._hold(datasets, columns, prior, declared)
         return release
 
     def to_frames(self, backend: Any = "pandas") -> list[Any]:
@@ -254,7 +285,7 @@ class DatasetRelease:
 
     def moments(self) -> list[Moments]:
         """Return each dataset's count, mean and scatter: all that the adversary needs of it."""
-        return [Moments.of(dataset) for dataset in self.datasets]
+        return [Moments.of(dataset) for dataset in self.modelled]
 
 
 Release = ParameterRelease | DatasetRelease
@@ -272,6 +303,12 @@ def _require_finite(array: Any, what: str) -> None:
     xp = array_namespace(array)
     if not bool(xp.all(xp.isfinite(array))):
         raise InputError("there are values that are missing or infinite", "correct them", where=what)
+
+
+def _require_allowed(array: Any, schema: Schema, what: str) -> None:
+    for place, column in enumerate(schema.columns):
+        if not column.allows(np.asarray(array)[:, place]).all():
+            raise InputError(f"{column.name!r} has values outside its limits or scale", "correct them", where=what)
 
 
 def _check_release(count: int, p: int, columns: tuple[str, ...] | None, prior: NIW | None) -> None:

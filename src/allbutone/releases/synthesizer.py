@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import PriorScaleWarning, prior_conflict
-from allbutone.model.prior_file import prior_entries, prior_from, read_prior
+from allbutone.model.prior_file import declared_prior, prior_entries, prior_from, read_prior
 from allbutone.releases.entropy import fresh_generator, keyed_generator
 from allbutone.releases.folder import read_json
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease
@@ -21,6 +22,7 @@ from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
+from allbutone.tables.schema import Schema
 
 _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records. "
@@ -28,53 +30,71 @@ _NOTICE = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """What fitting leaves: the posterior is confidential, the rest but the number of people is public."""
+
+    columns: tuple[str, ...]
+    prior: NIW
+    posterior: NIW
+    people: int
+    schema: Schema
+
+
 class NIWSynthesizer:
     """Fits the normal-inverse-Wishart model to a table and draws releases from it.
 
-    `prior` is a `NIW`, the path of a prior file, or None for the flat
-    prior, `NIW.flat(p)`, which has no units. It must not be computed from the
-    confidential data: that would void every risk figure.
+    `prior` is a `NIW`, the path of a prior file, or None for what the table file declares, else the flat prior,
+    `NIW.flat(p)`, which has no units. It must not be computed from the confidential data: that would void every
+    risk figure.
     """
 
     def __init__(self, prior: NIW | str | Path | None = None) -> None:
         self._given = prior
-        self._fitted: tuple[tuple[str, ...], NIW, NIW, int] | None = None
+        self._fitted: _Fit | None = None
 
-    def fit(
-        self, table: Any, *, columns: str | Sequence[str] | None = None, drop: str | Sequence[str] | None = None
-    ) -> "NIWSynthesizer":
-        """Fit to a file, dataframe, matrix or `Records`; returns itself."""
-        records = Records.of(table, columns=columns, drop=drop)
+    def fit(self, table: Any, **how_to_read: Any) -> "NIWSynthesizer":
+        """Fit to a file, dataframe, matrix or `Records`; returns itself.
+
+        How to read the table is said as to `Records.of`: columns, drop, schema, complete_cases, drop_unusable.
+        """
+        records = Records.of(table, **how_to_read)
         with one_thread():
             moments = Moments.of(records.values)
-        if self._given is None:
-            prior = NIW.flat(len(records.columns))
-            _require_enough(len(records.values), prior.p)
-        elif isinstance(self._given, NIW):
+        if isinstance(self._given, NIW):
             prior = self._given
+        elif self._given is None:
+            prior = declared_prior(records.schema)
         else:
-            prior = read_prior(self._given, records.columns)
+            prior = read_prior(self._given, records.columns, records.schema)
+        if prior.is_flat:
+            _require_enough(len(records.values), prior.p)
         if message := prior_conflict(prior, moments, records.columns):
             warnings.warn(message, PriorScaleWarning, stacklevel=2)
         with one_thread():
             posterior = prior.update(moments)
-        self._fitted = (records.columns, prior, posterior, len(records.values))
+        self._fitted = _Fit(records.columns, prior, posterior, len(records.values), records.schema)
         return self
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the fitted columns."""
-        return self._require_fit()[0]
+        return self._require_fit().columns
 
     @property
     def prior(self) -> NIW:
         """The prior in use; public."""
-        return self._require_fit()[1]
+        return self._require_fit().prior
 
     @property
     def posterior(self) -> NIW:
         """The posterior given the table; confidential."""
-        return self._require_fit()[2]
+        return self._require_fit().posterior
+
+    @property
+    def schema(self) -> Schema:
+        """What is declared of the columns; public."""
+        return self._require_fit().schema
 
     def sample(
         self,
@@ -92,7 +112,7 @@ class NIWSynthesizer:
         """
         sizes = self.sizes(datasets, rows)
         rng = self.generator("datasets", sizes, repeat_key, rng_for_tests)
-        return DatasetRelease.draw(self.posterior, sizes, rng, columns=self.columns, prior=self.prior)
+        return DatasetRelease.draw(self.posterior, sizes, rng, **self._public)
 
     def sample_parameters(
         self,
@@ -104,7 +124,11 @@ class NIWSynthesizer:
         """Draw means and covariances of the model; where the randomness comes from, `sample` says."""
         draws = count_of("draws", draws, MOST_DATASETS)
         rng = self.generator("parameters", [draws], repeat_key, rng_for_tests)
-        return ParameterRelease.draw(self.posterior, draws, rng, columns=self.columns, prior=self.prior)
+        return ParameterRelease.draw(self.posterior, draws, rng, **self._public)
+
+    @property
+    def _public(self) -> dict[str, Any]:
+        return {"columns": self.columns, "prior": self.prior, "schema": self.schema}
 
     def generator(
         self,
@@ -135,18 +159,19 @@ class NIWSynthesizer:
                     f"rows names {len(rows)} sizes for {datasets} datasets", "give one for all or one for each"
                 )
             return [count_of("rows", count) for count in rows]
-        count = self._require_fit()[3] if rows is None else count_of("rows", rows)
+        count = self._require_fit().people if rows is None else count_of("rows", rows)
         return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted synthesizer to a JSON file that only its owner can read. It is confidential."""
-        columns, prior, posterior, count = self._require_fit()
+        fit = self._require_fit()
         content = {
             "notice": _NOTICE,
-            "columns": columns,
-            "records": count,
-            "prior": prior_entries(prior),
-            "posterior": prior_entries(posterior),
+            "columns": fit.columns,
+            "records": fit.people,
+            "prior": prior_entries(fit.prior),
+            "posterior": prior_entries(fit.posterior),
+            "declared": fit.schema.entries()["columns"],
         }
         with fresh_file(Path(path), force=force, private=True) as work:
             work.write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
@@ -159,13 +184,14 @@ class NIWSynthesizer:
             columns = tuple(content["columns"])
             prior, posterior = (prior_from(content[key], columns) for key in ("prior", "posterior"))
             count = count_of("records", content["records"])
+            schema = Schema.of_entries({"columns": content.get("declared", {})}, str(path)).for_columns(columns)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"this is not a saved synthesizer: {error!r}", where=str(path)) from error
         loaded = cls(prior)
-        loaded._fitted = (columns, prior, posterior, count)
+        loaded._fitted = _Fit(columns, prior, posterior, count, schema)
         return loaded
 
-    def _require_fit(self) -> tuple[tuple[str, ...], NIW, NIW, int]:
+    def _require_fit(self) -> _Fit:
         if self._fitted is None:
             raise InputError("the synthesizer is not fitted", "call fit(table) first")
         return self._fitted

@@ -39,8 +39,10 @@ class InputError(ValueError):
         super().__init__(self.worded(Cure.in_python))
 
     def worded(self, say: Callable[[Cure], str]) -> str:
-        """Return the whole in one line, each cure in the words that `say` has for it."""
+        """Return the whole, each cure in the words that `say` has for it: in one line, or a list as a list."""
         problem = f"{self.where}: {self.problem}" if self.where else self.problem
+        if "\n" in problem:
+            return "\n".join([problem, *(f"- {say(cure)}" for cure in self.cures)])
         return "; ".join([problem, *([", or ".join(map(say, self.cures))] if self.cures else [])])
 
 

@@ -1,38 +1,40 @@
 """The gate: any table or file becomes a float64 matrix with column names, or a clear error."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from allbutone.support.arrays import real_array
 from allbutone.support.errors import Cure, InputError
+from allbutone.tables.admission import Problem, admit, refusal
 from allbutone.tables.files import read_table
-from allbutone.tables.names import check_names, choose, looks_like_identifier
-
-# Squares, products of two squares and sums of them over any table must stay finite in float64.
-LARGEST_VALUE = 1e70
-
-
-class IdentifierError(InputError):
-    """A column that looks like what names people; only the user can say that it is a measurement."""
+from allbutone.tables.look import LARGEST_VALUE, look_at, look_at_column
+from allbutone.tables.names import check_names, choose, split_names
+from allbutone.tables.schema import Column, Schema
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
     """The confidential table as finite numbers: `values` of shape (n, p), one good name a column.
 
-    `backend` is the dataframe library the table came in, so that answers can go back in it.
+    values: on the scale of the model, which `schema` declares; `natural` gives them in natural units.
+    backend: the dataframe library the table came in, so that answers can go back in it.
+    rows: the number of each record in the table as it came, from 1; left-out rows are missing here.
+    notes: what was left out of the table and what is doubtful about it, in words.
     """
 
     values: Float[np.ndarray, "n p"]
     columns: tuple[str, ...]
     backend: nw.Implementation = nw.Implementation.PYARROW
+    schema: Schema = field(default_factory=Schema)
+    rows: Int[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check shape, names and numbers: nobody else asks again."""
@@ -48,6 +50,21 @@ class Records:
         _check_values(values, names)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "columns", names)
+        object.__setattr__(self, "schema", self.schema.for_columns(names))
+        if len(self.rows) != len(values):
+            object.__setattr__(self, "rows", np.arange(1, len(values) + 1))
+
+    def place_of(self, row: int) -> int:
+        """Return where the record of this row of the table, counted from 1, stands among the records."""
+        found = np.flatnonzero(self.rows == row)
+        if not len(found):
+            raise InputError(f"row {row} is none of the records", f"rows run from 1 to {self.rows[-1]}")
+        return int(found[0])
+
+    @property
+    def natural(self) -> Float[np.ndarray, "n p"]:
+        """The values in natural units."""
+        return self.schema.to_natural(self.values)
 
     @classmethod
     def of(
@@ -57,24 +74,34 @@ class Records:
         columns: str | Sequence[str] | None = None,
         drop: str | Sequence[str] | None = None,
         header: bool = True,
+        schema: Any = None,
+        complete_cases: bool = False,
+        drop_unusable: bool = False,
     ) -> "Records":
         """Turn a file, a dataframe (pandas, polars, pyarrow, …) or a NumPy matrix into records of people.
 
-        Nothing is dropped or repaired silently: columns that are not numbers, do not vary, or look like
-        identifiers are refused by name. `columns` keeps exactly those named, `drop` leaves those named out.
-        With `header=False` the first line of a CSV file is a record, and `columns` names all columns in order.
+        Nothing is dropped or repaired silently: columns that are not numbers, do not vary, lack values, are
+        determined by others or look like identifiers are refused, all at once. `columns` keeps exactly those
+        named, `drop` leaves those named out. With `header=False` the first line of a CSV file is a record,
+        and `columns` names all columns in order. `schema`: a table file, its entries, or a `Schema`.
+        `complete_cases` leaves out rows with gaps, `drop_unusable` columns that would be refused; `notes` says how
+        many went.
         What is a `Records` already has been through the gate.
         """
-        records = cls.of_numbers(table, columns=columns, drop=drop, header=header)
         if isinstance(table, Records):
-            return records
-        if len(records.values) < 2:
+            return cls.of_numbers(table, columns=columns, drop=drop)
+        declared, trusted = Schema.of(schema), columns is not None and header
+        if not header:
+            table, columns = _headerless(table, columns), None
+        frame = chosen_frame(table, columns, drop, () if columns else declared.left_out)
+        _require_rows(len(frame))
+        if len(frame) < 2:
             raise InputError("the table holds one row", "give at least two records")
-        for name, numbers in zip(records.columns, records.values.T, strict=True):
-            _check_spread(name, numbers)
-            if columns is None or not header:
-                _check_not_identifier(name, numbers)
-        return records
+        looks = look_at(frame, declared, trusted=trusted)
+        admitted = admit(looks, len(frame), declared, complete_cases=complete_cases, drop_unusable=drop_unusable)
+        return cls(
+            admitted.values, admitted.columns, frame.implementation, declared, admitted.rows, admitted.notes
+        )
 
     @classmethod
     def of_numbers(
@@ -86,22 +113,24 @@ class Records:
         header: bool = True,
     ) -> "Records":
         """Read as `of` does, asking only for finite numbers under good names: synthetic tables need no more."""
-        if not header:
-            if not isinstance(table, str | PathLike):
-                raise InputError("only a file can be without a header", "name the columns of the table itself")
-            table, columns = read_table(Path(table), header=False, names=columns), None
         if isinstance(table, Records):
-            positions = choose(table.columns, columns, drop)
-            if positions == list(range(len(table.columns))):
-                return table
-            names = tuple(table.columns[position] for position in positions)
-            return cls(table.values[:, positions], names, table.backend)
-        frame = _as_frame(table, columns, drop)
+            return table._chosen(choose(table.columns, columns, drop))
+        if not header:
+            table, columns = _headerless(table, columns), None
+        frame = chosen_frame(table, columns, drop)
         _require_rows(len(frame))
         values = np.empty((len(frame), len(frame.columns)))
         for position, name in enumerate(frame.columns):
             values[:, position] = _numbers(frame[name])
         return cls(values, tuple(frame.columns), frame.implementation)
+
+    def _chosen(self, positions: list[int]) -> "Records":
+        """Return the records with these of their columns, in this order."""
+        if positions == list(range(len(self.columns))):
+            return self
+        names = tuple(self.columns[position] for position in positions)
+        values = np.take(self.values, positions, axis=1)
+        return Records(values, names, self.backend, self.schema, self.rows, self.notes)
 
     @classmethod
     def in_order(cls, table: Any, columns: Sequence[str] | None) -> "Records":
@@ -114,12 +143,20 @@ class Records:
                 f"the records have the columns {', '.join(records.columns)}, the release {', '.join(columns)}",
                 "choose the release's columns",
             )
-        places = [records.columns.index(name) for name in columns]
-        return cls(np.take(records.values, places, axis=1), tuple(columns), records.backend)
+        return records._chosen([records.columns.index(name) for name in columns])
 
 
-def _as_frame(table: Any, columns: Any, drop: Any) -> nw.DataFrame[Any]:
-    """Return the chosen columns; among the others names may be missing, unsafe or repeated."""
+def _headerless(table: Any, names: Any) -> Any:
+    if not isinstance(table, str | PathLike):
+        raise InputError("only a file can be without a header", "name the columns of the table itself")
+    return read_table(Path(table), header=False, names=names)
+
+
+def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = ()) -> nw.DataFrame[Any]:
+    """Return the chosen columns; among the others names may be missing, unsafe or repeated.
+
+    `left_out`: those that a table file leaves out; the ones this table has go with those to drop.
+    """
     if isinstance(table, str | PathLike):
         table = read_table(Path(table))
     if isinstance(table, np.ndarray):
@@ -128,6 +165,8 @@ def _as_frame(table: Any, columns: Any, drop: Any) -> nw.DataFrame[Any]:
     if labels is None:
         raise _no_table(table)
     names = _names(list(labels))
+    if not_here := [name for name in left_out if name in names]:
+        drop = [*(split_names(drop, set(names)) if drop is not None else ()), *not_here]
     positions = choose(names, columns, drop)
     chosen = [names[position] for position in positions]
     # by position, before narwhals sees it: it would refuse a repeated name wherever it is
@@ -163,44 +202,12 @@ def _name_columns(matrix: np.ndarray) -> Any:
     return nw.from_numpy(values, schema=names, backend="pyarrow").to_native()
 
 
-def _without(name: str) -> Cure:
-    return Cure("leave it out", "drop", [name])
-
-
 def _numbers(column: nw.Series[Any]) -> Float[np.ndarray, " n"]:
     """Return the column as float64, or say which row is not a number."""
-    if not column.dtype.is_numeric():
-        row, value = _first_text(column)
-        if value is None:
-            raise InputError(
-                f"column {column.name!r} has no value in row {row}", "complete it", _without(column.name)
-            )
-        raise InputError(f"column {column.name!r} is not numeric: row {row} holds {value}", _without(column.name))
-    if column.dtype in (nw.Int128, nw.UInt128):  # NumPy has none; other kinds NumPy rounds alike for all libraries
-        column = column.cast(nw.Float64)
-    return column.to_numpy().astype(np.float64, copy=False)
-
-
-def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[int, str | None]:
-    """Return the row and the value of the first entry that is no number (or the first, if all are)."""
-    first = None
-    for start in range(0, len(column), block):  # not at once: text that rows share would be copied for each
-        try:
-            values = column[start : start + block].to_list()
-        except (ValueError, OverflowError):  # text that is not UTF-8, dates beyond Python's
-            return (
-                start + 1,
-                f"{column.dtype} that cannot be shown (dates out of range, or text that is not UTF-8)",
-            )
-        for row, value in enumerate(values, start=start + 1):
-            if value is None:
-                return row, None
-            try:
-                float(str(value).strip())
-            except ValueError:
-                return row, f"{str(value)!r:.60}"
-            first = first or f"{str(value)!r:.60}"
-    return 1, first
+    look = look_at_column(column, Column(column.name), trusted=True)
+    if len(look.numbers) != len(column):
+        raise refusal([Problem(look.name, look.problem, look.cures)])
+    return look.numbers
 
 
 def _require_rows(count: int) -> None:
@@ -219,7 +226,7 @@ def _check_values(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> Non
                 f"column {name!r} misses {int(missing.sum())} of {len(numbers)} values, the first in row "
                 f"{_row(missing)}",
                 "complete or remove those rows",
-                _without(name),
+                Cure("leave it out", "drop", [name]),
             )
         wild = ~(np.abs(numbers) <= LARGEST_VALUE)
         if wild.any():
@@ -227,35 +234,8 @@ def _check_values(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> Non
             raise InputError(
                 f"column {name!r} holds {numbers[row - 1]} in row {row}, beyond ±{LARGEST_VALUE:g}",
                 "correct it",
-                _without(name),
+                Cure("leave it out", "drop", [name]),
             )
-
-
-def _check_spread(name: str, numbers: Float[np.ndarray, " n"]) -> None:
-    if np.all(numbers == numbers[0]):
-        raise InputError(
-            f"column {name!r} is constant ({numbers[0]:g} in every row): there is nothing to synthesize",
-            _without(name),
-        )
-
-
-def _check_not_identifier(name: str, numbers: Float[np.ndarray, " n"]) -> None:
-    """Refuse what names people; a column asked for by name is taken at its word."""
-    whole = bool(np.all(numbers == np.round(numbers)))
-    distinct = whole and len(np.unique(numbers)) == len(numbers)
-    if looks_like_identifier(name):
-        reason = "is named like one"
-    elif distinct and len(numbers) >= 10 and bool(np.all(np.diff(numbers) > 0)):
-        reason = "counts upward through the rows"
-    elif distinct and bool(np.all(np.abs(numbers) >= 1e5)):
-        reason = "holds long whole numbers, all different"
-    else:
-        return
-    raise IdentifierError(
-        f"column {name!r} looks like an identifier (it {reason})",
-        _without(name),
-        Cure("if it is a measurement, name it among the columns to keep", "columns"),
-    )
 
 
 def _row(flags: np.ndarray) -> int:

@@ -210,7 +210,7 @@ def matched(table: Any, release: Release) -> tuple[Records, list[Float[np.ndarra
             "fidelity compares records, and a parameter release holds none",
             "draw datasets from the synthesizer (sample) and compare those",
         )
-    records = Records.of(table, columns=release.columns)
+    records = Records.of(table, columns=release.columns, schema=release.schema)
     if len(records.columns) != release.p:
         raise InputError(
             f"the table has {len(records.columns)} columns, the release {release.p}",
@@ -220,7 +220,7 @@ def matched(table: Any, release: Release) -> tuple[Records, list[Float[np.ndarra
         raise InputError("the table holds one row", "give at least two records")
     if 1 in release.rows:
         raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no spread", "leave it out")
-    datasets = [np.asarray(data, dtype=np.float64) for data in release.datasets]
+    datasets = [np.asarray(data, dtype=np.float64) for data in release.modelled]
     _require_spread(records.values, records.columns, "of the table")
     for number, data in enumerate(datasets, start=1):
         _require_spread(data, records.columns, f"of dataset {number}")

@@ -26,7 +26,7 @@ from allbutone.plots.shapes import distance_qq_figure, qq_figure
 from allbutone.record_view import landscape
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.records import IdentifierError
+from allbutone.tables.admission import IdentifierError
 from allbutone.utility.normality import check_normality
 
 MOST_SHOWN = 1000  # records in the page's table
@@ -120,7 +120,9 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
         parts = {"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}
         return Answer(parts, error=error.worded(in_app_words))
     with step("Measuring every record's leverage", None):
-        columns = expected_columns(asked.law, asked.leverage, asked.limit, (asked.count,))
+        columns = expected_columns(
+            asked.law, asked.leverage, asked.table.records.rows, asked.limit, (asked.count,)
+        )
     shown = asked.values["shown"]
     order = np.argsort(-asked.leverage, kind="stable")
     parts = {
@@ -132,7 +134,8 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
         ),
     }  # fmt: skip
     limit = asked.limit.value if asked.limit.kind == "exposure" else HALF
-    return Answer(parts, {"records": records_figure(asked.law, asked.leverage, asked.count, limit)})
+    rows = asked.table.records.rows
+    return Answer(parts, {"records": records_figure(asked.law, asked.leverage, rows, asked.count, limit)})
 
 
 def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> list[dict[str, Any]]:
@@ -194,7 +197,7 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
 
 def _findings(asked: Asked, step: Progress) -> RecordFindings | None:
     """Return what a trial release tells of the row; None where none of this size is drawn."""
-    row = row_of(asked.values["row"], len(asked.table.records.values))
+    row = row_of(asked.values["row"], asked.table.records.rows)
     hidden = asked.values["hidden"]
     if hidden not in get_args(landscape.Hidden):
         raise FieldError(

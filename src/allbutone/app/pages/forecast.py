@@ -138,7 +138,7 @@ class Forecast:
     def lines(self, places: np.ndarray) -> list[dict[str, Any]]:
         """Return a line a record."""
         exposure = self.plan.law.exposure(self.plan.leverage[places], self.request.number)
-        columns = (places + 1, self.plan.leverage[places], exposure, self.chances[places])
+        columns = (self.plan.rows[places], self.plan.leverage[places], exposure, self.chances[places])
         return [
             dict(zip(("row", "leverage", "exposure", "chance"), line, strict=True))
             for line in zip(*columns, strict=True)

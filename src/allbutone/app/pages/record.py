@@ -34,10 +34,10 @@ class RecordFindings:
     view: AttackView | None
 
 
-def row_of(text: str, people: int) -> int:
-    """Return the row that an address names."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 12) or not 1 <= int(text) <= people:
-        cure = f"give one from 1 to {people:,}"
+def row_of(text: str, rows: np.ndarray) -> int:
+    """Return the row that an address names, if it is among the table's `rows`."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 12) or int(text) not in rows:
+        cure = f"give one from 1 to {rows[-1]:,}"
         raise FieldError("row", f"{text[:60]!r} is none of this table", cure, where="Row")
     return int(text)
 

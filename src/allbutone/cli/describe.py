@@ -1,0 +1,118 @@
+"""The command that looks at a table before anything is drawn."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from allbutone.cli.options import Columns, Drop, NoHeader, Table, following, free_name
+from allbutone.cli.output import console, show, show_next, show_notes, sparkline
+from allbutone.cli.reading import MissingCodes, TableFile, declared, read_content
+from allbutone.support.errors import InputError
+from allbutone.support.text import counted, percent
+from allbutone.tables.admission import columns_together, doubts_of, few_rows
+from allbutone.tables.draft import MANY_GAPS, draft, left_out_because
+from allbutone.tables.look import Look, look_at
+from allbutone.tables.records import chosen_frame
+from allbutone.tables.safe_write import fresh_file, require_distinct
+from allbutone.tables.schema import Schema
+
+Draft = Annotated[Path | None, typer.Option("--out", help="Where to write a draft of a table file (.toml).")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of this name.")]
+
+
+def describe(
+    context: typer.Context,
+    table: Table,
+    out: Draft = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    no_header: NoHeader = False,
+    table_file: TableFile = None,
+    missing_codes: MissingCodes = None,
+    force: Force = False,
+) -> None:
+    """Look at every column of a table: what it is, what will be done with it, and a table file to start from."""
+    if out is not None and out.suffix != ".toml":
+        raise InputError(f"--out names a .toml file, got {str(out)!r}", "write table.toml, say")
+    content = read_content(context.params, table)
+    schema = declared(context.params, content.column_names)
+    frame = chosen_frame(content, None if no_header else columns, drop)
+    looks, rows = look_at(frame, schema, trusted=bool(columns) and not no_header), len(frame)
+    others = _others(looks, rows, schema)
+    if out is not None:
+        require_distinct([out], [table, table_file])
+        with fresh_file(out, force=force) as path:
+            path.write_text(draft(looks, rows, others), encoding="utf-8")
+    kept = [look for look in looks if not left_out_because(look, rows) and look.name not in others]
+    gaps = any(look.missing for look in kept)
+    console.print(f"[bold]{escape(_sentence(table.name, looks, kept, rows))}[/bold]\n")
+    _show(looks, rows, others)
+    _show_onward(context, table, out, gaps, bool(kept))
+    show_notes([*doubts_of(kept), few_rows(rows, len(kept)) if kept else ""])
+
+
+def _others(looks: list[Look], rows: int, schema: Schema) -> dict[str, str]:
+    """Return why columns that are usable by themselves are not usable beside the others."""
+    usable = [look for look in looks if not left_out_because(look, rows)]
+    if not usable:
+        return {}
+    values = np.column_stack([look.numbers for look in usable])
+    whole = values[~np.isnan(values).any(axis=1)]
+    names = tuple(look.name for look in usable)
+    found = columns_together(schema.for_columns(names).to_model(whole), names)
+    return {problem.column: problem.words for problem in found}
+
+
+def _sentence(name: str, looks: list[Look], kept: list[Look], rows: int) -> str:
+    whole = f"{name}: {counted(rows, 'row')}, {counted(len(looks), 'column')}."
+    complete = np.ones(rows, dtype=bool)
+    for look in kept:
+        complete &= ~np.isnan(look.numbers)
+    words = f"{whole} {len(kept)} can be used" + (
+        "" if len(kept) == len(looks) else f", {len(looks) - len(kept)} not"
+    )
+    if kept and not complete.all():
+        words += f"; {int(complete.sum()):,} rows have no gap in them"
+    return words + "."
+
+
+def _show(looks: list[Look], rows: int, others: dict[str, str]) -> None:
+    lines = []
+    for look in looks:
+        there = look.numbers[~np.isnan(look.numbers)] if look.usable else np.zeros(0)
+        picture = sparkline(there, 12) if len(there) else ""
+        gaps = percent(look.missing / rows) if look.missing else ""
+        lines.append((escape(look.name), look.kind, gaps, picture, escape(_what(look, rows, others))))
+    headings = ("column", "what it is", "gaps", "low to high", "what will be done")
+    show("Confidential: the table's columns", headings, lines, words=(headings[0], headings[1], *headings[3:]))
+
+
+def _what(look: Look, rows: int, others: dict[str, str]) -> str:
+    """Say in a few words what will be done with a column."""
+    if look.problem:
+        return f"left out: {look.problem}"
+    if look.name in others:
+        return f"left out: {others[look.name]}"
+    if look.missing > MANY_GAPS * rows:
+        return "left out: too many gaps"
+    kept = "kept" if look.scale == "as it is" else f"kept; the scale {look.scale} is proposed"
+    return kept + ("; rows without it go" if look.missing else "")
+
+
+def _show_onward(context: typer.Context, table: Path, out: Path | None, gaps: bool, usable: bool) -> None:
+    if not usable:
+        show_next("choose other columns, or another table:", ["describe", "--help"])
+    elif out is None:
+        words = "draft a table file with these proposals, to confirm and fill in:"
+        show_next(words, following(context, "describe", table, out=free_name("table.toml")))
+    else:
+        console.print(
+            f"\nWritten: {escape(str(out))}. Read it, confirm what it proposes, and fill in what is public."
+        )
+        onward = following(
+            context, "synthesize", table, table_file=out, complete_cases=gaps, out=free_name("release")
+        )
+        show_next("make a release with it:", onward)

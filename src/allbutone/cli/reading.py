@@ -1,0 +1,161 @@
+"""How a table is read: the options that every command on a table has, and what they come to."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from allbutone.model.niw import NIW
+from allbutone.releases.folder import load_release
+from allbutone.releases.release import Release
+from allbutone.support.errors import Cure, InputError
+from allbutone.tables.files import read_table
+from allbutone.tables.names import NO_HEADER, choose, reads_as_data, split_names
+from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
+
+TableFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--table-file", help="What is public of each column: scale, limits, decimals, prior. describe drafts it."
+    ),
+]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(help="A positive column to model on a log scale, or several separated by commas."),
+]
+Positive = Annotated[
+    list[str] | None, typer.Option(help="A column of which no value below 0 goes out, or several.")
+]
+Decimals = Annotated[
+    list[str] | None,
+    typer.Option(help="Decimals to round released values to: 1 for all columns, or bili=1,age=0."),
+]
+MissingCodes = Annotated[
+    list[str] | None,
+    typer.Option(help="A number that stands for a missing value, such as -999, or several separated by commas."),
+]
+CompleteCases = Annotated[
+    bool, typer.Option("--complete-cases", help="Leave out rows with gaps, and say how many.")
+]
+DropUnusable = Annotated[
+    bool, typer.Option("--drop-unusable", help="Leave out columns that cannot be used, and say which.")
+]
+
+
+Like = Annotated[
+    Path | None,
+    typer.Option(help="A release made before: take its columns, prior, scales, limits and decimals."),
+]
+
+
+def read_records(context: typer.Context, table: Path) -> Records:
+    """Read the table as the options of this command say, or as the release that it is to be like."""
+    given, like = context.params, release_like(context)
+    content = read_content(given, table)
+    columns = _chosen(given)
+    if like is not None:
+        columns = _columns_of(like, content.column_names, table.name, given["no_header"])
+    return Records.of(
+        content,
+        columns=columns,
+        drop=given["drop"] or None,
+        schema=declared(given, content.column_names, like),
+        complete_cases=given["complete_cases"],
+        drop_unusable=given["drop_unusable"],
+    )
+
+
+def records_of(context: typer.Context, table: Path, release: Release) -> Records:
+    """Read the release's columns of the table, or those asked for."""
+    given = context.params
+    content = read_content(given, table)
+    columns, drop = _chosen(given), given["drop"] or None
+    if not (columns or drop):
+        columns = _columns_of(release, content.column_names, table.name, given["no_header"])
+    return Records.of(
+        content,
+        columns=columns,
+        drop=drop,
+        schema=declared(given, content.column_names, release),
+        complete_cases=given["complete_cases"],
+    )
+
+
+def read_content(given: dict[str, Any], table: Path) -> pa.Table:
+    """Read the file itself; without a header, --columns names all its columns."""
+    no_header = given["no_header"]
+    return read_table(table, header=not no_header, names=given["columns"] or None if no_header else None)
+
+
+def _chosen(given: dict[str, Any]) -> list[str] | None:
+    """Return the columns asked for; those of a file without a header are all its names, and no choice."""
+    return None if given["no_header"] else given["columns"] or None
+
+
+def release_like(context: typer.Context) -> Release | None:
+    """Return the release that --like names; what it decides cannot be asked for besides."""
+    given = context.params
+    if given.get("like") is None:
+        return None
+    decided = ["prior", "table_file", "log", "positive", "decimals", "drop", "drop_unusable"]
+    decided += [] if given["no_header"] else ["columns"]
+    if both := [name for name in decided if given.get(name)]:
+        flag = f"--{both[0].replace('_', '-')}"
+        raise InputError(f"--like and {flag} are both given", "leave one out: a release says it all")
+    return load_release(given["like"])
+
+
+def given_prior(context: typer.Context) -> NIW | Path | None:
+    """Return the prior file of this command, or the prior of the release that it is to be like."""
+    like = release_like(context)
+    return context.params["prior"] if like is None else like.prior
+
+
+def declared(given: dict[str, Any], names: list[str], like: Release | None = None) -> Schema:
+    """Return what the table file, or a release, and the short options declare of the columns."""
+    schema = Schema.of(given.get("table_file")) if like is None else like.schema
+    log, positive = (_columns(given.get(option), names) for option in ("log", "positive"))
+    decimals = _decimals(given.get("decimals"), names)
+    return schema.adjusted(log, positive, decimals, _codes(given.get("missing_codes")), names)
+
+
+def _columns(asked: list[str] | None, names: list[str]) -> list[str]:
+    return [names[place] for place in choose(names, asked, None)] if asked else []
+
+
+def _decimals(asked: list[str] | None, names: list[str]) -> dict[str, int]:
+    """Read --decimals: a number for all columns, or name=number."""
+    found: dict[str, int] = {}
+    for part in split_names(asked, set()) if asked else ():
+        name, _, digits = part.rpartition("=")
+        try:
+            count = int(digits)
+        except ValueError as error:
+            cure = Cure("write a number for all, or one for each column", "decimals", "bili=1,age=0")
+            raise InputError(f"--decimals cannot be {part!r:.60}", cure) from error
+        found |= dict.fromkeys(_columns([name], names) if name else names, count)
+    return found
+
+
+def _codes(asked: list[str] | None) -> list[float]:
+    try:
+        return [float(part) for part in split_names(asked, set())] if asked else []
+    except ValueError as error:
+        cure = Cure("write numbers separated by commas", "missing_codes", "-999")
+        raise InputError(f"--missing-codes cannot be {', '.join(asked or ())!r:.60}", cure) from error
+
+
+def _columns_of(release: Release, names: list[str], file: str, no_header: bool) -> list[str]:
+    """Return the release's columns, which the table must have."""
+    absent = [name for name in release.column_names if name not in names]
+    if not absent:
+        return list(release.column_names)
+    cures: list[Cure | str] = ["give the table that it was made from"]
+    if no_header:
+        cures.append(Cure("name every column of the file, in order", "columns"))
+    elif any(map(reads_as_data, names)):
+        cures.append(NO_HEADER)
+    listed = ", ".join(release.column_names)
+    raise InputError(f"the release is of the columns {listed}, and {file} has no {', '.join(absent)}", *cures)

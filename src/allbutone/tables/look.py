@@ -1,0 +1,216 @@
+"""One look at a table: what each column is, whether it can be modelled, and what will be done with it."""
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.support.errors import Cure
+from allbutone.support.text import counted
+from allbutone.tables.names import looks_like_identifier
+from allbutone.tables.schema import Column, Schema
+
+# Squares, products of two squares and sums of them over any table must stay finite in float64.
+LARGEST_VALUE = 1e70
+FEW = 10  # different values: as many as a code or a score has
+MOST_DECIMALS = 6
+FEW_VALUES = (
+    "few different whole numbers. As measurements they come out with values in between; leave out what are codes "
+    "of categories, and declare 0 decimals for what are scores."
+)
+CODES = (-9, -99, -999, -9999, -99999, -8, -88, -888, -8888, 999, 9999, 99999, 999999, 8888, 88888)
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
+_MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What one column is.
+
+    kind: in a few words. missing: how many values it lacks. problem: why it cannot be modelled, in words that
+    follow the column's name; empty if it can. doubts: what a holder should know although it can. scale, positive,
+    decimals: what a table file could declare. named: whether only its identifying look stands against it.
+    """
+
+    name: str
+    kind: str
+    missing: int = 0
+    problem: str = ""
+    cures: tuple[Cure | str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    scale: str = "as it is"
+    positive: bool = False
+    decimals: int | None = None
+    named: bool = False
+    numbers: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0), repr=False)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the column can be modelled, gaps aside."""
+        return not self.problem
+
+
+def look_at(frame: nw.DataFrame[Any], schema: Schema, *, trusted: bool = False) -> list[Look]:
+    """Look at every column of a table; `trusted` columns are measurements, whatever they look like."""
+    return [look_at_column(frame[name], schema.column(name), trusted=trusted) for name in frame.columns]
+
+
+def look_at_column(column: nw.Series[Any], declared: Column, *, trusted: bool = False) -> Look:
+    """Look at one column by itself."""
+    name = column.name
+    if not column.dtype.is_numeric():
+        return _not_numeric(column)
+    if column.dtype in (nw.Int128, nw.UInt128):  # NumPy has none; other kinds NumPy rounds alike for all libraries
+        column = column.cast(nw.Float64)
+    numbers = column.to_numpy().astype(np.float64, copy=False)
+    if declared.missing:
+        numbers = np.where(np.isin(numbers, declared.missing), np.nan, numbers)
+    gaps = np.isnan(numbers)
+    there = numbers[~gaps] if gaps.any() else numbers
+    found = Look(name, "measurement", int(gaps.sum()), numbers=numbers)
+    if len(there) == 0:
+        return replace(found, kind="empty", problem="has no value at all")
+    if not (there.max() <= LARGEST_VALUE and there.min() >= -LARGEST_VALUE):
+        row = int(np.argmax(np.abs(np.nan_to_num(numbers, nan=0.0, posinf=np.inf, neginf=-np.inf)))) + 1
+        problem = f"holds {numbers[row - 1]} in row {row}, beyond ±{LARGEST_VALUE:g}"
+        return replace(found, problem=problem, cures=("correct it",))
+    if np.all(there == there[0]):
+        return replace(
+            found, kind="constant",
+            problem=f"is constant ({there[0]:g} in every row): there is nothing to synthesize",
+        )  # fmt: skip
+    if not trusted and (reason := _identifying(name, there)):
+        problem = f"looks like an identifier (it {reason})"
+        return replace(found, kind="identifier", problem=problem, cures=(_MEASURED,), named=True)
+    if code := _suspicious(there):
+        problem = f"holds {code:g}, far from its other values, which looks like a code for a missing value"
+        cure = Cure("if such a number stands for a missing value, say so", "missing_codes", [code])
+        if not trusted:
+            return replace(found, kind="suspicious code", problem=problem, cures=(cure, _MEASURED))
+    return _measurement(found, there, declared)
+
+
+def _measurement(found: Look, there: Float[np.ndarray, " n"], declared: Column) -> Look:
+    """Say what kind of measurement it is, and check it against what is declared."""
+    outside = ~declared.allows(there)
+    if outside.any():
+        what = "its declared limits or scale" if not declared.scale.is_plain else "its declared limits"
+        return replace(
+            found, problem=f"has {counted(int(outside.sum()), 'value')} outside {what}",
+            cures=("correct the values, the limits or the scale",),
+        )  # fmt: skip
+    whole = bool(np.all(there == np.round(there)))
+    different = _different(there) if whole else FEW + 1
+    decimals = 0 if whole else decimals_of(there)
+    positive = bool(np.all(there >= 0))
+    kind, scale = "whole numbers" if whole else "measurement", "as it is"
+    doubts: tuple[str, ...] = ()
+    if different <= FEW and different * 5 <= len(there):
+        kind = "few values"
+        doubts = (FEW_VALUES,)
+    elif positive:
+        scale = proposed_scale(there)
+        kind = kind if scale == "as it is" else "positive, skewed"
+    return replace(found, kind=kind, doubts=doubts, scale=scale, positive=positive, decimals=decimals)
+
+
+def proposed_scale(there: Float[np.ndarray, " n"]) -> str:
+    """Return the scale on which values are least skewed, if as they are they are positive and much so."""
+    least = float(there.min())
+    if least < 0:
+        return "as it is"
+    usual = abs(_skewness(there))
+    if usual <= 1:
+        return "as it is"
+    ways = {"sqrt": np.sqrt(there), **({"log": np.log(there)} if least > 0 else {"log(x + 1)": np.log1p(there)})}
+    best = min(ways, key=lambda name: abs(_skewness(ways[name])))
+    return best if abs(_skewness(ways[best])) < usual / 2 else "as it is"
+
+
+def _skewness(values: Float[np.ndarray, " n"]) -> float:
+    centred = values - values.mean()
+    spread = float(np.sqrt(np.mean(centred**2)))
+    return float(np.mean((centred / spread) ** 3)) if spread > 0 else 0.0
+
+
+def decimals_of(values: Float[np.ndarray, " n"]) -> int | None:
+    """Return the decimals in which the values were recorded; None if they were computed."""
+    return next((d for d in range(MOST_DECIMALS + 1) if np.allclose(np.round(values, d), values, 1e-12, 0)), None)
+
+
+def _different(values: Float[np.ndarray, " n"]) -> int:
+    return len(np.unique(values))
+
+
+def _identifying(name: str, numbers: Float[np.ndarray, " n"]) -> str:
+    """Say why a column looks like what names people, if it does."""
+    if looks_like_identifier(name):
+        return "is named like one"
+    if not np.all(numbers == np.round(numbers)) or _different(numbers) < len(numbers):
+        return ""
+    count, reach = len(numbers), float(np.ptp(numbers)) + 1
+    if count >= 10 and bool(np.all(np.diff(numbers) > 0)):
+        return "counts upward through the rows"
+    if bool(np.all(np.abs(numbers) >= 1e5)):
+        return "holds long whole numbers, all different"
+    # so many whole numbers within this reach, drawn by chance, would hardly be all different: e^−10
+    if count * (count - 1) / (2 * reach) > 10:
+        return "holds whole numbers that are all different and lie close together"
+    return ""
+
+
+def _suspicious(there: Float[np.ndarray, " n"]) -> float | None:
+    """Return a value that looks like a code for a missing one: a usual code, far outside the others."""
+    for code in (float(there.min()), float(there.max())):
+        if code not in CODES:
+            continue
+        rest = there[there != code]
+        if len(rest) and (code < 0 <= rest.min() or abs(code - np.median(rest)) > 3 * np.ptp(rest) > 0):
+            return code
+    return None
+
+
+def _not_numeric(column: nw.Series[Any]) -> Look:
+    """Say what a column that holds no numbers is; its gaps are no fault beside that."""
+    name, missing = column.name, int(column.null_count())
+    if missing == len(column):
+        return Look(name, "empty", missing, "has no value at all")
+    if column.dtype == nw.Boolean:
+        return Look(name, "few values", missing, "is not numeric: it says true or false")
+    if column.dtype.is_temporal():
+        return Look(name, "date", missing, "holds dates")
+    row, value = _first_text(column)
+    kind = "text"
+    shown = value.strip("'\"")
+    if _DATE.fullmatch(shown):
+        kind = "date"
+    elif shown.isdigit() and shown.startswith("0"):
+        return Look(name, "code", missing, f"is a code: row {row} begins with a zero, which no number does")
+    elif column.n_unique() <= max(FEW, len(column) // 50):
+        kind = "category"
+    return Look(name, kind, missing, f"is not numeric: row {row} holds {value}")
+
+
+def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[int, str]:
+    """Return the row and the value of the first entry that is no number (or the first, if all are)."""
+    first = None
+    for start in range(0, len(column), block):  # not at once: text that rows share would be copied for each
+        try:
+            values = column[start : start + block].to_list()
+        except (ValueError, OverflowError):  # text that is not UTF-8, dates beyond Python's
+            return (
+                start + 1,
+                f"{column.dtype} that cannot be shown (dates out of range, or text that is not UTF-8)",
+            )
+        for row, value in enumerate(values, start=start + 1):
+            if value is None:
+                continue
+            try:
+                float(str(value).strip())
+            except ValueError:
+                return row, f"{str(value)!r:.60}"
+            first = first or (row, f"{str(value)!r:.60}")
+    return first or (1, "nothing")

@@ -1,0 +1,99 @@
+"""What comes out is looked at: values beyond limits, negative ones where there are none, and lost rounding."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.releases.release import Release
+from allbutone.support.errors import Cure
+from allbutone.support.text import percent
+from allbutone.tables.look import decimals_of, proposed_scale
+from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
+
+NOTABLE = 0.001  # share of a column's values: below that nobody would notice
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """Something that synthetic values have and real ones do not: in words, and what would cure it."""
+
+    words: str
+    cure: Cure
+
+
+class ValueCounter:
+    """Counts, block by block, how many synthetic values were drawn beyond limits or are negative."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, self._rows = schema, 0
+        self._beyond, self._negative = np.zeros((2, len(schema.columns)))
+
+    def add(self, drawn: Float[np.ndarray, "rows p"], released: Float[np.ndarray, "rows p"]) -> None:
+        """Count a block: in natural units as the model drew it, and as it goes out."""
+        self._rows += len(drawn)
+        limits = np.array([(column.low, column.high) for column in self._schema.columns])
+        self._beyond += np.sum((drawn < limits[:, 0]) | (drawn > limits[:, 1]), axis=0)
+        self._negative += np.sum(released < 0, axis=0)
+
+    def oddities(self, records: Records) -> list[Oddity]:
+        """Say what is odd beside the real records; confidential, for it tells of them."""
+        rows, real = max(self._rows, 1), records.natural
+        beyond, negative = self._beyond / rows, self._negative / rows
+        whole = np.all(real >= 0, axis=0)
+        skewed = np.array([proposed_scale(values) == "log" for values in real.T])
+        never, limit = "negative, and no real value is", Cure("declare that they are not", "positive")
+        log = Cure("model them on a log scale", "log")
+        at_limit = "drawn beyond the declared limits and set to them"
+        return [
+            *_found(records, beyond, beyond > NOTABLE, at_limit, Cure("a scale could keep them inside")),
+            *_found(records, negative, (negative > NOTABLE) & skewed, never, log),
+            *_found(records, negative, (negative > NOTABLE) & whole & ~skewed, never, limit),
+            *_unrounded(records),
+        ]
+
+
+def _found(records: Records, shares: np.ndarray, flags: np.ndarray, words: str, cure: Cure) -> list[Oddity]:
+    """Put the flagged columns of one kind into words, if there are any."""
+    names = [name for name, flag in zip(records.columns, flags, strict=True) if flag]
+    if not names:
+        return []
+    parts = ", ".join(f"{percent(share)} of {name!r}" for name, share in zip(names, shares[flags], strict=True))
+    return [Oddity(f"{parts} {'are' if len(names) > 1 else 'is'} {words}", replace(cure, value=names))]
+
+
+def _unrounded(records: Records) -> list[Oddity]:
+    """Name the columns that were recorded with few decimals and are released with all that the model draws."""
+    rounded = _rounded(records)
+    if not rounded:
+        return []
+    listed = ", ".join(f"{name} ({decimals})" for name, decimals in rounded.items())
+    words = f"Recorded with few decimals, and released with all that the model draws: {listed}"
+    return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)))]
+
+
+def odd_values(records: Records, release: Release) -> list[Oddity]:
+    """Look at all datasets of a release beside the records it was made from."""
+    counter = ValueCounter(release.schema)
+    for dataset in release.datasets:
+        # what was drawn beyond a limit stands at it now, so only the limits' own values could be counted
+        counter.add(np.asarray(dataset), np.asarray(dataset))
+    return counter.oddities(records) if release.datasets else []
+
+
+def _rounded(records: Records) -> dict[str, int]:
+    """Return the decimals of columns that were recorded with few and are released with all."""
+    found: dict[str, int] = {}
+    for column, values in zip(records.schema.columns, records.natural.T, strict=True):
+        if column.decimals is None and column.scale.is_plain:
+            decimals = decimals_of(values)
+            if decimals is not None and decimals <= 2:
+                found[column.name] = decimals
+    return found
+
+
+def _typed(decimals: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={digits}" for name, digits in decimals.items()]
