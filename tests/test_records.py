@@ -168,9 +168,9 @@ def test_what_looks_like_an_identifier(name, values, is_identifier):
     [
         ({"age": [1.0, 2.0], "sex": ["F", "M"]}, r"'sex' is not numeric: row 1 holds 'F'.*drop=\['sex'\]"),
         ({"age": ["1", "x2", "3"]}, "'age' is not numeric: row 2 holds 'x2'"),
-        ({"age": [True, False]}, "'age' is not numeric: row 1 holds 'True'"),
-        ({"age": [1.0, None, None]}, "misses 2 of 3 values, the first in row 2"),
-        ({"age": [1.0, float("nan")]}, "misses 1 of 2 values, the first in row 2"),
+        ({"age": [True, False]}, "'age' is not numeric: it says true or false"),
+        ({"age": [1.0, None, None, 2.5]}, "misses 2 of 4 values, the first in row 2"),
+        ({"age": [1.0, float("nan"), 2.5]}, "misses 1 of 3 values, the first in row 2"),
         ({"age": [1.0, float("-inf")]}, "holds -inf in row 2"),
         ({"age": [1e300, 2.0]}, r"holds 1e\+300 in row 1"),
         ({"age": [4.0, 4.0, 4.0]}, r"'age' is constant \(4 in every row\)"),

@@ -1,5 +1,6 @@
 """How a table is read: the options that every command on a table has, and what they come to."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,7 +61,7 @@ def read_records(context: typer.Context, table: Path) -> Records:
     return Records.of(
         content,
         columns=columns,
-        drop=given["drop"] or None,
+        drop=list(given["drop"] or ()) or None,
         schema=declared(given, content.column_names, like),
         complete_cases=given["complete_cases"],
         drop_unusable=given["drop_unusable"],
@@ -71,7 +72,7 @@ def records_of(context: typer.Context, table: Path, release: Release) -> Records
     """Read the release's columns of the table, or those asked for."""
     given = context.params
     content = read_content(given, table)
-    columns, drop = _chosen(given), given["drop"] or None
+    columns, drop = _chosen(given), list(given["drop"] or ()) or None
     if not (columns or drop):
         columns = _columns_of(release, content.column_names, table.name, given["no_header"])
     return Records.of(
@@ -86,12 +87,14 @@ def records_of(context: typer.Context, table: Path, release: Release) -> Records
 def read_content(given: dict[str, Any], table: Path) -> pa.Table:
     """Read the file itself; without a header, --columns names all its columns."""
     no_header = given["no_header"]
-    return read_table(table, header=not no_header, names=given["columns"] or None if no_header else None)
+    return read_table(
+        table, header=not no_header, names=list(given["columns"] or ()) or None if no_header else None
+    )
 
 
 def _chosen(given: dict[str, Any]) -> list[str] | None:
     """Return the columns asked for; those of a file without a header are all its names, and no choice."""
-    return None if given["no_header"] else given["columns"] or None
+    return None if given["no_header"] else list(given["columns"] or ()) or None
 
 
 def release_like(context: typer.Context) -> Release | None:
@@ -121,11 +124,11 @@ def declared(given: dict[str, Any], names: list[str], like: Release | None = Non
     return schema.adjusted(log, positive, decimals, _codes(given.get("missing_codes")), names)
 
 
-def _columns(asked: list[str] | None, names: list[str]) -> list[str]:
+def _columns(asked: Sequence[str] | None, names: list[str]) -> list[str]:
     return [names[place] for place in choose(names, asked, None)] if asked else []
 
 
-def _decimals(asked: list[str] | None, names: list[str]) -> dict[str, int]:
+def _decimals(asked: Sequence[str] | None, names: list[str]) -> dict[str, int]:
     """Read --decimals: a number for all columns, or name=number."""
     found: dict[str, int] = {}
     for part in split_names(asked, set()) if asked else ():
@@ -139,7 +142,7 @@ def _decimals(asked: list[str] | None, names: list[str]) -> dict[str, int]:
     return found
 
 
-def _codes(asked: list[str] | None) -> list[float]:
+def _codes(asked: Sequence[str] | None) -> list[float]:
     try:
         return [float(part) for part in split_names(asked, set())] if asked else []
     except ValueError as error:

@@ -7,7 +7,7 @@ is left out. It holds nothing computed from the confidential table.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from math import ceil, floor, inf, isfinite
+from math import inf, isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -72,13 +72,10 @@ class Column:
                 float(np.nextafter(lowest, inf)) if open_low else lowest,
                 float(np.nextafter(highest, -inf)) if open_high else highest,
             )
-        step = 10.0**-self.decimals
         if isfinite(lowest):
-            place = ceil(lowest / step - 1e-9)
-            lowest = round((place + (open_low and place * step <= lowest)) * step, max(self.decimals, 0))
+            lowest = _on_grid(lowest, self.decimals, 1, open_low)
         if isfinite(highest):
-            place = floor(highest / step + 1e-9)
-            highest = round((place - (open_high and place * step >= highest)) * step, max(self.decimals, 0))
+            highest = _on_grid(highest, self.decimals, -1, open_high)
         return lowest, highest
 
     def on_model_scale(self, centre: float, spread: float) -> tuple[float, float]:
@@ -251,7 +248,9 @@ def _column(name: str, given: Any) -> Column:
     low, high = _number("low", given.get("low", -inf)), _number("high", given.get("high", inf))
     if not low < high:
         raise InputError(f"low must be below high, got {low:g} and {high:g}")
-    centre, spread = (None if (value := given.get(key)) is None else _number(key, value) for key in _PRIOR)
+    centre, spread = (
+        None if (value := given.get(key)) is None else _number(key, value) for key in ("centre", "spread")
+    )
     if (centre is None) != (spread is None) or (spread is not None and not 0 < spread < inf):
         raise InputError("centre and spread go together, the spread above 0", "give both or none")
     words = {key: given.get(key, "") for key in ("label", "unit", "why")}
@@ -278,7 +277,15 @@ def _column(name: str, given: Any) -> Column:
     return found
 
 
-_PRIOR = ("centre", "spread")
+def _on_grid(limit: float, decimals: int, inward: int, is_open: bool) -> float:
+    """Return the first value with these decimals at the limit or inward of it; beyond it where it is open."""
+    step = 10.0**-decimals
+    place = round(limit / step)
+    while True:
+        found = round(place * step, max(decimals, 0))
+        if inward * (found - limit) > 0 or (found == limit and not is_open):
+            return found
+        place += inward
 
 
 def _number(name: str, value: Any) -> float:
