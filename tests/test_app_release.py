@@ -71,7 +71,7 @@ def most_exposed_row(path):
     from allbutone.tables.records import Records
 
     values = Records.of(path).values
-    return int(leverages(values, NIW.default(values.shape[1])).argmax()) + 1
+    return int(leverages(values, NIW.flat(values.shape[1])).argmax()) + 1
 
 
 def test_beyond_the_budget_the_server_draws_only_what_was_confirmed(page, served, table):
@@ -193,5 +193,5 @@ def test_every_table_can_be_taken_home(page, served):
     lines = list(csv.DictReader(download.value.path().read_text().splitlines()))
     assert [line["Row"] for line in lines] == page.locator("#ahead tbody th").all_inner_texts()
     assert list(lines[0]) == ["Row", "Leverage", "Expected exposure", "Chance to pass"]
-    leverage = np.sort(leverages(demo_cohort().values, NIW.default(5)))[::-1]
+    leverage = np.sort(leverages(demo_cohort().values, NIW.flat(5)))[::-1]
     np.testing.assert_allclose([float(line["Leverage"]) for line in lines], leverage[: len(lines)], rtol=1e-12)

@@ -86,12 +86,15 @@ def test_options_reach_the_release(allbutone, table, tmp_path):
     assert abo.load_release(tmp_path / "r").columns == ("bmi",)
 
 
-def test_data_on_another_scale_get_a_note_on_priors(allbutone, tmp_path):
-    (tmp_path / "t.csv").write_text("sbp\n141\n132\n155\n")
-    code, _, err = allbutone("synthesize", "t.csv", "--out", "r")
+def test_a_prior_in_other_units_gets_a_note_that_tells_no_number_of_the_data(allbutone, tmp_path):
+    (tmp_path / "t.csv").write_text("sbp\n141.5\n132.25\n155.125\n")
+    (tmp_path / "prior.toml").write_text("centre = 14.1\nspread = 1.5\n")
+    code, _, err = allbutone("synthesize", "t.csv", "--out", "r", "--prior", "prior.toml")
     assert code == 0
-    assert err.count("Note:") == 1
-    assert "prior.toml" in err
+    (about_prior,) = [note for note in err.split("Note:") if "same unit" in note]
+    assert "'sbp'" in about_prior
+    assert not re.search(r"\d", about_prior)
+    assert "same unit" not in allbutone("synthesize", "t.csv", "--out", "flat")[2]
 
 
 def test_demo_makes_a_cohort_and_a_release(allbutone, tmp_path):
@@ -166,7 +169,7 @@ def truncated_parquet(path):
     (path / "t.parquet").write_bytes(whole[: len(whole) // 2])
 
 
-GOOD = csv("a,b\n1,2\n3,5\n")
+GOOD = csv("a,b\n1,2\n3,5\n4,1\n2,2\n6,3\n")
 BAD_INPUT = {
     "absent file": (lambda path: None, [], "cannot read .*No such file"),
     "empty file": (csv(""), [], "is empty"),
@@ -197,7 +200,7 @@ BAD_INPUT = {
     "no prior file": (GOOD, ["--prior", None], "cannot read .*prior.toml"),
     "prior that is too far": (
         csv("a,b\n10000000000.5,10000000001.5\n10000000002.5,10000000000.5\n"),
-        [],
+        ["--prior", "mean = 0"],
         "too far",
     ),
     "rows 0": (GOOD, ["--rows", "0"], "rows must be at least 1, got 0"),
