@@ -217,7 +217,7 @@ def test_densities_look_past_a_value_far_outside(rng):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: (r, abo.ParameterRelease(np.zeros((1, 3)), np.eye(3)[None])), "draw datasets"),
+        (lambda r: (r, abo.ParameterRelease(np.zeros((1, 3)), np.eye(3)[None])), "no datasets"),
         (lambda r: (r, abo.DatasetRelease([r, r[:1]])), "dataset 2 has one row"),
         (lambda r: (r, abo.DatasetRelease([r, r * [1, 0, 1]])), "column 'x2' of dataset 2 is constant"),
         (lambda r: (abo.Records(r * [1, 0, 1], COLUMNS), abo.DatasetRelease([r])), "'b' of the table is constant"),

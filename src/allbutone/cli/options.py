@@ -26,11 +26,12 @@ class ReleaseKind(StrEnum):
 
     datasets = "datasets"
     parameters = "parameters"
+    both = "both"
 
 
 TableFile = Annotated[Path, typer.Argument(help="The confidential table: a .csv, .tsv or .parquet file.")]
 Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
-Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, or the model's parameters.")]
+Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, the parameters, or both.")]
 Prior = Annotated[
     Path | None,
     typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
@@ -82,7 +83,7 @@ def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:
     if rows is not None:
         count_of("rows", rows)
         if release is ReleaseKind.parameters:
-            raise InputError("--rows goes with --release datasets", "leave it out: parameters have no rows")
+            raise InputError("--rows goes with datasets, not with --release parameters", "leave it out")
 
 
 def require_outside(out: Path, release_dir: Path) -> None:

@@ -42,7 +42,7 @@ from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import write_figure
 from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import load_release
-from allbutone.releases.release import Release
+from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.findings import most_exposed, risk_sentence
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -128,7 +128,8 @@ def budget(
     with _outputs(out, force, [table, prior]) as save:
         records = Records.of(table, columns=columns, drop=drop, header=not no_header)
         synthesizer, note = fit(records, prior)
-        size = None if release is ReleaseKind.parameters else rows or len(records.values)
+        # who has the parameters learns nothing more from the datasets drawn from them
+        size = (rows or len(records.values)) if release is ReleaseKind.datasets else None
         with late_progress("Trying numbers of datasets", None) as watch:
             plan = plan_budget(
                 records, synthesizer.prior, rows=size, limit=bound, counts=asked, rng=stream, watch=watch
@@ -249,8 +250,8 @@ def _next_after_risk(context: typer.Context, table: Path, release: Release, othe
     options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
     if release.rows:
         options["rows"] = max(release.rows)
-    else:
-        options["release"] = ReleaseKind.parameters
+    if isinstance(release, ParameterRelease):
+        options["release"] = ReleaseKind.both if release.rows else ReleaseKind.parameters
     if others and not context.params["drop"]:
         if context.params["no_header"]:  # there, --columns are the names of all
             options["drop"] = others

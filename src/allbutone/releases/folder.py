@@ -1,4 +1,4 @@
-"""A release as a folder: the datasets or parameters, and release.json with the mechanism's public part.
+"""A release as a folder: the datasets, the parameters or both, and release.json with the mechanism's public part.
 
 Never in that folder: a repeat key, the posterior, any statistic of the confidential data, a path or a user name.
 """
@@ -26,6 +26,7 @@ from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 
 MANIFEST = "release.json"
+PARAMETERS = "parameters.json"
 BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
 _MECHANISM = (
     "Posterior of a multivariate normal model under the normal-inverse-Wishart prior below; "
@@ -41,10 +42,10 @@ def save_release(release: Release, folder: str | Path, *, format: str = "csv", f
             "give it columns and the prior it was made with",
         )
     with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+        if release.datasets:
+            _write_datasets(work, _blocks(release), release.rows, release.columns, release.prior, format)
         if isinstance(release, ParameterRelease):
             _write_parameters(work, release)
-        else:
-            _write_datasets(work, _blocks(release), release.rows, release.columns, release.prior, format)
 
 
 def synthesize_to_folder(
@@ -70,7 +71,7 @@ def synthesize_to_folder(
         _write_datasets(work, blocks, rows, columns, prior, format, watch)
 
 
-def _blocks(release: DatasetRelease) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(release: Release) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (dataset number, block of its rows) as `stream_datasets` does, so that the files are the same."""
     room = rows_at_once(release.p)
     for number, dataset in enumerate(release.datasets):
@@ -88,20 +89,27 @@ def load_release(folder: str | Path) -> Release:
         if not all(isinstance(name, str) for name in columns):
             raise TypeError("columns must be text")
         prior = prior_from(manifest["prior"], columns)
-        if manifest["release"] == "parameters":
-            draws = read_json(folder / "parameters.json")["draws"]
-            means, covariances = ([draw[key] for draw in draws] for key in ("mean", "covariance"))
-            return ParameterRelease(means, covariances, columns, prior)
-        if manifest["release"] != "datasets":
-            raise ValueError(f"unknown release {manifest['release']!r}")
-        parts = list(zip(manifest["files"], manifest["rows"], strict=True))
+        kind = manifest["release"]
+        if kind not in ("datasets", "parameters", "both"):
+            raise ValueError(f"unknown release {kind!r}")
+        means, covariances = ([], []) if kind == "datasets" else _load_parameters(folder)
+        names = [name for name in manifest["files"] if name != PARAMETERS]
+        parts = list(zip(names, () if kind == "parameters" else manifest["rows"], strict=True))
     except InputError:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"not the description of a release: {error!r:.200}", where=str(folder / MANIFEST)
         ) from error
-    return DatasetRelease([_load_dataset(folder, name, rows, columns) for name, rows in parts], columns, prior)
+    datasets = [_load_dataset(folder, name, rows, columns) for name, rows in parts]
+    if kind == "datasets":
+        return DatasetRelease(datasets, columns, prior)
+    return ParameterRelease(means, covariances, columns, prior, datasets)
+
+
+def _load_parameters(folder: Path) -> tuple[list[Any], list[Any]]:
+    draws = read_json(folder / PARAMETERS)["draws"]
+    return [draw["mean"] for draw in draws], [draw["covariance"] for draw in draws]
 
 
 def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) -> np.ndarray:
@@ -168,15 +176,18 @@ def _write_parameters(work: Path, release: ParameterRelease) -> None:
     assert release.columns is not None
     assert release.prior is not None
     pairs = zip(np.asarray(release.means), np.asarray(release.covariances), strict=True)
-    with (work / "parameters.json").open("w", encoding="utf-8") as file:
+    with (work / PARAMETERS).open("w", encoding="utf-8") as file:
         # a draw a line, so that no more than one is ever held as text
         file.write(f'{{"columns": {json.dumps(release.columns, ensure_ascii=False)}, "draws": [')
         for number, (mean, covariance) in enumerate(pairs):
             file.write(",\n" if number else "\n")
             json.dump({"mean": mean.tolist(), "covariance": covariance.tolist()}, file)
         file.write("\n]}\n")
-    manifest = _manifest("parameters", release.columns, release.prior)
-    _write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": ["parameters.json"]})
+    # beside the datasets drawn from them, whose description is there already
+    besides = read_json(work / MANIFEST) if release.datasets else {"files": []}
+    manifest = besides | _manifest("both" if release.datasets else "parameters", release.columns, release.prior)
+    files = [*besides["files"], PARAMETERS]
+    _write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": files})
 
 
 def _manifest(kind: str, columns: tuple[str, ...], prior: NIW) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is released: draws of the model's parameters (Θ), or whole synthetic datasets (Φ)."""
+"""What is released: draws of the model's parameters (Θ), whole synthetic datasets (Φ), or both together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,22 +30,27 @@ MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
 
 @dataclass(frozen=True, eq=False)
 class ParameterRelease:
-    """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p).
+    """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p); `datasets`: one drawn from each, or none.
 
-    `prior` is the mechanism's public part; it travels with the release.
+    Given its mean and covariance a dataset says nothing more of the records, so an attack on both together is the
+    attack on the parameters. `prior` is the mechanism's public part; it travels with the release.
     """
 
     noun: ClassVar[str] = "parameter draw"  # what is counted
-    datasets: ClassVar[tuple[Any, ...]] = ()  # none: parameters alone are released
-    rows: ClassVar[tuple[int, ...]] = ()
 
     means: Float[Any, "draws p"]
     covariances: Float[Any, "draws p p"]
     columns: tuple[str, ...] | None = None
     prior: NIW | None = None
+    datasets: tuple[Float[Any, "_ p"], ...] = ()
 
     def __init__(
-        self, means: Any, covariances: Any, columns: Sequence[str] | None = None, prior: NIW | None = None
+        self,
+        means: Any,
+        covariances: Any,
+        columns: Sequence[str] | None = None,
+        prior: NIW | None = None,
+        datasets: Sequence[Any] = (),
     ) -> None:
         """Check that there is at least one draw, that shapes agree and covariances are positive definite."""
         means, covariances = real_array(means, "means"), real_array(covariances, "covariances")
@@ -62,6 +67,16 @@ class ParameterRelease:
         _require_finite(means, "released means")
         require_symmetric(covariances, "a released covariance")
         cholesky(covariances, "a released covariance")
+        drawn = DatasetRelease(datasets, self.columns, prior).datasets if len(datasets) else ()
+        if drawn and (len(drawn), drawn[0].shape[1]) != (self.draws, self.p):
+            words = f"{self.draws} parameter draws came with {len(drawn)} datasets"
+            raise InputError(words, "give each draw its own dataset, of the same columns")
+        object.__setattr__(self, "datasets", drawn)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each dataset; none where parameters alone are released."""
+        return tuple(int(dataset.shape[0]) for dataset in self.datasets)
 
     @property
     def draws(self) -> int:
@@ -70,7 +85,7 @@ class ParameterRelease:
 
     @property
     def count(self) -> int:
-        """How many of what is counted: draws."""
+        """How many of what is counted."""
         return self.draws
 
     @property
@@ -102,7 +117,8 @@ class ParameterRelease:
         release = ParameterRelease.__new__(ParameterRelease)
         count = count_of("count", count, self.draws)
         held = {"means": self.means[:count, ...], "covariances": self.covariances[:count, ...]}
-        for name, value in (held | {"columns": self.columns, "prior": self.prior}).items():
+        held |= {"columns": self.columns, "prior": self.prior, "datasets": self.datasets[:count]}
+        for name, value in held.items():
             object.__setattr__(release, name, value)  # checked already, with the whole
         return release
 
@@ -241,7 +257,7 @@ class DatasetRelease:
         prior: NIW | None = None,
     ) -> "DatasetRelease":
         """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel."""
-        datasets = draw_datasets(posterior, rows, rng)
+        datasets, _, _ = draw_datasets(posterior, rows, rng)
         release = cls.__new__(cls)
         release._hold(datasets, columns, prior)  # not through the gate, which takes half as long as drawing
         return release

@@ -11,7 +11,7 @@ from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import is_exposed, require_same_mechanism, risk_columns
 from allbutone.model.niw import NIW
-from allbutone.releases.release import Release
+from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.findings import (
     Finding,
     budget_finding,
@@ -110,7 +110,7 @@ def assess(
             whole = _attacked(records, release, prior, mass, watch)
     else:
         whole = by_count[release.count]
-    rows = max(release.rows, default=None)
+    rows = None if isinstance(release, ParameterRelease) else max(release.rows)
     with step("Planning the budget", None) as watch:
         budget = plan_budget(records, prior, rows=rows, limit=limit, rng=0, watch=watch)
     compared = shapes = None

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
 
 from allbutone.model.moments import Moments
-from allbutone.releases.release import DatasetRelease, Release
+from allbutone.releases.parts import datasets_of
+from allbutone.releases.release import Release
 from allbutone.support.arrays import cholesky, solve_rows
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -205,11 +206,7 @@ def matched(table: Any, release: Release) -> tuple[Records, list[Float[np.ndarra
 
     Columns of the table that the release does not have are left out.
     """
-    if not isinstance(release, DatasetRelease):
-        raise InputError(
-            "fidelity compares records, and a parameter release holds none",
-            "draw datasets from the synthesizer (sample) and compare those",
-        )
+    release = datasets_of(release)
     records = Records.of(table, columns=release.columns)
     if len(records.columns) != release.p:
         raise InputError(
