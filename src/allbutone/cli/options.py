@@ -16,7 +16,7 @@ from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.files import read_table
+from allbutone.tables.files import READABLE, read_table
 from allbutone.tables.names import NO_HEADER, reads_as_data
 from allbutone.tables.records import Records
 
@@ -29,7 +29,10 @@ class ReleaseKind(StrEnum):
     both = "both"
 
 
-TableFile = Annotated[Path, typer.Argument(help="The confidential table: a .csv, .tsv or .parquet file.")]
+TableFile = Annotated[
+    Path,
+    typer.Argument(help=f"The confidential table: a {READABLE} file (Excel, SPSS, SAS and Stata among them)."),
+]
 Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
 Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, the parameters, or both.")]
 Prior = Annotated[
@@ -51,6 +54,10 @@ NoHeader = Annotated[
         help="The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
     ),
 ]
+Encoding = Annotated[
+    str | None, typer.Option(help="How the text of the file is encoded, such as latin-1; UTF-8 by default.")
+]
+Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel workbook that has several.")]
 
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 MechanismPrior = Annotated[
@@ -96,10 +103,17 @@ def require_outside(out: Path, release_dir: Path) -> None:
 
 
 def records_of(
-    table: Path, release: Release, columns: list[str] | None, drop: list[str] | None, no_header: bool = False
+    table: Path,
+    release: Release,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    no_header: bool = False,
+    encoding: str | None = None,
+    sheet: str | None = None,
 ) -> tuple[Records, list[str]]:
     """Read the release's columns of the table, or those asked for; return also the names of its others."""
-    content = read_table(table, header=not no_header, names=columns if no_header else None)
+    names = columns if no_header else None
+    content = read_table(table, header=not no_header, names=names, encoding=encoding, sheet=sheet)
     if no_header:
         columns = None  # they are its names now, and not yet a choice
     of_release = release.columns or ()

@@ -13,11 +13,13 @@ from rich.markup import escape
 from allbutone.cli.options import (
     Columns,
     Drop,
+    Encoding,
     LimitText,
     MechanismPrior,
     NoHeader,
     ReleaseColumns,
     ReleaseDir,
+    Sheet,
     TableFile,
     describe_prior,
     following,
@@ -52,7 +54,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier ru
 Table = Annotated[
     Path | None,
     typer.Argument(
-        help="A confidential table: .csv, .tsv or .parquet; without one, the embedded simulated cohort."
+        help="A confidential table, as `synthesize` reads it; without one, the embedded simulated cohort."
     ),
 ]
 Folder = Annotated[Path, typer.Option(help="The folder to create.")]
@@ -81,6 +83,8 @@ def report(
     columns: ReleaseColumns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     note: Note = "",
     force: Force = False,
 ) -> None:
@@ -93,7 +97,7 @@ def report(
     require_distinct([out], [table, prior])
     with fresh_file(out, force=force, private=not public) as path:
         release = load_release(release_dir)
-        records, _ = records_of(table, release, columns, drop, no_header)
+        records, _ = records_of(table, release, columns, drop, no_header, encoding, sheet)
         if public:
             path.write_text(public_report(release, note), encoding="utf-8")
         else:
@@ -122,6 +126,8 @@ def application(
     columns: Columns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     note: Note = "",
     seed: Seed = None,
     force: Force = False,
@@ -131,7 +137,7 @@ def application(
     seed = secrets.randbelow(1 << 32) if seed is None else seed
     require_distinct([out], [table, prior])
     with fresh_folder(out, ours=_is_application, force=force) as work:
-        records = _records(table, columns, drop, no_header)
+        records = _records(table, columns, drop, no_header, encoding, sheet)
         release = _draw(records, _mechanism(prior, records.columns), datasets, seed)
         counts = sorted({*PAPER_COUNTS, datasets})
         assessment = assess(records, release, counts=counts, mass=False, step=late_progress)
@@ -155,10 +161,17 @@ def application(
         show_next(words, following(context, "budget", table, out=free_name("budget.csv", ".html")))
 
 
-def _records(table: Path | None, columns: list[str] | None, drop: list[str] | None, no_header: bool) -> Records:
+def _records(
+    table: Path | None,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    no_header: bool,
+    encoding: str | None,
+    sheet: str | None,
+) -> Records:
     if table is None:
         return demo_cohort()
-    return Records.of(table, columns=columns, drop=drop, header=not no_header)
+    return Records.of(table, columns=columns, drop=drop, header=not no_header, encoding=encoding, sheet=sheet)
 
 
 def _mechanism(prior: Path | None, columns: tuple[str, ...]) -> NIW:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from allbutone.cli.options import (
     Columns,
     Drop,
+    Encoding,
     Kind,
     LimitText,
     MechanismPrior,
@@ -21,6 +22,7 @@ from allbutone.cli.options import (
     ReleaseDir,
     ReleaseKind,
     Rows,
+    Sheet,
     TableFile,
     describe_prior,
     fit,
@@ -79,6 +81,8 @@ def risk(
     columns: ReleaseColumns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
@@ -86,7 +90,7 @@ def risk(
     require_outside(out, release_dir)
     with _outputs(out, force, [table, prior]) as save:
         release = load_release(release_dir)
-        records, others = records_of(table, release, columns, drop, no_header)
+        records, others = records_of(table, release, columns, drop, no_header, encoding, sheet)
         given = read_prior(prior, records.columns) if prior else None
         names = Records.of_numbers(records, columns=known).columns if known else ()
         with late_progress("Attacking records", len(records.values)) as watch:
@@ -115,6 +119,8 @@ def budget(
     columns: Columns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     out: File = Path("budget.csv"),
     seed: Seed = None,
     force: Force = False,
@@ -126,7 +132,9 @@ def budget(
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
     with _outputs(out, force, [table, prior]) as save:
-        records = Records.of(table, columns=columns, drop=drop, header=not no_header)
+        records = Records.of(
+            table, columns=columns, drop=drop, header=not no_header, encoding=encoding, sheet=sheet
+        )
         synthesizer, note = fit(records, prior)
         # who has the parameters learns nothing more from the datasets drawn from them
         size = (rows or len(records.values)) if release is ReleaseKind.datasets else None

@@ -11,11 +11,13 @@ from rich.markup import escape
 from allbutone.cli.options import (
     Columns,
     Drop,
+    Encoding,
     Kind,
     NoHeader,
     Prior,
     ReleaseKind,
     Rows,
+    Sheet,
     TableFile,
     describe_prior,
     fit,
@@ -74,6 +76,8 @@ def synthesize(
     columns: Columns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     format: Format = FileFormat.csv,
     new_repeat_key: NewRepeatKey = False,
     repeat_key: RepeatKey = None,
@@ -86,7 +90,7 @@ def synthesize(
     require_rows_of_datasets(rows, release)
     require_distinct([out], [table, prior])
     require_place(out, force=force)
-    records = Records.of(table, columns=columns, drop=drop, header=not no_header)
+    records = Records.of(table, columns=columns, drop=drop, header=not no_header, encoding=encoding, sheet=sheet)
     synthesizer, note = fit(records, prior)
     first = _release(synthesizer, out, datasets, rows, release, format, key, force)
     place = escape(str(out))

@@ -57,15 +57,18 @@ class Records:
         columns: str | Sequence[str] | None = None,
         drop: str | Sequence[str] | None = None,
         header: bool = True,
+        encoding: str | None = None,
+        sheet: str | None = None,
     ) -> "Records":
         """Turn a file, a dataframe (pandas, polars, pyarrow, …) or a NumPy matrix into records of people.
 
         Nothing is dropped or repaired silently: columns that are not numbers, do not vary, or look like
         identifiers are refused by name. `columns` keeps exactly those named, `drop` leaves those named out.
-        With `header=False` the first line of a CSV file is a record, and `columns` names all columns in order.
+        With `header=False` the first line of a file is a record, and `columns` names all columns in order; text is
+        UTF-8 unless its `encoding` is given, and of an Excel workbook with several sheets one `sheet` is named.
         What is a `Records` already has been through the gate.
         """
-        records = cls.of_numbers(table, columns=columns, drop=drop, header=header)
+        records = cls.of_numbers(table, columns=columns, drop=drop, header=header, encoding=encoding, sheet=sheet)
         if isinstance(table, Records):
             return records
         if len(records.values) < 2:
@@ -84,18 +87,24 @@ class Records:
         columns: str | Sequence[str] | None = None,
         drop: str | Sequence[str] | None = None,
         header: bool = True,
+        encoding: str | None = None,
+        sheet: str | None = None,
     ) -> "Records":
         """Read as `of` does, asking only for finite numbers under good names: synthetic tables need no more."""
-        if not header:
-            if not isinstance(table, str | PathLike):
-                raise InputError("only a file can be without a header", "name the columns of the table itself")
-            table, columns = read_table(Path(table), header=False, names=columns), None
+        if isinstance(table, str | PathLike):
+            names = None if header else columns
+            table = read_table(Path(table), header=header, names=names, encoding=encoding, sheet=sheet)
+            columns = columns if header else None
+        elif not header:
+            raise InputError("only a file can be without a header", "name the columns of the table itself")
+        elif encoding is not None or sheet is not None:
+            raise InputError("only a file has an encoding or sheets", "leave them out")
         if isinstance(table, Records):
             positions = choose(table.columns, columns, drop)
             if positions == list(range(len(table.columns))):
                 return table
-            names = tuple(table.columns[position] for position in positions)
-            return cls(table.values[:, positions], names, table.backend)
+            kept = tuple(table.columns[position] for position in positions)
+            return cls(table.values[:, positions], kept, table.backend)
         frame = _as_frame(table, columns, drop)
         _require_rows(len(frame))
         values = np.empty((len(frame), len(frame.columns)))
@@ -120,8 +129,6 @@ class Records:
 
 def _as_frame(table: Any, columns: Any, drop: Any) -> nw.DataFrame[Any]:
     """Return the chosen columns; among the others names may be missing, unsafe or repeated."""
-    if isinstance(table, str | PathLike):
-        table = read_table(Path(table))
     if isinstance(table, np.ndarray):
         table = _name_columns(table)
     labels = getattr(table, "column_names", getattr(table, "columns", None))
