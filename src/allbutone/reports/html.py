@@ -52,6 +52,7 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         ],
         ks=_lines(assessment.fidelity.ks_table()) if assessment.fidelity else [],
         pmse=float(np.mean(assessment.fidelity.pmse_ratio_drawn)) if assessment.fidelity else None,
+        pmse_tree=float(np.mean(assessment.fidelity.pmse_tree_ratio)) if assessment.fidelity else None,
         commands=commands,
         note=note,
     )
