@@ -21,7 +21,7 @@ $(VENV)/core: $(VENV)/made pyproject.toml
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(BIN)/pip install -q --disable-pip-version-check --group dev
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[excel,spss-sas-stata]' --group dev
 	@touch $@
 
 $(VENV)/torch: $(VENV)/dev

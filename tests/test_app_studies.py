@@ -42,8 +42,8 @@ def rows_of(page):
 
 def test_a_study_is_drawn_told_and_listed(studied, folders, tab):
     opened(tab, f"{studied}/studies")
+    from allbutone.studies.published import agreement
     from allbutone.studies.run import load_study
-    from allbutone.studies.simulate_cell import agreement
 
     held = load_study(folders[0])
     words = re.sub(r"\s+", " ", tab.inner_text("#summary"))

@@ -59,7 +59,8 @@ UNREADABLE = {
     "latin.csv": ("age,längd\n1,2\n".encode("latin-1"), "is not UTF-8 text (line 1)"),
     "cut.parquet": (as_parquet({"a": [1.0, 2.0]})[:-20], "is not a complete Parquet file"),
     "ragged.csv": (b"a,b\n1,2\n3\n", "cannot be read as CSV"),
-    "table.xlsx": (b"PK", "save it as .csv, .tsv or .parquet"),
+    "table.xlsx": (b"PK", "cannot be read as an Excel workbook"),
+    "table.json": (b"{}", "save it as .csv, .tsv"),
 }
 
 

@@ -42,9 +42,7 @@ def test_the_papers_design_is_the_papers():
     assert {name: len(cells) for name, cells in by_release.items()} == {"parameters": 144, "datasets": 864}
     assert design.replicates == 1000
     assert len(design.published) == 108
-    assert all(
-        design.published_median(cell) for cell in design.cells if cell.p == 2 and cell.rows in (None, 10, 1000)
-    )
+    assert all(design.printed(cell) for cell in design.cells if cell.p == 2 and cell.rows in (None, 10, 1000))
     for cell in design.cells:
         assert cell.mean == (1.0,) * cell.p
         assert cell.target == (20.0,) * cell.p
@@ -157,11 +155,11 @@ def test_the_papers_solver_takes_no_adversarys_prior():
         parse_design(text)
 
 
-def test_a_published_median_belongs_to_one_cell(tmp_path):
+def test_a_published_number_belongs_to_one_cell(tmp_path):
     (tmp_path / "known.csv").write_text("release,p,n,count,rows,median\nparameters,2,10,4,,3.0\n")
     text = GOOD.replace("seed = 3", 'published = "known.csv"')
     design = parse_design(text, folder=tmp_path)
-    assert [design.published_median(cell) for cell in design.cells] == [None] * 4 + [3.0]
+    assert [design.printed(cell) for cell in design.cells] == [None] * 4 + [{"median": "3.0", "table": ""}]
     with pytest.raises(abo.InputError, match="does not tell apart"):
         parse_design(text.replace("correlation = 0.5", "correlation = [0.1, 0.5]"), folder=tmp_path)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import allbutone as abo
+from allbutone.utility.classification_tree import MOST_DATASETS, tree_error
 from allbutone.utility.kolmogorov_smirnov import ks_numerators, ks_p_values
 from allbutone.utility.propensity import propensity
 
@@ -217,7 +218,7 @@ def test_densities_look_past_a_value_far_outside(rng):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: (r, abo.ParameterRelease(np.zeros((1, 3)), np.eye(3)[None])), "draw datasets"),
+        (lambda r: (r, abo.ParameterRelease(np.zeros((1, 3)), np.eye(3)[None])), "no datasets"),
         (lambda r: (r, abo.DatasetRelease([r, r[:1]])), "dataset 2 has one row"),
         (lambda r: (r, abo.DatasetRelease([r, r * [1, 0, 1]])), "column 'x2' of dataset 2 is constant"),
         (lambda r: (abo.Records(r * [1, 0, 1], COLUMNS), abo.DatasetRelease([r])), "'b' of the table is constant"),
@@ -229,3 +230,77 @@ def test_densities_look_past_a_value_far_outside(rng):
 def test_what_cannot_be_compared_is_refused(change, message, rng):
     with pytest.raises(abo.InputError, match=message):
         abo.fidelity(*change(table(rng)))
+
+
+# the classification tree
+
+
+def literal_tree(rows, labels):
+    """A tree by its definition: try every split of every column, take the best, go on with both parts."""
+    least, share = max(5, -(-len(rows) // 20)), np.mean(labels)
+
+    def gini(labels):
+        return len(labels) * np.mean(labels) * (1 - np.mean(labels))
+
+    def grow(members):
+        best = (1e-9, None)
+        for count in range(least, len(members) - least + 1):
+            for column in rows.T:
+                order = members[np.argsort(column[members], kind="stable")]
+                left, right = order[:count], order[count:]
+                if column[left[-1]] < column[right[0]]:
+                    gain = gini(labels[members]) - gini(labels[left]) - gini(labels[right])
+                    if gain > best[0] + 1e-9:
+                        best = (gain, (left, right))
+        if best[1] is None:
+            return len(members) * (np.mean(labels[members]) - share) ** 2
+        return sum(grow(part) for part in best[1])
+
+    return grow(np.arange(len(rows))) / len(rows)
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 12])
+def test_the_tree_is_its_definition(rng, decimals):
+    for n in (8, 40, 90, 130):
+        rows, labels = table(rng, n).round(decimals), rng.random(n) < rng.uniform(0.2, 0.8)
+        assert tree_error(rows.T, labels) == pytest.approx(literal_tree(rows, labels), abs=1e-12)
+
+
+def test_the_tree_sees_only_the_order_of_values(rng):
+    rows, labels = table(rng, 200), rng.random(200) < 0.4
+    error = tree_error(rows.T, labels)
+    assert tree_error(np.exp(rows).T, labels) == tree_error(5 * rows.T + 2, labels) == error
+    assert tree_error(rows.T, ~labels) == pytest.approx(error, rel=1e-12)
+    assert tree_error(np.ones((2, 50)), np.arange(50) < 20) == 0
+    assert tree_error(np.arange(50.0)[None], np.arange(50) < 20) == pytest.approx(0.4 * 0.6)
+
+
+def test_the_trees_ratio_is_one_under_a_right_model(rng):
+    values = rng.standard_normal((300, 3))
+    own = abo.NIW(np.zeros(3), 1e-6, 4.0, 1e-6 * np.eye(3)).update(values)
+    found = abo.fidelity(values, abo.DatasetRelease.draw(own, [300] * 60, rng), rng=rng)
+    ratio = found.pmse_tree_ratio
+    # all datasets share one table, which may by chance lie anywhere among those of its model
+    assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(60) + 0.15
+
+
+def test_the_tree_sees_what_main_effects_do_not(rng):
+    root = [[1, 0], [0.8, 0.6]]
+    real = rng.standard_normal((400, 2)) @ root
+    other = abo.DatasetRelease([rng.standard_normal((400, 2)) @ root @ np.diag([1, -1]) for _ in range(5)])
+    found = abo.fidelity(real, other, rng=rng)
+    assert np.median(found.pmse_tree_ratio) > 2
+    assert np.mean(found.pmse_ratio_drawn) < 15  # about χ²₂/2
+
+
+def test_the_tree_is_the_same_each_time_and_bounded(rng):
+    real = rng.standard_normal((20, 2))
+    release = abo.DatasetRelease([rng.standard_normal((rows, 2)) for rows in (20, 30) * 55])
+    one, two = abo.fidelity(real, release), abo.fidelity(real, release)
+    np.testing.assert_array_equal(one.pmse_tree_ratio, two.pmse_tree_ratio)
+    assert len(one.pmse_tree) == MOST_DATASETS < len(one.pmse)
+    assert len(np.unique(one.pmse_tree_expected)) == 2  # one a size
+    with np.errstate(all="raise"):
+        assert np.isnan(abo.fidelity(real[:3], abo.DatasetRelease([real[3:6]])).pmse_tree_ratio[0])
+    large = abo.DatasetRelease([rng.standard_normal((60_000, 2))])
+    assert abo.fidelity(rng.standard_normal((40_000, 2)), large).pmse_tree_ratio[0] == pytest.approx(1, abs=0.9)

@@ -129,7 +129,7 @@ class LeaveOneOut:
     @property
     def record_bytes(self) -> int:
         """The memory of one record's attack: five copies of its wells' matrices, twelve of their vectors."""
-        wells = max(1, len(self.release.datasets))
+        wells = max(1, self.fitted.wells)
         return 8 * wells * (5 * self.whole.p**2 + 12 * self.whole.p)
 
     @property

@@ -13,6 +13,8 @@ CONTROLS = {
     "columns": "at “Columns” of Your data",
     "drop": "untick it at “Columns” of Your data",
     "header": "untick “The first line names the columns” at Your data and send it again",
+    "encoding": "at “Text is encoded as” of Your data, and send it again",
+    "sheet": "at “Sheet” of Your data, and send it again",
     "prior": "at “The prior” of Your data",
     "rows": "at “Rows of each dataset”",
     "datasets": "at “How many”",

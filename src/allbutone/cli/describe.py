@@ -7,7 +7,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from allbutone.cli.options import Columns, Drop, NoHeader, Table, following, free_name
+from allbutone.cli.options import Columns, Drop, Encoding, NoHeader, Sheet, Table, following, free_name
 from allbutone.cli.output import console, show, show_next, show_notes, sparkline
 from allbutone.cli.reading import MissingCodes, TableFile, declared, read_content
 from allbutone.support.errors import InputError
@@ -30,6 +30,8 @@ def describe(
     columns: Columns = None,
     drop: Drop = None,
     no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     table_file: TableFile = None,
     missing_codes: MissingCodes = None,
     force: Force = False,

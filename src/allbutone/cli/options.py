@@ -16,6 +16,7 @@ from allbutone.model.prior_check import PriorScaleWarning
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
+from allbutone.tables.files import READABLE
 from allbutone.tables.records import Records
 
 
@@ -24,11 +25,15 @@ class ReleaseKind(StrEnum):
 
     datasets = "datasets"
     parameters = "parameters"
+    both = "both"
 
 
-Table = Annotated[Path, typer.Argument(help="The confidential table: a .csv, .tsv or .parquet file.")]
+Table = Annotated[
+    Path,
+    typer.Argument(help=f"The confidential table: a {READABLE} file (Excel, SPSS, SAS and Stata among them)."),
+]
 Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
-Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, or the model's parameters.")]
+Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, the parameters, or both.")]
 Prior = Annotated[
     Path | None,
     typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
@@ -48,6 +53,10 @@ NoHeader = Annotated[
         help="The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
     ),
 ]
+Encoding = Annotated[
+    str | None, typer.Option(help="How the text of the file is encoded, such as latin-1; UTF-8 by default.")
+]
+Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel workbook that has several.")]
 
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 MechanismPrior = Annotated[
@@ -82,7 +91,7 @@ def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:
     if rows is not None:
         count_of("rows", rows)
         if release is ReleaseKind.parameters:
-            raise InputError("--rows goes with --release datasets", "leave it out: parameters have no rows")
+            raise InputError("--rows goes with datasets, not with --release parameters", "leave it out")
 
 
 def require_outside(out: Path, release_dir: Path) -> None:

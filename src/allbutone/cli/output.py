@@ -25,6 +25,7 @@ console = Console(highlight=False, soft_wrap=True, emoji=False)
 notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 PROGRESS_AFTER_SECONDS = 2.0
+WIDEST = 1000  # characters of a table
 
 
 @contextmanager
@@ -54,6 +55,8 @@ def show(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], wor
         picture.add_column(heading, justify="left" if heading in words else "right")
     for row in rows:
         picture.add_row(*row)
+    # as wide as it is: rich would cut headings to fit, and a terminal breaks long lines by itself
+    picture.width = picture.__rich_measure__(console, console.options.update(width=WIDEST)).maximum
     console.print(picture)
 
 

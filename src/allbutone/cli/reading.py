@@ -86,10 +86,9 @@ def records_of(context: typer.Context, table: Path, release: Release) -> Records
 
 def read_content(given: dict[str, Any], table: Path) -> pa.Table:
     """Read the file itself; without a header, --columns names all its columns."""
-    no_header = given["no_header"]
-    return read_table(
-        table, header=not no_header, names=list(given["columns"] or ()) or None if no_header else None
-    )
+    names = list(given["columns"] or ()) if given["no_header"] else []
+    how = {name: given[name] for name in ("encoding", "sheet")}
+    return read_table(table, header=not given["no_header"], names=names or None, **how)
 
 
 def _chosen(given: dict[str, Any]) -> list[str] | None:

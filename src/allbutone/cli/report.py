@@ -13,11 +13,13 @@ from rich.markup import escape
 from allbutone.cli.options import (
     Columns,
     Drop,
+    Encoding,
     LimitText,
     MechanismPrior,
     NoHeader,
     ReleaseColumns,
     ReleaseDir,
+    Sheet,
     describe_prior,
     following,
     free_name,
@@ -64,7 +66,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier ru
 Table = Annotated[
     Path | None,
     typer.Argument(
-        help="A confidential table: .csv, .tsv or .parquet; without one, the embedded simulated cohort."
+        help="A confidential table, as `synthesize` reads it; without one, the embedded simulated cohort."
     ),
 ]
 Folder = Annotated[Path, typer.Option(help="The folder to create.")]
@@ -95,6 +97,8 @@ def report(
     no_header: NoHeader = False,
     missing_codes: MissingCodes = None,
     complete_cases: CompleteCases = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     note: Note = "",
     force: Force = False,
 ) -> None:
@@ -144,6 +148,8 @@ def application(
     missing_codes: MissingCodes = None,
     complete_cases: CompleteCases = False,
     drop_unusable: DropUnusable = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     note: Note = "",
     seed: Seed = None,
     force: Force = False,

@@ -12,6 +12,7 @@ from rich.markup import escape
 from allbutone.cli.options import (
     Columns,
     Drop,
+    Encoding,
     Kind,
     LimitText,
     MechanismPrior,
@@ -21,6 +22,7 @@ from allbutone.cli.options import (
     ReleaseDir,
     ReleaseKind,
     Rows,
+    Sheet,
     Table,
     describe_prior,
     fit,
@@ -53,7 +55,7 @@ from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import write_figure
 from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import load_release
-from allbutone.releases.release import Release
+from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.findings import most_exposed, risk_sentence
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -92,6 +94,8 @@ def risk(
     no_header: NoHeader = False,
     missing_codes: MissingCodes = None,
     complete_cases: CompleteCases = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
@@ -137,6 +141,8 @@ def budget(
     missing_codes: MissingCodes = None,
     complete_cases: CompleteCases = False,
     drop_unusable: DropUnusable = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     out: File = Path("budget.csv"),
     seed: Seed = None,
     force: Force = False,
@@ -150,7 +156,8 @@ def budget(
     with _outputs(out, force, [table, prior, table_file]) as save:
         records = read_records(context, table)
         synthesizer, note = fit(records, given_prior(context))
-        size = None if release is ReleaseKind.parameters else rows or len(records.values)
+        # who has the parameters learns nothing more from the datasets drawn from them
+        size = (rows or len(records.values)) if release is ReleaseKind.datasets else None
         with late_progress("Trying numbers of datasets", None) as watch:
             plan = plan_budget(
                 records, synthesizer.prior, rows=size, limit=bound, counts=asked, rng=stream, watch=watch
@@ -271,8 +278,8 @@ def _next_after_risk(context: typer.Context, table: Path, release_dir: Path, rel
     options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
     if release.rows:
         options["rows"] = max(release.rows)
-    else:
-        options["release"] = ReleaseKind.parameters
+    if isinstance(release, ParameterRelease):
+        options["release"] = ReleaseKind.both if release.rows else ReleaseKind.parameters
     options |= {"like": release_dir, "prior": None, "drop": None}
     if not context.params["no_header"]:  # where --columns are the names of all
         options["columns"] = None

@@ -1,6 +1,5 @@
 """The study command: run a simulation design, and show what came of it."""
 
-import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +13,12 @@ from rich.markup import escape
 from allbutone.cli.output import console, late_progress, notes, show, show_next
 from allbutone.plots.export import write_figure, write_images
 from allbutone.plots.study import study_figures
+from allbutone.reports.published import published_page
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design_file import read_design
+from allbutone.studies.printed_tables import DISTANCE, RECORD, PrintedTable, printed_tables, starred
+from allbutone.studies.published import agreement
 from allbutone.studies.run import Study, StudyRun, load_study, run_study
-from allbutone.studies.simulate_cell import agreement
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
@@ -127,7 +128,8 @@ def _show(folder: Path, images: ImageFormat | None) -> None:
         )
     known = [row for row in held.rows if row["verdict"]]
     if known:
-        _show_published(known)
+        for table in printed_tables(held):
+            _show_printed(table)
         with fresh_file(folder / "published.md", force=True) as path:
             path.write_text(published_page(held), encoding="utf-8")
     else:
@@ -146,59 +148,37 @@ def _show(folder: Path, images: ImageFormat | None) -> None:
     written = ", ".join(f"{name}.html" for name in figures)
     console.print(f"Figures in {escape(str(place))} (open in any browser, offline): {escape(written)}.")
     if known:
-        console.print(f"Every published median beside ours: {escape(str(folder / 'published.md'))}.")
+        console.print(f"Every published number beside ours: {escape(str(folder / 'published.md'))}.")
 
 
-def _show_published(rows: list[dict[str, Any]]) -> None:
-    """Print the published medians beside ours: a table a release and number of rows, n down, count across."""
-    groups = dict.fromkeys((row["release"], row["p"], row["rows"]) for row in rows)
-    for release, p, size in groups:
-        part = [row for row in rows if (row["release"], row["p"], row["rows"]) == (release, p, size)]
-        counts = sorted({row["count"] for row in part})
-        lines = []
-        for n in sorted({row["n"] for row in part}):
-            of_n = {row["count"]: row for row in part if row["n"] == n}
-            lines.append([f"{n:,}", *(_pair(of_n.get(count)) for count in counts)])
-        what = f"{release} of {size:,} rows" if size else release
-        title = f"Released {what}, p = {p}; n down, number across: median distance, ours/published (* differs)"
-        show(title, ["n", *(f"{count:,}" for count in counts)], lines)
-        console.print()
-
-
-def _pair(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return ""
-    return f"{row['median']:.1f}/{row['published_median']:g}{'*' if row['verdict'] == 'differs' else ''}"
-
-
-def _show_cells(rows: list[dict[str, Any]], most: int = 40) -> None:
-    names = ("release", "p", "n", "count", "rows", "structure", "correlation", "position")
-    headings = [*names, "leverage", "exposure", "median distance", "expected"]
-    lines = [
-        [escape(number(row[name])) for name in names]
-        + [number(row[key]) for key in ("leverage_median", "exposure_median", "median", "law_median")]
-        for row in rows[:most]
-    ]
-    show(f"The first {most} of {len(rows):,} cells" if len(rows) > most else "All cells", headings, lines)
+def _show_printed(table: PrintedTable) -> None:
+    """Print a published table in its own form, ours beside it, within 80 columns; * marks what differs."""
+    console.print(f"[bold]{table.title}[/bold]: {table.agreement} (* differs)\n({RECORD}) {DISTANCE}:")
+    names = "".join(f"{heading:>5}" for heading in table.headings)
+    width = max(len(_form(row.as_printed(starred))) for row in table.rows)
+    console.print(f"{names}  {'printed':<{width}}  ours")
+    for row in table.rows:
+        names = "".join(f"{name:>5}" for name in row.names)
+        console.print(f"{names}  {_form(row.as_printed(starred)):<{width}}  {_form(row.as_ours(1))}")
     console.print()
 
 
-def published_page(held: Study) -> str:
-    """Return a page that sets every published median beside the expected one (closed form) and ours."""
-    rows = [row for row in held.rows if row["verdict"]]
+def _form(parts: tuple[str, str]) -> str:
+    return " ".join(filter(None, parts))
+
+
+def _show_cells(rows: list[dict[str, Any]], most: int = 40) -> None:
+    """Print the cells; what is the same in all of them is said once, above."""
+    names = ("release", "p", "n", "count", "rows", "structure", "correlation", "position")
+    shared = [name for name in names if len({row[name] for row in rows}) == 1]
+    told = ", ".join(f"{name} {escape(number(rows[0][name]))}" for name in shared if rows[0][name] is not None)
+    varied = [name for name in names if name not in shared]
     lines = [
-        f"| {row['release']}{' of ' + str(row['rows']) if row['rows'] else ''} | {row['p']} | {row['n']} | "
-        f"{row['count']} | {row['law_median']:.1f} | {row['median']:.2f} | {row['published_median']:g} | "
-        f"{'agrees' if row['verdict'] == 'agrees' else '**differs**'} |"
-        for row in rows
+        [escape(number(row[name])) for name in varied]
+        + [number(row[key]) for key in ("leverage_median", "exposure_median", "median", "law_median")]
+        for row in rows[:most]
     ]
-    words = _WORDS.format(count=held.run.replicates, agreement=agreement(rows))
-    return "\n".join([f"# {held.run.design.title}", "", textwrap.fill(words, 115), "", *_HEAD, *lines, ""])
-
-
-_WORDS = (
-    "Median distance between the adversary's guess and the target: expected (closed form), by the "
-    "exact attack over {count:,} simulated tables, and as published. {agreement} Where they differ both numbers "
-    "stand; nothing was tuned. Written by `allbutone study show`."
-)
-_HEAD = ("| release | p | n | number | expected | exact | published | |", "|---|---|---|---|---|---|---|---|")
+    which = f"The first {most} of {len(rows):,} cells" if len(rows) > most else "All cells"
+    title = f"{which}{', each with ' * bool(told)}{told}; medians over the replicates"
+    show(title, [*varied, "leverage", "exposure", "distance", "expected"], lines)
+    console.print()

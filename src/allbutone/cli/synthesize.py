@@ -11,11 +11,13 @@ from rich.markup import escape
 from allbutone.cli.options import (
     Columns,
     Drop,
+    Encoding,
     Kind,
     NoHeader,
     Prior,
     ReleaseKind,
     Rows,
+    Sheet,
     Table,
     describe_prior,
     fit,
@@ -95,13 +97,15 @@ def synthesize(
     missing_codes: MissingCodes = None,
     complete_cases: CompleteCases = False,
     drop_unusable: DropUnusable = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     format: Format = FileFormat.csv,
     new_repeat_key: NewRepeatKey = False,
     repeat_key: RepeatKey = None,
     seed: Seed = None,
     force: Force = False,
 ) -> None:
-    """Fit the model to a table and write a release: synthetic datasets, or draws of the model's parameters."""
+    """Fit the model to a table and write a release: synthetic datasets, draws of the parameters, or both."""
     count_of("datasets", datasets, MOST_DATASETS)
     key = _key(new_repeat_key, repeat_key, seed)
     require_rows_of_datasets(rows, release)
@@ -118,10 +122,15 @@ def synthesize(
         what = f"{counted(datasets, 'dataset')} of {counted(rows or len(records.values), 'row')}"
         _describe_datasets(synthesizer, first, f"{what} in {place}")
     console.print(_assumed(synthesizer, prior))
+    if release is ReleaseKind.both:
+        console.print(
+            "With its parameters each dataset tells no more of the records than the parameters alone: `risk` "
+            "attacks those, and the datasets are there to be used."
+        )
     if new_repeat_key:
         _show_key(key)
     _show_next(context, table, out)
-    odd = [_worded(odd) for odd in counter.oddities(records)] if release is ReleaseKind.datasets else []
+    odd = [_worded(odd) for odd in counter.oddities(records)] if release is not ReleaseKind.parameters else []
     show_notes([*records.notes, *odd, note])
 
 
@@ -202,6 +211,12 @@ def _release(
         drawn = synthesizer.sample_parameters(datasets, repeat_key=repeat_key)
         save_release(drawn, out, force=force)
         return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
+    if kind is ReleaseKind.both:
+        both = synthesizer.sample(datasets, rows, parameters=True, repeat_key=repeat_key)
+        save_release(both, out, format=format, force=force)
+        for dataset in both.datasets:
+            counter.add(dataset, dataset)
+        return both.datasets[0]
     sizes = synthesizer.sizes(datasets, rows)
     seen: list[np.ndarray] = []
     with late_progress("Writing rows", sum(sizes)) as advance:

@@ -215,8 +215,9 @@ def _violin_words(study: Study, places: list[int]) -> tuple[str, str]:
         f"{released(least.count, least.release)}{size}, {study.rows[held[-1]]['median']:.1f} after "
         f"{released(last.count, last.release)}"
     )
-    verdicts = [study.rows[place]["verdict"] for place in places if study.rows[place]["verdict"] is not None]
     below = f"p = {least.p}. Distances in {study.run.replicates:,} simulated attacks each."
-    if verdicts:
-        below += f" {verdicts.count('agrees')} of {len(verdicts)} published medians agree with ours."
+    known = [study.rows[place] for place in places if study.rows[place]["published_median"] is not None]
+    if any(row["verdict"] for row in known):
+        same = sum("median" not in row["differs_in"].split() for row in known if row["verdict"])
+        below += f" {same} of {len(known)} published medians agree with ours."
     return head, below

@@ -185,7 +185,8 @@ def described(study: Study, place: int) -> str:
         f"distance {row['median']:.1f} ({row['q25']:.1f} to {row['q75']:.1f}), expected {row['law_median']:.1f}",
     ]
     if row["published_median"] is not None:
-        lines.append(f"published {row['published_median']:.1f}: {row['verdict']}")
+        differs = row["differs_in"] and "median" in row["differs_in"].split()
+        lines.append(f"published {row['published_median']:.1f}{': differs' if differs else ''}")
     return "<br>".join(lines)
 
 

@@ -85,7 +85,7 @@ class RecordAttack:
     @cached_property
     def law(self) -> ExposureLaw:
         """Expected exposure (closed form); datasets of different sizes count as if all had their average size."""
-        rows = round(np.mean(self.release.rows)) if self.release.rows else None
+        rows = None if isinstance(self.release, ParameterRelease) else round(np.mean(self.release.rows))
         return ExposureLaw(
             self.given_others.p, float(self.given_others.mean_weight), float(self.given_others.df), rows
         )
@@ -98,7 +98,7 @@ class RecordAttack:
     def posterior(self, count: int) -> Posterior:
         """Return the posterior after the first `count` datasets or draws."""
         count = count_of("count", count, self.most)
-        if not self.release.datasets:
+        if isinstance(self.release, ParameterRelease):
             priors = split_priors(self.prior, self.own, self.reading)
             whole = posterior_of(self.moments, self.release.first(count), *priors)
         else:

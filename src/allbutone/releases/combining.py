@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import stdtrit
 
-from allbutone.releases.release import DatasetRelease, Release
+from allbutone.releases.parts import datasets_of
+from allbutone.releases.release import Release
 from allbutone.support.arrays import real_array
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -106,8 +107,7 @@ def _ratio(part: Any, whole: Any) -> Any:
 
 def combine_means(release: Release, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
     """Estimate the population mean of each column, (p,), from a release: q = z̄ and v = s²/k of every dataset."""
-    if not isinstance(release, DatasetRelease):
-        raise InputError("a parameter release holds no datasets to estimate from", "use its means and covariances")
+    release = datasets_of(release)
     if 1 in release.rows:
         raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no variance", "leave it out")
     moments = release.moments()

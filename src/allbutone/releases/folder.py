@@ -1,4 +1,4 @@
-"""A release as a folder: the datasets or parameters, and release.json with the mechanism's public part.
+"""A release as a folder: the datasets, the parameters or both, and release.json with the mechanism's public part.
 
 Never in that folder: a repeat key, the posterior, any statistic of the confidential data, a path or a user name.
 """
@@ -27,6 +27,7 @@ from allbutone.tables.safe_write import fresh_folder, require_free, restore_repl
 from allbutone.tables.schema import Schema
 
 MANIFEST = "release.json"
+PARAMETERS = "parameters.json"
 BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
 _MECHANISM = (
     "Posterior of a multivariate normal model under the normal-inverse-Wishart prior below; "
@@ -44,11 +45,11 @@ def save_release(release: Release, folder: str | Path, *, format: str = "csv", f
             "give it columns and the prior it was made with",
         )
     with fresh_folder(Path(folder), ours=is_release, force=force) as work:
-        if isinstance(release, ParameterRelease):
-            _write_parameters(work, release)
-        else:
+        if release.datasets:
             public = _manifest("datasets", release.columns, release.prior, release.schema)
             _write_datasets(work, _blocks(release), release.rows, public, format)
+        if isinstance(release, ParameterRelease):
+            _write_parameters(work, release)
 
 
 def synthesize_to_folder(
@@ -82,7 +83,7 @@ def synthesize_to_folder(
         _write_datasets(work, finished(), rows, _manifest("datasets", columns, prior, declared), format)
 
 
-def _blocks(release: DatasetRelease) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(release: Release) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (dataset number, block of its rows) as `stream_datasets` does, so that the files are the same."""
     room = rows_at_once(release.p)
     for number, dataset in enumerate(release.datasets):
@@ -101,13 +102,12 @@ def load_release(folder: str | Path) -> Release:
             raise TypeError("columns must be text")
         prior = prior_from(manifest["prior"], columns)
         schema = Schema.of_entries({"columns": manifest.get("declared", {})}, MANIFEST)
-        if manifest["release"] == "parameters":
-            draws = read_json(folder / "parameters.json")["draws"]
-            means, covariances = ([draw[key] for draw in draws] for key in ("mean", "covariance"))
-            return ParameterRelease(means, covariances, columns, prior, schema)
-        if manifest["release"] != "datasets":
-            raise ValueError(f"unknown release {manifest['release']!r}")
-        parts = list(zip(manifest["files"], manifest["rows"], strict=True))
+        kind = manifest["release"]
+        if kind not in ("datasets", "parameters", "both"):
+            raise ValueError(f"unknown release {kind!r}")
+        means, covariances = ([], []) if kind == "datasets" else _load_parameters(folder)
+        names = [name for name in manifest["files"] if name != PARAMETERS]
+        parts = list(zip(names, () if kind == "parameters" else manifest["rows"], strict=True))
     except InputError:
         raise
     except (KeyError, TypeError, ValueError) as error:
@@ -115,7 +115,14 @@ def load_release(folder: str | Path) -> Release:
             f"not the description of a release: {error!r:.200}", where=str(folder / MANIFEST)
         ) from error
     datasets = [_load_dataset(folder, name, rows, columns) for name, rows in parts]
-    return DatasetRelease(datasets, columns, prior, schema)
+    if kind == "datasets":
+        return DatasetRelease(datasets, columns, prior, schema)
+    return ParameterRelease(means, covariances, columns, prior, datasets, schema)
+
+
+def _load_parameters(folder: Path) -> tuple[list[Any], list[Any]]:
+    draws = read_json(folder / PARAMETERS)["draws"]
+    return [draw["mean"] for draw in draws], [draw["covariance"] for draw in draws]
 
 
 def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) -> np.ndarray:
@@ -179,15 +186,19 @@ def _write_parameters(work: Path, release: ParameterRelease) -> None:
     assert release.columns is not None
     assert release.prior is not None
     pairs = zip(np.asarray(release.means), np.asarray(release.covariances), strict=True)
-    with (work / "parameters.json").open("w", encoding="utf-8") as file:
+    with (work / PARAMETERS).open("w", encoding="utf-8") as file:
         # a draw a line, so that no more than one is ever held as text
         file.write(f'{{"columns": {json.dumps(release.columns, ensure_ascii=False)}, "draws": [')
         for number, (mean, covariance) in enumerate(pairs):
             file.write(",\n" if number else "\n")
             json.dump({"mean": mean.tolist(), "covariance": covariance.tolist()}, file)
         file.write("\n]}\n")
-    manifest = _manifest("parameters", release.columns, release.prior, release.schema)
-    _write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": ["parameters.json"]})
+    # beside the datasets drawn from them, whose description is there already
+    besides = read_json(work / MANIFEST) if release.datasets else {"files": []}
+    kind = "both" if release.datasets else "parameters"
+    manifest = besides | _manifest(kind, release.columns, release.prior, release.schema)
+    files = [*besides["files"], PARAMETERS]
+    _write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": files})
 
 
 def _manifest(kind: str, columns: tuple[str, ...], prior: NIW, schema: Schema) -> dict[str, Any]:

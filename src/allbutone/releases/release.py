@@ -1,4 +1,4 @@
-"""What is released: draws of the model's parameters (Θ), or whole synthetic datasets (Φ)."""
+"""What is released: draws of the model's parameters (Θ), whole synthetic datasets (Φ), or both together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,20 +32,20 @@ MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
 
 @dataclass(frozen=True, eq=False)
 class ParameterRelease:
-    """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p), on the scales that `schema` declares.
+    """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p); `datasets`: one drawn from each, or none.
 
-    `prior` and `schema` are the mechanism's public part; they travel with the release.
+    Means and covariances are on the scales that `schema` declares, datasets in natural units.
+    Given its mean and covariance a dataset says nothing more of the records, so an attack on both together is the
+    attack on the parameters. `prior` and `schema` are the mechanism's public part; they travel with the release.
     """
 
     noun: ClassVar[str] = "parameter draw"  # what is counted
-    datasets: ClassVar[tuple[Any, ...]] = ()  # none: parameters alone are released
-    modelled: ClassVar[tuple[Any, ...]] = ()
-    rows: ClassVar[tuple[int, ...]] = ()
 
     means: Float[Any, "draws p"]
     covariances: Float[Any, "draws p p"]
     columns: tuple[str, ...] | None = None
     prior: NIW | None = None
+    datasets: tuple[Float[Any, "_ p"], ...] = ()
     schema: Schema = field(default_factory=Schema)
 
     def __init__(
@@ -54,6 +54,7 @@ class ParameterRelease:
         covariances: Any,
         columns: Sequence[str] | None = None,
         prior: NIW | None = None,
+        datasets: Sequence[Any] = (),
         schema: Any = None,
     ) -> None:
         """Check that there is at least one draw, that shapes agree and covariances are positive definite."""
@@ -72,6 +73,21 @@ class ParameterRelease:
         _require_finite(means, "released means")
         require_symmetric(covariances, "a released covariance")
         cholesky(covariances, "a released covariance")
+        drawn = DatasetRelease(datasets, self.columns, prior, self.schema).datasets if len(datasets) else ()
+        if drawn and (len(drawn), drawn[0].shape[1]) != (self.draws, self.p):
+            words = f"{self.draws} parameter draws came with {len(drawn)} datasets"
+            raise InputError(words, "give each draw its own dataset, of the same columns")
+        object.__setattr__(self, "datasets", drawn)
+
+    @cached_property
+    def modelled(self) -> tuple[Float[Any, "_ p"], ...]:
+        """The datasets on the scales of the model."""
+        return tuple(self.schema.to_model(dataset) for dataset in self.datasets)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each dataset; none where parameters alone are released."""
+        return tuple(int(dataset.shape[0]) for dataset in self.datasets)
 
     @property
     def draws(self) -> int:
@@ -80,7 +96,7 @@ class ParameterRelease:
 
     @property
     def count(self) -> int:
-        """How many of what is counted: draws."""
+        """How many of what is counted."""
         return self.draws
 
     @property
@@ -112,8 +128,9 @@ class ParameterRelease:
         release = ParameterRelease.__new__(ParameterRelease)
         count = count_of("count", count, self.draws)
         held = {"means": self.means[:count, ...], "covariances": self.covariances[:count, ...]}
-        kept = {"columns": self.columns, "prior": self.prior, "schema": self.schema}
-        for name, value in (held | kept).items():
+        held |= {"columns": self.columns, "prior": self.prior, "schema": self.schema}
+        held |= {"datasets": self.datasets[:count]}
+        for name, value in held.items():
             object.__setattr__(release, name, value)  # checked already, with the whole
         return release
 
@@ -133,7 +150,7 @@ class ParameterRelease:
         require_memory(draws * posterior.p * (posterior.p + 1))
         with one_thread():
             means, covariances = posterior.draw(rng, draws)
-        return cls(means, covariances, columns, prior, schema)
+        return cls(means, covariances, columns, prior, schema=schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +288,7 @@ class DatasetRelease:
     ) -> "DatasetRelease":
         """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel."""
         declared = (schema or Schema()).for_columns(_named(columns, posterior.p))
-        datasets = [declared.released(drawn) for drawn in draw_datasets(posterior, rows, rng)]
+        datasets = [declared.released(drawn) for drawn in draw_datasets(posterior, rows, rng)[0]]
         release = cls.__new__(cls)
         # not through the gate, which takes half as long as drawing
         release._hold(datasets, columns, prior, declared)

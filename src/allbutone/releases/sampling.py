@@ -14,8 +14,10 @@ from allbutone.support.parallel import in_parallel, one_thread
 PIECE_VALUES = 1 << 17  # how many numbers a thread draws at a time: 1 MB, which stays in its cache
 
 
-def draw_datasets(posterior: NIW, rows: Sequence[int], rng: np.random.Generator) -> list[Float[np.ndarray, "_ p"]]:
-    """Draw one dataset for each entry of `rows`, in parallel.
+def draw_datasets(
+    posterior: NIW, rows: Sequence[int], rng: np.random.Generator
+) -> tuple[list[Float[np.ndarray, "_ p"]], Float[np.ndarray, "k p"], Float[np.ndarray, "k p p"]]:
+    """Draw one dataset for each entry of `rows`, in parallel; return also the mean and root that each came from.
 
     The same generator gives the same datasets as `stream_datasets`, whatever the number of threads.
     """
@@ -33,7 +35,11 @@ def draw_datasets(posterior: NIW, rows: Sequence[int], rng: np.random.Generator)
         piece.draw(group.reshape(len(piece.numbers), p, rows[first])[:, :, piece.start : piece.stop])
 
     in_parallel(draw, work)
-    return [memory[p * (end - count) : p * end].reshape(p, count).T for count, end in zip(rows, ends, strict=True)]
+    drawn = [
+        memory[p * (end - count) : p * end].reshape(p, count).T for count, end in zip(rows, ends, strict=True)
+    ]
+    first = [piece for piece in work if piece.start == 0]  # a large dataset's other pieces have the same
+    return drawn, np.concatenate([one.means for one in first]), np.concatenate([one.roots for one in first])
 
 
 def stream_datasets(

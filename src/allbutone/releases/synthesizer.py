@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from allbutone.model.prior_check import PriorScaleWarning, prior_conflict
 from allbutone.model.prior_file import declared_prior, prior_entries, prior_from, read_prior
 from allbutone.releases.entropy import fresh_generator, keyed_generator
 from allbutone.releases.folder import read_json
-from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease
+from allbutone.releases.parts import draw_both
+from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import one_thread
@@ -101,18 +102,22 @@ class NIWSynthesizer:
         datasets: int | None = None,
         rows: int | Sequence[int] | np.ndarray | None = None,
         *,
+        parameters: bool = False,
         repeat_key: Any = None,
         rng_for_tests: Any = None,
-    ) -> DatasetRelease:
+    ) -> Release:
         """Draw synthetic datasets; `rows` is a size for all, one for each, or as many as the table has.
 
+        With `parameters` they come with the mean and covariance that each was drawn from: what such a release
+        gives away is what its parameters alone would.
         The randomness is the operating system's. With a `repeat_key` from `new_repeat_key()`, as secret as the
         table, the same call draws the same release again. What is drawn with `rng_for_tests`, a NumPy generator,
         must not be given to anyone: who finds its seed by trying has the missing record.
         """
         sizes = self.sizes(datasets, rows)
-        rng = self.generator("datasets", sizes, repeat_key, rng_for_tests)
-        return DatasetRelease.draw(self.posterior, sizes, rng, **self._public)
+        rng = self.generator("both" if parameters else "datasets", sizes, repeat_key, rng_for_tests)
+        draw: Callable[..., Release] = draw_both if parameters else DatasetRelease.draw
+        return draw(self.posterior, sizes, rng, **self._public)
 
     def sample_parameters(
         self,

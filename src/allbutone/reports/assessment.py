@@ -13,7 +13,7 @@ from allbutone.disclosure.per_record import is_exposed, require_same_mechanism, 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import prior_pull
-from allbutone.releases.release import Release
+from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.findings import (
     Finding,
     budget_finding,
@@ -115,7 +115,7 @@ def assess(
             whole = _attacked(records, release, prior, mass, watch)
     else:
         whole = by_count[release.count]
-    rows = max(release.rows, default=None)
+    rows = None if isinstance(release, ParameterRelease) else max(release.rows)
     with step("Planning the budget", None) as watch:
         budget = plan_budget(records, prior, rows=rows, limit=limit, rng=0, watch=watch)
     compared = shapes = None

@@ -18,7 +18,7 @@ from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.risk_growth import distance_violins, relative_error_violins
 from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
-from allbutone.releases.release import Release
+from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import most_exposed, verdict
 from allbutone.support.text import number
@@ -52,6 +52,7 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         ],
         ks=_lines(assessment.fidelity.ks_table()) if assessment.fidelity else [],
         pmse=float(np.mean(assessment.fidelity.pmse_ratio_drawn)) if assessment.fidelity else None,
+        pmse_tree=float(np.mean(assessment.fidelity.pmse_tree_ratio)) if assessment.fidelity else None,
         commands=commands,
         note=note,
     )
@@ -70,6 +71,7 @@ def _page(template: str, release: Release, figures: dict[str, go.Figure], **cont
             name: {"html": embedded(figure, name), "words": words_of(figure)} for name, figure in figures.items()
         },
         datasets=bool(release.datasets),
+        both=bool(release.datasets) and isinstance(release, ParameterRelease),
         count=release.count,
         rows=_rows(release),
         columns=release.column_names,

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_from
+from allbutone.studies.published import Place, Printed
 from allbutone.support.arrays import solve_rows
 
 STRUCTURES = ("independent", "equicorrelated", "ar1", "low-rank")
@@ -86,15 +87,15 @@ class Design:
     replicates: int
     seed: int
     solver: str
-    published: dict[tuple[Any, ...], float]
+    published: dict[Place, Printed]
     published_file: Path | None
 
-    def published_median(self, cell: Cell) -> float | None:
-        """Return the median that was published for this cell."""
+    def printed(self, cell: Cell) -> Printed | None:
+        """Return the numbers that were published about this cell, as they were printed."""
         return self.published.get(place_of(cell))
 
 
-def place_of(cell: Cell) -> tuple[Any, ...]:
+def place_of(cell: Cell) -> Place:
     """Return what a published number is found by."""
     return cell.release, cell.p, cell.n, cell.count, cell.rows
 

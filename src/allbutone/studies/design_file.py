@@ -57,7 +57,7 @@ def parse_design(text: str, name: str = "design", folder: Path = SHIPPED) -> Des
         lines.fail_as(error, "published")
     twice = Counter(place_of(cell) for cell in cells.values() if place_of(cell) in known)
     if twice and max(twice.values()) > 1:
-        words = "differ only in what a published median does not tell apart"
+        words = "differ only in what a published number does not tell apart"
         lines.fail(f"several cells with {max(twice, key=twice.__getitem__)} {words}", "published")
     return Design(
         title=str(entries.get("title", "Study")),

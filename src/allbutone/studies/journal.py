@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from allbutone.studies.published import DISTANCES, TYPICAL
 from allbutone.support.errors import Cure, InputError, reason
 from allbutone.tables.safe_read import read_bytes
 
@@ -22,13 +23,16 @@ except ImportError:  # Windows has no such lock: there, two runs in one folder d
 
 JOURNAL = "journal.jsonl"
 QUANTILES = 101  # of distance, kept of every cell: what a violin is drawn from
-TEXTS = ("release", "structure", "position", "verdict")
+TEXTS = ("release", "structure", "position")
 WHOLES = ("cell", "p", "n", "count", "rows", "replicates", "unconverged")
 NUMBERS = (
     *("correlation", "median", "q25", "q75", "min", "max", "baseline_median", "leverage_median", "exposure_q25"),
-    *("exposure_median", "exposure_q75", "right_mode", "law_median", "published_median"),
+    *("exposure_median", "exposure_q75", "right_mode", "law_median"),
 )
-_MAY_LACK = ("rows", "verdict", "published_median")
+_ENDS = (*(f"{name}_{end}" for name in DISTANCES for end in ("from", "to")), *TYPICAL.values())
+_NAMES = TEXTS + WHOLES + NUMBERS + _ENDS
+_MEAN = re.compile(r"mean_x[0-9]{1,4}(_from|_to)?")
+_MAY_LACK = ("rows", *_ENDS)
 _RESUME = Cure("go on later", "resume", True)
 _AGAIN = Cure("start again", "force", True)
 
@@ -101,9 +105,7 @@ def _is_entry(part: Any) -> bool:
     if not isinstance(quantiles, list) or len(quantiles) != QUANTILES or not all(map(_is_number, quantiles)):
         return False
     row = part.get("row")
-    return (
-        isinstance(row, dict) and set(TEXTS + WHOLES + NUMBERS) <= set(row) and all(map(_fits, row, row.values()))
-    )
+    return isinstance(row, dict) and set(_NAMES) <= set(row) and all(map(_fits, row, row.values()))
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -113,7 +115,7 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, str)
     if name in WHOLES:
         return _is_whole(value)
-    return _is_number(value) and (name in NUMBERS or re.fullmatch(r"mean_x[0-9]{1,4}", name) is not None)
+    return _is_number(value) and (name in _NAMES or _MEAN.fullmatch(name) is not None)
 
 
 def _is_whole(value: Any) -> bool:

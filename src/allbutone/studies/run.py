@@ -30,6 +30,7 @@ from allbutone.studies.journal import (
     lock_journal,
     read_journal,
 )
+from allbutone.studies.published import beside
 from allbutone.studies.simulate_cell import Replicates, simulate_cell, summarize
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -125,7 +126,7 @@ def run_study(
 
 def _entry(run: StudyRun, cell: Cell, found: Replicates) -> dict[str, Any]:
     """Return the line of the journal for a cell."""
-    row = {"cell": run.design.cells.index(cell) + 1, **summarize(run.design, cell, found)}
+    row = {"cell": run.design.cells.index(cell) + 1, **summarize(cell, found)}
     return {
         "cell": run.identity(cell),
         "row": row,
@@ -143,7 +144,8 @@ def load_study(folder: Path) -> Study:
     run = StudyRun(design, header["replicates"], header["records"])
     found = {entry["cell"]: entry for entry in entries}
     held = [(cell, found[name]) for cell in design.cells if (name := run.identity(cell)) in found]
-    return Study(run, [c for c, _ in held], [e["row"] for _, e in held], [e["quantiles"] for _, e in held])
+    rows = [entry["row"] | beside(entry["row"], design.printed(cell)) for cell, entry in held]
+    return Study(run, [cell for cell, _ in held], rows, [entry["quantiles"] for _, entry in held])
 
 
 def is_study(folder: Path) -> bool:
@@ -208,8 +210,8 @@ def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
     # the means of the candidates come last, by number: cells differ in how many they have
-    names.sort(key=lambda name: int(name.removeprefix("mean_x")) if name.startswith("mean_x") else 0)
-    kinds = dict.fromkeys(TEXTS, pa.string()) | dict.fromkeys(WHOLES, pa.int64())
+    names.sort(key=lambda name: int(name.removeprefix("mean_x").split("_")[0]) if name.startswith("mean_x") else 0)
+    kinds = dict.fromkeys((*TEXTS, "verdict", "differs_in"), pa.string()) | dict.fromkeys(WHOLES, pa.int64())
     columns = {name: pa.array([row.get(name) for row in rows], kinds.get(name, pa.float64())) for name in names}
     table = pa.table(columns)
     targets = [folder / "cells.csv", folder / "cells.parquet"]

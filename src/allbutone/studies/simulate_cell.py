@@ -17,11 +17,11 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.statistics import ParameterStatistics
-from allbutone.studies.design import Cell, Design
+from allbutone.studies.design import Cell
+from allbutone.studies.published import another_thousand
 from allbutone.support.arrays import solve_rows
 
 AT_ONCE = 1 << 22  # numbers held when whole records are drawn
-PAPER_REPLICATES = 1000  # behind each published median
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,10 +186,9 @@ def _replicates(cell: Cell, found: Measures, unconverged: np.ndarray) -> Replica
     )
 
 
-def summarize(design: Design, cell: Cell, found: Replicates) -> dict[str, Any]:
+def summarize(cell: Cell, found: Replicates) -> dict[str, Any]:
     """Return a cell's row of the table of results."""
     low, median, high = (float(value) for value in np.quantile(found.distance, [0.25, 0.5, 0.75]))
-    published = design.published_median(cell)
     return {
         "release": cell.release,
         "p": cell.p,
@@ -213,34 +212,6 @@ def summarize(design: Design, cell: Cell, found: Replicates) -> dict[str, Any]:
         "right_mode": float(np.mean(found.exposure > 0)),
         "law_median": float(np.median(found.law)),
         "unconverged": int(found.unconverged.sum()),
-        "published_median": published,
-        "verdict": None if published is None else verdict(found.distance, published),
+        **another_thousand(found.candidate, found.distance),
         **{f"mean_x{place}": float(value) for place, value in enumerate(found.candidate.mean(axis=0), 1)},
     }
-
-
-def verdict(distance: Float[np.ndarray, " r"], published: float) -> str | None:
-    """Say whether a published median, rounded to a digit, agrees with ours.
-
-    It does if it lies, give or take the rounding, in the 99 % interval for the median of another 1000 replicates:
-    between the order statistics R/2 ∓ 2.576·½·√(R + R²/1000) of ours. Too few replicates have no such interval.
-    """
-    count = len(distance)
-    half = 2.576 / 2 * np.sqrt(count + count**2 / PAPER_REPLICATES)
-    first, last = round(count / 2 - half), round(count / 2 + half)
-    if first < 0 or last >= count:
-        return None
-    low, high = np.sort(distance)[[first, last]]
-    return "agrees" if low - 0.05 <= published <= high + 0.05 else "differs"
-
-
-def agreement(rows: list[dict[str, Any]]) -> str:
-    """Say in a sentence how many of the published medians agree with ours."""
-    known = [row for row in rows if row["verdict"]]
-    if not known:
-        return "Nothing was published about these cells."
-    same = sum(row["verdict"] == "agrees" for row in known)
-    return (
-        f"Of {len(known)} published medians {same} agree with ours (lie in the 99 % interval for another 1000 "
-        f"replicates, rounding allowed for), {len(known) - same} differ."
-    )

@@ -3,31 +3,46 @@
 import codecs
 import io
 import re
-from typing import IO, Any
+from io import BufferedIOBase
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.tables.limits import Limits
 
 MOST_HEADER_CHARACTERS = 16_000_000  # three thousand a column, at the most columns that are read
 _BLOCK = 1 << 20
 
 
-def read_csv(file: IO[bytes], name: str, delimiter: str | None, *, header: bool, limits: Limits) -> pa.Table:
-    """Read an open text file; without a `header` the first line is a record, too."""
-    lines = _count_lines(file, name)
-    first = _first_line(file, name)
+def read_csv(
+    file: BufferedIOBase,
+    name: str,
+    limits: Limits,
+    *,
+    delimiter: str | None = None,
+    header: bool = True,
+    encoding: str | None = None,
+) -> pa.Table:
+    """Read an open text file; without a `header` the first line is a record, too.
+
+    Nothing is held before all of it has been counted, so that it may be a stream that is unpacked on the way.
+    """
+    encoding = _known(encoding or "utf-8")
+    lines, size = _extent(file, name, encoding, limits)
+    first = _first_line(file, name, encoding)
     bare = re.sub(r'"[^"]*"', "", first)
     delimiter = delimiter or _delimiter(bare, header)
     columns = bare.count(delimiter) + 1
     # every cell becomes a number of eight bytes, or text as long as in the file
-    limits.require(name, columns, columns * lines, 8 * columns * lines + file.seek(0, 2))
+    limits.require(name, columns, columns * lines, 8 * columns * lines + size)
     options = {
         # the first line must fit in a block, and a row of numbers is seldom eight times as long
         "read_options": pyarrow.csv.ReadOptions(
-            block_size=min(max(_BLOCK, 8 * len(first)), 1 << 30), autogenerate_column_names=not header
+            block_size=min(max(_BLOCK, 8 * len(first)), 1 << 30),
+            autogenerate_column_names=not header,
+            encoding=encoding,
         ),
         # an empty line in a file of one column is a missing value
         "parse_options": pyarrow.csv.ParseOptions(
@@ -52,7 +67,7 @@ def _texts(table: pa.Table) -> set[int]:
     return {position for position, kind in enumerate(table.schema.types) if pa.types.is_string(kind)}
 
 
-def _parse(file: IO[bytes], name: str, decimal: str, options: dict[str, Any]) -> pa.Table:
+def _parse(file: BufferedIOBase, name: str, decimal: str, options: dict[str, Any]) -> pa.Table:
     convert = pyarrow.csv.ConvertOptions(decimal_point=decimal, strings_can_be_null=True)
     file.seek(0)
     try:
@@ -62,29 +77,52 @@ def _parse(file: IO[bytes], name: str, decimal: str, options: dict[str, Any]) ->
         raise InputError(f"{name} cannot be read as CSV: {fault}", "correct that line") from error
 
 
-def _count_lines(file: IO[bytes], name: str) -> int:
-    """Return the number of lines; refuse text in another encoding, naming the line, before Arrow sees it."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    lines, last = 0, b"\n"
-    while block := file.read(_BLOCK):
+def _known(encoding: str) -> str:
+    """Return the name of an encoding as Python and Arrow know it."""
+    try:
+        "".encode(encoding)  # refuses what is a codec, and not of text
+        return codecs.lookup(encoding).name
+    except (LookupError, ValueError) as error:
+        raise InputError(f"there is no text encoding {encoding!r:.60}", "try latin-1, cp1252 or utf-16") from error
+
+
+def _extent(file: BufferedIOBase, name: str, encoding: str, limits: Limits) -> tuple[int, int]:
+    """Return the number of lines and bytes; refuse text in another encoding before Arrow sees it."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    lines, size, last = 0, 0, "\n"
+    while True:
+        block = file.read(_BLOCK)
         try:
-            decoder.decode(block)
+            text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             line = 1 + lines + error.object[: error.start].count(b"\n")
-            raise InputError(
-                f"{name} is not UTF-8 text (line {line})", "save it again with UTF-8 encoding"
-            ) from error
-        lines += max(block.count(b"\n"), block.count(b"\r"))
-        last = block
-    if decoder.getstate()[0]:
-        raise InputError(f"{name} is not UTF-8 text (its last character is cut off)", "save it again")
-    return lines + (last[-1:] not in (b"\n", b"\r"))
+            raise _other_encoding(name, encoding, line, block) from error
+        lines += max(text.count("\n"), text.count("\r"))
+        last = text or last
+        size += len(block)
+        limits.require(name, 1, 1, size)
+        if not block:
+            return lines + (last[-1] not in "\n\r"), size
 
 
-def _first_line(file: IO[bytes], name: str) -> str:
+def _other_encoding(name: str, encoding: str, line: int, block: bytes) -> InputError:
+    if encoding != "utf-8":
+        return InputError(
+            f"{name} is not {encoding} text (line {line})", Cure("name another encoding", "encoding")
+        )
+    utf16 = block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return InputError(
+        f"{name} is not UTF-8 text (line {line})",
+        Cure("say which encoding it has", "encoding", "utf-16" if utf16 else "latin-1"),
+        "save it again with UTF-8 encoding",
+    )
+
+
+def _first_line(file: BufferedIOBase, name: str, encoding: str) -> str:
     """Return the first line that is not blank; line breaks within quotes do not end it."""
     file.seek(0)
-    reader = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    stream: Any = file  # of which TextIOWrapper asks more than it uses
+    reader = io.TextIOWrapper(stream, encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="")
     lines, quotes, left = [], 0, MOST_HEADER_CHARACTERS
     while line := reader.readline(left):
         lines.append(line)

@@ -1,6 +1,10 @@
-"""Tables as files: CSV and Parquet, read within limits and written block by block."""
+"""Tables as files: read within limits, whatever their format, and written block by block as CSV or Parquet."""
 
-from collections.abc import Sequence
+import gzip
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,12 +16,62 @@ import pyarrow.parquet
 
 from allbutone.support.errors import Cure, InputError, reason
 from allbutone.tables.csv_file import read_csv
+from allbutone.tables.excel_file import read_excel
 from allbutone.tables.limits import LIMITS, Limits
 from allbutone.tables.names import split_names
 from allbutone.tables.parquet_file import read_parquet
 from allbutone.tables.safe_read import open_file
+from allbutone.tables.statistics_file import read_statistics
 
-READABLE = ".csv, .tsv or .parquet"
+
+@dataclass(frozen=True)
+class Format:
+    """One way to read files: by this function, of which these arguments may be given."""
+
+    read: Callable[..., pa.Table]
+    options: frozenset[str] = frozenset()
+
+
+def _read_packed(file: BufferedIOBase, name: str, limits: Limits, **options: Any) -> pa.Table:
+    """Read a text file that gzip has packed, unpacking it on the way."""
+    try:
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            return read_csv(unpacked, name, limits, **options)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{name} is not a complete gzip file", "compress it again") from error
+
+
+_TEXT = frozenset({"delimiter", "header", "encoding"})
+_STATISTICS = Format(read_statistics, frozenset({"encoding"}))
+FORMATS = {  # by the end of a file's name
+    ".csv": Format(read_csv, _TEXT),
+    ".tsv": Format(read_csv, _TEXT),
+    ".csv.gz": Format(_read_packed, _TEXT),
+    ".tsv.gz": Format(_read_packed, _TEXT),
+    ".parquet": Format(read_parquet),
+    ".xlsx": Format(read_excel, frozenset({"header", "sheet"})),
+    ".sav": _STATISTICS,
+    ".zsav": _STATISTICS,
+    ".sas7bdat": _STATISTICS,
+    ".xpt": _STATISTICS,
+    ".dta": _STATISTICS,
+}
+READABLE = ".csv, .tsv, .csv.gz, .parquet, .xlsx, .sav, .sas7bdat, .xpt or .dta"
+# what is wrong where an option is given that a format does not have
+_CANNOT: dict[str, tuple[str, Cure | str]] = {
+    "header": ("always names its columns", Cure("read its names", "header", True)),
+    "encoding": ("says itself how its text is encoded", "leave the encoding out"),
+    "sheet": ("has no sheets", "leave the sheet out"),
+}
+
+
+def format_of(path: Path) -> Format:
+    """Return how to read a file of this name."""
+    name = path.name.lower()
+    for ending, found in FORMATS.items():
+        if name.endswith(ending):
+            return found
+    raise InputError(f"{path.name} ends in {path.suffix.lower() or 'nothing'!r}", f"save it as {READABLE}")
 
 
 def read_table(
@@ -26,29 +80,30 @@ def read_table(
     delimiter: str | None = None,
     header: bool = True,
     names: str | Sequence[str] | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
     limits: Limits = LIMITS,
 ) -> pa.Table:
-    """Read a CSV, TSV or Parquet file; the suffix says which, and the first line the delimiter unless given.
+    """Read a file; the end of its name says how, and the first line of text the delimiter unless given.
 
-    Whether the table is within `limits` is decided from the Parquet footer, or the lines of the text, before
-    anything is read. The columns of a text file without a `header` have these `names`, in order, or x1, x2, …
+    Whether the table is within `limits` is decided before anything large is held: from what the file says of
+    itself, by counting the lines of text, or row by row. The columns of a file without a `header` have these
+    `names`, in order, or x1, x2, … Text is UTF-8 unless an `encoding` is given; of several sheets one is named.
     """
-    kind = path.suffix.lower()
     with open_file(path, f"give the path of a {READABLE} file") as file:
-        if kind not in (".csv", ".tsv", ".parquet"):
-            raise InputError(f"{path.name} ends in {kind or 'nothing'!r}", f"save it as {READABLE}")
-        if kind == ".parquet" and not header:
-            raise InputError(
-                f"{path.name} is a Parquet file, which always names its columns",
-                Cure("read its names", "header", True),
-            )
+        kind = format_of(path)
+        options: dict[str, Any] = {} if header else {"header": False}
+        options |= {name: value for name, value in (("encoding", encoding), ("sheet", sheet)) if value is not None}
+        for option in options.keys() - kind.options:
+            problem, cure = _CANNOT[option]
+            raise InputError(f"{path.name} is of a kind that {problem}", cure)
+        if "delimiter" in kind.options:
+            options["delimiter"] = delimiter
         try:
             if not file.read(1):
                 raise InputError(f"{path.name} is empty", "give it a header line and at least two rows")
             file.seek(0)
-            if kind == ".parquet":
-                return read_parquet(file, path.name, limits)
-            table = read_csv(file, path.name, delimiter, header=header, limits=limits)
+            table = kind.read(file, path.name, limits, **options)
         except OSError as error:
             raise InputError(f"cannot read {path}: {reason(error)}", "try again") from error
     return table if header else table.rename_columns(_names(names, table.num_columns, path.name))

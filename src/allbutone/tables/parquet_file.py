@@ -1,6 +1,7 @@
 """Reading Parquet: its footer says how much it holds, and what is beyond the limits is not read."""
 
-from typing import IO, Any
+from io import BufferedIOBase
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -12,7 +13,7 @@ from allbutone.tables.limits import Limits
 MOST_FOOTER_BYTES = 16_000_000
 
 
-def read_parquet(file: IO[bytes], name: str, limits: Limits) -> pa.Table:
+def read_parquet(file: BufferedIOBase, name: str, limits: Limits) -> pa.Table:
     """Read an open Parquet file."""
     try:
         if _footer_bytes(file) > MOST_FOOTER_BYTES:
@@ -44,7 +45,7 @@ def read_parquet(file: IO[bytes], name: str, limits: Limits) -> pa.Table:
     return table
 
 
-def _footer_bytes(file: IO[bytes]) -> int:
+def _footer_bytes(file: BufferedIOBase) -> int:
     """Return the length of the footer, which stands before the last four letters of the file."""
     size = file.seek(0, 2)
     file.seek(max(size - 8, 0))

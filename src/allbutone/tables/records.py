@@ -75,6 +75,8 @@ class Records:
         columns: str | Sequence[str] | None = None,
         drop: str | Sequence[str] | None = None,
         header: bool = True,
+        encoding: str | None = None,
+        sheet: str | None = None,
         schema: Any = None,
         complete_cases: bool = False,
         drop_unusable: bool = False,
@@ -83,8 +85,9 @@ class Records:
 
         Nothing is dropped or repaired silently: columns that are not numbers, do not vary, lack values, are
         determined by others or look like identifiers are refused, all at once. `columns` keeps exactly those
-        named, `drop` leaves those named out. With `header=False` the first line of a CSV file is a record,
-        and `columns` names all columns in order. `schema`: a table file, its entries, or a `Schema`.
+        named, `drop` leaves those named out. With `header=False` the first line of a file is a record, and
+        `columns` names all columns in order; text is UTF-8 unless its `encoding` is given, and of an Excel
+        workbook with several sheets one `sheet` is named. `schema`: a table file, its entries, or a `Schema`.
         `complete_cases` leaves out rows with gaps, `drop_unusable` columns that would be refused; `notes` says how
         many went.
         What is a `Records` already has been through the gate.
@@ -92,8 +95,7 @@ class Records:
         if isinstance(table, Records):
             return cls.of_numbers(table, columns=columns, drop=drop)
         declared, trusted = Schema.of(schema), columns is not None and header
-        if not header:
-            table, columns = _headerless(table, columns), None
+        table, columns = _content(table, columns, header, encoding, sheet)
         frame = chosen_frame(table, columns, drop, () if columns else declared.left_out)
         _require_rows(len(frame))
         if len(frame) < 2:
@@ -112,12 +114,13 @@ class Records:
         columns: str | Sequence[str] | None = None,
         drop: str | Sequence[str] | None = None,
         header: bool = True,
+        encoding: str | None = None,
+        sheet: str | None = None,
     ) -> "Records":
         """Read as `of` does, asking only for finite numbers under good names: synthetic tables need no more."""
         if isinstance(table, Records):
             return table._chosen(choose(table.columns, columns, drop))
-        if not header:
-            table, columns = _headerless(table, columns), None
+        table, columns = _content(table, columns, header, encoding, sheet)
         frame = chosen_frame(table, columns, drop)
         _require_rows(len(frame))
         values = np.empty((len(frame), len(frame.columns)))
@@ -147,10 +150,17 @@ class Records:
         return records._chosen([records.columns.index(name) for name in columns])
 
 
-def _headerless(table: Any, names: Any) -> Any:
-    if not isinstance(table, str | PathLike):
+def _content(table: Any, columns: Any, header: bool, encoding: str | None, sheet: str | None) -> tuple[Any, Any]:
+    """Read a file; return the table, and the columns to choose, which without a header are all its names."""
+    if isinstance(table, str | PathLike):
+        names = None if header else columns
+        content = read_table(Path(table), header=header, names=names, encoding=encoding, sheet=sheet)
+        return content, columns if header else None
+    if not header:
         raise InputError("only a file can be without a header", "name the columns of the table itself")
-    return read_table(Path(table), header=False, names=names)
+    if encoding is not None or sheet is not None:
+        raise InputError("only a file has an encoding or sheets", "leave them out")
+    return table, columns
 
 
 def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = ()) -> nw.DataFrame[Any]:
@@ -158,8 +168,6 @@ def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = 
 
     `left_out`: those that a table file leaves out; the ones this table has go with those to drop.
     """
-    if isinstance(table, str | PathLike):
-        table = read_table(Path(table))
     if isinstance(table, np.ndarray):
         table = _name_columns(table)
     labels = getattr(table, "column_names", getattr(table, "columns", None))

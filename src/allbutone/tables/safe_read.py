@@ -3,13 +3,14 @@
 import json
 import stat
 import tomllib
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from allbutone.support.errors import InputError, reason
 
 
-def open_file(path: Path, cure: str) -> IO[bytes]:
+def open_file(path: Path, cure: str) -> BufferedIOBase:
     """Open an ordinary file; refuse folders, and pipes and devices, on which reading could wait forever."""
     try:
         ordinary = stat.S_ISREG(path.stat().st_mode)

@@ -1,7 +1,7 @@
 """Which table, which of its columns, and which prior: what the pages about one's own data share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from allbutone.model.prior_check import prior_conflict
 from allbutone.model.prior_file import prior_from
 from allbutone.support.errors import InputError
 from allbutone.tables.demo import demo_cohort
-from allbutone.tables.files import read_table
+from allbutone.tables.files import FORMATS, READABLE, format_of, read_table
 from allbutone.tables.limits import Limits
 from allbutone.tables.names import check_names, reads_as_data
 from allbutone.tables.records import Records
@@ -28,16 +28,20 @@ COHORT = "cohort"
 # Of an upload, known before it is read. At 200 columns the budget takes minutes; 20 million values are a million
 # records of 20 columns, 160 MB, and as much again while they are read.
 LIMITS = Limits(columns=200, values=20_000_000, bytes=400_000_000)
-templates.globals["LIMITS"] = LIMITS
+templates.globals |= {"LIMITS": LIMITS, "ENDINGS": ",".join(FORMATS)}
 
 
 @dataclass(frozen=True, eq=False)
 class Uploaded:
-    """A table as it came; without a `header` its first line was a record, and its columns are x1, x2, …"""
+    """A table as it came; without a `header` its first line was a record, and its columns are x1, x2, …
+
+    `asked`: the encoding or the sheet that was chosen, by name.
+    """
 
     name: str
     content: pa.Table
     header: bool = True
+    asked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +70,11 @@ class Chosen:
     def options(self) -> list[str]:
         """What the command line needs to read the same columns from the same file."""
         kept, every_name = self.records.columns, tuple(dict.fromkeys(self.held.thing.content.column_names))
+        asked = [part for name, value in self.held.thing.asked.items() for part in (f"--{name}", value)]
         if self.held.thing.header:
-            return [part for name in kept if self.named for part in ("--columns", name)]
+            return asked + [part for name in kept if self.named for part in ("--columns", name)]
         left_out = [name for name in every_name if name not in kept]
-        return ["--no-header", *(part for name in left_out for part in ("--drop", name))]
+        return [*asked, "--no-header", *(part for name in left_out for part in ("--drop", name))]
 
     @property
     def simulated(self) -> bool:
@@ -175,13 +180,18 @@ def upload(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     """Read a file that was sent, and keep it for the session; the file itself goes at once."""
     name = Path(query.get("name", "")).name
     if not name:
-        raise InputError("the file has no name", "choose a .csv, .tsv or .parquet file")
+        raise InputError("the file has no name", f"choose a {READABLE} file")
     try:
         named = place.rename(place.with_name(name))
     except (OSError, ValueError) as error:
         raise InputError(f"a file cannot be called {name[:60]!r} here", "give it a short, plain name") from error
-    header = query.get("header") != "no" or named.suffix.lower() == ".parquet"  # which always names its columns
-    content = read_table(named, header=header, limits=LIMITS)
+    # controls that this kind of file has no use for are left as they are
+    takes = format_of(named).options
+    header = query.get("header") != "no" or "header" not in takes
+    asked: dict[str, str] = {
+        option: query[option] for option in ("encoding", "sheet") if query.get(option) and option in takes
+    }
+    content = read_table(named, header=header, limits=LIMITS, **asked)
     # names are shown as ticks and stand in addresses, so what may be someone's data is refused at once
     check_names([column for column in content.column_names if reads_as_data(column)])
-    return Answer(fields={"table": context.session.keep(Uploaded(name, content, header), content.nbytes)})
+    return Answer(fields={"table": context.session.keep(Uploaded(name, content, header, asked), content.nbytes)})

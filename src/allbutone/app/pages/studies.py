@@ -18,8 +18,9 @@ from allbutone.app.sessions import Held
 from allbutone.plots.export import untitled
 from allbutone.plots.study import study_drawings
 from allbutone.studies.journal import JOURNAL
+from allbutone.studies.printed_tables import printed_tables, starred
+from allbutone.studies.published import agreement
 from allbutone.studies.run import Study, load_study
-from allbutone.studies.simulate_cell import agreement
 from allbutone.support.errors import InputError, reason
 
 MOST_ROWS = 200  # of the table; the file has all
@@ -33,8 +34,8 @@ FILTERS = {
     "count": ("How many", "Parameter draws or datasets released."),
     "rows": ("Rows of each dataset", "n_z in the paper's section 3.2."),
     "verdict": (
-        "Published median",
-        "It agrees if it lies in the 99 % interval for the median of another 1000 replicates, rounding aside.",
+        "Published numbers",
+        "A cell agrees if each number lies in the 99 % interval for another 1000 replicates, rounding aside.",
     ),
 }
 KINDS = {
@@ -141,7 +142,8 @@ def _choices(query: QueryParams, context: RequestContext, step: Progress) -> Ans
         )
         for legend in (FIGURE, ROWS)
     )
-    return Answer({"figures": figure, "filters": filters, "summary": summary})
+    printed = piece("studies_printed.html", tables=printed_tables(study), starred=starred)
+    return Answer({"figures": figure, "filters": filters, "summary": summary, "printed": printed})
 
 
 def _figure(query: QueryParams, context: RequestContext, step: Progress) -> Answer:

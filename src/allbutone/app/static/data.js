@@ -109,7 +109,12 @@ async function send(file) {
     return;
   }
   by("uploading").textContent = `Reading ${file.name}, ${size} …`;
-  const about = new URLSearchParams({ name: file.name, header: by("header").checked ? "yes" : "no" });
+  const about = new URLSearchParams({
+    name: file.name,
+    header: by("header").checked ? "yes" : "no",
+    encoding: by("encoding").value,
+    sheet: by("sheet").value,
+  });
   const found = await fetched(`${location.pathname}/upload?${about}`, { method: "POST", body: file });
   by("uploading").textContent = "";
   if (found?.fields) turn(found.fields.table);
