@@ -20,6 +20,7 @@ from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.errors import InputError
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.marginal_densities import Densities, densities
 from allbutone.utility.normality import Normality, Verdict, check_normality
@@ -46,6 +47,7 @@ __all__ = [
     "Posterior",
     "PriorScaleWarning",
     "Records",
+    "Schema",
     "StudentT",
     "Verdict",
     "__version__",
