@@ -128,3 +128,13 @@ def test_few_rows_a_column_are_warned_of(rng):
 def test_no_usable_column_at_all_is_said_so():
     with pytest.raises(abo.InputError, match="no column can be used"):
         abo.Records.of(pd.DataFrame({"a": ["x", "y"], "b": [1.0, 1.0]}), drop_unusable=True)
+
+
+@pytest.mark.parametrize("encoding", [None, "utf-16"])
+def test_postal_codes_with_leading_zeros_are_codes(tmp_path, encoding):
+    text = "zip,age,dose\n02139,51.5,0.5\n10115,60.25,0.25\n94305,47.0,1\n00501,55.5,2\n75001,41.5,0\n"
+    (tmp_path / "t.csv").write_bytes(text.encode(encoding or "utf-8"))
+    with pytest.raises(abo.InputError, match="'zip' is a code") as caught:
+        abo.Records.of(tmp_path / "t.csv", encoding=encoding)
+    assert "dose" not in str(caught.value)
+    assert abo.Records.of(tmp_path / "t.csv", drop="zip", encoding=encoding).columns == ("age", "dose")

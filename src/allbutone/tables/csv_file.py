@@ -7,6 +7,7 @@ from io import BufferedIOBase
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from allbutone.support.errors import Cure, InputError
@@ -14,6 +15,7 @@ from allbutone.tables.limits import Limits
 
 MOST_HEADER_CHARACTERS = 16_000_000  # three thousand a column, at the most columns that are read
 _BLOCK = 1 << 20
+_LEADING_ZERO = re.compile(rb"[,;\t\n\r\" ]\0?0\0?[0-9]")
 
 
 def read_csv(
@@ -53,7 +55,31 @@ def read_csv(
     # half of Europe writes 1,5;2,5 for 1.5,2.5: taken so only if that makes numbers of text, and text of none
     if delimiter == ";" and _texts(other := _parse(file, name, ",", options)) < _texts(table):
         table = other
+    return _with_leading_zeros(file, name, table, options)
+
+
+def _with_leading_zeros(file: BufferedIOBase, name: str, table: pa.Table, options: dict[str, Any]) -> pa.Table:
+    """Return the table with codes such as 02139 as the text they are: no number begins with a zero."""
+    whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    if not whole or len(set(table.column_names)) < len(table.column_names) or not _has_leading_zero(file):
+        return table
+    as_text = _parse(file, name, ".", options, dict.fromkeys(whole, pa.string()))
+    for column in whole:
+        found = pc.any(pc.match_substring_regex(as_text[column], r"^\s*0\d+\s*$"))
+        if found.as_py():
+            table = table.set_column(table.column_names.index(column), column, as_text[column])
     return table
+
+
+def _has_leading_zero(file: BufferedIOBase) -> bool:
+    """Say whether a zero before a digit begins any field; two bytes a character do not hide it."""
+    file.seek(0)
+    last = b"\n"
+    while block := file.read(_BLOCK):
+        if _LEADING_ZERO.search(last + block):
+            return True
+        last = block[-4:]
+    return False
 
 
 def _delimiter(bare: str, header: bool) -> str:
@@ -67,8 +93,13 @@ def _texts(table: pa.Table) -> set[int]:
     return {position for position, kind in enumerate(table.schema.types) if pa.types.is_string(kind)}
 
 
-def _parse(file: BufferedIOBase, name: str, decimal: str, options: dict[str, Any]) -> pa.Table:
-    convert = pyarrow.csv.ConvertOptions(decimal_point=decimal, strings_can_be_null=True)
+def _parse(
+    file: BufferedIOBase, name: str, decimal: str, options: dict[str, Any], types: dict[str, Any] | None = None
+) -> pa.Table:
+    """Parse the text; with `types`, only the columns named there, as what they say."""
+    convert = pyarrow.csv.ConvertOptions(
+        decimal_point=decimal, strings_can_be_null=True, column_types=types, include_columns=list(types or ())
+    )
     file.seek(0)
     try:
         return pyarrow.csv.read_csv(file, convert_options=convert, **options)
