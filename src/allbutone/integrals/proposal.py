@@ -90,8 +90,10 @@ class Proposal:
         return cls(locations, roots, np.linalg.inv(roots), dfs, portions)
 
     @classmethod
-    def around(cls, problem: LogQuadratic, modes: Modes, lightest: float = LIGHTEST_DF) -> "Proposal":
-        """Stand at both modes, a little wider than the curvature there says, and at the other records' centre."""
+    def around(
+        cls, problem: LogQuadratic, modes: Modes, lightest: float = LIGHTEST_DF, wider: float = WIDER
+    ) -> "Proposal":
+        """Stand at both modes, so much wider than the curvature there says, and at the other records' centre."""
         n, p = modes.best.shape
         other = np.where(np.isfinite(modes.gap)[:, None], modes.other, modes.best)
         # tails no lighter than the posterior's own keep the weights bounded
@@ -99,7 +101,7 @@ class Proposal:
         df = float(max(1.0, min(lightest, tail)))
         spreads = [spread_at(hessian, problem.df) for hessian in (modes.hessian, modes.other_hessian)]
         centre = np.broadcast_to(np.eye(p) / np.asarray(problem.df)[..., None, None], (n, p, p))
-        scales = np.stack([WIDER * spreads[0], WIDER * spreads[1], centre], axis=1)
+        scales = np.stack([wider * spreads[0], wider * spreads[1], centre], axis=1)
         return cls.of(
             np.stack([modes.best, other, np.zeros((n, p))], axis=1),
             np.linalg.cholesky(scales),

@@ -22,7 +22,8 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 
 ENOUGH = 100  # independent draws: a mean to a tenth of its standard deviation
-PROPOSAL_DF = 6.0  # heavier tails than a posterior that rests on at least that many records
+# heavier tails than a posterior that rests on at least that many records, and no wider: that costs acceptance
+PROPOSAL_DF = 6.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ def _update(
 ) -> tuple[Float[np.ndarray, "chains p"], float]:
     """Advance every chain by one step of an independence sampler; return the records and the share accepted."""
     modes = find_modes(target)
-    proposal = Proposal.around(target, modes, lightest=PROPOSAL_DF)
+    proposal = Proposal.around(target, modes, lightest=PROPOSAL_DF, wider=1.0)
     log_shares, chains = _log_shares(proposal, modes), np.arange(len(records))
     current = target.whiten(records)
     which = (np.log(rng.random(len(chains)))[:, None] > np.logaddexp.accumulate(log_shares, axis=1)).sum(axis=1)
