@@ -1,12 +1,12 @@
 """A study's folder: the same bytes whatever the threads, order and interruptions; nothing mixed, nothing lost."""
 
+import contextlib
 import csv
 import itertools
 import json
+import multiprocessing
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -84,41 +84,40 @@ def test_progress_counts_every_cell_once(tmp_path):
     assert (seen[0], sum(seen)) == (4, 6)
 
 
-KILLED = """
-import sys
-from pathlib import Path
-from allbutone.studies.design_file import parse_design
-from allbutone.studies.simulate_cell import simulate_cell
-from allbutone.studies.run import StudyRun, run_study
-design = parse_design(Path(sys.argv[1]).read_text())
-say = lambda done: print(done, flush=True)
-run_study(StudyRun(design, design.replicates), Path(sys.argv[2]), threads=2, resume=True, watch=say)
-"""
+def resume(text, folder, told):
+    """Run the study from where it stands, in a process that may be killed."""
+    design = parse_design(text)
+    run_study(StudyRun(design, design.replicates), folder, threads=2, resume=True, watch=told.send)
 
 
 def test_killed_twenty_times_and_resumed_nothing_differs(tmp_path):
     """kill -9 at random moments: cells in flight are lost, nothing else, and the end is the same to the byte."""
     text = SMALL.replace("replicates = 40", "replicates = 5000")
     design = parse_design(text)
-    (tmp_path / "design.toml").write_text(text)
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "design.toml"), str(tmp_path / "killed")]
+    processes = multiprocessing.get_context("forkserver")  # which imports once what each process needs
+    processes.set_forkserver_preload([__name__])
     moments, kills, held = random.Random(1), 0, []
     while kills < 20:
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        heard, told = processes.Pipe(duplex=False)
+        process = processes.Process(target=resume, args=(text, tmp_path / "killed", told))
+        process.start()
+        told.close()
+        with heard, contextlib.suppress(EOFError):  # at its end
             for _ in range(moments.randrange(1, 4)):  # it says so when it has begun, and after each cell
-                process.stdout.readline()
-            time.sleep(moments.uniform(0, 0.05))
-            process.send_signal(signal.SIGKILL)
-            assert process.wait() in (-signal.SIGKILL, 0)
-        kills += process.returncode == -signal.SIGKILL
+                heard.recv()
+        time.sleep(moments.uniform(0, 0.05))
+        process.kill()
+        process.join()
+        assert process.exitcode in (-signal.SIGKILL, 0)
+        kills += process.exitcode == -signal.SIGKILL
         if (tmp_path / "killed" / JOURNAL).exists():
             held.append(len(load_study(tmp_path / "killed").rows))
         # one that finished before it was killed had nothing left to do but to write the tables
-        assert process.returncode or held[-1] == len(design.cells)
+        assert process.exitcode or held[-1] == len(design.cells)
         assert len(held) < 200
     assert held == sorted(held)
     assert any(0 < number < len(design.cells) for number in held)
-    subprocess.run(command, check=True, capture_output=True)
+    run_study(StudyRun(design, design.replicates), tmp_path / "killed", resume=True)
     run_study(StudyRun(design, design.replicates), tmp_path / "whole", threads=1)
     assert tables(tmp_path / "killed") == tables(tmp_path / "whole")
 
