@@ -87,6 +87,26 @@ def test_the_application_on_a_table(allbutone, table, tmp_path):
     assert "distance_100" not in rows[0]
 
 
+def test_the_applications_figures_are_named_as_in_the_paper(allbutone, table, tmp_path):
+    again = ("application", table, "--out", "a", "--datasets", 12, "--seed", 1, "--figures")
+    assert allbutone(*again)[0] == 0
+    names = {path.name.split("-")[1] for path in (tmp_path / "a" / "figures").iterdir()}
+    assert names == {"4", "5", "A4", "A5", "A6"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a" / "figures").iterdir()} == {0o600}
+    # the means are those of the datasets themselves
+    records = abo.Records.of(table)
+    prior = abo.NIW(np.full(2, 1.1), 1.0, 4.0, np.eye(2))
+    release = abo.DatasetRelease.draw(
+        prior.update(records.values), [30] * 12, np.random.default_rng(1), columns=("bmi", "ldl"), prior=prior
+    )
+    off = [np.corrcoef(data.T)[0, 1] - np.corrcoef(records.values.T)[0, 1] for data in release.datasets]
+    with (tmp_path / "a" / "correlations.csv").open() as file:
+        assert float(next(csv.DictReader(file))["mean_difference"]) == pytest.approx(np.mean(off), rel=1e-6)
+    assert allbutone(*again, "--force")[0] == 0
+    (tmp_path / "a" / "figures" / "mine.txt").write_text("kept")
+    assert allbutone(*again, "--force")[0] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

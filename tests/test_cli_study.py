@@ -69,6 +69,8 @@ def test_the_paper_beside_its_published_numbers(allbutone, tmp_path):
     assert "Of 40 published numbers" in out
     code, out, _ = allbutone("study", "show", "s")
     assert "Table A.1: released parameters, p = 2" in out
+    figures = {path.name for path in (tmp_path / "s" / "figures").iterdir()}
+    assert {"figure-1A-landscape-parameters.html", "figure-3-violins-datasets-p2.html"} <= figures
     assert max(map(len, out.splitlines()[: out.splitlines().index("") - 1])) <= 80
     page = (tmp_path / "s" / "published.md").read_text()
     assert page.count("\n| ") == 8 + 3  # three tables, each with a line of headings

@@ -11,6 +11,7 @@ import allbutone as abo
 from allbutone.adversary.build import log_posterior
 from allbutone.plots.export import write_image
 from allbutone.plots.study import landscape_figure, study_figures, violin_figure
+from allbutone.plots.study_dimension import dimension_figure
 from allbutone.plots.study_law import expected_exposure, exposure_figure
 from allbutone.plots.study_leverage import fixed_leverage_figure, leverage_figure
 from allbutone.record_view.landscape import landscape
@@ -244,6 +245,19 @@ def test_at_a_fixed_leverage_the_law_is_level(studies, name):
     for trace in traces(figure, mode="lines"):
         np.testing.assert_allclose(trace.y, trace.y[0], atol=1e-9)
         assert min(abs(trace.y[0] - expected_exposure(study, place)) for place in held) < 1e-9
+
+
+def test_the_dimension_figure_sets_distance_share_and_one_leverage_side_by_side(studies):
+    study = studies["dimension"]
+    figure = dimension_figure(study, "parameters")
+    panels = {axis: gathered([one for one in figure.data if one.yaxis == axis]) for axis in ("y", "y2", "y3")}
+    counts = {int(one.name.replace(",", "").split()[0]) for one in figure.data}
+    shown = [row for row in study.rows if row["release"] == "parameters" and row["count"] in counts]
+    still = [row for row in shown if row["position"].startswith("at (")]
+    np.testing.assert_allclose(panels["y"], np.sort([row["median"] for row in still]))
+    np.testing.assert_allclose(panels["y2"], np.sort([row["median"] / row["baseline_median"] for row in still]))
+    held = [row["median"] / row["baseline_median"] for row in shown if row["position"] == "at leverage 0.5"]
+    np.testing.assert_allclose(panels["y3"], np.sort(held))
 
 
 def test_a_landscape_figure_draws_the_drop_by_doublings():

@@ -3,12 +3,16 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from threading import Timer
+from typing import Annotated
 
 import numpy as np
+import plotly.graph_objects as go
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -21,11 +25,24 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from allbutone.plots.export import write_figure, write_images
+from allbutone.tables.safe_write import fresh_file
+
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 PROGRESS_AFTER_SECONDS = 2.0
 WIDEST = 1000  # characters of a table
+
+
+class ImageFormat(StrEnum):
+    """A format for pictures besides HTML."""
+
+    png = "png"
+    svg = "svg"
+
+
+Images = Annotated[ImageFormat | None, typer.Option(help="Write the figures as pictures of this format, too.")]
 
 
 @contextmanager
@@ -58,6 +75,18 @@ def show(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], wor
     # as wide as it is: rich would cut headings to fit, and a terminal breaks long lines by itself
     picture.width = picture.__rich_measure__(console, console.options.update(width=WIDEST)).maximum
     console.print(picture)
+
+
+def write_named(figures: Mapping[str, go.Figure], folder: Path, images: ImageFormat | None) -> None:
+    """Write figures as HTML files under their names, and as pictures where that was asked for."""
+    folder.mkdir(exist_ok=True)
+    with late_progress("Drawing figures", len(figures)) as watch:
+        for name, figure in figures.items():
+            with fresh_file(folder / f"{name}.html", force=True) as path:
+                write_figure(figure, path)
+            watch(1)
+        if images:
+            write_images({folder / f"{name}.{images}": figure for name, figure in figures.items()})
 
 
 def show_notes(remarks: Sequence[str]) -> None:

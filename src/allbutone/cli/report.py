@@ -28,7 +28,7 @@ from allbutone.cli.options import (
 from allbutone.cli.options import (
     Table as ConfidentialTable,
 )
-from allbutone.cli.output import console, late_progress, show, show_next, show_notes
+from allbutone.cli.output import Images, console, late_progress, show, show_next, show_notes, write_named
 from allbutone.cli.reading import (
     CompleteCases,
     Decimals,
@@ -47,7 +47,7 @@ from allbutone.releases.folder import load_release
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.findings import verdict
-from allbutone.reports.html import confidential_report, public_report
+from allbutone.reports.html import confidential_report, paper_figures, public_report
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
@@ -74,6 +74,9 @@ PriorFile = Annotated[Path | None, typer.Option(help="A prior file; the paper's 
 Datasets = Annotated[int, typer.Option(help="How many datasets to draw.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Makes it repeatable.")]
 
+Figures = Annotated[bool, typer.Option("--figures", help="Also write each figure, named as in the paper.")]
+
+FIGURES = "figures"  # the folder of them
 APPLICATION_FILES = {
     "report.html",
     "kolmogorov_smirnov.csv",
@@ -152,6 +155,8 @@ def application(
     sheet: Sheet = None,
     note: Note = "",
     seed: Seed = None,
+    figures: Figures = False,
+    images: Images = None,
     force: Force = False,
 ) -> None:
     """Run the paper's application: 1000 synthetic datasets, their fidelity, and the risk as their number grows."""
@@ -168,8 +173,10 @@ def application(
         again = following(context, "application", *([table] if table else []), seed=seed)
         _write_page(work / "report.html", assessment, again, words)
         _write_tables(assessment, work)
-        for path in work.iterdir():
-            path.chmod(0o600)
+        if figures or images:
+            write_named(paper_figures(assessment), work / FIGURES, images)
+        for path in work.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
     _describe(assessment)
     _show_application(assessment)
     what = (
@@ -179,7 +186,9 @@ def application(
     )
     console.print(f"Assumed: {escape(what)}; the columns are jointly normal.")
     console.print(
-        f"Written: report.html and its numbers as .csv files in {escape(str(out))}. Confidential, as the table is."
+        f"Written: report.html and its numbers as .csv files in {escape(str(out))}"
+        f"{f', and the figures under their names in the paper in {FIGURES}' * bool(figures or images)}. "
+        "Confidential, as the table is."
     )
     if table is None:
         show_next("the same for a table of your own:", ["application", "--help"])
@@ -206,7 +215,8 @@ def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> Dataset
 
 
 def _is_application(folder: Path) -> bool:
-    return {path.name for path in folder.iterdir()} == APPLICATION_FILES
+    ours = all(path.suffix in (".html", ".png", ".svg") for path in folder.glob(f"{FIGURES}/*"))
+    return ours and {path.name for path in folder.iterdir()} - {FIGURES} == APPLICATION_FILES
 
 
 def _typed(arguments: Sequence[str]) -> str:
@@ -272,12 +282,13 @@ def _write_tables(assessment: Assessment, folder: Path) -> None:
             "synthetic_median": middle[one, two],
             "synthetic_q25": low[one, two],
             "synthetic_q75": high[one, two],
+            "mean_difference": assessment.fidelity.mean_correlation_differences[one, two],
         },
     )
     low, middle, high = assessment.fidelity.mean_difference_quartiles
-    write_columns(
-        folder / "mean_differences.csv", {"column": np.array(names), "median": middle, "q25": low, "q75": high}
-    )
+    mean = assessment.fidelity.mean_differences.mean(axis=0)
+    means = {"column": np.array(names), "median": middle, "q25": low, "q75": high, "mean": mean}
+    write_columns(folder / "mean_differences.csv", means)
     by_count = {"row": assessment.risk["row"], "baseline": assessment.risk["baseline_distance"]}
     for count, found in assessment.by_count.items():
         by_count |= {f"distance_{count}": found["distance"], f"relative_error_{count}": found["relative_error"]}

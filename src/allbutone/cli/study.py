@@ -3,16 +3,14 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from allbutone.cli.output import console, late_progress, notes, show, show_next
-from allbutone.plots.export import write_figure, write_images
-from allbutone.plots.study import study_figures
+from allbutone.cli.output import ImageFormat, Images, console, late_progress, notes, show, show_next, write_named
+from allbutone.plots.study import in_the_paper, study_figures
 from allbutone.reports.published import published_page
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design_file import read_design
@@ -23,14 +21,6 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.safe_write import fresh_file, require_distinct
-
-
-class ImageFormat(StrEnum):
-    """A format for pictures besides HTML."""
-
-    png = "png"
-    svg = "svg"
-
 
 Design = Annotated[
     str,
@@ -44,7 +34,6 @@ Count = Annotated[int | None, typer.Option(help="Replicates a cell, instead of t
 Exact = Annotated[bool, typer.Option("--exact-records", help="Draw every record, as the paper does: slower.")]
 Keep = Annotated[bool, typer.Option("--keep-replicates", help="Write every replicate, a Parquet file a cell.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with what the folder holds already.")]
-Images = Annotated[ImageFormat | None, typer.Option(help="With show: write pictures of this format, too.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing study of that name.")]
 
 
@@ -135,16 +124,10 @@ def _show(folder: Path, images: ImageFormat | None) -> None:
     else:
         _show_cells(held.rows)
     console.print(agreement(held.rows))
-    figures = study_figures(held)
+    papers = held.run.design.text == read_design("paper").text
+    figures = {in_the_paper(name) if papers else name: figure for name, figure in study_figures(held).items()}
     place = folder / "figures"
-    place.mkdir(exist_ok=True)
-    with late_progress("Drawing figures", len(figures)) as watch:
-        for name, figure in figures.items():
-            with fresh_file(place / f"{name}.html", force=True) as path:
-                write_figure(figure, path)
-            watch(1)
-        if images:
-            write_images({place / f"{name}.{images}": figure for name, figure in figures.items()})
+    write_named(figures, place, images)
     written = ", ".join(f"{name}.html" for name in figures)
     console.print(f"Figures in {escape(str(place))} (open in any browser, offline): {escape(written)}.")
     if known:

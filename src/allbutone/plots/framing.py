@@ -32,6 +32,16 @@ def frame(figure: go.Figure, message: str, height: int, **margin: int) -> go.Fig
     return figure
 
 
+def titled(figure: go.Figure) -> go.Figure:
+    """Return a figure that stands alone: its message is its title."""
+    text = wrapped(html.escape(figure.layout.meta["message"], quote=False), width=90)
+    room = 34 + 22 * (1 + text.count("<br>"))
+    title = {"text": text, "x": 0.02, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}
+    title |= {"font": {"size": 17}, "pad": {"t": 14}}
+    tall = {"margin_t": figure.layout.margin.t + room, "height": figure.layout.height + room}
+    return go.Figure(figure).update_layout(title=title, **tall)
+
+
 def empty(message: str) -> go.Figure:
     """Return a figure that says why there is nothing to draw."""
     figure = frame(go.Figure(), message, 120)

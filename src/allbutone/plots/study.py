@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from allbutone.plots.attack_view import DEEPEST, DEPTHS, marks, relief
+from allbutone.plots.study_dimension import by_dimension, dimension_figure
 from allbutone.plots.study_law import (
     MOST_SERIES,
     described,
@@ -30,11 +31,21 @@ PANELS = 6  # landscapes of one figure
 MOST_VIOLINS = 12  # of one panel
 USUAL = 100  # records, and rows of a dataset, of the table whose landscape is drawn
 _ALONG = "Number of records, n"
+PAPER_FIGURES = {
+    "landscape-parameters": "figure-1A", "landscape-datasets": "figure-1B", "violins-parameters": "figure-2",
+    "violins-datasets-p2": "figure-3", "violins-datasets-p3": "figure-A1", "violins-datasets-p5": "figure-A2",
+    "violins-datasets-p10": "figure-A3",
+}  # fmt: skip
 
 
 def study_figures(study: Study) -> dict[str, go.Figure]:
     """Return the figures that fit the study's design, by name."""
     return {name: draw() for name, draw in study_drawings(study).items()}
+
+
+def in_the_paper(name: str) -> str:
+    """Return a figure's name with its number in the paper, if the paper has it."""
+    return next((f"{figure}-{name}" for start, figure in PAPER_FIGURES.items() if name.startswith(start)), name)
 
 
 def study_drawings(study: Study) -> dict[str, Callable[[], go.Figure]]:
@@ -57,6 +68,8 @@ def study_drawings(study: Study) -> dict[str, Callable[[], go.Figure]]:
         steady = [cell for cell in study.cells if cell.release == release and cell.leverage is not None]
         if len({(cell.p, cell.structure, cell.correlation) for cell in steady}) > 1:
             drawings[f"fixed-leverage-{release}"] = partial(fixed_leverage_figure, study, release)
+        if by_dimension(study, release):
+            drawings[f"dimension-{release}"] = partial(dimension_figure, study, release)
     return drawings
 
 

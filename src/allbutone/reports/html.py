@@ -15,6 +15,8 @@ from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import NO_REQUESTS, embedded
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
 from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
+from allbutone.plots.framing import titled
+from allbutone.plots.paper_means import mean_correlation_differences, mean_standardized_differences
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.risk_growth import distance_violins, relative_error_violins
 from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
@@ -109,6 +111,20 @@ def fidelity_figures(assessment: Assessment) -> dict[str, go.Figure]:
         found["densities"] = density_figure(assessment.densities)
         found["propensity"] = propensity_figure(assessment.fidelity)
     return found
+
+
+def paper_figures(assessment: Assessment) -> dict[str, go.Figure]:
+    """Return the paper's figures of its application, named as there; A4 and A5 show means, as there."""
+    assert assessment.fidelity is not None
+    found = {
+        "figure-4-correlations": correlation_figure(assessment.fidelity),
+        "figure-A4-mean-correlation-differences": mean_correlation_differences(assessment.fidelity),
+        "figure-A5-mean-standardized-differences": mean_standardized_differences(assessment.fidelity),
+        "figure-A6-p-values": ks_figure(assessment.fidelity),
+    }
+    if assessment.by_count:
+        found["figure-5-distances"] = distance_violins(assessment.by_count)
+    return {name: titled(figure) for name, figure in found.items()}
 
 
 def _synthetic(release: Release) -> list[dict[str, Any]]:

@@ -61,11 +61,11 @@ def read_published(path: Path) -> dict[Place, Printed]:
 
 
 def another_thousand(
-    candidate: Float[np.ndarray, "r p"], distance: Float[np.ndarray, " r"]
+    candidate: Float[np.ndarray, "r p"], distance: Float[np.ndarray, " r"], again: int = AGAIN
 ) -> dict[str, float | None]:
     """Return where the mean record, median, minimum and maximum of another 1000 replicates lie: 99 % intervals.
 
-    With R replicates of ours and m = 1000 of theirs. A mean: ours ± 2.576·SD·√(1/R + 1/m). A median: between our
+    With R replicates of ours and m = `again` theirs. A mean: ours ± 2.576·SD·√(1/R + 1/m). A median: between our
     order statistics R/2 ∓ 2.576·½·√(R + R²/m). A minimum: the chance that theirs lies beyond our k-th smallest is
     Πᵢ (R − i)/(R + m − i), i < k, whatever the distribution; a maximum likewise. An end that our replicates do
     not reach is None: the far end of an extreme needs 199,000 of them. `min_typical`, `max_typical`: where half
@@ -73,29 +73,29 @@ def another_thousand(
     """
     count = len(distance)
     middle = candidate.mean(axis=0)
-    half = _Z * candidate.std(axis=0) * np.sqrt(1 / count + 1 / AGAIN)
+    half = _Z * candidate.std(axis=0) * np.sqrt(1 / count + 1 / again)
     ends: dict[str, tuple[Any, Any]] = {
         f"mean_x{at}": (centre - width, centre + width)
         for at, (centre, width) in enumerate(zip(middle, half, strict=True), 1)
     }
     ordered = np.sort(distance)
-    step = _Z / 2 * np.sqrt(count + count**2 / AGAIN)
+    step = _Z / 2 * np.sqrt(count + count**2 / again)
     first, last = round(count / 2 - step), round(count / 2 + step)
     ends["median"] = (ordered[first], ordered[last]) if first >= 0 and last < count else (None, None)
-    low, typical_min, high = _smallest(ordered)
+    low, typical_min, high = _smallest(ordered, again)
     ends["min"] = low, high
-    high, typical_max, low = (None if end is None else -end for end in _smallest(-ordered[::-1]))
+    high, typical_max, low = (None if end is None else -end for end in _smallest(-ordered[::-1], again))
     ends["max"] = low, high
     found = {side.format(name): end for name, pair in ends.items() for side, end in zip(_SIDE, pair, strict=True)}
     found |= {TYPICAL["min"]: typical_min, TYPICAL["max"]: typical_max}
     return {name: None if end is None else float(end) for name, end in found.items()}
 
 
-def _smallest(ordered: Float[np.ndarray, " r"]) -> tuple[Any, Any, Any]:
+def _smallest(ordered: Float[np.ndarray, " r"], again: int) -> tuple[Any, Any, Any]:
     """Return the low end, the middle and the high end of the smallest of another 1000; None where ours end."""
     count = len(ordered)
     place = np.arange(count)
-    beyond = np.cumprod((count - place) / (count + AGAIN - place))  # chance that theirs exceeds our (place + 1)-th
+    beyond = np.cumprod((count - place) / (count + again - place))  # chance that theirs exceeds our (place + 1)-th
     below, middle, above = (int(np.sum(beyond > chance - _TINY)) for chance in (1 - MISS, 0.5, MISS))
     return (
         ordered[below - 1] if below else None,

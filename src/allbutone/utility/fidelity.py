@@ -68,6 +68,11 @@ class Fidelity:
         return self.synthetic_correlations - self.correlations
 
     @property
+    def mean_correlation_differences(self) -> Float[np.ndarray, "p p"]:
+        """The mean over the datasets of how far each correlation is from the real one."""
+        return self.correlation_differences.mean(axis=0)
+
+    @property
     def correlation_quartiles(self) -> Float[np.ndarray, "3 p p"]:
         """First quartile, median and third quartile of the synthetic correlations over the datasets."""
         return np.quantile(self.synthetic_correlations, QUARTILES, axis=0)

@@ -44,6 +44,7 @@ KINDS = {
     "exposure": "Exposure",
     "leverage": "Leverage",
     "fixed-leverage": "Fixed leverage",
+    "dimension": "Number of columns",
 }
 NOUNS = {"parameters": "draws", "datasets": "datasets"}
 ROOM = 45  # pixels, below a figure: for the name of an axis and two lines of legend
