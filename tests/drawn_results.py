@@ -43,7 +43,7 @@ def results(table, datasets, counts=(1,)):
     release = (
         abo.NIWSynthesizer(abo.NIW.default(table.values.shape[1]))
         .fit(table)
-        .sample(datasets, rng_for_tests=np.random.default_rng(1))
+        .sample(datasets=datasets, rng_for_tests=np.random.default_rng(1))
     )
     by_count = {
         count: risk_columns(

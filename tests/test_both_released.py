@@ -21,7 +21,9 @@ def records():
 @pytest.fixture
 def both(records):
     synthesizer = abo.NIWSynthesizer(abo.NIW.default(3)).fit(records)
-    return synthesizer.sample(4, [60, 7, 60, 60], parameters=True, rng_for_tests=np.random.default_rng(5))
+    return synthesizer.sample(
+        datasets=4, rows=[60, 7, 60, 60], parameters=True, rng_for_tests=np.random.default_rng(5)
+    )
 
 
 def alone(both):

@@ -108,7 +108,7 @@ def test_the_whole_way_from_table_to_interval(rng):
     prior = abo.NIW([10.0, 0.0], 0.01, 4.0, np.eye(2))
     for _ in range(300):
         records = rng.standard_normal((50, 2)) * [2.0, 0.5] + [10.0, -1.0]
-        release = abo.NIWSynthesizer(prior).fit(records).sample(3, 80, rng_for_tests=rng)
+        release = abo.NIWSynthesizer(prior).fit(records).sample(datasets=3, rows=80, rng_for_tests=rng)
         found = abo.combine_means(release, people=50)
         hits.append((found.low < [10.0, -1.0]) & (found.high > [10.0, -1.0]))
     assert abs(np.mean(hits) - 0.95) < slack(300) + 0.005

@@ -54,8 +54,8 @@ def test_ten_thousand_seeds_find_nothing_in_what_is_released(table, noise, allbu
     synthesizer = abo.NIWSynthesizer(PRIOR).fit(table)
     released = (
         abo.load_release(tmp_path / "r"),
-        synthesizer.sample(1, ROWS),
-        synthesizer.sample(1, ROWS, repeat_key=abo.new_repeat_key()),
+        synthesizer.sample(datasets=1, rows=ROWS),
+        synthesizer.sample(datasets=1, rows=ROWS, repeat_key=abo.new_repeat_key()),
     )
     for release in released:
         # 24 numbers on six parameters: the best of any ten thousand lines stays far away
@@ -70,7 +70,7 @@ def test_fresh_randomness_is_the_operating_systems():
 
 def test_a_repeat_key_repeats_one_release_and_no_other(table):
     synthesizer = abo.NIWSynthesizer(PRIOR).fit(table)
-    once, again = (synthesizer.sample(2, 5, repeat_key=KEY).datasets for _ in range(2))
+    once, again = (synthesizer.sample(datasets=2, rows=5, repeat_key=KEY).datasets for _ in range(2))
     np.testing.assert_array_equal(once, again)
     draws = [synthesizer.sample_parameters(3, repeat_key=KEY).means for _ in range(2)]
     np.testing.assert_array_equal(*draws)

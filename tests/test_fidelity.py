@@ -182,7 +182,7 @@ def test_expected_pmse_by_simulation(rows, rng):
 def test_the_embedded_cohort_meets_the_papers_table_in_kind():
     """The paper: mean D 0.053 to 0.065, mean p 0.33 to 0.52, 90 to 97 % of p above 0.05; SMD within ±0.1."""
     prior = abo.NIW(np.full(5, 1.1), 1.0, 7.0, np.eye(5))
-    release = abo.NIWSynthesizer(prior).fit(abo.demo_cohort()).sample(1000)
+    release = abo.NIWSynthesizer(prior).fit(abo.demo_cohort()).sample(datasets=1000)
     found = abo.fidelity(abo.demo_cohort(), release)
     summary = found.ks_table()
     assert np.all((summary["ks_mean"] > 0.048) & (summary["ks_mean"] < 0.068))

@@ -96,7 +96,7 @@ def test_a_seed_gives_the_same_bits_on_any_number_of_cores(p):
             fitted = abo.NIWSynthesizer().fit(table)
             streamed = sampling.stream_datasets(fitted.posterior, [300, 300], np.random.default_rng(7))
             return [
-                *fitted.sample(2, 300, rng_for_tests=np.random.default_rng(7)).datasets,
+                *fitted.sample(datasets=2, rows=300, rng_for_tests=np.random.default_rng(7)).datasets,
                 *(block for _, block in streamed),
                 fitted.sample_parameters(2, rng_for_tests=np.random.default_rng(7)).covariances,
             ]

@@ -17,6 +17,7 @@ from allbutone.releases.folder import load_release, save_release
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.statistics import ParameterStatistics
 from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.reports.report import Report, report
 from allbutone.support.errors import InputError
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.records import Records
@@ -47,6 +48,7 @@ __all__ = [
     "Posterior",
     "PriorScaleWarning",
     "Records",
+    "Report",
     "Schema",
     "StudentT",
     "Verdict",
@@ -67,6 +69,7 @@ __all__ = [
     "posterior",
     "posterior_missing",
     "read_prior",
+    "report",
     "risk",
     "save_release",
     "verify_budget",

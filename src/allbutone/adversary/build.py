@@ -5,10 +5,12 @@ from typing import Any
 from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.adversary.inputs import Reading, split_known, validate_inputs
+from allbutone.adversary.inputs import Reading, as_given, split_known, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior
+from allbutone.releases.folder import AnyRelease
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.support.arrays import append_axes, as_array, attempt, eye, zeros
@@ -19,14 +21,15 @@ Array = Any
 
 def log_posterior(
     others: Any,
-    release: Release,
-    prior: NIW,
+    release: AnyRelease,
+    prior: AnyPrior,
     *,
     known: Any = None,
-    adversary_prior: NIW | None = None,
+    adversary_prior: AnyPrior | None = None,
     reading: Reading = "record",
 ) -> LogQuadratic:
     """Return the log posterior of the one record missing from `others`; the arguments are those of `posterior`."""
+    release, prior, adversary_prior = as_given(release, prior, adversary_prior)
     moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
     positions, values = split_known(known, release)
     whole = posterior_of(moments, release, *split_priors(prior, adversary_prior, reading))

@@ -10,6 +10,8 @@ from jaxtyping import Bool, Float
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior, prior_of
+from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.support.arrays import real_array, to_numpy
 from allbutone.support.errors import Cure, InputError, describe_value
@@ -18,6 +20,16 @@ from allbutone.tables.records import Records
 Array = Any
 Reading = Literal["record", "mechanism"]
 KNOWN = "give names, positions, a mask of booleans (p,) or (n, p), or a matrix (n, p) with NaN where unknown"
+
+
+def as_given(
+    release: AnyRelease, prior: AnyPrior, adversary_prior: AnyPrior | None
+) -> tuple[Release, NIW, NIW | None]:
+    """Read what is given by its path or its entries; nothing is checked yet."""
+    release = release_of(release)
+    public = getattr(release, "column_names", ()), getattr(release, "schema", None)
+    own = None if adversary_prior is None else prior_of(adversary_prior, *public)
+    return release, prior_of(prior, *public), own
 
 
 def validate_inputs(
@@ -31,7 +43,7 @@ def validate_inputs(
     if not isinstance(release, ParameterRelease | DatasetRelease):
         raise InputError(
             f"the release must be a ParameterRelease or a DatasetRelease, got {describe_value(release)}",
-            "read a folder with load_release",
+            "give one, or its folder",
         )
     if reading not in get_args(Reading):
         raise InputError(
@@ -60,7 +72,7 @@ def _check_prior(name: str, prior: Any, release: Release, p: int) -> None:
         raise InputError(
             f"{name} must be one NIW, got {describe_value(prior)}",
             "give release.prior",
-            "read a prior file with read_prior",
+            "give a prior file",
         )
     if prior.p != p or release.p != p:
         raise InputError(

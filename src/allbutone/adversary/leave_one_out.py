@@ -16,12 +16,14 @@ from allbutone.adversary.build import (
     posterior_of,
     split_priors,
 )
-from allbutone.adversary.inputs import Reading, known_mask, known_patterns, validate_inputs
+from allbutone.adversary.inputs import Reading, as_given, known_mask, known_patterns, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.one_target import Attack, describe, with_known
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior
+from allbutone.releases.folder import AnyRelease
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.support import parallel
@@ -41,11 +43,11 @@ MOST_HAT = 0.9  # above this hat value, removing a record by a rank-one downdate
 
 def attack_all(
     records: Any,
-    release: Release,
-    prior: NIW,
+    release: AnyRelease,
+    prior: AnyPrior,
     *,
     known: Any = None,
-    adversary_prior: NIW | None = None,
+    adversary_prior: AnyPrior | None = None,
     reading: Reading = "record",
     watch: Callable[[int], None] = lambda records: None,
 ) -> Attack:
@@ -56,7 +58,14 @@ def attack_all(
     (n, p); or a matrix (n, p) of the records' own values with NaN where unknown.
     The table without record i is the whole minus a rank-one term, so nothing is fitted again; blocks of records
     run in parallel in bounded memory. `watch` is called with the number of records finished.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> abo.attack_all(cohort, release, release.prior).mode.shape
+    (503, 5)
     """
+    release, prior, adversary_prior = as_given(release, prior, adversary_prior)
     table = records if is_array_api_obj(records) else Records.of_numbers(records)
     values = validate_inputs(table, release, prior, adversary_prior, reading)
     if values.shape[0] < 2:

@@ -8,13 +8,14 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.adversary.build import from_statistics, log_posterior
-from allbutone.adversary.inputs import Reading, split_known
+from allbutone.adversary.inputs import Reading, as_given, split_known
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import TIE, Modes, find_modes, rounding_of
 from allbutone.adversary.rounding import mode_error
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.release import Release
+from allbutone.model.prior_file import AnyPrior
+from allbutone.releases.folder import AnyRelease
 from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.support.arrays import as_array, inverse_or_nan, to_numpy
 from allbutone.support.errors import InputError, describe_value
@@ -46,14 +47,15 @@ class Attack:
 
 def attack(
     others: Any,
-    release: Release,
-    prior: NIW,
+    release: AnyRelease,
+    prior: AnyPrior,
     *,
     known: Any = None,
-    adversary_prior: NIW | None = None,
+    adversary_prior: AnyPrior | None = None,
     reading: Reading = "record",
 ) -> Attack:
     """Infer the one record missing from `others`; the arguments are those of `posterior`."""
+    release, prior, adversary_prior = as_given(release, prior, adversary_prior)
     whole = log_posterior(others, release, prior, adversary_prior=adversary_prior, reading=reading)
     positions, values = split_known(known, release)
     target = whole.given(positions, as_array(values, like=whole.centre)) if positions else whole

@@ -94,15 +94,6 @@ def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:
             raise InputError("--rows goes with datasets, not with --release parameters", "leave it out")
 
 
-def require_outside(out: Path, release_dir: Path) -> None:
-    """Refuse to write what is confidential into the folder that goes out."""
-    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(release_dir)):
-        raise InputError(
-            f"{out} lies in {release_dir}, which is to be released, and this file is confidential",
-            Cure("name another place", "out"),
-        )
-
-
 # where and how a command writes is its own affair; all else that it was asked holds for the next one, too
 OWN = frozenset({"out", "force", "seed", "new_repeat_key", "repeat_key", "format", "public"})
 

@@ -23,7 +23,6 @@ from allbutone.cli.options import (
     describe_prior,
     following,
     free_name,
-    require_outside,
 )
 from allbutone.cli.options import (
     Table as ConfidentialTable,
@@ -54,7 +53,7 @@ from allbutone.support.text import counted, number
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import write_columns
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_file, fresh_folder, require_distinct
+from allbutone.tables.safe_write import fresh_file, fresh_folder, require_distinct, require_outside
 
 Page = Annotated[Path, typer.Option(help="The .html file to write.")]
 Public = Annotated[

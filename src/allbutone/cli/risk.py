@@ -28,7 +28,6 @@ from allbutone.cli.options import (
     fit,
     following,
     free_name,
-    require_outside,
     require_rows_of_datasets,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_notes
@@ -62,7 +61,7 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.files import write_columns
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_files, require_distinct
+from allbutone.tables.safe_write import fresh_files, require_distinct, require_outside
 
 Known = Annotated[
     list[str] | None,

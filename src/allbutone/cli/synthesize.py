@@ -212,7 +212,7 @@ def _release(
         save_release(drawn, out, force=force)
         return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
     if kind is ReleaseKind.both:
-        both = synthesizer.sample(datasets, rows, parameters=True, repeat_key=repeat_key)
+        both = synthesizer.sample(datasets=datasets, rows=rows, parameters=True, repeat_key=repeat_key)
         save_release(both, out, format=format, force=force)
         for dataset in both.datasets:
             counter.add(dataset, dataset)

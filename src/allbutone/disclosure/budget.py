@@ -20,7 +20,8 @@ from allbutone.disclosure.trials import (
     standing_out,
     try_counts,
 )
-from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior, prior_of
+from allbutone.support.notebook import paragraphs
 from allbutone.tables.records import Records
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
@@ -72,6 +73,13 @@ class Budget:
     def what(self) -> str:
         """The thing that is counted: datasets of so many rows, or parameter draws."""
         return "parameter draws" if self.law.rows is None else f"datasets of {self.law.rows:,} rows"
+
+    def __repr__(self) -> str:
+        """Return the verdict, which is what there is to read of a budget."""
+        return f"Budget: {self.sentence}"
+
+    def _repr_html_(self) -> str:
+        return paragraphs(self.sentence, self.assumptions)
 
     @property
     def sentence(self) -> str:
@@ -144,7 +152,7 @@ def expected_columns(
 
 def budget(
     table: Any,
-    prior: NIW,
+    prior: AnyPrior,
     *,
     rows: int | None,
     limit: str | Limit = "exposure=0.5",
@@ -155,6 +163,7 @@ def budget(
     `rows` a dataset, or None for released parameters. `plan_budget` gives the verdict over the whole table.
     """
     records, limit = Records.of(table), Limit.of(limit)
+    prior = prior_of(prior, records.columns, records.schema)
     if limit.kind == "exposure":  # the closed form needs no simulation
         law, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
         columns = expected_columns(law, leverage, records.rows, limit, counts)
@@ -165,7 +174,7 @@ def budget(
 
 def plan_budget(
     table: Any,
-    prior: NIW,
+    prior: AnyPrior,
     *,
     rows: int | None,
     limit: str | Limit = "exposure=0.5",
@@ -177,8 +186,13 @@ def plan_budget(
 
     The chance that any record passes is bounded by the sum of the records' own chances, each a function of its
     leverage, found by simulation on a grid of leverages. `watch` is called once for each number of datasets tried.
+
+    >>> import allbutone as abo
+    >>> abo.plan_budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1).limiting_row
+    212
     """
     records, limit, stream = Records.of(table), Limit.of(limit), np.random.default_rng(rng)
+    prior = prior_of(prior, records.columns, records.schema)
     law, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
     order = np.argsort(-leverage)
     highest, closed = float(leverage[order[0]]), limit.kind == "exposure"

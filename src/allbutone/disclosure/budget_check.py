@@ -13,6 +13,7 @@ from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.measures import RADIUS, Effort, measure
 from allbutone.disclosure.trials import likeliest_first
 from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.tables.records import Records
 
@@ -21,7 +22,7 @@ MOST_ATTACKED = 50  # records of each simulated release
 
 def verify_budget(
     table: Any,
-    prior: NIW,
+    prior: AnyPrior,
     plan: Budget,
     releases: int,
     rng: np.random.Generator | int | None = None,
@@ -31,7 +32,8 @@ def verify_budget(
 
     At most the fifty likeliest to pass are attacked.
     """
-    stream, count, values = np.random.default_rng(rng), max(plan.confident_count, 1), Records.of(table).values
+    stream, count, records = np.random.default_rng(rng), max(plan.confident_count, 1), Records.of(table)
+    values, prior = records.values, prior_of(prior, records.columns, records.schema)
     posterior = prior.update(values)
     rows = likeliest_first(plan.leverage, plan.own_chance, plan.confident_count)[:MOST_ATTACKED]
     passed = 0

@@ -13,6 +13,8 @@ from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, measure
 from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior, prior_of
+from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -26,8 +28,8 @@ COLUMNS = (
 
 def risk(
     table: Any,
-    release: Release,
-    prior: NIW | None = None,
+    release: AnyRelease,
+    prior: AnyPrior | None = None,
     *,
     known: Sequence[str] = (),
     radius: float = RADIUS,
@@ -40,8 +42,20 @@ def risk(
     `baseline_distance`, that of guessing the centre of the others; `relative_error` and `exposure` in the others'
     metric; the posterior `mass` within a Mahalanobis `radius` of the truth beside `prior_mass`;
     `information_gain` at the truth in nats; and the error of the guess in each column's units.
+    The release may be its folder; the prior, if given, a prior file or its entries.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=1)
+    >>> found = abo.risk(cohort, release, mass=False)
+    >>> found.column_names[:4]
+    ['row', 'distance', 'baseline_distance', 'relative_error']
+    >>> len(found)
+    503
     """
+    release = release_of(release)
     records = Records.of(table, columns=release.columns, schema=release.schema)
+    prior = None if prior is None else prior_of(prior, records.columns, records.schema)
     columns = risk_columns(records, release, prior, known=known, radius=radius, mass=mass, rng=rng)
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
 

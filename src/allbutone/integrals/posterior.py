@@ -18,8 +18,8 @@ from allbutone.integrals.exact import exact_log_totals, log_mass_on_a_line
 from allbutone.integrals.importance_sampling import Ball, Estimate, Integrals, integrate, log_mean_and_error
 from allbutone.integrals.many_points import values_at
 from allbutone.integrals.proposal import Points, Proposal
-from allbutone.model.niw import NIW
-from allbutone.releases.release import Release
+from allbutone.model.prior_file import AnyPrior
+from allbutone.releases.folder import AnyRelease
 from allbutone.support.arrays import real_array
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
@@ -38,17 +38,18 @@ class PoorSampling(UserWarning):
 
 def posterior(
     others: Any,
-    release: Release,
-    prior: NIW,
+    release: AnyRelease,
+    prior: AnyPrior,
     *,
     known: Any = None,
-    adversary_prior: NIW | None = None,
+    adversary_prior: AnyPrior | None = None,
     reading: Reading = "record",
 ) -> "Posterior":
     """Return the posterior of the one record missing from `others`, given the release and its mechanism.
 
     `others`: all records but one, or their moments; columns are in the release's order, in which a table with
-    names is put and an array is taken to be. `prior`: the data holder's, that is `release.prior`.
+    names is put and an array is taken to be. `prior`: the data holder's, that is `release.prior`. The release may
+    be its folder, a prior a prior file or its entries.
     `known`: features of the target that the adversary knows, a vector with NaN for the unknown ones, or values by
     column name (a dict or a pandas Series); the posterior is then that of the unknown ones.
     `adversary_prior`: where the adversary's prior differs from the holder's; `reading` "record" has it describe

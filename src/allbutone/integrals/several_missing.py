@@ -9,14 +9,15 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.build import from_statistics, split_priors, with_own_prior
-from allbutone.adversary.inputs import Reading, validate_inputs
+from allbutone.adversary.inputs import Reading, as_given, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.integrals.posterior import PoorSampling, Seed
 from allbutone.integrals.proposal import Proposal
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.release import Release
+from allbutone.model.prior_file import AnyPrior
+from allbutone.releases.folder import AnyRelease
 from allbutone.releases.statistics import Statistics
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
@@ -61,12 +62,12 @@ class MissingPosterior:
 
 def posterior_missing(
     others: Any,
-    release: Release,
-    prior: NIW,
+    release: AnyRelease,
+    prior: AnyPrior,
     missing: int,
     rng: Seed,
     *,
-    adversary_prior: NIW | None = None,
+    adversary_prior: AnyPrior | None = None,
     reading: Reading = "record",
     chains: int = 32,
     sweeps: int = 200,
@@ -78,6 +79,7 @@ def posterior_missing(
     record; it is updated by an independence sampler from Student t distributions at its two modes. All chains
     advance at once. The other arguments are those of `posterior`; NumPy arrays only.
     """
+    release, prior, adversary_prior = as_given(release, prior, adversary_prior)
     moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
     missing, sweeps, chains = count_of("missing", missing), count_of("sweeps", sweeps), count_of("chains", chains)
     if chains < 2:

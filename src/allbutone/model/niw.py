@@ -17,6 +17,7 @@ from allbutone.support.arrays import (
     append_axes,
     by_numpy,
     cholesky,
+    eye,
     half_log_det,
     real_array,
     require_symmetric,
@@ -70,6 +71,31 @@ class NIW:
             raise InputError("mean must hold finite numbers")
         require_symmetric(scale, "scale")
         _ = self.root
+
+    @classmethod
+    def from_spread(cls, centre: Any, spread: Any, *, mean_weight: float = 1.0, df: float | None = None) -> "NIW":
+        """Return a weak prior from guesses of each column's mean and standard deviation, in the table's own units.
+
+        mean = centre, df = p + 2 unless given, scale = (df − p − 1)·diag(spread²), so that E[Σ] = diag(spread²).
+        The guesses must come from public knowledge, never from the confidential table.
+
+        >>> prior = NIW.from_spread(centre=[25, 3.4], spread=[4.5, 0.9])
+        >>> prior.mean.tolist(), prior.mean_weight, prior.df
+        ([25.0, 3.4], 1.0, 4.0)
+        >>> prior.scale.round(2).tolist()
+        [[20.25, 0.0], [0.0, 0.81]]
+        """
+        middle, width = real_array(centre, "centre"), real_array(spread, "spread")
+        if middle.ndim != 1 or middle.shape != width.shape:
+            shapes = f"{tuple(middle.shape)} and {tuple(width.shape)}"
+            raise InputError(f"centre and spread have one value a column, got shapes {shapes}")
+        xp, p = array_namespace(middle, width), middle.shape[0]
+        if not bool(xp.all(width > 0)):
+            raise InputError("every spread must exceed 0")
+        df = p + 2.0 if df is None else _scalar(df, "df")
+        if df <= p + 1:
+            raise InputError(f"with spread, df must exceed p + 1 = {p + 1}, got {df:g}", "raise df")
+        return cls(middle, mean_weight, df, (df - p - 1) * eye(p, like=middle) * width**2)
 
     @classmethod
     def default(cls, p: int) -> "NIW":

@@ -1,6 +1,6 @@
 """Prior files: what is publicly known of each column's centre and spread, written down before seeing data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from allbutone.support.errors import InputError
 from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.schema import Schema
 
+AnyPrior = NIW | Mapping[str, Any] | str | Path  # a prior, the entries of a prior file, or its path
 KEYS = ("mean", "mean_weight", "df", "scale", "centre", "spread")
 
 
@@ -77,6 +78,13 @@ def prior_from(entries: Any, columns: Sequence[str], schema: Schema | None = Non
     with np.errstate(over="ignore", invalid="ignore"):  # refused by NIW, in words
         scale = (df - p - 1) * np.diag(spread**2)
     return NIW(centre, weight, df, scale)
+
+
+def prior_of(given: AnyPrior, columns: Sequence[str], schema: Schema | None = None) -> NIW:
+    """Return a prior as it is, or that of a prior file or of a dict of its entries, for these columns."""
+    if isinstance(given, Mapping):
+        return prior_from(dict(given), columns, schema)
+    return read_prior(given, columns, schema) if isinstance(given, str | Path) else given
 
 
 def prior_entries(prior: NIW) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import stdtrit
 
+from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.parts import datasets_of
-from allbutone.releases.release import Release
 from allbutone.support.arrays import real_array
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -105,9 +105,9 @@ def _ratio(part: Any, whole: Any) -> Any:
     return np.divide(part, whole, out=np.ones(part.shape), where=np.asarray(whole > 0))
 
 
-def combine_means(release: Release, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
+def combine_means(release: AnyRelease, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
     """Estimate the population mean of each column, (p,), from a release: q = z̄ and v = s²/k of every dataset."""
-    release = datasets_of(release)
+    release = datasets_of(release_of(release))
     if 1 in release.rows:
         raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no variance", "leave it out")
     moments = release.moments()

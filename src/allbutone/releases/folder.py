@@ -26,6 +26,7 @@ from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 from allbutone.tables.schema import Schema
 
+AnyRelease = Release | str | Path  # a release, or its folder
 MANIFEST = "release.json"
 PARAMETERS = "parameters.json"
 BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
@@ -135,6 +136,11 @@ def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) 
             f"{rows} rows of {', '.join(columns)}"
         )
     return table.values
+
+
+def release_of(given: AnyRelease) -> Release:
+    """Return a release as it is, or that of a folder."""
+    return load_release(given) if isinstance(given, str | Path) else given
 
 
 def is_release(folder: Path) -> bool:

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.releases.display import Shown
 from allbutone.releases.sampling import draw_datasets
 from allbutone.releases.statistics import (
     ParameterStatistics,
@@ -30,8 +31,8 @@ from allbutone.tables.schema import Schema
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
 
 
-@dataclass(frozen=True, eq=False)
-class ParameterRelease:
+@dataclass(frozen=True, eq=False, repr=False)
+class ParameterRelease(Shown):
     """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p); `datasets`: one drawn from each, or none.
 
     Means and covariances are on the scales that `schema` declares, datasets in natural units.
@@ -153,8 +154,8 @@ class ParameterRelease:
         return cls(means, covariances, columns, prior, schema=schema)
 
 
-@dataclass(frozen=True, eq=False)
-class DatasetRelease:
+@dataclass(frozen=True, eq=False, repr=False)
+class DatasetRelease(Shown):
     """Φ: synthetic datasets, each of shape (rows, p); sizes may differ.
 
     datasets: as they go out, in natural units. modelled: the same on the scales of the model.

@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import PriorScaleWarning, prior_conflict
-from allbutone.model.prior_file import declared_prior, prior_entries, prior_from, read_prior
+from allbutone.model.prior_file import AnyPrior, declared_prior, prior_entries, prior_from, prior_of
 from allbutone.releases.entropy import fresh_generator, keyed_generator
 from allbutone.releases.folder import read_json
 from allbutone.releases.parts import draw_both
@@ -20,7 +21,7 @@ from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterR
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import one_thread
-from allbutone.support.text import counted
+from allbutone.support.text import counted, listed
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
 from allbutone.tables.schema import Schema
@@ -45,12 +46,17 @@ class _Fit:
 class NIWSynthesizer:
     """Fits the normal-inverse-Wishart model to a table and draws releases from it.
 
-    `prior` is a `NIW`, the path of a prior file, or None for what the table file declares, else the flat prior,
-    `NIW.flat(p)`, which has no units. It must not be computed from the confidential data: that would void every
-    risk figure.
+    `prior` is a `NIW`, the path of a prior file, a dict of its entries, or None for what the table file declares,
+    else the flat prior, `NIW.flat(p)`, which has no units. It must not be computed from the confidential data:
+    that would void every risk figure.
+
+    >>> import allbutone as abo
+    >>> synthesizer = abo.NIWSynthesizer().fit(abo.demo_cohort())
+    >>> synthesizer.sample(datasets=3, rows=500)
+    DatasetRelease: 3 datasets of 500 rows, columns T2D, CAD, HT, BMI, HBA1C
     """
 
-    def __init__(self, prior: NIW | str | Path | None = None) -> None:
+    def __init__(self, prior: AnyPrior | None = None) -> None:
         self._given = prior
         self._fitted: _Fit | None = None
 
@@ -62,12 +68,10 @@ class NIWSynthesizer:
         records = Records.of(table, **how_to_read)
         with one_thread():
             moments = Moments.of(records.values)
-        if isinstance(self._given, NIW):
-            prior = self._given
-        elif self._given is None:
+        if self._given is None:
             prior = declared_prior(records.schema)
         else:
-            prior = read_prior(self._given, records.columns, records.schema)
+            prior = prior_of(self._given, records.columns, records.schema)
         if prior.is_flat:
             _require_enough(len(records.values), prior.p)
         if message := prior_conflict(prior, moments, records.columns):
@@ -97,17 +101,27 @@ class NIWSynthesizer:
         """What is declared of the columns; public."""
         return self._require_fit().schema
 
+    def __repr__(self) -> str:
+        """Return what it was fitted to by size and names alone: the posterior is confidential."""
+        if self._fitted is None:
+            return "NIWSynthesizer, not fitted"
+        return f"NIWSynthesizer, fitted to {counted(self._fitted.people, 'record')} of {listed(self.columns)}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
+
     def sample(
         self,
+        *,
         datasets: int | None = None,
         rows: int | Sequence[int] | np.ndarray | None = None,
-        *,
         parameters: bool = False,
         repeat_key: Any = None,
         rng_for_tests: Any = None,
     ) -> Release:
         """Draw synthetic datasets; `rows` is a size for all, one for each, or as many as the table has.
 
+        Both are named, so that a number of rows cannot be mistaken for one of datasets.
         With `parameters` they come with the mean and covariance that each was drawn from: what such a release
         gives away is what its parameters alone would.
         The randomness is the operating system's. With a `repeat_key` from `new_repeat_key()`, as secret as the

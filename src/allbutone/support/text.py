@@ -1,11 +1,17 @@
 """Numbers and counts as a person writes them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 
 def counted(count: int, noun: str) -> str:
     """Return 1 dataset, 3 datasets, 1,000 datasets."""
     return f"{count:,} {noun}" + "s" * (count != 1)
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names between commas; of very many, the first."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def number(value: Any, decimals: int | None = None) -> str:

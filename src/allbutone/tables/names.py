@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import listed
 
 _IDENTIFIER = re.compile(
     r"(.*[_\W])?(id|ids|iid|fid|eid|pid|guid|uuid|identifier|cpr|ssn|mrn)([_ ]?(number|no|nr))?"
@@ -38,7 +39,7 @@ def choose(names: Sequence[str], columns: Any, drop: Any) -> list[int]:
     named = split_names(columns if drop is None else drop, known)
     for name in named:
         if name not in known:
-            raise InputError(f"there is no column {name!r}", f"choose among {_listed(names)}")
+            raise InputError(f"there is no column {name!r}", f"choose among {listed(names)}")
     if columns is None:
         left_out = set(named)
         positions = [position for position, name in enumerate(names) if name not in left_out]
@@ -52,11 +53,6 @@ def choose(names: Sequence[str], columns: Any, drop: Any) -> list[int]:
         raise InputError("no column is left" if names else "the table has no columns", "keep at least one")
     check_names([names[position] for position in positions])
     return positions
-
-
-def _listed(names: Sequence[str], most: int = 20) -> str:
-    """Return the names for a message; of very many, the first."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def split_names(asked: Any, known: set[str]) -> list[str]:

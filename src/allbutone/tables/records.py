@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from allbutone.support.arrays import real_array
 from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem, admit, refusal
 from allbutone.tables.column import Column
 from allbutone.tables.files import read_table
@@ -66,6 +67,10 @@ class Records:
     def natural(self) -> Float[np.ndarray, "n p"]:
         """The values in natural units."""
         return self.schema.to_natural(self.values)
+
+    def __repr__(self) -> str:
+        """Return size and names alone: the values are confidential."""
+        return f"Records: {counted(len(self.values), 'row')} of {listed(self.columns)}"
 
     @classmethod
     def of(

@@ -111,6 +111,15 @@ def require_distinct(outputs: Sequence[Path], inputs: Sequence[Path | None]) -> 
                 )
 
 
+def require_outside(out: Path, release_dir: Path) -> None:
+    """Refuse to write what is confidential into the folder that goes out."""
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(release_dir)):
+        raise InputError(
+            f"{out} lies in {release_dir}, which is to be released, and this file is confidential",
+            Cure("name another place", "out"),
+        )
+
+
 def restore_replaced(target: Path) -> None:
     """Put a folder back under its name that a run, killed while it replaced it, had moved aside."""
     target = Path(os.path.abspath(target))

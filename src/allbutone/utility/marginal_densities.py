@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.releases.release import Release
+from allbutone.releases.folder import AnyRelease
 from allbutone.utility.fidelity import matched
 
 POINTS = 256
@@ -30,7 +30,7 @@ class Densities:
     bandwidth: Float[np.ndarray, " p"]
 
 
-def densities(table: Any, release: Release, points: int = POINTS) -> Densities:
+def densities(table: Any, release: AnyRelease, points: int = POINTS) -> Densities:
     """Return f(x) = (1/(n·h))·Σᵢ φ((x − xᵢ)/h) on a grid, h = 0.9·min(s, IQR/1.349)·n^(−1/5) of the real column.
 
     The grid reaches 3h beyond the values, but no further than 8 robust standard deviations from the real median.

@@ -93,7 +93,7 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
         if request.rows is None:
             release = synthesizer.sample_parameters(request.number)
         else:
-            release = synthesizer.sample(request.number, request.rows)
+            release = synthesizer.sample(datasets=request.number, rows=request.rows)
     return Answer(fields={"drawn": context.session.keep(DrawnRelease(release, request), request.bytes)})
 
 

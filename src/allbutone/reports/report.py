@@ -1,0 +1,80 @@
+"""The report as a function: what `allbutone report` writes, from Python."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from allbutone.disclosure.limits import Limit
+from allbutone.model.prior_file import AnyPrior, prior_of
+from allbutone.releases.folder import AnyRelease, release_of
+from allbutone.reports.assessment import assess
+from allbutone.reports.findings import Finding, verdict
+from allbutone.reports.html import confidential_report, public_report
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.notebook import paragraphs
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_file, require_distinct, require_outside
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page that was written, and what it finds: nothing where it was made from the release alone."""
+
+    path: Path
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a sentence."""
+        return verdict(list(self.findings)) if self.findings else "Made from the release alone; nothing was judged"
+
+    def __repr__(self) -> str:
+        """Return the verdict and where the page is."""
+        lines = [f"{each.subject}: {each.words}" for each in self.findings]
+        return "\n".join([f"{self.headline}. Written: {self.path}", *lines])
+
+    def _repr_html_(self) -> str:
+        found = (f"{'✘' if each.against else '✔'} {each.subject}: {each.words}" for each in self.findings)
+        return paragraphs(f"{self.headline}.", *found, f"Written: {self.path}")
+
+
+def report(
+    table: Any,
+    release: AnyRelease,
+    prior: AnyPrior | None = None,
+    *,
+    out: str | Path = "report.html",
+    public: bool = False,
+    limit: str | Limit = "exposure=0.5",
+    note: str = "",
+    force: bool = False,
+) -> Report:
+    """Write the whole case for or against a release into one HTML file, and return what it finds.
+
+    The page is confidential, and only its owner can read it. With `public` it is one that may go with the
+    release, made from the release and the `note` alone; the table is read only to check its columns. `limit`: what
+    no record may pass. Nothing is overwritten without `force`.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=1)
+    >>> abo.report(cohort, release, out="about.html", public=True)
+    Made from the release alone; nothing was judged. Written: about.html
+    """
+    path = Path(out)
+    if path.suffix != ".html":
+        raise InputError(f"out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
+    files = [Path(each) for each in (table, prior) if isinstance(each, str | Path)]
+    require_distinct([path], files)
+    if isinstance(release, str | Path) and not public:
+        require_outside(path, Path(release))
+    with fresh_file(path, force=force, private=not public) as work:
+        release = release_of(release)
+        records = Records.of(table, columns=release.columns, schema=release.schema)
+        if public:
+            work.write_text(public_report(release, note), encoding="utf-8")
+            return Report(path)
+        given = None if prior is None else prior_of(prior, records.columns, records.schema)
+        assessment = assess(records, release, given, limit=limit)
+        work.write_text(confidential_report(assessment, note=note), encoding="utf-8")
+    return Report(path, tuple(assessment.findings))

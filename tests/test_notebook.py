@@ -1,0 +1,197 @@
+"""Python as notebooks want it: paths and dicts, what is shown of results, examples that run."""
+
+import doctest
+import inspect
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allbutone as abo
+
+ENTRIES = {"centre": {"bmi": 25.0, "ldl": 3.5}, "spread": {"bmi": 5.0, "ldl": 1.0}}
+PUBLIC = [name for name in abo.__all__ if not name.startswith("_")]
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    """A table, a release of it and its prior: as values, and as they lie in files."""
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(1).standard_normal((40, 2)) * [5, 1] + [25, 3.5]
+    pd.DataFrame(values.round(3), columns=["bmi", "ldl"]).to_csv("table.csv", index=False)
+    (tmp_path / "prior.toml").write_text("centre = {bmi = 25, ldl = 3.5}\nspread = {bmi = 5, ldl = 1}\n")
+    synthesizer = abo.NIWSynthesizer(ENTRIES).fit("table.csv")
+    release = synthesizer.sample(datasets=3, rng_for_tests=np.random.default_rng(2))
+    abo.save_release(release, "release")
+    return synthesizer, release
+
+
+def test_paths_and_dicts_stand_for_releases_and_priors(case):
+    synthesizer, release = case
+    prior = synthesizer.prior
+    np.testing.assert_array_equal(abo.NIWSynthesizer("prior.toml").fit("table.csv").prior.scale, prior.scale)
+    records = abo.Records.of("table.csv")
+    others = records.values[1:]
+    calls = {
+        "risk": lambda release, prior: abo.risk(records, release, prior, rng=np.random.default_rng(1)).to_pydict(),
+        "attack": lambda release, prior: abo.attack(others, release, prior).mode,
+        "own prior": lambda release, prior: abo.attack(others, release, prior, adversary_prior=prior).mode,
+        "attack_all": lambda release, prior: abo.attack_all(records, release, prior).mode,
+        "posterior": lambda release, prior: abo.posterior(others, release, prior).centre,
+        "missing": lambda release, prior: (
+            abo.posterior_missing(others[1:], release, prior, 2, 1, chains=16, sweeps=100).mean
+        ),
+        "fidelity": lambda release, prior: abo.fidelity(records, release).pmse_tree_ratio,
+        "densities": lambda release, prior: abo.densities(records, release).synthetic,
+        "combine_means": lambda release, prior: abo.combine_means(release, people=40).estimate,
+        "budget": lambda release, prior: abo.budget(records, prior, rows=40).to_pydict(),
+        "plan_budget": lambda release, prior: abo.plan_budget(records, prior, rows=40, rng=1).sentence,
+    }
+    for name, call in calls.items():
+        expected = call(release, prior)
+        for given in ("prior.toml", ENTRIES):
+            np.testing.assert_equal(call("release", given), expected, err_msg=name)
+    plan = abo.plan_budget(records, prior, rows=40, rng=1)
+    one, two = (abo.verify_budget(records, each, plan, 2, rng=1) for each in (prior, ENTRIES))
+    np.testing.assert_equal(one, two)
+    with pytest.raises(abo.InputError, match="names 'age', no such column"):
+        abo.risk("table.csv", "release", prior={"mean": {"age": 1}})
+    with pytest.raises(abo.InputError, match="No such file"):
+        abo.risk("table.csv", "nowhere")
+
+
+def test_a_spread_is_the_expected_standard_deviation(rng):
+    for df, expected in ((None, 4.0), (9.0, 9.0)):
+        prior = abo.NIW.from_spread([25, 3.5], [5, 1], df=df)
+        assert (prior.df, prior.mean_weight) == (expected, 1.0)
+        entries = ENTRIES if df is None else ENTRIES | {"df": df}
+        np.testing.assert_array_equal(prior.scale, abo.NIWSynthesizer(entries).fit(pairs(rng)).prior.scale)
+    _, covariances = prior.draw(rng, 20_000)
+    error = covariances.std(axis=0) / np.sqrt(20_000)
+    np.testing.assert_array_less(np.abs(covariances.mean(axis=0) - np.diag([25, 1])), 6 * error)
+    for centre, spread, message in (
+        ([1, 2], [1], "one value a column"),
+        ([1, 2], [1, 0], "must exceed 0"),
+        ([1, np.nan], [1, 1], "finite"),
+        (1, 1, "one value a column"),
+    ):
+        with pytest.raises(abo.InputError, match=message):
+            abo.NIW.from_spread(centre, spread)
+    with pytest.raises(abo.InputError, match="df must exceed p \\+ 1 = 3"):
+        abo.NIW.from_spread([1, 2], [1, 1], df=3)
+
+
+def pairs(rng, n=30):
+    return pd.DataFrame(rng.standard_normal((n, 2)), columns=["bmi", "ldl"])
+
+
+def test_rows_cannot_be_mistaken_for_datasets(case):
+    with pytest.raises(TypeError, match="positional"):
+        case[0].sample(100)
+
+
+# what is shown
+
+
+def test_nothing_of_a_confidential_table_is_shown(rng):
+    one, two = (abo.NIWSynthesizer(ENTRIES).fit(pairs(rng)) for _ in range(2))
+    assert repr(one) == repr(two) == "NIWSynthesizer, fitted to 30 records of bmi, ldl"
+    assert one._repr_html_() == two._repr_html_()
+    assert repr(abo.Records.of(pairs(rng))) == "Records: 30 rows of bmi, ldl"
+    assert repr(abo.NIWSynthesizer()) == "NIWSynthesizer, not fitted"
+    assert (
+        repr(abo.NIWSynthesizer(ENTRIES).fit(pairs(rng, 2))) == "NIWSynthesizer, fitted to 2 records of bmi, ldl"
+    )
+
+
+def test_releases_show_their_sizes_and_first_rows(case):
+    synthesizer, release = case
+    assert repr(release) == "DatasetRelease: 3 datasets of 40 rows, columns bmi, ldl"
+    assert release._repr_html_().count("<tr>") == 6
+    sizes = synthesizer.sample(rows=[1, 1000])
+    assert repr(sizes) == "DatasetRelease: 2 datasets of 1 to 1,000 rows, columns bmi, ldl"
+    assert sizes._repr_html_().count("<tr>") == 2
+    draws = synthesizer.sample_parameters(1)
+    assert repr(draws) == "ParameterRelease: 1 parameter draw, columns bmi, ldl"
+    assert draws._repr_html_().count("<tr>") == 2
+    both = synthesizer.sample(datasets=2, parameters=True)
+    assert repr(both) == "ParameterRelease: 2 parameter draws with datasets of 40 rows, columns bmi, ldl"
+    many = abo.DatasetRelease([np.ones((2, 30))])
+    assert repr(many).endswith("x19, x20 and 10 more")
+    odd = abo.DatasetRelease([np.ones((2, 1))], columns=["a & b"])
+    assert "a &amp; b" in odd._repr_html_()
+    assert "a & b" not in odd._repr_html_()
+
+
+def test_results_show_their_verdict(case):
+    plan = abo.plan_budget("table.csv", ENTRIES, rows=40, rng=1)
+    assert repr(plan) == f"Budget: {plan.sentence}"
+    assert plan.assumptions[:20] in plan._repr_html_()
+    found = abo.fidelity("table.csv", "release")
+    lines = repr(found).splitlines()
+    assert lines[0].startswith("Fidelity of 3 datasets to 40 records; propensity error")
+    assert [line.split()[0] for line in lines[1:]] == ["column", "bmi", "ldl"]
+    assert len({len(line) for line in lines[1:]}) == 1
+    assert found._repr_html_().count("<tr>") == 3
+    few = abo.fidelity(np.array([[1.0], [2.0]]), abo.DatasetRelease([np.array([[1.5], [2.5]])]))
+    assert "by a tree" not in repr(few)
+
+
+# the report
+
+
+def test_the_report_is_that_of_the_command(case, allbutone, tmp_path):
+    found = abo.report("table.csv", "release", out="mine.html")
+    assert found.path.stat().st_mode & 0o777 == 0o600
+    code, out, _ = allbutone("report", "table.csv", "release", "--out", "theirs.html")
+    assert code == 0
+    assert found.headline in " ".join(out.split())
+    mine, theirs = ((tmp_path / name).read_text() for name in ("mine.html", "theirs.html"))
+    assert re.findall(r"<td>.*?</td>", mine) == re.findall(r"<td>.*?</td>", theirs)
+    assert repr(found).startswith(found.headline)
+    assert found._repr_html_().count("<p>") == 2 + len(found.findings)
+    public = abo.report("table.csv", case[1], out="public.html", public=True)
+    assert public.findings == ()
+    assert "nothing was judged" in repr(public)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"out": "report.pdf"}, "html file"),
+        ({"out": "release/report.html"}, "is confidential"),
+        ({"out": "table.html"}, "exists"),
+        ({"limit": "luck=1"}, "limit"),
+        ({"prior": "nowhere.toml"}, "No such file"),
+    ],
+)
+def test_reports_that_cannot_be_written(case, tmp_path, arguments, message):
+    (tmp_path / "table.html").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(abo.InputError, match=message):
+        abo.report("table.csv", "release", **arguments)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# examples
+
+
+def examples(thing):
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    module = inspect.getmodule(thing)
+    return [test for test in finder.find(thing, module=module, globs={**vars(module)}) if test.examples]
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if ">>>" in inspect.getsource(getattr(abo, name))])
+def test_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = examples(getattr(abo, name))
+    assert found
+    for test in found:
+        assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+
+
+def test_what_users_meet_first_has_examples():
+    for name in ("NIWSynthesizer", "NIW", "risk", "plan_budget", "fidelity", "report", "attack_all"):
+        assert ">>>" in inspect.getsource(getattr(abo, name)), name
