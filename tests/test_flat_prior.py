@@ -48,7 +48,7 @@ def test_other_units_give_the_same_release_in_other_units(rng):
 
     def drawn(records):
         synthesizer = abo.NIWSynthesizer().fit(records)
-        return synthesizer.sample(2, 30, rng_for_tests=np.random.default_rng(seed)).datasets
+        return synthesizer.sample(datasets=2, rows=30, rng_for_tests=np.random.default_rng(seed)).datasets
 
     for plain, changed in zip(drawn(values), drawn(values * factor + origin), strict=True):
         np.testing.assert_allclose((changed - origin) / factor, plain, rtol=1e-6, atol=1e-6)
@@ -59,7 +59,7 @@ def test_any_affine_change_of_units_leaves_every_risk_as_it_is(rng, kind):
     values, mix, origin = table(rng), rng.standard_normal((3, 3)) + 3 * np.eye(3), rng.normal(0, 10, 3)
     synthesizer, flat = abo.NIWSynthesizer().fit(values), abo.NIW.flat(3)
     if kind == "datasets":
-        release = synthesizer.sample(5, 40, rng_for_tests=rng)
+        release = synthesizer.sample(datasets=5, rows=40, rng_for_tests=rng)
         moved = abo.DatasetRelease([data @ mix.T + origin for data in release.datasets], prior=flat)
     else:
         release = synthesizer.sample_parameters(5, rng_for_tests=rng)
@@ -94,7 +94,7 @@ def test_the_flat_prior_itself_is_no_distribution(rng):
 
 
 def test_a_release_keeps_its_flat_prior_in_its_folder(rng, tmp_path):
-    abo.save_release(abo.NIWSynthesizer().fit(table(rng)).sample(1, 5), tmp_path / "release")
+    abo.save_release(abo.NIWSynthesizer().fit(table(rng)).sample(datasets=1, rows=5), tmp_path / "release")
     assert abo.load_release(tmp_path / "release").prior.is_flat
 
 

@@ -85,7 +85,7 @@ def test_a_declared_scale_gives_the_same_risk_as_the_same_scale_by_hand(rng, kin
     for records, schema in ((table, DECLARED), (by_hand, None)):
         synthesizer, stream = abo.NIWSynthesizer().fit(records, schema=schema), np.random.default_rng(seed)
         if kind == "datasets":
-            release = synthesizer.sample(4, rng_for_tests=stream)
+            release = synthesizer.sample(datasets=4, rng_for_tests=stream)
         else:
             release = synthesizer.sample_parameters(4, rng_for_tests=stream)
         found.append(abo.risk(records, release, rng=np.random.default_rng(1)))
@@ -110,7 +110,7 @@ def test_the_budget_works_on_the_declared_scale(rng):
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_a_release_folder_holds_natural_units_and_what_is_declared(rng, tmp_path, format):
     schema = {"columns": {"bili": {"scale": "log", "decimals": 1}, "age": {"decimals": 0, "low": 18, "high": 90}}}
-    release = abo.NIWSynthesizer().fit(skewed(rng), schema=schema, drop="share").sample(3, 200)
+    release = abo.NIWSynthesizer().fit(skewed(rng), schema=schema, drop="share").sample(datasets=3, rows=200)
     abo.save_release(release, tmp_path / "out", format=format)
     back = abo.load_release(tmp_path / "out")
     assert back.schema.same_mechanism(release.schema)
@@ -124,7 +124,7 @@ def test_a_release_folder_holds_natural_units_and_what_is_declared(rng, tmp_path
 
 def test_a_release_and_a_table_on_other_scales_do_not_go_together(rng):
     table = skewed(rng)
-    release = abo.NIWSynthesizer().fit(table, schema=DECLARED).sample(1)
+    release = abo.NIWSynthesizer().fit(table, schema=DECLARED).sample(datasets=1)
     with pytest.raises(abo.InputError, match="other scales, limits or decimals"):
         abo.risk(abo.Records.of(table), release)
     outside = [np.array([[-1.0, 50.0, 50.0]])]
@@ -135,7 +135,7 @@ def test_a_release_and_a_table_on_other_scales_do_not_go_together(rng):
 def test_a_saved_synthesizer_keeps_its_scales(rng, tmp_path):
     abo.NIWSynthesizer().fit(skewed(rng), schema=DECLARED).save(tmp_path / "fit.json")
     loaded = abo.NIWSynthesizer.load(tmp_path / "fit.json")
-    drawn = loaded.sample(1, 500).datasets[0]
+    drawn = loaded.sample(datasets=1, rows=500).datasets[0]
     assert drawn[:, 0].min() > 0
     assert 0 < drawn[:, 2].min() < drawn[:, 2].max() < 100
 
