@@ -4,6 +4,7 @@ import io
 import json
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet
 
@@ -102,6 +103,29 @@ def test_a_file_without_a_header_is_read_when_that_is_said(tab, address):
     assert tab.is_hidden("#error")
     assert [name for name, _ in ticked(tab)] == ["x1", "x2", "x3"]
     assert "40 rows" in tab.inner_text("#about")
+
+
+def test_text_in_another_encoding_and_a_sheet_are_read_if_that_is_said(tab, address, tmp_path):
+    opened(tab, f"{address}/data")
+    latin = as_csv().replace(b"bmi", b"l\xe4ngd", 1)
+    send(tab, "latin.csv", latin)
+    assert "at “Text is encoded as”" in tab.inner_text("#error")
+    tab.select_option("#encoding", "latin-1")
+    tab.set_input_files("#file", {"name": "latin.csv", "mimeType": "text/csv", "buffer": latin})
+    tab.wait_for_selector("#columns [value=längd]")
+    book = openpyxl.Workbook()
+    book.create_sheet("second")
+    book.active.append(["height", "weight"])
+    for place in range(40):
+        book.active.append([170 + (place * 7) % 11 + 0.5, 70 + (place * 5) % 13 + 0.5])
+    book.save(tmp_path / "t.xlsx")
+    send(tab, "t.xlsx", (tmp_path / "t.xlsx").read_bytes())
+    assert "choose one of Sheet, second (at “Sheet” of Your data, and send it again)" in tab.inner_text("#error")
+    tab.fill("#sheet", "Sheet")
+    tab.set_input_files("#file", tmp_path / "t.xlsx")
+    tab.wait_for_selector("#columns [value=height]")
+    settled(tab)
+    assert tab.is_hidden("#error")
 
 
 def test_files_that_cannot_be_read_leave_all_as_it_was(tab, address):
