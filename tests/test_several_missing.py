@@ -55,6 +55,11 @@ def test_two_missing_records_agree_with_quadrature(kind, rng):
     error = by_chain.std(ddof=1) / np.sqrt(len(by_chain))
     # between-chain differences of the mean belong to the variance, too
     assert abs(sampled.covariance[0, 0] - variance) < 6 * error + 0.02 * variance
+    points = axis[marginal > 1e-4 * marginal.max(), None]
+    exactly = np.log(marginal[marginal > 1e-4 * marginal.max()] / (axis[1] - axis[0]))
+    off = sampled.log_density(points) - exactly
+    assert np.all(np.abs(off) < 6 * sampled.log_density_error(points) + 0.02)
+    assert abs(sampled.mode[0] - axis[np.argmax(marginal)]) < 1.5 * (axis[1] - axis[0])
 
 
 def test_unknown_records_are_exchangeable(rng):

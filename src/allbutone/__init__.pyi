@@ -14,6 +14,7 @@ from allbutone.model.prior_file import read_prior
 from allbutone.releases.combining import Combined, combine, combine_means
 from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release
+from allbutone.releases.parts import without_columns
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.statistics import ParameterStatistics
 from allbutone.releases.synthesizer import NIWSynthesizer
@@ -73,4 +74,5 @@ __all__ = [
     "risk",
     "save_release",
     "verify_budget",
+    "without_columns",
 ]

@@ -31,7 +31,7 @@ def command_line() -> "typer.Typer":
     import typer.core
 
     from allbutone import __version__
-    from allbutone.cli import app, describe, report, risk, study, synthesize
+    from allbutone.cli import adversaries, app, describe, report, risk, study, synthesize
 
     line = typer.Typer(
         help="Synthetic continuous data, with what each person in it stands to lose.",
@@ -55,6 +55,7 @@ def command_line() -> "typer.Typer":
         synthesize.demo,
         risk.risk,
         risk.budget,
+        adversaries.adversaries,
         report.report,
         report.application,
         study.study,

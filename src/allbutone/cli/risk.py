@@ -1,7 +1,5 @@
 """The commands about risk: what each person stands to lose, and how much may be released."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,6 +42,7 @@ from allbutone.cli.reading import (
     read_records,
     records_of,
 )
+from allbutone.cli.results import outputs, show_files, whole_numbers
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
@@ -51,21 +50,25 @@ from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.budget import budget_figure
-from allbutone.plots.export import write_figure
 from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import load_release
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.findings import most_exposed, risk_sentence
 from allbutone.support.checks import count_of
-from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
-from allbutone.tables.files import write_columns
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_files, require_distinct, require_outside
+from allbutone.tables.safe_write import require_outside
 
 Known = Annotated[
     list[str] | None,
     typer.Option(help="A column the adversary knows of everyone, or several separated by commas."),
+]
+LackingColumns = Annotated[
+    list[str] | None,
+    typer.Option(help="A column the adversary lacks of everyone, or several separated by commas."),
+]
+LackingRecords = Annotated[
+    int, typer.Option(min=0, help="How many records the adversary lacks besides the target, chosen at random.")
 ]
 Radius = Annotated[float, typer.Option(help="How near the truth counts as near: a Mahalanobis distance.")]
 NoMass = Annotated[
@@ -86,6 +89,8 @@ def risk(
     release_dir: ReleaseDir,
     prior: MechanismPrior = None,
     known: Known = None,
+    lacking_columns: LackingColumns = None,
+    lacking_records: LackingRecords = 0,
     radius: Radius = RADIUS,
     no_mass: NoMass = False,
     columns: ReleaseColumns = None,
@@ -100,22 +105,32 @@ def risk(
 ) -> None:
     """Play the adversary against every record of the table: who is exposed by this release, and how badly."""
     require_outside(out, release_dir)
-    with _outputs(out, force, [table, prior]) as save:
+    with outputs(out, force, [table, prior]) as save:
         release = load_release(release_dir)
         records = records_of(context, table, release)
         given = read_prior(prior, records.columns, records.schema) if prior else None
-        names = Records.of_numbers(records, columns=known).columns if known else ()
+        names, lacking = (Records.of_numbers(records, columns=some).columns if some else () for some in
+                          (known, lacking_columns))  # fmt: skip
         with late_progress("Attacking records", len(records.values)) as watch:
             # the integrals' random points are no secret, and a fixed start gives the same answer twice
             found = risk_columns(
-                records, release, given, known=names, radius=radius, mass=not no_mass, rng=_points(), watch=watch
+                records,
+                release,
+                given,
+                known=names,
+                lacking_columns=lacking,
+                lacking_records=lacking_records,
+                radius=radius,
+                mass=not no_mass,
+                rng=_points(),
+                watch=watch,
             )
         order = most_exposed(found)
-        save(found, risk_figure(found, records.columns, order))
+        save(found, risk_figure(found, [name for name in records.columns if name not in lacking], order))
     console.print(f"[bold]{risk_sentence(found)}[/bold]\n")
     _show_risk(found, order[:10])
-    _show_files(out)
-    console.print(_risk_assumed(records, names, release_dir))
+    show_files(out)
+    console.print(_risk_assumed(records, names, release_dir, lacking, lacking_records))
     _next_after_risk(context, table, release_dir, release)
     show_notes(records.notes)
 
@@ -148,11 +163,11 @@ def budget(
 ) -> None:
     """Say how many datasets, or parameter draws, may be released before anyone is exposed."""
     require_rows_of_datasets(rows, release)
-    asked, bound = _counts(counts), Limit.of(limit)
+    asked, bound = whole_numbers("counts", counts), Limit.of(limit)
     if verify is not None:
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
-    with _outputs(out, force, [table, prior, table_file]) as save:
+    with outputs(out, force, [table, prior, table_file]) as save:
         records = read_records(context, table)
         synthesizer, note = fit(records, given_prior(context))
         # who has the parameters learns nothing more from the datasets drawn from them
@@ -168,41 +183,14 @@ def budget(
     _show_budget(plan)
     if checked:
         console.print(_checked(plan, checked))
-    _show_files(out)
+    show_files(out)
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, synthesizer.prior))}.")
     _next_after_budget(context, table, plan, out)
     show_notes([*records.notes, note])
 
 
-@contextmanager
-def _outputs(
-    out: Path, force: bool, inputs: list[Path | None]
-) -> Iterator[Callable[[dict[str, np.ndarray], Any], None]]:
-    """Yield what writes the numbers and the figure, both or neither; refuses at once where it could not."""
-    if out.suffix != ".csv":
-        raise InputError(f"--out names a .csv file, got {str(out)!r}", "the figure goes beside it as .html")
-    outputs = [out, out.with_suffix(".html")]
-    require_distinct(outputs, inputs)
-    with fresh_files(outputs, force=force, private=True) as [numbers, page]:
-
-        def save(columns: dict[str, np.ndarray], figure: Any) -> None:
-            write_columns(numbers, columns)
-            write_figure(figure, page)
-
-        yield save
-
-
 def _points() -> np.random.Generator:
     return np.random.default_rng(0)
-
-
-def _counts(text: str) -> list[int]:
-    try:
-        counts = {int(part) for part in text.split(",")}
-    except ValueError as error:
-        cure = Cure("list some", "counts", "1,5,10")
-        raise InputError(f"--counts are whole numbers separated by commas, got {text!r}", cure) from error
-    return sorted(count_of("counts", count) for count in counts)
 
 
 def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
@@ -252,20 +240,21 @@ def _checked(plan: Budget, checked: dict[str, Any]) -> str:
     )
 
 
-def _show_files(out: Path) -> None:
-    console.print(
-        f"Written: {escape(str(out))} (a row a record) and {escape(str(out.with_suffix('.html')))} (the figure; "
-        "opens in any browser, offline).\nBoth are confidential, as the table is: they describe individual "
-        "records. Only you can read them."
-    )
-
-
-def _risk_assumed(records: Records, known: tuple[str, ...], release_dir: Path) -> str:
+def _risk_assumed(
+    records: Records, known: tuple[str, ...], release_dir: Path, lacking: tuple[str, ...], missing: int
+) -> str:
     p, knows = len(records.columns), f" and knows everyone's {', '.join(known)}" if known else ""
     normal = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
+    has = (
+        f"every record but one and {counted(missing, 'other')} chosen at random"
+        if missing
+        else "every record but one"
+    )
+    without = f" without everyone's {', '.join(lacking)}" if lacking else ""
+    weaker = " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
     return escape(
         f"Assumed: {normal}, the prior in {release_dir} was written without looking at the table, and the "
-        f"adversary has every record but one, the release and the mechanism{knows}.\n"
+        f"adversary has {has}{without}, the release and the mechanism{knows}.{weaker}\n"
         "Not shown: what another release of the same size would give away, what several releases of this table "
         "give away together, and an adversary who knows more of a person (--known). This is a measurement, not a "
         "guarantee."

@@ -14,6 +14,7 @@ from allbutone.plots.study import in_the_paper, study_figures
 from allbutone.reports.published import published_page
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design_file import read_design
+from allbutone.studies.journal import LACKING
 from allbutone.studies.printed_tables import DISTANCE, RECORD, PrintedTable, printed_tables, starred
 from allbutone.studies.published import agreement
 from allbutone.studies.run import Study, StudyRun, load_study, run_study
@@ -152,7 +153,8 @@ def _form(parts: tuple[str, str]) -> str:
 
 def _show_cells(rows: list[dict[str, Any]], most: int = 40) -> None:
     """Print the cells; what is the same in all of them is said once, above."""
-    names = ("release", "p", "n", "count", "rows", "structure", "correlation", "position")
+    names = ["release", "p", "n", "count", "rows", "structure", "correlation", "position"]
+    names += [name for name in LACKING if any(row[name] for row in rows)]
     shared = [name for name in names if len({row[name] for row in rows}) == 1]
     told = ", ".join(f"{name} {escape(number(rows[0][name]))}" for name in shared if rows[0][name] is not None)
     varied = [name for name in names if name not in shared]
@@ -163,5 +165,9 @@ def _show_cells(rows: list[dict[str, Any]], most: int = 40) -> None:
     ]
     which = f"The first {most} of {len(rows):,} cells" if len(rows) > most else "All cells"
     title = f"{which}{', each with ' * bool(told)}{told}; medians over the replicates"
-    show(title, [*varied, "leverage", "exposure", "distance", "expected"], lines)
+    show(
+        title,
+        [*(name.replace("_", " ") for name in varied), "leverage", "exposure", "distance", "expected"],
+        lines,
+    )
     console.print()

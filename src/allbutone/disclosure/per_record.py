@@ -1,6 +1,8 @@
 """Risk: what each person in a table stands to lose by a release."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -10,11 +12,13 @@ from jaxtyping import Bool
 from allbutone.adversary.inputs import known_mask, known_patterns, require_same_prior
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, measure
+from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
+from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
 from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
+from allbutone.releases.parts import in_columns, known_columns
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -24,6 +28,7 @@ FOR_TOTALS = 9  # 2⁹ points, four times: a gain to about 0.01 nats
 COLUMNS = (
     "distance", "baseline_distance", "relative_error", "exposure", "mass", "prior_mass", "information_gain",
 )  # fmt: skip
+SAMPLED = ("mass_error", "information_gain_error")  # of an adversary whose posterior is sampled
 
 
 def risk(
@@ -32,6 +37,8 @@ def risk(
     prior: AnyPrior | None = None,
     *,
     known: Sequence[str] = (),
+    lacking_columns: Sequence[str] = (),
+    lacking_records: Lacking = 0,
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
@@ -43,6 +50,11 @@ def risk(
     metric; the posterior `mass` within a Mahalanobis `radius` of the truth beside `prior_mass`;
     `information_gain` at the truth in nats; and the error of the guess in each column's units.
     The release may be its folder; the prior, if given, a prior file or its entries.
+
+    The adversary has every record but one, and knows the columns `known` of that one, too. Weaker ones lack
+    `lacking_columns` of everyone and attack by the others (exactly, given what the release says of those), or lack
+    `lacking_records` besides the target: so many chosen at random, or rows (from 1) by a list. These are inferred
+    together with it by sampling, and the standard errors of mass and gain come as columns.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -56,7 +68,17 @@ def risk(
     release = release_of(release)
     records = Records.of(table, columns=release.columns, schema=release.schema)
     prior = None if prior is None else prior_of(prior, records.columns, records.schema)
-    columns = risk_columns(records, release, prior, known=known, radius=radius, mass=mass, rng=rng)
+    columns = risk_columns(
+        records,
+        release,
+        prior,
+        known=known,
+        lacking_columns=lacking_columns,
+        lacking_records=lacking_records,
+        radius=radius,
+        mass=mass,
+        rng=rng,
+    )
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
 
 
@@ -76,6 +98,8 @@ def risk_columns(
     prior: NIW | None = None,
     *,
     known: Sequence[str] = (),
+    lacking_columns: Sequence[str] = (),
+    lacking_records: Lacking = 0,
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
@@ -85,41 +109,66 @@ def risk_columns(
     prior = require_same_mechanism(records, release, prior)
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
-    values = records.values
-    everyone = LeaveOneOut.of(values, release, prior, None, "record")
+    if lacking_columns:
+        records, release, prior = in_known_columns(records, release, prior, lacking_columns)
+    values, within = records.values, radius if mass else None
     mask = known_mask(list(known) or None, records.columns, values.shape)
-    work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
     # the same points for every record: no result depends on how records are cut into blocks
-    points, within = Points.of(rng), radius if mass else None
-    found: dict[str, np.ndarray] = {}
-
-    def attack(block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        return block[0], _attacked(everyone, *block, within, points)
-
-    for rows, part in in_parallel(attack, work, watch=lambda block: watch(len(block[0]))):
-        for name, column in part.items():
-            found.setdefault(name, np.empty(len(values)))[rows] = column
+    if lacks_records(lacking_records):
+        _require_nothing_known(known)
+        stream = np.random.default_rng(rng)
+        if not isinstance(lacking_records, int | np.integer):  # rows of the table, which may have lost some
+            lacking_records = [records.place_of(row) + 1 for row in lacking_records]
+        groups = groups_of(len(values), lacking_records, np.arange(len(values)), stream)
+        parts = measure_groups(values, release, prior, groups, stream, within, watch)
+    else:
+        everyone = LeaveOneOut.of(values, release, prior, None, "record")
+        work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
+        attack = partial(measure_block, everyone, within, Points.of(rng))
+        parts = in_parallel(attack, work, watch=lambda block: watch(len(block[0])))
+    names = [name for name in COLUMNS if mass or not name.endswith("mass")]
+    if lacks_records(lacking_records):
+        names += [name for name in SAMPLED if mass or not name.startswith("mass")]
+    found = {name: np.empty(len(values)) for name in names}
+    guesses = values.copy()  # of what is known there is no error
+    for rows, part in parts:
+        for name, column in found.items():
+            column[rows] = getattr(part, name)
+        guesses[np.ix_(rows, ~mask[rows[0]])] = part.guess
     # the errors of the guess in each column's units come last, under the columns' own names
-    guesses = np.column_stack([found.pop(f"guess {place}") for place in range(len(records.columns))])
-    errors = records.schema.to_natural(guesses) - records.natural
-    named = {f"error_{name}": errors[:, place] for place, name in enumerate(records.columns)}
+    off = records.schema.to_natural(guesses) - records.natural
+    named = {f"error_{name}": off[:, place] for place, name in enumerate(records.columns)}
     return {"row": records.rows, **found, **named}
 
 
-def _attacked(
-    everyone: LeaveOneOut, rows: np.ndarray, known: tuple[int, ...], radius: float | None, points: Points
-) -> dict[str, np.ndarray]:
-    """Return the measures of a block of records as columns."""
+def measure_block(
+    everyone: LeaveOneOut, radius: float | None, points: Points, block: tuple[np.ndarray, tuple[int, ...]]
+) -> tuple[np.ndarray, Measures]:
+    """Measure a block of records that share their known features."""
+    rows, known = block
     targets, posteriors = everyone.records[rows], everyone.problem(rows, known)
     unknown = [place for place in range(targets.shape[1]) if place not in known]
-    records = targets[:, unknown]
     effort = Effort(points, _points_each(posteriors, len(everyone.records), radius is not None))
-    found = measure(posteriors, records, effort, radius=radius)
-    names = [name for name in COLUMNS if radius is not None or not name.endswith("mass")]
-    guesses = targets.copy()
-    guesses[:, unknown] = found.guess
-    columns = {f"guess {place}": column for place, column in enumerate(guesses.T)}
-    return {name: getattr(found, name) for name in names} | columns
+    return rows, measure(posteriors, targets[:, unknown], effort, radius=radius)
+
+
+def in_known_columns(
+    records: Records, release: Release, prior: NIW, lacking: Sequence[str]
+) -> tuple[Records, Release, NIW]:
+    """Return the table, the release and the prior in the columns that an adversary has who lacks some."""
+    kept = known_columns(records.columns, lacking)
+    names = tuple(records.columns[place] for place in kept)
+    some = replace(records, values=records.values[:, kept], columns=names)
+    return some, in_columns(release, kept), prior.marginal(kept)
+
+
+def _require_nothing_known(known: Sequence[str]) -> None:
+    if known:
+        raise InputError(
+            "an adversary who lacks several records is taken to know nothing of the target",
+            Cure("leave out what is known", "known", []),
+            Cure("leave out what is lacking", "lacking_records", 0),
+        )
 
 
 def _points_each(posteriors: LogQuadratic, people: int, mass: bool) -> int:

@@ -1,13 +1,13 @@
 """The normal-inverse-Wishart distribution: prior, posterior, predictive, evidence and draws."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, pi
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace, device, is_array_api_obj
 from jaxtyping import Float
 from scipy.special import multigammaln
 
@@ -116,8 +116,8 @@ class NIW:
 
     @property
     def is_flat(self) -> bool:
-        """Whether this is the flat prior, which is known only by its posteriors."""
-        weights_nothing = isinstance(self.mean_weight, float) and self.mean_weight == 0 and self.df == -1
+        """Whether this is the flat prior, which is known only by its posteriors; df < −1: of some of its columns."""
+        weights_nothing = isinstance(self.mean_weight, float) and self.mean_weight == 0 and self.df <= -1
         return weights_nothing and not np.any(to_numpy(self.scale)) and not np.any(to_numpy(self.mean))
 
     @cached_property
@@ -136,7 +136,7 @@ class NIW:
         if moments.mean.shape[-1] != self.p:
             raise InputError(f"the prior is for {self.p} columns, the records have {moments.mean.shape[-1]}")
         if self.is_flat:
-            _require_more_records_than_columns(moments, self.p)
+            _require_more_records_than_columns(moments, self.p - 1 - self.df)
         n, weight = moments.count, self.mean_weight + moments.count
         step = moments.mean - self.mean
         mean = self.mean + append_axes(n / weight, 1) * step
@@ -165,6 +165,20 @@ class NIW:
     def p(self) -> int:
         """The number of columns."""
         return int(self.mean.shape[-1])
+
+    def marginal(self, columns: Sequence[int]) -> "NIW":
+        """Return the distribution of the mean and covariance of some columns A (positions), a of p.
+
+        μ_A | Σ_AA ~ N(m_A, Σ_AA/κ), Σ_AA ~ IW(Λ_AA, ν − (p − a)): a column less is a degree of freedom less. So
+        updating and leaving columns out may change places, and it is not the usual prior of a columns.
+        """
+        xp, p = array_namespace(self.scale), self.p
+        if len(columns) == p and list(columns) == list(range(p)):
+            return self
+        places = xp.asarray(list(columns), device=device(self.scale))
+        scale = xp.take(xp.take(self.scale, places, axis=-1), places, axis=-2)
+        mean = xp.take(self.mean, places, axis=-1)
+        return NIW(mean, self.mean_weight, self.df - (p - len(columns)), scale)
 
     def predictive(self) -> StudentT:
         """Return the distribution of the next record (eq:z_follow_t_dist).
@@ -245,11 +259,11 @@ class NIW:
         return means, roots @ roots.swapaxes(-1, -2)
 
 
-def _require_more_records_than_columns(moments: Moments, p: int) -> None:
+def _require_more_records_than_columns(moments: Moments, p: float) -> None:
     count = np.min(to_numpy(moments.count))
     if count <= p:
         raise InputError(
-            f"the flat prior, the default, needs more records than columns, and {count:g} for {p} do not suffice",
+            f"the flat prior, the default, needs more records than columns, and {count:g} for {p:g} do not suffice",
             Cure("give a prior from public knowledge", "prior"),
             Cure("use fewer columns", "drop"),
         )

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from allbutone.plots.attack_view import DEEPEST, DEPTHS, marks, relief
+from allbutone.plots.lacking import study_lacking_figure
 from allbutone.plots.study_dimension import by_dimension, dimension_figure
 from allbutone.plots.study_law import (
     MOST_SERIES,
@@ -65,11 +66,14 @@ def study_drawings(study: Study) -> dict[str, Callable[[], go.Figure]]:
     if any(varied([study.cells[place] for place in places]) for places in on_one_law(study).values()):
         drawings["leverage"] = partial(leverage_figure, study)
     for release in ("parameters", "datasets"):
-        steady = [cell for cell in study.cells if cell.release == release and cell.leverage is not None]
+        whole = [study.cells[place] for place in where(study, release=release, lacking="")]
+        steady = [cell for cell in whole if cell.leverage is not None]
         if len({(cell.p, cell.structure, cell.correlation) for cell in steady}) > 1:
             drawings[f"fixed-leverage-{release}"] = partial(fixed_leverage_figure, study, release)
         if by_dimension(study, release):
             drawings[f"dimension-{release}"] = partial(dimension_figure, study, release)
+        if any(study.cells[place].lacking for place in where(study, release=release)):
+            drawings[f"lacking-{release}"] = partial(study_lacking_figure, study, release)
     return drawings
 
 

@@ -51,12 +51,13 @@ def series_of(study: Study, places: Sequence[int]) -> list[Series]:
         strength = f"{cell.structure} {cell.correlation:g}" if cell.correlation else cell.structure
         towards = "" if cell.target else f"towards {direction_of(cell)}"
         hidden = (f"{cell.mean}", f"{cell.covariance}")
-        words = (f"n = {cell.n:,}", position_of(cell), strength, towards)
+        lacking = f"lacking {cell.lacking or 'nothing'}"
+        words = (f"n = {cell.n:,}", position_of(cell), strength, towards, lacking)
         groups.setdefault((*words, *hidden), []).append(place)
     # a direction tells apart only those that have one
     told = [len(set(column) - {""}) > 1 for column in zip(*groups, strict=True)]
     names = [
-        ", ".join(word for word, tells in zip(each[:4], told, strict=False) if tells and word) for each in groups
+        ", ".join(word for word, tells in zip(each[:5], told, strict=False) if tells and word) for each in groups
     ]
     return [Series(name, held) for name, held in zip(names, groups.values(), strict=True)]
 

@@ -42,7 +42,7 @@ def on_one_law(study: Study) -> dict[str, list[int]]:
     """Return the cells of each release if one curve a count holds for them all: their ratios are the same."""
     found = {}
     for release in ("parameters", "datasets"):
-        places = where(study, release=release)
+        places = where(study, release=release, lacking="")
         ratios = [study.cells[place].law.ratio for place in places]
         if len(places) > 1 and max(ratios) < SAME_RATIO * min(ratios):
             found[release] = places
@@ -164,7 +164,9 @@ def _leverage_words(study: Study, places: Sequence[int]) -> str:
 
 def fixed_leverage_figure(study: Study, release: str) -> go.Figure:
     """Draw exposure at a fixed leverage against p, or correlation where p is one; the closed form is level."""
-    places = [place for place in where(study, release=release) if study.cells[place].leverage is not None]
+    places = [
+        place for place in where(study, release=release, lacking="") if study.cells[place].leverage is not None
+    ]
     if not places:
         raise InputError(f"no cell of this study with released {release} has a fixed leverage")
     cells = [study.cells[place] for place in places]

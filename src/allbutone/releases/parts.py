@@ -1,8 +1,10 @@
 """Releases of several parts: datasets with their parameters, and what there is of a release in some columns."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
@@ -40,3 +42,42 @@ def datasets_of(release: Release) -> DatasetRelease:
             Cure("release datasets, too (sample)", "parameters", True),
         )
     return DatasetRelease(release.datasets, release.columns, release.prior, release.schema)
+
+
+def known_columns(names: Sequence[str], lacking: str | Sequence[str]) -> list[int]:
+    """Return the positions of the columns that an adversary has who lacks some."""
+    lacking = (lacking,) if isinstance(lacking, str) else tuple(lacking)
+    for name in lacking:
+        if name not in names:
+            raise InputError(f"there is no column {name!r} to lack", f"the columns are {', '.join(names)}")
+    kept = [place for place, name in enumerate(names) if name not in lacking]
+    if not kept:
+        raise InputError("the adversary lacks every column", Cure("leave one out", "lacking_columns"))
+    return kept
+
+
+def without_columns(release: Release, lacking: str | Sequence[str]) -> Release:
+    """Return what an adversary can use of a release who lacks these columns of everyone, the target's included.
+
+    The rest of the columns of every draw or dataset is exactly a release of the rest of the columns of the table,
+    made with the prior's marginal (`NIW.marginal`), which the result holds: `attack`, `posterior` and all others
+    take it as any release, and are exact given the rest. The columns left out would say a little more.
+    """
+    kept = known_columns(release.column_names, lacking)
+    return release if len(kept) == release.p else in_columns(release, kept)
+
+
+def in_columns(release: Release, kept: Sequence[int]) -> Release:
+    """Return what a release says of some of its columns (positions)."""
+    names = tuple(release.column_names[place] for place in kept)
+    prior = None if release.prior is None else release.prior.marginal(kept)
+    datasets = [_some(data, kept) for data in release.datasets]
+    if isinstance(release, DatasetRelease):
+        return DatasetRelease(datasets, names, prior, release.schema)
+    block = _some(array_namespace(release.means).matrix_transpose(_some(release.covariances, kept)), kept)
+    return ParameterRelease(_some(release.means, kept), block, names, prior, datasets, release.schema)
+
+
+def _some(array: Any, columns: Sequence[int]) -> Any:
+    xp = array_namespace(array)
+    return xp.take(array, xp.asarray(list(columns), device=device(array)), axis=-1)

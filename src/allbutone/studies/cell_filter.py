@@ -8,7 +8,10 @@ from typing import Any
 from allbutone.studies.design import Cell
 from allbutone.support.errors import InputError
 
-NAMES = ("release", "p", "n", "count", "rows", "structure", "correlation", "distance", "leverage")
+NAMES = (
+    "release", "p", "n", "count", "rows", "structure", "correlation", "distance", "leverage", "lacking_columns",
+    "lacking_records",
+)  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], Any] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,

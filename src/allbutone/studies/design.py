@@ -14,6 +14,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_from
 from allbutone.studies.published import Place, Printed
 from allbutone.support.arrays import solve_rows
+from allbutone.support.text import counted
 
 STRUCTURES = ("independent", "equicorrelated", "ar1", "low-rank")
 
@@ -23,7 +24,8 @@ class Cell:
     """One setting of a study: how tables are drawn, where the target lies, what is released.
 
     The n − 1 others are drawn from N(mean, covariance). The target is a fixed vector, or lies at a Mahalanobis
-    distance from the others' distribution, or at a leverage in each drawn table, in a direction.
+    distance from the others' distribution, or at a leverage in each drawn table, in a direction. The adversary
+    lacks the last `lacking_columns` columns of everyone, and `lacking_records` of the others.
     """
 
     release: str
@@ -41,11 +43,28 @@ class Cell:
     direction: tuple[float, ...]
     prior: dict[str, Any]
     adversary_prior: dict[str, Any] | None
+    lacking_columns: int = 0
+    lacking_records: int = 0
 
     @cached_property
     def key(self) -> str:
         """All that the cell is, in one line: its random numbers derive from it and the seed."""
-        return json.dumps(asdict(self), sort_keys=True)
+        held = asdict(self)
+        for name in ("lacking_columns", "lacking_records"):
+            if not held[name]:  # as before there was anything to lack: the same cell, the same numbers
+                del held[name]
+        return json.dumps(held, sort_keys=True)
+
+    @property
+    def known(self) -> list[int]:
+        """The columns that the adversary has."""
+        return list(range(self.p - self.lacking_columns))
+
+    @property
+    def lacking(self) -> str:
+        """What the adversary lacks besides the target, in words; nothing where that is nothing."""
+        both = ((self.lacking_columns, "column"), (self.lacking_records, "record"))
+        return " and ".join(counted(count, noun) for count, noun in both if count)
 
     @property
     def position(self) -> str:
@@ -56,8 +75,11 @@ class Cell:
 
     @cached_property
     def law(self) -> ExposureLaw:
-        """What risk depends on in this cell besides the leverage, and its closed form."""
-        return ExposureLaw.of(self.prior_of(self.prior), self.n, self.rows)
+        """What risk depends on in this cell besides the leverage, and its closed form.
+
+        It holds where only columns are lacking; where records are, it is that of an adversary who lacks none.
+        """
+        return ExposureLaw.of(self.prior_of(self.prior).marginal(self.known), self.n, self.rows)
 
     def prior_of(self, entries: dict[str, Any]) -> NIW:
         """Build a prior for this cell's columns."""
@@ -92,7 +114,7 @@ class Design:
 
     def printed(self, cell: Cell) -> Printed | None:
         """Return the numbers that were published about this cell, as they were printed."""
-        return self.published.get(place_of(cell))
+        return None if cell.lacking else self.published.get(place_of(cell))
 
 
 def place_of(cell: Cell) -> Place:

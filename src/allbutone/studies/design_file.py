@@ -24,7 +24,10 @@ SOLVERS = ("exact", "lbfgsb")
 DIRECTIONS = ("diagonal", "first", "strongest", "weakest")
 WHOLE = ("title", "seed", "replicates", "solver", "published", "prior", "adversary_prior", "cells")
 # a list of these makes a cell for each of its entries
-VARIED = ("release", "p", "n", "count", "rows", "structure", "correlation", "distance", "leverage", "direction")
+VARIED = (
+    "release", "p", "n", "count", "rows", "structure", "correlation", "distance", "leverage", "direction",
+    "lacking_columns", "lacking_records",
+)  # fmt: skip
 FIXED = ("mean", "variance", "covariance", "rank", "target")
 POSITIONS = ("target", "distance", "leverage")
 
@@ -55,7 +58,7 @@ def parse_design(text: str, name: str = "design", folder: Path = SHIPPED) -> Des
         known = {} if published is None else read_published(published)
     except InputError as error:
         lines.fail_as(error, "published")
-    twice = Counter(place_of(cell) for cell in cells.values() if place_of(cell) in known)
+    twice = Counter(place_of(cell) for cell in cells.values() if place_of(cell) in known and not cell.lacking)
     if twice and max(twice.values()) > 1:
         words = "differ only in what a published number does not tell apart"
         lines.fail(f"several cells with {max(twice, key=twice.__getitem__)} {words}", "published")
@@ -140,9 +143,24 @@ class _Block:
             direction=self._direction(block.get("direction", "diagonal"), covariance),
             prior=self.entries.get("prior", {}),
             adversary_prior=self.entries.get("adversary_prior"),
+            lacking_columns=lines.whole(block.get("lacking_columns", 0), "lacking_columns", 0, place, most=p - 1),
+            lacking_records=lines.whole(block.get("lacking_records", 0), "lacking_records", 0, place),
         )
+        self._check_lacking(cell)
         self._check_priors(cell)
         return cell
+
+    def _check_lacking(self, cell: Cell) -> None:
+        """Refuse what no adversary can lack, or what is not known of one who does."""
+        key = "lacking_records" if cell.lacking_records else "lacking_columns"
+        if cell.n - 1 - cell.lacking_records < 2:
+            words = f"of {cell.n} records {cell.lacking_records} cannot be lacking besides the target"
+            self.lines.fail(words, key, self.place, "leave the adversary two at least")
+        if cell.lacking and self.entries.get("solver") == "lbfgsb":
+            self.lines.fail("the paper's own solver knows no one who lacks more", key, self.place, "use 'exact'")
+        if cell.lacking_records and cell.adversary_prior is not None:
+            words = "who lacks several records is taken to have the holder's prior"
+            self.lines.fail(words, key, self.place, "remove adversary_prior")
 
     def _check_priors(self, cell: Cell) -> None:
         for key in ("prior", "adversary_prior"):

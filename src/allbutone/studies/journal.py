@@ -25,6 +25,7 @@ JOURNAL = "journal.jsonl"
 QUANTILES = 101  # of distance, kept of every cell: what a violin is drawn from
 TEXTS = ("release", "structure", "position")
 WHOLES = ("cell", "p", "n", "count", "rows", "replicates", "unconverged")
+LACKING = ("lacking_columns", "lacking_records")  # not in the journals of older versions, where it is nothing
 NUMBERS = (
     *("correlation", "median", "q25", "q75", "min", "max", "baseline_median", "leverage_median", "exposure_q25"),
     *("exposure_median", "exposure_q75", "right_mode", "law_median"),
@@ -113,7 +114,7 @@ def _fits(name: str, value: Any) -> bool:
         return name in _MAY_LACK
     if name in TEXTS:
         return isinstance(value, str)
-    if name in WHOLES:
+    if name in WHOLES + LACKING:
         return _is_whole(value)
     return _is_number(value) and (name in _NAMES or _MEAN.fullmatch(name) is not None)
 

@@ -22,6 +22,7 @@ from allbutone.studies.design import Cell, Design
 from allbutone.studies.design_file import read_design
 from allbutone.studies.journal import (
     JOURNAL,
+    LACKING,
     QUANTILES,
     TEXTS,
     WHOLES,
@@ -144,7 +145,10 @@ def load_study(folder: Path) -> Study:
     run = StudyRun(design, header["replicates"], header["records"])
     found = {entry["cell"]: entry for entry in entries}
     held = [(cell, found[name]) for cell in design.cells if (name := run.identity(cell)) in found]
-    rows = [entry["row"] | beside(entry["row"], design.printed(cell)) for cell, entry in held]
+    rows = [
+        dict.fromkeys(LACKING, 0) | entry["row"] | beside(entry["row"], design.printed(cell))
+        for cell, entry in held
+    ]
     return Study(run, [cell for cell, _ in held], rows, [entry["quantiles"] for _, entry in held])
 
 
@@ -211,7 +215,9 @@ def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     # the means of the candidates come last, by number: cells differ in how many they have
     names.sort(key=lambda name: int(name.removeprefix("mean_x").split("_")[0]) if name.startswith("mean_x") else 0)
-    kinds = dict.fromkeys((*TEXTS, "verdict", "differs_in"), pa.string()) | dict.fromkeys(WHOLES, pa.int64())
+    kinds = dict.fromkeys((*TEXTS, "verdict", "differs_in"), pa.string()) | dict.fromkeys(
+        WHOLES + LACKING, pa.int64()
+    )
     columns = {name: pa.array([row.get(name) for row in rows], kinds.get(name, pa.float64())) for name in names}
     table = pa.table(columns)
     targets = [folder / "cells.csv", folder / "cells.parquet"]

@@ -11,17 +11,20 @@ from jaxtyping import Float, Int
 from allbutone.adversary.build import from_parameters, from_statistics, with_own_prior
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.paper_methods import lbfgsb
+from allbutone.disclosure.lacking_records import measure_missing
 from allbutone.disclosure.measures import Measures, measure
 from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once, triangle
+from allbutone.integrals.several_missing import sample_missing
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
-from allbutone.releases.statistics import ParameterStatistics
+from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.studies.design import Cell
 from allbutone.studies.published import another_thousand
 from allbutone.support.arrays import solve_rows
 
 AT_ONCE = 1 << 22  # numbers held when whole records are drawn
+LACKING_AT_ONCE = 100  # replicates whose missing records are sampled together
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,8 @@ def simulate_cell(
     for rng, size in _blocks(cell, replicates, seed, whole):
         if solver == "lbfgsb":
             blocks.append(_as_printed(cell, size, rng))
+        elif cell.lacking_records:
+            blocks.append(_lacking_several(cell, size, rng))
         else:
             blocks.append(_attacked(cell, *(_from_records if whole else _from_statistics)(cell, size, rng)))
     return Replicates.joined(blocks)
@@ -70,6 +75,8 @@ def _blocks(cell: Cell, replicates: int, seed: int, whole: bool) -> Iterator[tup
     size = releases_at_once(cell.law, cell.count)
     if whole:
         size = max(1, AT_ONCE // (cell.p * (cell.n + cell.count * (cell.rows or cell.p))))
+    if cell.lacking_records:
+        size = min(size, LACKING_AT_ONCE)
     name = np.frombuffer(hashlib.blake2b(cell.key.encode(), digest_size=16).digest(), dtype=np.uint32).tolist()
     for block, start in enumerate(range(0, replicates, size)):
         sequence = np.random.SeedSequence([seed, *name, whole, block])
@@ -84,7 +91,7 @@ def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[M
     half = root @ np.moveaxis(triangle(rng, known - 1.0 - np.arange(cell.p), size), 2, 0)
     moments = Moments(float(known), mean, half @ half.swapaxes(1, 2))
     given_others = cell.prior_of(cell.prior).update(moments)
-    targets = cell.targets(given_others)
+    moments, given_others, targets = _as_known(cell, moments, given_others, cell.targets(given_others))
     white = solve_rows(given_others.root, targets - given_others.mean)
     inflation = given_others.mean_weight / (given_others.mean_weight + 1)
     drawn = SimulatedReleases.of(cell.law, cell.count, size, rng)
@@ -108,28 +115,59 @@ def _turned_to(direction: Float[np.ndarray, "r p"]) -> Float[np.ndarray, "r p p"
 def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, Any, LogQuadratic]:
     """Draw every record of every table and dataset, and summarize them: the long way round."""
     _, moments, given_others, targets = _tables(cell, size, rng)
+    released = _released(cell, given_others, targets, rng)
+    moments, given_others, targets = _as_known(cell, moments, given_others, targets)
+    return moments, targets, from_statistics(given_others, released)
+
+
+def _as_known(
+    cell: Cell, moments: Moments, given_others: NIW, targets: np.ndarray
+) -> tuple[Moments, NIW, Float[np.ndarray, "r a"]]:
+    """Return the others' moments, their model and the targets in the columns that the adversary has."""
+    if not cell.lacking_columns:
+        return moments, given_others, targets
+    known = cell.known
+    some = Moments(moments.count, moments.mean[..., known], moments.scatter[..., known, :][..., known])
+    return some, given_others.marginal(known), targets[..., known]
+
+
+def _released(cell: Cell, given_others: NIW, targets: np.ndarray, rng: np.random.Generator) -> Statistics:
+    """Draw releases of every table, and summarize them in the columns that the adversary has."""
     means, roots = _drawn_parameters(cell, given_others, targets, rng)
+    known = cell.known
     if cell.rows is None:
-        inverse = np.linalg.inv(roots @ roots.swapaxes(-1, -2))
-        pull = np.sum((inverse @ means[..., None])[..., 0], axis=1)
-        drawn = ParameterStatistics(cell.count, np.sum(inverse, axis=1), pull)
-        return moments, targets, from_statistics(given_others, drawn)
-    datasets = _drawn_datasets(cell, means, roots, rng)
+        inverse = np.linalg.inv((roots @ roots.swapaxes(-1, -2))[..., known, :][..., known])
+        pull = np.sum((inverse @ means[..., known, None])[..., 0], axis=1)
+        return ParameterStatistics(cell.count, np.sum(inverse, axis=1), pull)
+    datasets = _drawn_datasets(cell, means, roots, rng)[..., known]
     centre = np.mean(datasets, axis=2)
     centred = datasets - centre[:, :, None]
-    counts = np.full(cell.count, float(cell.rows))
-    released = Moments(counts, centre, centred.swapaxes(-1, -2) @ centred)
-    return moments, targets, from_statistics(given_others, released)
+    return Moments(np.full(cell.count, float(cell.rows)), centre, centred.swapaxes(-1, -2) @ centred)
+
+
+def _lacking_several(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
+    """Attack where the adversary lacks some of the others, too: the last ones drawn."""
+    others, _, given_others, targets = _tables(cell, size, rng)
+    released = _released(cell, given_others, targets, rng)
+    known = others[:, : len(others[0]) - cell.lacking_records]
+    moments = _moments(known)
+    _, model, truth = _as_known(cell, moments, cell.prior_of(cell.prior).update(moments), targets)
+    found = sample_missing(model, released, cell.lacking_records + 1, rng, chains=4, sweeps=40, parts=64)
+    return _replicates(cell, measure_missing(found, truth, np.arange(size)), np.zeros(size, dtype=bool))
 
 
 def _tables(cell: Cell, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Moments, NIW, np.ndarray]:
     root = np.linalg.cholesky(np.array(cell.covariance))
     others = np.array(cell.mean) + rng.standard_normal((size, cell.n - 1, cell.p)) @ root.T
-    mean = np.mean(others, axis=1)
-    centred = others - mean[:, None]
-    moments = Moments(cell.n - 1.0, mean, centred.swapaxes(1, 2) @ centred)
+    moments = _moments(others)
     given_others = cell.prior_of(cell.prior).update(moments)
     return others, moments, given_others, cell.targets(given_others)
+
+
+def _moments(records: Float[np.ndarray, "r n p"]) -> Moments:
+    mean = np.mean(records, axis=1)
+    centred = records - mean[:, None]
+    return Moments(float(records.shape[1]), mean, centred.swapaxes(1, 2) @ centred)
 
 
 def _drawn_parameters(
@@ -149,7 +187,7 @@ def _drawn_datasets(
 
 def _attacked(cell: Cell, moments: Moments, targets: np.ndarray, problem: LogQuadratic) -> Replicates:
     if cell.adversary_prior is not None:
-        problem = with_own_prior(problem, cell.prior_of(cell.adversary_prior).update(moments))
+        problem = with_own_prior(problem, cell.prior_of(cell.adversary_prior).marginal(cell.known).update(moments))
     found = measure(problem, targets)
     assert found.modes is not None
     return _replicates(cell, found, ~found.modes.converged)
@@ -198,6 +236,8 @@ def summarize(cell: Cell, found: Replicates) -> dict[str, Any]:
         "structure": cell.structure,
         "correlation": cell.correlation,
         "position": cell.position,
+        "lacking_columns": cell.lacking_columns,
+        "lacking_records": cell.lacking_records,
         "replicates": len(found.distance),
         "median": median,
         "q25": low,

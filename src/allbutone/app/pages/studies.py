@@ -17,7 +17,7 @@ from allbutone.app.pages.source import CARRIED
 from allbutone.app.sessions import Held
 from allbutone.plots.export import untitled
 from allbutone.plots.study import study_drawings
-from allbutone.studies.journal import JOURNAL
+from allbutone.studies.journal import JOURNAL, LACKING
 from allbutone.studies.printed_tables import printed_tables, starred
 from allbutone.studies.published import agreement
 from allbutone.studies.run import Study, load_study
@@ -46,6 +46,8 @@ KINDS = {
     "fixed-leverage": "Fixed leverage",
     "dimension": "Number of columns",
 }
+SOMETIMES = ("structure", "correlation", "position", *LACKING)  # columns shown where cells differ in them
+templates.globals["SOMETIMES"] = SOMETIMES
 NOUNS = {"parameters": "draws", "datasets": "datasets"}
 ROOM = 45  # pixels, below a figure: for the name of an axis and two lines of legend
 
@@ -171,7 +173,7 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     table = piece(
         "studies_table.html", rows=rows[:MOST_ROWS], found=len(rows), every=len(asked.study.rows),
         complete=(asked.folder / TABLE).is_file(),
-        several={name for name in ("structure", "correlation", "position") if _differ(asked.study.rows, name)},
+        several={name for name in SOMETIMES if _differ(asked.study.rows, name)},
     )  # fmt: skip
     return Answer({"cells": table})
 

@@ -1,0 +1,53 @@
+"""What the commands about risk write and how they say so: numbers and a figure beside them, both confidential."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.markup import escape
+
+from allbutone.cli.output import console
+from allbutone.plots.export import write_figure
+from allbutone.support.checks import count_of
+from allbutone.support.errors import Cure, InputError
+from allbutone.tables.files import write_columns
+from allbutone.tables.safe_write import fresh_files, require_distinct
+
+
+@contextmanager
+def outputs(
+    out: Path, force: bool, inputs: list[Path | None]
+) -> Iterator[Callable[[dict[str, np.ndarray], Any], None]]:
+    """Yield what writes the numbers and the figure, both or neither; refuses at once where it could not."""
+    if out.suffix != ".csv":
+        raise InputError(f"--out names a .csv file, got {str(out)!r}", "the figure goes beside it as .html")
+    outputs = [out, out.with_suffix(".html")]
+    require_distinct(outputs, inputs)
+    with fresh_files(outputs, force=force, private=True) as [numbers, page]:
+
+        def save(columns: dict[str, np.ndarray], figure: Any) -> None:
+            write_columns(numbers, columns)
+            write_figure(figure, page)
+
+        yield save
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Read whole numbers between commas."""
+    try:
+        counts = {int(part) for part in text.split(",")}
+    except ValueError as error:
+        cure = Cure("list some", option, "1,5,10")
+        raise InputError(f"--{option} are whole numbers separated by commas, got {text!r}", cure) from error
+    return sorted(count_of(option, count) for count in counts)
+
+
+def show_files(out: Path, line: str = "a row a record") -> None:
+    """Say what was written, and that it is confidential."""
+    console.print(
+        f"Written: {escape(str(out))} ({line}) and {escape(str(out.with_suffix('.html')))} (the figure; "
+        "opens in any browser, offline).\nBoth are confidential, as the table is: they describe individual "
+        "records. Only you can read them."
+    )
