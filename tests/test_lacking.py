@@ -225,20 +225,6 @@ def test_each_record_is_looked_at_once_among_as_many_missing(lacking, rng):
             assert set(group.missing) == {1, 8, *group.targets}
 
 
-def test_more_lacking_is_less_known(table):
-    release = released(table, "parameters", count=30)
-    gains, columns = [], []
-    for lacking in (0, 3):
-        found = abo.risk(
-            table, release, lacking_records=lacking, mass=False, rng=np.random.default_rng(1)
-        ).to_pandas()
-        gains.append(found.information_gain[4])
-        columns.append(list(found.columns))
-    assert gains[0] > gains[1] + 1
-    assert "information_gain_error" in columns[1]
-    assert "information_gain_error" not in columns[0]
-
-
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

@@ -20,6 +20,8 @@ CONTROLS = {
     "datasets": "at “How many”",
     "draws": "at “How many”",
     "limit": "at “No record may pass”",
+    "lacking_columns": "at “Columns of everyone”",
+    "lacking_records": "at “Records, besides the one looked at”",
 }
 
 

@@ -12,15 +12,16 @@ from allbutone.integrals.several_missing import MissingPosterior, sample_missing
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.statistics import Statistics
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 
-CHAINS, WARM_UP = 8, 20
+CHAINS, WARM_UP = 256, 20  # chains of a block, shared by its groups
 DRAWS = 2560  # of the missing records of a group: a mass to about 0.01
-LEAST_SWEEPS, MOST_SWEEPS = 20, 160
+LEAST_SWEEPS = 16
 BLOCK_BYTES = 64 << 20  # that a thread works with at a time
-BLOCK_GROUPS = 32
+BLOCK_GROUPS, LEAST_CHAINS, MOST_CHAINS = 32, 8, 32
 Lacking = int | Sequence[int]
 
 
@@ -81,7 +82,7 @@ def measure_groups(
     """Attack the targets of every group; return, block by block, their places and what was learned of them."""
     released, p = release.statistics(), values.shape[1]
     wells = 1 if isinstance(release, ParameterRelease) else release.count
-    size = int(np.clip(BLOCK_BYTES // (8 * CHAINS * wells * (5 * p * p + 12 * p)), 1, BLOCK_GROUPS))
+    size = int(np.clip(BLOCK_BYTES // (8 * LEAST_CHAINS * wells * (5 * p * p + 12 * p)), 1, BLOCK_GROUPS))
     same_size: dict[int, list[Group]] = {}
     for group in groups:
         same_size.setdefault(len(group.missing), []).append(group)
@@ -89,16 +90,23 @@ def measure_groups(
 
     def attack(work: tuple[list[Group], np.random.Generator]) -> tuple[np.ndarray, Measures]:
         block, stream = work
-        others = _stacked([prior.update(Moments.of(np.delete(values, one.missing, axis=0))) for one in block])
-        missing = len(block[0].missing)
-        sweeps = int(np.clip(-(-DRAWS // (CHAINS * missing)), LEAST_SWEEPS, MOST_SWEEPS))
-        found = sample_missing(others, released, missing, stream, chains=CHAINS, sweeps=sweeps, warm_up=WARM_UP)
+        others = stacked([prior.update(Moments.of(np.delete(values, one.missing, axis=0))) for one in block])
+        found = sample_group(others, released, len(block[0].missing), stream)
         places = np.concatenate([one.targets for one in block])
         which = np.repeat(np.arange(len(block)), [len(one.targets) for one in block])
         return places, measure_missing(found, values[places], which, radius)
 
     work = list(zip(blocks, rng.spawn(len(blocks)), strict=True))
     return in_parallel(attack, work, watch=lambda result: watch(len(result[0])))
+
+
+def sample_group(
+    others: NIW, released: Statistics, missing: int, rng: np.random.Generator
+) -> list[MissingPosterior]:
+    """Sample what is missing from each of some tables, with as many draws of each whatever their number."""
+    chains = int(np.clip(CHAINS // len(others.mean), LEAST_CHAINS, MOST_CHAINS))
+    sweeps = max(LEAST_SWEEPS, -(-DRAWS // (chains * missing)))
+    return sample_missing(others, released, missing, rng, chains=chains, sweeps=sweeps, warm_up=WARM_UP)
 
 
 def measure_missing(
@@ -112,7 +120,7 @@ def measure_missing(
     The measures are those of `measure`, in the metric of the records that the adversary has. The guess is the mode
     of a missing record's posterior; all that are missing together have the same.
     """
-    others = _stacked([found[table].others for table in which])
+    others = stacked([found[table].others for table in which])
     p, guess = truth.shape[1], np.stack([found[table].mode for table in which])
     nothing = from_parameters(others, others.root, 0, np.zeros((len(truth), p, p)), np.zeros(truth.shape))
     known = measure(nothing, truth, guess=guess)
@@ -132,7 +140,7 @@ def measure_missing(
     return replace(learned, mass=np.array(masses, dtype=float), mass_error=errors, prior_mass=near)
 
 
-def _stacked(models: Sequence[NIW]) -> NIW:
+def stacked(models: Sequence[NIW]) -> NIW:
     """Put the models of tables with as many records each one after the other."""
     first = models[0]
     mean, scale = np.stack([one.mean for one in models]), np.stack([one.scale for one in models])

@@ -38,12 +38,13 @@ def risk_by_lacking(
     targets = np.array([records.place_of(row) for row in rows])
     p, people = len(records.columns), len(records.values)
     everything = _lacking_columns(records, release, prior, [()], targets)
-    lines = [("records", 0, everything), ("columns", 0, everything)]
+    lines = [("records", 0, everything)]
     for number in (number for number in numbers if number + 2 <= people):
         groups = groups_of(people, number, targets, stream)
         parts = measure_groups(records.values, release, prior, groups, stream)
         lines.append(("records", number, {name: _in_order(parts, name, targets) for name in MEASURED}))
         watch(1)
+    lines.append(("columns", 0, everything))
     for number in range(1, p):
         choices = list(combinations(records.columns, number)) if p <= 12 else []
         if not 0 < len(choices) <= SUBSETS:

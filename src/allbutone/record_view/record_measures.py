@@ -9,9 +9,10 @@ from jaxtyping import Float
 from allbutone.adversary.build import from_parameters, with_own_prior
 from allbutone.adversary.one_target import Attack
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.measures import RADIUS, Effort, measure
+from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.integrals.posterior import Posterior
 from allbutone.integrals.proposal import Points
+from allbutone.integrals.several_missing import MissingPosterior
 from allbutone.model.niw import NIW
 
 # points of the integrals of two features, four times; each feature more, up to five, takes twice as many: of 150
@@ -83,14 +84,20 @@ def measures_of(
     # always the same points: nothing flickers while a slider moves
     effort = Effort(Points(), POINTS << min(max(posterior.p - 2, 0), MOST_DOUBLINGS))
     measured = measure(batch, target[None], effort, radius=RADIUS, before=before, modes=posterior.modes.as_batch())
+    whole = recorded(measured, law, count, str(found.status))
+    return replace(whole, baseline_distance=float(np.linalg.norm(alone.mean - target)))
+
+
+def recorded(measured: Measures, law: ExposureLaw, count: int, status: str = "") -> RecordMeasures:
+    """Return the first record's measures, with what is expected after so many datasets or draws."""
     leverage = float(measured.leverage[0])
     return RecordMeasures(
         **{name: float(getattr(measured, name)[0]) for name in MEASURED},
-        baseline_distance=float(np.linalg.norm(alone.mean - target)),
+        baseline_distance=float(measured.baseline_distance[0]),
         law_exposure=float(law.exposure(leverage, count)),
         right_mode=float(law.right_mode(leverage, count)),
         threshold=float(law.threshold(leverage)),
-        status=str(found.status),
+        status=status,
     )
 
 
@@ -102,8 +109,21 @@ def attributes_of(
     The guess's deviation is that of the inverse curvature at the mode; the covariance of a Student t is δ/(δ − 2)
     times its scale.
     """
+    return _attributes(names, target, found.mode, found.covariance, alone)
+
+
+def sampled_attributes_of(
+    names: Sequence[str], found: MissingPosterior, target: Float[np.ndarray, " p"]
+) -> tuple[Attribute, ...]:
+    """Set the guess of each feature of one of several missing records beside that without the release."""
+    return _attributes(names, target, found.mode, found.covariance, found.others)
+
+
+def _attributes(
+    names: Sequence[str], target: np.ndarray, mode: np.ndarray, covariance: np.ndarray, alone: NIW
+) -> tuple[Attribute, ...]:
     before = alone.predictive()
     wider = before.df / (before.df - 2) if before.df > 2 else np.inf
-    after, ahead = np.diagonal(found.covariance), wider * np.diagonal(before.scale)
-    columns = (target, found.mode, before.location, np.sqrt(after), np.sqrt(ahead))
+    after, ahead = np.diagonal(covariance), wider * np.diagonal(before.scale)
+    columns = (target, mode, before.location, np.sqrt(after), np.sqrt(ahead))
     return tuple(Attribute(name, *map(float, of)) for name, *of in zip(names, *columns, strict=True))

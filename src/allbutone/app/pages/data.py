@@ -7,11 +7,20 @@ import numpy as np
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download, as_csv
-from allbutone.app.forms import FieldError, Group, Hidden, HiddenWhole, Whole, in_app_words, read
+from allbutone.app.forms import Field, FieldError, Group, Hidden, HiddenWhole, Whole, in_app_words, names, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.measures import measures_csv, measures_piece
-from allbutone.app.pages.record import RecordFindings, axes, findings_of, lines, row_of, trial
+from allbutone.app.pages.record import (
+    MOST_MISSING,
+    RecordFindings,
+    axes,
+    findings_of,
+    lines,
+    names_in,
+    row_of,
+    trial,
+)
 from allbutone.app.pages.source import CARRIED, COLUMNS, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import COUNTS, Budget, expected_columns
@@ -24,6 +33,7 @@ from allbutone.plots.export import untitled
 from allbutone.plots.records import records_figure
 from allbutone.plots.shapes import distance_qq_figure, qq_figure
 from allbutone.record_view import landscape
+from allbutone.releases.parts import known_columns
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.admission import IdentifierError
@@ -44,6 +54,23 @@ RELEASE = Group(
         ),
     ),
 )  # fmt: skip
+LACKING = Group(
+    "What the adversary lacks",
+    (
+        Whole(
+            "missing", "Records, besides the one looked at", "0",
+            "The usual adversary has every record but one. One who lacks more, chosen at random, has to infer "
+            "them together, and learns less. For the record that is opened only; the budget is for the usual one.",
+            0, MOST_MISSING, 1,
+        ),
+        Field(
+            "without", "Columns of everyone", "",
+            "Names between commas: who lacks these columns, the record's own included, attacks by the others. For "
+            "the record that is opened only.", reset_by="table",
+        ),
+    ),
+    folded=True,
+)  # fmt: skip
 SEEN = Group(
     "What is shown",
     (
@@ -54,7 +81,7 @@ SEEN = Group(
         Hidden("hidden", "The other columns", "mode"),
     ),
 )
-GROUPS = (TABLE, RELEASE, PRIOR, PUBLIC, SEEN)
+GROUPS = (TABLE, RELEASE, PRIOR, PUBLIC, LACKING, SEEN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,11 +206,11 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     if not query.get("row"):
         return Answer({"record": "", "measures": ""})
     asked = Asked.of(query, context)
-    columns = asked.table.records.columns
     found = _findings(asked, step)
     if found is None:
-        row, size = asked.values["row"], f"{asked.rows:,} rows and {len(columns):,} columns"
+        row, size = asked.values["row"], f"{asked.rows:,} rows and {len(asked.table.records.columns):,} columns"
         return Answer({"record": piece("data_too_large.html", row=row, size=size), "measures": ""})
+    columns = found.attack.columns
     across, upwards = axes(columns, asked.values["x"], asked.values["y"]) if found.view else (0, 0)
     parts = {
         "record": piece(
@@ -203,12 +230,19 @@ def _findings(asked: Asked, step: Progress) -> RecordFindings | None:
         raise FieldError(
             "hidden", f"{hidden[:60]!r} cannot be used", "give mode or integrated", where="The other columns"
         )
+    without = names_in(asked.values["without"])
+    try:
+        known_columns(asked.table.records.columns, without)
+    except InputError as error:
+        raise FieldError("without", error.problem, *error.cures, where="Columns of everyone") from error
     with step("Drawing a trial release", None):
         release = trial(asked.table, asked.rows)
     if release is None:
         return None
     with step(f"Attacking row {row:,}", None):
-        return findings_of(asked.table, release, row, asked.count, asked.values["x"], asked.values["y"], hidden)
+        shown = asked.values["x"], asked.values["y"], hidden
+        missing = asked.values["missing"]
+        return findings_of(asked.table, release, row, asked.count, *shown, without=without, missing=missing)
 
 
 def _measures_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
@@ -234,7 +268,7 @@ PAGE = Page(
     answers={
         "table": Source(_table, ("table",)),
         "answer": Source(_answer, (*CARRIED, "kind", "rows", "limit", "count", "shown")),
-        "record": Source(_record, (*CARRIED, "kind", "rows", "count", "row", "x", "y", "hidden")),
+        "record": Source(_record, (*CARRIED, "kind", "rows", "count", *names((LACKING, SEEN), but=("shown",)))),
         "model": Source(_model, ("table", COLUMNS, "measured"), slow=True),
         "budget": Source(_budget, (*CARRIED, "kind", "rows", "limit"), slow=True),
     },

@@ -8,13 +8,26 @@ import numpy as np
 from allbutone.adversary.one_target import describe
 from allbutone.app.forms import FieldError
 from allbutone.app.pages.source import Chosen
+from allbutone.disclosure.lacking_records import groups_of, measure_missing, sample_group, stacked
+from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.per_record import in_known_columns
+from allbutone.model.moments import Moments
 from allbutone.record_view.attack_view import AttackView, RecordAttack, of_record, view_attack
 from allbutone.record_view.landscape import Hidden
-from allbutone.record_view.record_measures import Attribute, RecordMeasures, attributes_of, measures_of
+from allbutone.record_view.record_measures import (
+    Attribute,
+    RecordMeasures,
+    attributes_of,
+    measures_of,
+    recorded,
+    sampled_attributes_of,
+)
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.tables.records import Records
 
 TRIAL = 100  # datasets, or draws, of a trial release
 NUMBERS = 5_000_000  # that a trial release may hold
+MOST_MISSING = 20  # records besides the one looked at: more take longer than a page should
 SEED = 1  # of every trial: the same table shows the same trial twice
 
 
@@ -22,7 +35,8 @@ SEED = 1  # of every trial: the same table shows the same trial twice
 class RecordFindings:
     """What a trial release of `count` datasets or draws tells of a row; `view` is None where there is one column.
 
-    `asked` is the count that was asked for, which the trial may not hold.
+    `asked` is the count that was asked for, which the trial may not hold; `missing`: how many records the
+    adversary lacks besides this one.
     """
 
     row: int
@@ -32,6 +46,7 @@ class RecordFindings:
     measures: RecordMeasures
     attributes: tuple[Attribute, ...]
     view: AttackView | None
+    missing: int = 0
 
 
 def row_of(text: str, rows: np.ndarray) -> int:
@@ -62,12 +77,34 @@ def trial(chosen: Chosen, rows: int | None) -> Release | None:
     return chosen.held.get_or_compute(("trial", *chosen.key, rows), draw) if most else None
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names between commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def findings_of(
-    chosen: Chosen, release: Release, row: int, count: int, x: str, y: str, hidden: Hidden
+    chosen: Chosen,
+    release: Release,
+    row: int,
+    count: int,
+    x: str,
+    y: str,
+    hidden: Hidden,
+    *,
+    without: tuple[str, ...] = (),
+    missing: int = 0,
 ) -> RecordFindings:
-    """Attack a row after the first `count` datasets or draws, and look at its columns `x` and `y`."""
-    attack = of_record(chosen.records, row, release, chosen.prior)
+    """Attack a row after the first `count` datasets or draws, and look at its columns `x` and `y`.
+
+    The adversary lacks the columns `without` of everyone, and so many records besides this one.
+    """
+    records, prior = chosen.records, chosen.prior
+    if without:
+        records, release, prior = in_known_columns(records, release, prior, without)
+    attack = of_record(records, row, release, prior)
     most = min(count, attack.most)
+    if missing:
+        return _with_several_missing(records, attack, row, count, most, missing)
     if len(attack.columns) > 1:
         view = view_attack(attack, most, shown=axes(attack.columns, x, y), hidden=hidden)
         return RecordFindings(row, count, most, attack, view.measures, view.attributes, view)
@@ -84,6 +121,21 @@ def findings_of(
     )
     attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
     return RecordFindings(row, count, most, attack, measures, attributes, None)
+
+
+def _with_several_missing(
+    records: Records, attack: RecordAttack, row: int, asked: int, count: int, missing: int
+) -> RecordFindings:
+    """Attack a row and some others, chosen at random, that are missing with it."""
+    rng, values = np.random.default_rng(SEED), records.values
+    (group,) = groups_of(len(values), missing, np.array([row - 1]), rng)
+    known = attack.prior.update(Moments.of(np.delete(values, group.missing, axis=0)))
+    (found,) = sample_group(stacked([known]), attack.release.first(count).statistics(), len(group.missing), rng)
+    learned = measure_missing([found], attack.target[None], np.array([0]), RADIUS)
+    attributes = sampled_attributes_of(attack.columns, found, attack.target)
+    return RecordFindings(
+        row, asked, count, attack, recorded(learned, attack.law, count), attributes, None, missing
+    )
 
 
 def axes(columns: tuple[str, ...], x: str, y: str) -> tuple[int, int]:
