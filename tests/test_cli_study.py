@@ -98,7 +98,7 @@ def test_a_study_goes_on_where_it_stopped(allbutone, design, tmp_path):
         (["show"], "study show DIR"),
         (["show", "nowhere"], "holds no study"),
         (["show", "s", "--out", "t"], "study show DIR"),
-        (["none.toml", "--out", "s"], "one of correlation, dimension, paper"),
+        (["none.toml", "--out", "s"], "one of correlation, dimension, lacking, paper"),
         (["paper", "--out", "s", "--only", "p == 99"], "no cell"),
         (["paper", "--out", "s", "--only", "print(1)"], "cannot be read"),
         (["paper", "--out", "s", "--replicates", "0"], "replicates"),

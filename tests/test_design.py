@@ -169,7 +169,7 @@ def test_what_is_no_toml_or_no_file(tmp_path):
         parse_design("seed = 1\np = = 2")
     with pytest.raises(abo.InputError, match=r"\[\[cells\]\]"):
         parse_design("seed = 1")
-    with pytest.raises(abo.InputError, match="correlation, dimension, paper"):
+    with pytest.raises(abo.InputError, match="correlation, dimension, lacking, paper"):
         read_design(tmp_path / "none.toml")
     (tmp_path / "latin.toml").write_bytes(b'title = "\xe9"')
     with pytest.raises(abo.InputError, match="UTF-8"):

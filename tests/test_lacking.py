@@ -232,7 +232,7 @@ def test_each_record_is_looked_at_once_among_as_many_missing(lacking, rng):
         ({"lacking_columns": ["a", "b", "c"]}, "lacks every column"),
         ({"lacking_columns": ["a"], "known": ["a"]}, "no column 'a' to know"),
         ({"lacking_records": 30}, "cannot lack 30 besides the target"),
-        ({"lacking_records": [40]}, "lacking_records"),
+        ({"lacking_records": [40]}, "row 40 is none of the records"),
         ({"lacking_records": -1}, "lacking_records"),
         ({"lacking_records": 2, "known": ["a"]}, "know nothing of the target"),
     ],

@@ -25,7 +25,7 @@ from allbutone.tables.safe_write import fresh_file, require_distinct
 
 Design = Annotated[
     str,
-    typer.Argument(help="A design: paper, correlation, dimension or a .toml file; or the word show."),
+    typer.Argument(help="A design: paper, correlation, dimension, lacking or a .toml file; or the word show."),
 ]
 Folder = Annotated[Path | None, typer.Argument(help="With show: the folder of the study.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="The folder to create for the results.")]

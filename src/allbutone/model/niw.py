@@ -116,7 +116,7 @@ class NIW:
 
     @property
     def is_flat(self) -> bool:
-        """Whether this is the flat prior, which is known only by its posteriors; df < −1: of some of its columns."""
+        """Whether this is the flat prior, known only by its posteriors, or its marginal, whose df is less than −1."""
         weights_nothing = isinstance(self.mean_weight, float) and self.mean_weight == 0 and self.df <= -1
         return weights_nothing and not np.any(to_numpy(self.scale)) and not np.any(to_numpy(self.mean))
 
@@ -263,7 +263,7 @@ def _require_more_records_than_columns(moments: Moments, p: float) -> None:
     count = np.min(to_numpy(moments.count))
     if count <= p:
         raise InputError(
-            f"the flat prior, the default, needs more records than columns, and {count:g} for {p:g} do not suffice",
+            f"the flat prior, the default, needs more records than columns; {count:g} for {p:g} do not suffice",
             Cure("give a prior from public knowledge", "prior"),
             Cure("use fewer columns", "drop"),
         )

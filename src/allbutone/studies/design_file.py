@@ -33,7 +33,7 @@ POSITIONS = ("target", "distance", "leverage")
 
 
 def read_design(name: str | Path) -> Design:
-    """Read a design file, or one of those that come with the package: paper, correlation, dimension."""
+    """Read a design file, or one of those that come with the package (`SHIPPED`)."""
     shipped = SHIPPED / f"{name}.toml"
     path = shipped if shipped.is_file() and not Path(name).exists() else Path(name)
     known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.toml")))

@@ -152,9 +152,8 @@ def _lacking_several(cell: Cell, size: int, rng: np.random.Generator) -> Replica
     known = others[:, : len(others[0]) - cell.lacking_records]
     moments = _moments(known)
     _, model, truth = _as_known(cell, moments, cell.prior_of(cell.prior).update(moments), targets)
-    found = sample_missing(
-        model, released, cell.lacking_records + 1, rng, chains=4, sweeps=24, warm_up=8, parts=64
-    )
+    effort: dict[str, Any] = {"chains": 4, "sweeps": 24, "warm_up": 8, "parts": 64}
+    found = sample_missing(model, released, cell.lacking_records + 1, rng, **effort)
     return _replicates(cell, measure_missing(found, truth, np.arange(size)), np.zeros(size, dtype=bool))
 
 

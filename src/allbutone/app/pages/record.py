@@ -128,7 +128,7 @@ def _with_several_missing(
 ) -> RecordFindings:
     """Attack a row and some others, chosen at random, that are missing with it."""
     rng, values = np.random.default_rng(SEED), records.values
-    (group,) = groups_of(len(values), missing, np.array([row - 1]), rng)
+    (group,) = groups_of(len(values), missing, np.array([records.place_of(row)]), rng)
     known = attack.prior.update(Moments.of(np.delete(values, group.missing, axis=0)))
     (found,) = sample_group(stacked([known]), attack.release.first(count).statistics(), len(group.missing), rng)
     learned = measure_missing([found], attack.target[None], np.array([0]), RADIUS)
