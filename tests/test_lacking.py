@@ -240,3 +240,26 @@ def test_each_record_is_looked_at_once_among_as_many_missing(lacking, rng):
 def test_what_nobody_can_lack_is_refused(table, asked, words):
     with pytest.raises(abo.InputError, match=words):
         abo.risk(table, released(table, "parameters"), **asked)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_flat_prior_of_all_columns_is_not_that_of_some(table, kind):
+    """IW(n − 1, S) in all columns leaves IW(n − 1 − lacking, S_AA); the predictive's marginal is a block of it."""
+    flat = abo.NIW.flat(3)
+    part = flat.marginal(KEPT)
+    assert part.df == -2
+    fitted = part.update(table.values[:, KEPT])
+    whole = flat.update(table.values)
+    assert (fitted.df, whole.df) == (31 - 1 - 1, 31 - 1)
+    np.testing.assert_allclose(fitted.scale, whole.scale[np.ix_(KEPT, KEPT)], rtol=1e-12)
+    assert fitted.predictive().df == whole.predictive().df
+    about = {"columns": table.columns, "prior": flat}
+    rng = np.random.default_rng(1)
+    if kind == "parameters":
+        release = abo.ParameterRelease.draw(whole, 3, rng, **about)
+    else:
+        release = abo.DatasetRelease.draw(whole, [20] * 3, rng, **about)
+    found = abo.risk(table, release, lacking_columns=["b"], rng=np.random.default_rng(1)).to_pandas()
+    assert np.isfinite(found.to_numpy()).all()
+    with pytest.raises(abo.InputError, match="2 for 3"):
+        part.update(table.values[:2, KEPT])

@@ -78,7 +78,7 @@ def adversaries(
     _show(found)
     show_files(out, "a row a record and setting")
     console.print(
-        "Assumed: as for risk. Records lacking besides the target are chosen at random; of columns the average "
+        "Assumed: as for risk. Records lacking besides the target are chosen at random; of columns the median "
         "over choices is shown. Who can say that nobody has more? Judge a release by the usual adversary, too."
     )
     command = following(context, "risk", table, release_dir, out=free_name("risk.csv", ".html"))

@@ -14,7 +14,7 @@ from allbutone.releases.release import Release
 from allbutone.tables.records import Records
 
 NUMBERS = (1, 2, 5, 10, 20)  # of records lacking besides the target
-SUBSETS = 12  # of columns, over which the measures are averaged
+SUBSETS = 12  # of columns, over which the median of a measure is taken
 MEASURED = ("distance", "relative_error", "exposure", "information_gain")
 
 
@@ -31,7 +31,7 @@ def risk_by_lacking(
     """Return what adversaries who lack ever more learn of some records (`rows`, from 1), as columns.
 
     One line for each kind of what is `lacking` (records, columns), `number` of them and `row`. Records besides the
-    target are chosen at random for each target and number. For columns the measures are averages over all, or
+    target are chosen at random for each target and number. For columns the measures are medians over all, or
     twelve random, choices of so many. `watch` is called after every number.
     """
     prior, stream = require_same_mechanism(records, release, prior), np.random.default_rng(rng)
@@ -62,14 +62,14 @@ def risk_by_lacking(
 def _lacking_columns(
     records: Records, release: Release, prior: NIW, choices: Sequence[Sequence[str]], targets: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the measures of the targets, averaged over the choices of columns that are lacking."""
+    """Return the measures of the targets, the medians over the choices of columns that are lacking."""
     found = []
     for lacking in choices:
         some, part, own = in_known_columns(records, release, prior, lacking)
         everyone = LeaveOneOut.of(some.values, part, own, None, "record")
         blocks = [measure_block(everyone, None, Points(), block) for block in everyone.blocks((), targets)]
         found.append({name: _in_order(blocks, name, targets) for name in MEASURED})
-    return {name: np.mean([each[name] for each in found], axis=0) for name in MEASURED}
+    return {name: np.median([each[name] for each in found], axis=0) for name in MEASURED}
 
 
 def _in_order(parts: Sequence[tuple[np.ndarray, object]], name: str, targets: np.ndarray) -> np.ndarray:

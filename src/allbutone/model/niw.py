@@ -116,7 +116,7 @@ class NIW:
 
     @property
     def is_flat(self) -> bool:
-        """Whether this is the flat prior, known only by its posteriors, or its marginal, whose df is less than −1."""
+        """Whether this is the flat prior, known only by its posteriors, or its marginal, with a df below −1."""
         weights_nothing = isinstance(self.mean_weight, float) and self.mean_weight == 0 and self.df <= -1
         return weights_nothing and not np.any(to_numpy(self.scale)) and not np.any(to_numpy(self.mean))
 

@@ -35,6 +35,8 @@ def lacking_figure(found: Mapping[str, np.ndarray], rows: Sequence[int]) -> go.F
             figure.add_scatter(x=numbers, y=np.median(values, axis=0), **look, **at)
             if column == 1:
                 figure.update_yaxes(title=words, **at)
+            if name == "exposure":  # next to the others' centre it is anything
+                figure.update_yaxes(range=[-0.55, 1.25], **at)
         figure.update_xaxes(title=KINDS[kind], row=len(_PANELS), col=column)
     below = (
         f"Thin: the {counted(len(rows), 'record')} most exposed to one who lacks nothing; thick: their median. "
@@ -57,14 +59,14 @@ def _by_number(
 
 
 def _message(found: Mapping[str, np.ndarray], rows: Sequence[int], kinds: Sequence[str]) -> str:
-    parts = []
+    """Say how the gain falls of the record that the release tells most of."""
+    parts, best, start = [], 0, ""
     for kind in kinds:
         numbers, gain = _by_number(found, kind, "information_gain", rows)
-        middle = np.median(gain, axis=0)
-        lacking = counted(numbers[-1], kind.removesuffix("s"))
-        parts.append(f"to {number(middle[-1])} where the adversary lacks {lacking}")
-        start = number(middle[0])
-    return f"The median gain falls from {start} nats {', '.join(parts)}"
+        best = int(np.argmax(gain[:, 0]))
+        start, lacking = number(gain[best, 0]), counted(numbers[-1], kind.removesuffix("s"))
+        parts.append(f"to {number(gain[best, -1])} where the adversary lacks {lacking}")
+    return f"Row {rows[best]}: the gain falls from {start} nats {', '.join(parts)}"
 
 
 def study_lacking_figure(study: Study, release: str) -> go.Figure:
