@@ -126,6 +126,28 @@ class Numbers(Field):
 
 
 @dataclass(frozen=True)
+class Matrix(Field):
+    """A square matrix: a line a row, or semicolons between the rows. None where nothing is written."""
+
+    kind: ClassVar[str] = "matrix"
+
+    def value(self, text: str) -> tuple[tuple[float, ...], ...] | None:
+        """Return the rows of a symmetric matrix."""
+        lines = [line.strip(" ,\t\r") for line in re.split(r"[;\n]", text)]
+        try:
+            rows = tuple(tuple(float(part) for part in re.split(r"[\s,]+", line)) for line in lines if line)
+        except ValueError as error:
+            raise self.refuse(text, "numbers, a line a row") from error
+        if not rows:
+            return None
+        if any(len(row) != len(rows) or not all(math.isfinite(number) for number in row) for row in rows):
+            raise self.refuse(text, "as many finite numbers in every row as there are rows")
+        if any(rows[i][j] != rows[j][i] for i in range(len(rows)) for j in range(i)):
+            raise self.refuse(text, "a symmetric matrix: the same numbers above and below the diagonal")
+        return rows
+
+
+@dataclass(frozen=True)
 class Choice(Field):
     """One of several; `options` says what each is called."""
 

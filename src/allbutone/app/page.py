@@ -55,6 +55,15 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Preset:
+    """A setting worth seeing: its name, what it shows, and the fields that differ from what is usual."""
+
+    name: str
+    words: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Page:
     """One page of the app: its answers, its files, and what a body of bytes can be sent to, by name.
 
@@ -70,6 +79,7 @@ class Page:
     takes: Mapping[str, Take] = field(default_factory=dict)
     acts: Mapping[str, Act] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
+    presets: tuple[Preset, ...] = ()
 
     @property
     def sources(self) -> list[dict[str, Any]]:
@@ -92,7 +102,13 @@ def _link(page: Page, other: Page, query: QueryParams) -> str:
     return f"/{other.name}" + (f"?{urlencode(taken)}" if taken else "")
 
 
-templates.filters |= {"number": number, "link": _link}
+def _preset_link(page: Page, preset: Preset, query: QueryParams) -> str:
+    """Return the address of a preset, with what other pages take along from here."""
+    kept = [(name, text) for name, text in query.multi_items() if name in page.carried]
+    return f"/{page.name}?{urlencode([*kept, *preset.fields.items()])}"
+
+
+templates.filters |= {"number": number, "link": _link, "preset_link": _preset_link}
 
 
 def piece(template: str, **content: object) -> str:

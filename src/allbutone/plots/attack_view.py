@@ -125,8 +125,8 @@ def _view_message(view: AttackView) -> str:
         nearer = "as far as guessing"
     words = f"After {counted(view.count, view.noun)} the best guess is {number(off)} from the record, {nearer} "
     words += "the centre of the other records."
-    if view.measures.exposure < -HALF:
-        words += " It is taken in by the record's mirror image."
+    if view.on_mirror_hill:
+        words += " It sits on the mirror hill: on the other side of that centre from the record."
     return words
 
 
@@ -138,7 +138,9 @@ def exposure_curve_figure(curve: ExposureCurve, count: int, noun: str) -> go.Fig
     layout = _blank(380, 60)
     layout["meta"] = {"message": _curve_message(curve, noun)}
     last = float(curve.law_counts[-1])
-    ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000) if tick <= last]
+    # upright numbers: more of them do not fit beside one another
+    steps = (1, 2, 5) if last <= 200 else (1,)
+    ticks = [step * 10**power for power in range(6) for step in steps if step * 10**power <= last]
     layout["xaxis"] |= {
         "type": "log", "range": [np.log10(0.78), np.log10(1.28 * last)], "tickvals": ticks,
         "ticktext": [f"{tick:,}" for tick in ticks],

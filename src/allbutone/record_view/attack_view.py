@@ -27,8 +27,8 @@ from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 
-MOST = 100  # datasets, or parameter draws, that a simulated release holds
-COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100)
+MOST = 100  # datasets, or parameter draws, that a simulated release holds, unless more are asked for
+COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100, 200, 300, 500, 700, 1000)
 ROOM = 0.18  # of the window, around all points
 MOST_POINTS = 150  # synthetic records shown
 LAW_POINTS = 200  # of the curve of expected exposure
@@ -150,7 +150,8 @@ def simulated(
 
     `rows` None releases parameters. The others are mean + root·e; the datasets, μ* + F·e as ever, come from a
     stream of their own. Each seed has its variates e, whatever the rest: with one seed everything moves smoothly
-    with mean, covariance, target and prior, and more records or more rows are added to those already there.
+    with mean, covariance, target and prior, and more records, more rows or hundreds of datasets more are added to
+    those already there.
     """
     mean, target = np.asarray(mean, dtype=float), np.asarray(target, dtype=float)
     p, n, most = len(mean), count_of("n", n), count_of("most", most)
@@ -158,20 +159,35 @@ def simulated(
         raise InputError(f"n must be at least 2, the target and another record, got {n}")
     require_memory(p * max(n, most * (rows or p)))
     prior = NIW.default(p) if prior is None else prior
-    records, pairs, cells = (np.random.PCG64([seed, stream]) for stream in range(3))
     root = cholesky(np.asarray(covariance, dtype=float), "the covariance")
-    others = mean + np.random.Generator(records).standard_normal((n - 1, p)) @ root.T
+    others = mean + np.random.default_rng([seed, 0]).standard_normal((n - 1, p)) @ root.T
     whole = prior.update(np.vstack([others, target]))
+    sizes = [min(MOST, most - begun) for begun in range(0, most, MOST)]
+    means, roots = (
+        np.concatenate(each)
+        for each in zip(
+            *(whole.draw_roots(_Steady(_stream(seed, 1, block)), size) for block, size in enumerate(sizes)),
+            strict=True,
+        )
+    )
     release: Release
     if rows is None:
-        release = ParameterRelease.draw(whole, most, _Steady(pairs), prior=prior)
+        release = ParameterRelease(means, roots @ roots.swapaxes(1, 2), prior=prior)
     else:
-        means, roots = whole.draw_roots(_Steady(pairs), most)
         # rows lead: those of a smaller dataset are the first of a larger one
-        noise = np.random.Generator(cells).standard_normal((count_of("rows", rows), most, p))
-        drawn = means[:, None, :] + noise.swapaxes(0, 1) @ roots.swapaxes(1, 2)
+        rows = count_of("rows", rows)
+        noise = [
+            np.random.Generator(_stream(seed, 2, block)).standard_normal((rows, size, p))
+            for block, size in enumerate(sizes)
+        ]
+        drawn = means[:, None, :] + np.concatenate(noise, axis=1).swapaxes(0, 1) @ roots.swapaxes(1, 2)
         release = DatasetRelease.of_array(drawn, prior=prior)
     return RecordAttack(others, target, release, prior, own, reading, columns)
+
+
+def _stream(seed: int, stream: int, block: int) -> np.random.PCG64:
+    """Return the random numbers of one block of MOST datasets: a longer release begins as a shorter one does."""
+    return np.random.PCG64([seed, stream, block] if block else [seed, stream])
 
 
 def of_record(
@@ -195,6 +211,7 @@ def of_record(
 class AttackView:
     """The attack after the first `count` datasets or draws; the landscape is of the two features `shown`."""
 
+    target: Float[np.ndarray, " p"]
     count: int
     noun: str
     shown: tuple[int, int]
@@ -203,6 +220,13 @@ class AttackView:
     landscape: Landscape
     measures: RecordMeasures
     attributes: tuple[Attribute, ...]
+
+    @property
+    def on_mirror_hill(self) -> bool:
+        """Whether the guess is the mode opposite the record, and the other mode the one on the record's side."""
+        towards = self.posterior.whiten(self.target)
+        modes = self.posterior.modes
+        return bool(np.isfinite(modes.gap) and modes.best @ towards < 0 < modes.other @ towards)
 
 
 def view_attack(
@@ -226,7 +250,7 @@ def view_attack(
     )
     measures = measures_of(posterior, found, attack.target, attack.given_others, attack.alone, attack.law, count)
     attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
-    return AttackView(count, attack.noun, shown, posterior, found, ground, measures, attributes)
+    return AttackView(attack.target, count, attack.noun, shown, posterior, found, ground, measures, attributes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from allbutone.studies.published import Place, Printed
 from allbutone.support.arrays import solve_rows
 from allbutone.support.text import counted
 
-STRUCTURES = ("independent", "equicorrelated", "ar1", "low-rank")
+STRUCTURES = ("independent", "equicorrelated", "ar1", "block", "low-rank")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,8 @@ def place_of(cell: Cell) -> Place:
 def correlations(structure: str, p: int, strength: float, rank: int) -> Float[np.ndarray, "p p"]:
     """Return the correlation matrix of a structure.
 
-    equicorrelated: ρ everywhere; ar1: ρ^|i − j|; low-rank: ρ·FFᵀ + (1 − ρ)·I, where the rows of F, the columns'
+    equicorrelated: ρ everywhere; ar1: ρ^|i − j|; block: ρ within the first and within the second half of the
+    columns, 0 between them; low-rank: ρ·FFᵀ + (1 − ρ)·I, where the rows of F, the columns'
     loadings on `rank` factors, have length 1 and turn slowly from one column to the next.
     """
     eye, place = np.eye(p), np.arange(p)
@@ -133,6 +134,9 @@ def correlations(structure: str, p: int, strength: float, rank: int) -> Float[np
         return (1 - strength) * eye + strength
     if structure == "ar1":
         return strength ** np.abs(place[:, None] - place).astype(float) if strength else eye
+    if structure == "block":
+        half = place < (p + 1) // 2
+        return (1 - strength) * eye + strength * (half[:, None] == half)
     if structure == "low-rank":
         loadings = np.cos(np.pi * (place[:, None] + 0.5) * np.arange(rank) / p)
         loadings /= np.linalg.norm(loadings, axis=1, keepdims=True)

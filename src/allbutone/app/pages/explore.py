@@ -5,18 +5,31 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.forms import Choice, Field, FieldError, Group, Number, Numbers, Switch, Whole, names, read
+from allbutone.app.forms import (
+    Choice,
+    Field,
+    FieldError,
+    Group,
+    Matrix,
+    Number,
+    Numbers,
+    Switch,
+    Whole,
+    names,
+    read,
+)
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source
 from allbutone.app.pages.measures import measures_csv, measures_piece
+from allbutone.app.pages.paper_presets import PRESETS
 from allbutone.app.pages.source import CARRIED
 from allbutone.model.niw import NIW
 from allbutone.plots.attack_view import exposure_curve_figure, view_drawing
 from allbutone.record_view.attack_view import (
-    MOST,
     AttackView,
     RecordAttack,
     exposure_curve,
@@ -25,7 +38,9 @@ from allbutone.record_view.attack_view import (
 )
 from allbutone.studies.design import correlations
 
-WIDEST = 6  # columns
+WIDEST = 10  # columns
+MOST_NUMBERS = 2_000_000  # in a simulated release
+STILL = 1e-6  # the smallest eigenvalue of a correlation matrix, and of a shape
 NUMBERED = {f"{place}": f"column {place}" for place in range(1, WIDEST + 1)}
 VIEW = ("count", "x", "y", "hidden", "level")  # fields that change what is seen of an attack, not the attack
 
@@ -39,9 +54,10 @@ RELEASE = (
     Whole(
         "count", "How many", "10",
         "k datasets or m draws, each from its own independent posterior draw. The release grows: what was out "
-        "before stays as it is.",
-        1, MOST, 1, (1, MOST),
+        "before stays as it is. The slider goes to 100; more can be typed where the release goes on to 1000.",
+        1, 1000, 1, (1, 100),
     ),
+    Choice("most", "The release goes on to", "100", "How far the curve is drawn.", {"100": "100", "1000": "1000"}),
     Whole(
         "rows", "Rows of each dataset", "100", "n_z in the paper's section 3.2.", 1, 2000, 1, (2, 500),
         only="kind=datasets",
@@ -60,11 +76,20 @@ TABLE = (
     Numbers("sd", "True standard deviations", "1", "σ in Σᵢⱼ = ρᵢⱼ·σᵢσⱼ, as the means (4.1).", 1e-3, 1e4),
     Number(
         "correlation", "Correlation", "0.5", "ρ, as below; the paper's study has 0 (4.1).",
-        -0.99, 0.99, 0.01, (-0.95, 0.95),
+        -0.99, 0.99, 0.01, (-0.95, 0.95), only="structure!=matrix",
     ),
     Choice(
-        "structure", "Which pairs correlate", "equicorrelated", "ρᵢⱼ = ρ for all pairs, or ρ^|i − j|.",
-        {"equicorrelated": "all alike", "ar1": "neighbours most"},
+        "structure", "Which pairs correlate", "equicorrelated",
+        "ρᵢⱼ = ρ for all pairs; ρ^|i − j|; ρ within each half of the columns and 0 between them; or any matrix.",
+        {
+            "equicorrelated": "all alike", "ar1": "neighbours most (AR 1)", "block": "two blocks",
+            "matrix": "any matrix",
+        },
+    ),
+    Matrix(
+        "matrix", "Correlation matrix", "",
+        "(ρᵢⱼ), a line a row: symmetric, positive definite, 1 on the diagonal. Nothing: no correlation.",
+        only="structure=matrix",
     ),
 )  # fmt: skip
 TARGET = (
@@ -89,8 +114,12 @@ def _prior_fields(begin: str, only: str = "", begins_as: str = "") -> tuple[Fiel
             -0.9, 1e4, 0.1, (0, 100), only=only,
         ),
         Number(
-            f"{begin}scale", "Scale, Λ₀ = λ·I", "1", "E[Σ] = Λ₀/(ν₀ − p − 1) (2.2).", 1e-4, 1e6, 0.1, (0.1, 50),
-            only=only,
+            f"{begin}scale", "Scale, λ in Λ₀ = λ·M", "1", "E[Σ] = Λ₀/(ν₀ − p − 1) (2.2).", 1e-4, 1e6, 0.1,
+            (0.1, 50), only=only,
+        ),
+        Matrix(
+            f"{begin}shape", "Shape, M in Λ₀ = λ·M", "",
+            "Any symmetric positive definite matrix, a line a row. Nothing: I, as in the paper (2.2).", only=only,
         ),
     )  # fmt: skip
     if not begins_as:
@@ -157,7 +186,13 @@ def _measures(query: QueryParams, context: RequestContext, step: Progress) -> Do
 
 
 def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
-    asked, attack = read(GROUPS, query), _record_attack(query)
+    asked = read(GROUPS, query)
+    if asked["count"] > int(asked["most"]):
+        raise FieldError(
+            "count", f"the release goes on to {asked['most']} only", "let it go on to 1000", "ask for fewer",
+            where="How many",
+        )  # fmt: skip
+    attack = _record_attack(query)
     shown = int(asked["x"]) - 1, int(asked["y"]) - 1
     if attack.release.p == 2:
         shown = 0, 1
@@ -186,19 +221,21 @@ def _record_attack(query: QueryParams) -> RecordAttack:
 def _simulated(state: tuple[tuple[str, str], ...]) -> RecordAttack:
     asked = read(GROUPS, dict(state))
     p = int(asked["p"])
-    correlation = correlations(asked["structure"], p, asked["correlation"], 1)
-    if np.linalg.eigvalsh(correlation)[0] < 1e-6:
-        low = f"{-1 / (p - 1):.2f}"
+    most, rows = int(asked["most"]), asked["rows"] if asked["kind"] == "datasets" else None
+    if most * p * (rows or p) > MOST_NUMBERS:
         raise FieldError(
-            "correlation", f"{p} columns cannot all correlate below {low}", "raise it", where="Correlation"
-        )
+            "rows", f"{most} datasets of {rows} rows of {p} columns are more numbers than this page draws",
+            f"choose at most {MOST_NUMBERS // (most * p)} rows", where="Rows of each dataset",
+        )  # fmt: skip
+    correlation = _correlation(asked, p)
     sd = np.array(Numbers.spread(asked["sd"], p))
     return simulated(
         np.array(Numbers.spread(asked["mean"], p)),
         correlation * sd[:, None] * sd,
         np.array(Numbers.spread(asked["target"], p)),
         n=asked["n"],
-        rows=asked["rows"] if asked["kind"] == "datasets" else None,
+        rows=rows,
+        most=most,
         prior=_prior(asked, "prior_", p),
         own=None if asked["linked"] else _prior(asked, "own_", p),
         reading=asked["reading"],
@@ -207,9 +244,41 @@ def _simulated(state: tuple[tuple[str, str], ...]) -> RecordAttack:
     )
 
 
+def _correlation(asked: dict[str, Any], p: int) -> Float[np.ndarray, "p p"]:
+    if asked["structure"] == "matrix":
+        found = _matrix(asked, "matrix", p, "Correlation matrix")
+        if np.any(np.diagonal(found) != 1):
+            raise FieldError("matrix", "its diagonal is not 1", "give correlations", where="Correlation matrix")
+        return found
+    found = correlations(asked["structure"], p, asked["correlation"], 1)
+    if np.linalg.eigvalsh(found)[0] < STILL:
+        together = p if asked["structure"] == "equicorrelated" else (p + 1) // 2
+        low = f"{-1 / (together - 1):.2f}"
+        raise FieldError(
+            "correlation", f"{together} columns cannot all correlate below {low}", "raise it", where="Correlation"
+        )
+    return found
+
+
+def _matrix(asked: dict[str, Any], name: str, p: int, label: str) -> Float[np.ndarray, "p p"]:
+    """Return a positive definite matrix that was typed; the identity where nothing was."""
+    if asked[name] is None:
+        return np.eye(p)
+    found = np.array(asked[name])
+    if found.shape != (p, p):
+        raise FieldError(name, f"it has {len(found)} rows", f"give {p}, one a column", where=label)
+    if np.linalg.eigvalsh(found)[0] < STILL * np.max(np.abs(found)):
+        raise FieldError(
+            name, "no data have this matrix: it is not positive definite", "make what is off its diagonal smaller",
+            where=label,
+        )  # fmt: skip
+    return found
+
+
 def _prior(asked: dict[str, Any], begin: str, p: int) -> NIW:
     mean, weight, extra, scale = (asked[begin + name] for name in ("mean", "weight", "extra", "scale"))
-    return NIW(np.array(Numbers.spread(mean, p)), weight, p + extra, scale * np.eye(p))
+    shape = _matrix(asked, f"{begin}shape", p, "Shape, M")
+    return NIW(np.array(Numbers.spread(mean, p)), weight, p + extra, scale * shape)
 
 
 ATTACKED = names(GROUPS, but=VIEW)
@@ -220,4 +289,5 @@ PAGE = Page(
     answers={"answer": Source(_answer, names(GROUPS)), "curve": Source(_curve, ATTACKED, later=True)},
     files={"measures.csv": _measures},
     carried=CARRIED,
+    presets=PRESETS,
 )

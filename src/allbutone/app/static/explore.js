@@ -21,17 +21,19 @@ play.addEventListener("click", () => {
 
 function label() {
   play.setAttribute("aria-pressed", String(playing));
-  play.textContent = playing ? "Stop" : "Play: release 1 to 100";
+  play.textContent = playing ? "Stop" : `Play: release 1 to ${value("most")}`;
   if (!playing) document.getElementById("played").textContent = "";
 }
 
 function answered(found, source) {
   mark();
+  if (!playing) label();
   if (!playing || source?.path !== "answer") return;
   const count = Number(value("count"));
-  if (found.error || count >= 100) { stop(); keep(); return; }
+  const most = Number(value("most"));
+  if (found.error || count >= most) { stop(); keep(); return; }
   document.getElementById("played").textContent = `${count} released`;
-  requestAnimationFrame(() => { if (playing) change({ count: String(count + 1) }, false); });
+  requestAnimationFrame(() => { if (playing) change({ count: String(Math.min(most, count + (count < 100 ? 1 : 10))) }, false); });
 }
 
 // the present count on the curve: of one that is about to be drawn, or moved on one that stands
