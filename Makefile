@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-long test-torch screenshots system-parts lint bench clean
+.PHONY: demo test test-long test-torch screenshots system-parts lint published bench clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -56,6 +56,9 @@ lint: $(VENV)/dev ## Style of Python and JavaScript, types and the import contra
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/oxlint --deny-warnings src/allbutone/app/static
+
+published: $(VENV)/dev ## Try each cause of a difference from the published tables (docs/differences.md); half an hour
+	$(BIN)/python -m replication
 
 bench: $(VENV)/dev ## Run the benchmarks and print ratios
 	$(BIN)/python -m benchmarks

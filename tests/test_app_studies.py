@@ -58,6 +58,22 @@ def test_a_study_is_drawn_told_and_listed(studied, folders, tab):
     assert f"{held.rows[0]['median']:.3g}" in cells
 
 
+def test_the_published_tables_stand_beside_ours(studied, folders, tab):
+    from allbutone.studies.printed_tables import printed_tables, starred
+    from allbutone.studies.run import load_study
+
+    opened(tab, f"{studied}/studies")
+    tables = printed_tables(load_study(folders[0]))
+    assert [one.inner_text() for one in tab.locator("#printed summary").all()] == [
+        f"{table.title}: {table.agreement}" for table in tables
+    ]
+    tab.locator("#printed summary").first.click()
+    shown = [re.sub(r"\s+", " ", one.inner_text()) for one in tab.locator("#printed tbody tr").all()]
+    for row in tables[0].rows:
+        words = " ".join([*map(str, row.names), *row.as_printed(starred), *row.as_ours(2)])
+        assert any(line.startswith(words) for line in shown)
+
+
 def test_every_figure_of_a_study_can_be_chosen_and_is_whole(studied, tab):
     opened(tab, f"{studied}/studies")
     options = tab.evaluate("[...document.getElementById('figure').options].map(one => one.value)")

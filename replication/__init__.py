@@ -1,0 +1,1 @@
+"""Why printed numbers differ from ours: each plausible cause tried as a run (docs/differences.md)."""
