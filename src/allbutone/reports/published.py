@@ -16,7 +16,8 @@ _WORDS = (
 )
 _REACH = (
     "How far out an extreme of 1000 may lie takes at least 199,000 replicates of ours to tell; with {count:,}, "
-    "minima are judged only as too large and maxima only as too small."
+    "minima are judged only as too large and maxima only as too small, and a rare guess on the mirror hill, which "
+    "moves a mean, may be missing from ours."
 )
 ENOUGH = 199_000
 
