@@ -125,7 +125,7 @@ def test_what_is_no_record_is_refused():
     stage = staged()
     table = abo.Records(np.vstack([stage.others, stage.target]), ("a", "b"))
     for row in (0, 51):
-        with pytest.raises(InputError, match="row must be"):
+        with pytest.raises(InputError, match="none of the records"):
             of_record(table, row, stage.release)
     with pytest.raises(InputError, match="count must be at most 100"):
         view_attack(stage, 101)
