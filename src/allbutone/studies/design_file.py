@@ -153,7 +153,7 @@ class _Block:
     def _check_lacking(self, cell: Cell) -> None:
         """Refuse what no adversary can lack, or what is not known of one who does."""
         key = "lacking_records" if cell.lacking_records else "lacking_columns"
-        if cell.n - 1 - cell.lacking_records < 2:
+        if cell.lacking_records and cell.n - 1 - cell.lacking_records < 2:
             words = f"of {cell.n} records {cell.lacking_records} cannot be lacking besides the target"
             self.lines.fail(words, key, self.place, "leave the adversary two at least")
         if cell.lacking and self.entries.get("solver") == "lbfgsb":
