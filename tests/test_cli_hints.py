@@ -27,7 +27,7 @@ def people(tmp_path):
     """A table that no command can use unless it is told what to leave out, and what prior is meant."""
     rng = np.random.default_rng(3)
     lines = [
-        f"p{row},{bmi:.2f},{ldl:.3f}" for row, (bmi, ldl) in enumerate(rng.normal((27, 3.4), (4, 0.9), (12, 2)))
+        f"p{row},{bmi:.2f},{ldl:.3f}" for row, (bmi, ldl) in enumerate(rng.normal((27, 3.4), (4, 0.9), (20, 2)))
     ]
     path = tmp_path / "-our people.csv"
     path.write_text("\n".join(["patient,bmi,ldl", *lines]) + "\n")
@@ -90,7 +90,7 @@ def test_a_risk_that_was_told_nothing_names_what_the_release_says(allbutone, peo
 
 @pytest.mark.parametrize("named", [("--columns", "ward,bmi,ldl", "--drop", "ward"), ("--drop", "x1")])
 def test_a_table_without_a_header(allbutone, tmp_path, named):
-    values = np.random.default_rng(3).normal((0, 1, 2), 1, (12, 3))
+    values = np.random.default_rng(3).normal((0, 1, 2), 1, (20, 3))
     np.savetxt(tmp_path / "bare.csv", values, delimiter=",")
     done = follow(allbutone, "synthesize", "bare.csv", "--out", "r", "--rows", 20, "--no-header", *named)
     assert [each[0] for each in done[:4]] == ["synthesize", "risk", "budget", "synthesize"]
