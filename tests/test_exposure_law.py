@@ -139,3 +139,27 @@ def test_quantiles_of_every_record_are_those_of_its_leverage(rows, rng):
             for value, values in ((ours, found.exposure[0]), (theirs, found.relative_error[0])):
                 low, high = np.quantile(values, np.clip([level - half, level + half], 0, 1))
                 assert low - 1e-3 <= value <= high + 1e-3
+
+
+@pytest.mark.parametrize(
+    ("people", "p", "q", "count", "rows", "at"),
+    [
+        (500, 5, 1.0, 5, 500, 0.58),
+        (500, 30, 0.3, 12, 500, 0.62),
+        (500, 50, 1.0, 2, None, 0.3),
+        (300, 3, 2.0, 4, 100, 0.6),
+    ],
+)
+def test_the_chance_to_pass_is_near_that_of_simulated_releases(rng, people, p, q, count, rows, at):
+    law = ExposureLaw.of(abo.NIW.flat(p), people, rows)
+    found = np.abs(simulate(law, np.array([q]), count, 400, rng).exposure[0])
+    for level in (at - 0.05, at, at + 0.05):
+        share = np.mean(found > level)
+        # the closed form is one of large samples: within 0.1 beyond the simulation's noise
+        assert abs(law.chance_to_pass(q, count, level) - share) < 0.1 + 3 * np.sqrt(0.25 / 400)
+
+
+def test_a_record_that_cannot_be_pointed_at_has_no_chance_to_pass():
+    law = ExposureLaw.of(abo.NIW.flat(30), 500, None)
+    assert law.chance_to_pass(0.05, 3, 0.5) == 0
+    assert law.chance_to_pass(5.0, 1000, 0.5) > 0.999

@@ -97,6 +97,37 @@ class ExposureLaw:
         # a whole number is itself the last that does not pass
         return np.floor(bound * (1 + 1e-12))
 
+    def chance_to_pass(self, leverage: Any, count: int, exposure: float) -> Any:
+        """Return a record's approximate chance to be exposed by more than `exposure`; no simulation.
+
+        The record is a spike λ = 1/(1 + q·share) in the released precision, a Wishart matrix with p/γ degrees of
+        freedom (Baik, Ben Arous, Péché; Paul 2007). If it is seen at all, λ < 1 − √γ, its eigenvalue is normal,
+        λ̂ = λ + γλ/(λ − 1) with sd(λ̂)/λ̂ = √(2·seen/freedom), seen = 1 − γ/(λ − 1)², and its vector's squared
+        overlap with the record seen/(1 + γ/(λ − 1)). The mode's squared length ρ falls with λ̂, so that
+        t² = ρ·overlap²/q is above the limit where λ̂ is below a bound.
+        """
+        q, nu = np.asarray(leverage, dtype=float), self.df + 1
+        if self.rows is None:
+            share, freedom, bulk = 1.0, np.asarray(count * nu), count * nu
+        else:
+            share = self.rows / (nu + self.rows)
+            kept = nu / (nu + (1 + q) * self.rows)
+            freedom = count * nu * self.rows / ((nu + self.rows) * (1 - kept) ** 2)
+            bulk = count * nu * (nu + self.rows) / self.rows
+        spike = 1 / (1 + q * share)
+        gamma = self.p / np.sqrt(freedom * bulk)
+        seen = 1 - gamma / (spike - 1) ** 2
+        found = spike + gamma * spike / (spike - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            squared = exposure**2 * q * (1 + gamma / (spike - 1)) / seen  # the length² at which the limit is met
+            if self.rows is None:
+                bound = (count - 1) / (count * (1 + squared))
+            else:
+                whole = squared * (count * self.rows + nu) + count * (nu + self.rows)
+                bound = (count - 1) * (nu + self.rows) / whole
+            chance = ndtr((bound - found) / (found * np.sqrt(2 * seen / freedom)))
+        return np.where((seen > 0) & (found > 0), chance, 0.0)
+
     def right_mode(self, leverage: Any, count: Any) -> Any:
         """Return the chance that, of the two mirror modes, the higher one is the record's.
 

@@ -6,14 +6,16 @@ on the record's leverage q alone: one small simulation on a grid of q serves eve
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.measures import Effort, measure
+from allbutone.disclosure.measures import Effort, Measures, measure
 from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once
 from allbutone.integrals.proposal import Points
+from allbutone.support.parallel import in_parallel
 
 POINTS = 128  # to integrate each posterior: its own noise is far below that between releases
 
@@ -57,7 +59,7 @@ def simulate(
     parts = []
     for start in range(0, replicates, size):
         drawn = SimulatedReleases.of(law, count, min(size, replicates - start), rng)
-        parts.append([measure(*drawn.problem(q), effort, radius=radius) for q in leverage])
+        parts.append(in_parallel(partial(_measured, drawn, effort, radius), leverage.tolist()))
 
     def joined(name: str) -> Float[np.ndarray, "q r"]:
         rows = zip(*([getattr(found, name) for found in part] for part in parts), strict=True)
@@ -65,6 +67,10 @@ def simulate(
 
     names = ("exposure", "relative_error", "information_gain", "mass_gained")
     return Simulated(leverage, **{name: joined(name) for name in names})
+
+
+def _measured(drawn: SimulatedReleases, effort: Effort | None, radius: float | None, leverage: float) -> Measures:
+    return measure(*drawn.problem(leverage), effort, radius=radius)
 
 
 def quantiles(

@@ -13,6 +13,7 @@ from allbutone.disclosure.simulation import Simulated, simulate
 
 CONFIDENCE = 0.95
 MOST = 1000  # the largest number of datasets that is ever simulated
+FEWEST = 200  # replicates of a simulation
 WORK = 5e7  # numbers in the wells that one simulation may hold: wide tables are simulated to fewer datasets
 
 
@@ -23,7 +24,7 @@ class Trials:
     confident_count: the most that keep every record below the limit with 95 % confidence; 0 if none does.
     tried_up_to: the most that may be tried.
     never_passed: whether so many were tried, and no simulated release of them passed the limit.
-    own_chance: for each number tried, each record's own chance to pass the limit.
+    own_chance: for each number tried on all leverages, each record's own chance to pass the limit.
     """
 
     confident_count: int
@@ -56,9 +57,9 @@ def try_counts(
 ) -> Trials:
     """Find the largest safe number of datasets; try the numbers in `also` too, where they may tell more.
 
-    The search starts at the `expected` number where there is a closed form. Where there is none, the highest and
-    the lowest leverage alone say where to start, and whether the limit is ever passed at all: that costs a small
-    part of a trial of the whole grid, and a limit that nothing can pass is answered without one.
+    The search starts where the closed form of the chances says, for an exposure. Where there is none, the highest
+    and the lowest leverage alone say where to start, and whether the limit is ever passed at all: that costs a
+    small part of a trial of the whole grid, and a limit that nothing can pass is answered without one.
     """
     watched = standing_out(leverage)
     most = int(np.clip(WORK / (11 * 200 * law.p**2), 10, MOST))
@@ -67,10 +68,12 @@ def try_counts(
 
     def safe(count: int) -> bool:
         watch(1)
-        found = simulated(law, grid_of(leverage[watched]), count, rng, limit.kind)
-        chance = np.mean(limit.passed(found), axis=1)
+        grid = grid_of(leverage[watched])
+        chance = _chances(law, limit, grid, count, rng)
+        if chance is None:
+            return False
         passed_at_all.append(bool(np.any(chance > 0)))
-        own_chance[count] = read_off(found.leverage, chance, leverage)
+        own_chance[count] = read_off(grid, chance, leverage)
         # a bound on the chance that some record passes: the sum of each one's own
         return float(np.sum(own_chance[count][watched])) <= 1 - CONFIDENCE
 
@@ -79,13 +82,53 @@ def try_counts(
         if start == most:
             return Trials(most, most, True, {most: np.zeros(len(leverage))})
     else:
-        start = expected
+        start = _likely_start(law, limit, leverage[watched], most)
     confident = _largest(safe, max(start, 1), most)
     # where so many are safe for all, fewer tell nothing; without a closed form a trial takes too long
     for count in also if expected is not None else ():
         if confident < count <= most and count not in own_chance:
             safe(count)
     return Trials(confident, most, confident == most and not any(passed_at_all), own_chance)
+
+
+def _likely_start(law: ExposureLaw, limit: Limit, leverage: Float[np.ndarray, " w"], most: int) -> int:
+    """Return the largest number of datasets that the closed form of the chances calls safe."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        chance = float(np.sum(law.chance_to_pass(leverage, middle, limit.value)))
+        low, high = (middle, high) if chance <= 1 - CONFIDENCE else (low, middle)
+    return low
+
+
+def _chances(
+    law: ExposureLaw, limit: Limit, grid: Float[np.ndarray, " q"], count: int, rng: np.random.Generator
+) -> Float[np.ndarray, " q"] | None:
+    """Return the chance to pass for each leverage of the grid, from the highest down; None where it is too high.
+
+    For an exposure, the highest leverage goes first: if its chance alone is more than is accepted of all, the
+    others, ten times the work, need not be simulated. If the lowest never passes, neither do those below two that
+    never do. All leverages have the same random numbers.
+    """
+    seed = rng.integers(1 << 63)
+
+    def chance(places: list[int]) -> Float[np.ndarray, " some"]:
+        found = simulated(law, grid[places], count, np.random.default_rng(seed), limit.kind)
+        return np.mean(limit.passed(found), axis=1)
+
+    if limit.kind != "exposure":
+        return chance(list(range(len(grid))))
+    found = np.zeros(len(grid))
+    found[[0, -1]] = chance([0, len(grid) - 1])
+    accepted = 1 - CONFIDENCE
+    if found[0] > accepted + 3 * np.sqrt(accepted * (1 - accepted) / FEWEST):
+        return None
+    for start in range(1, len(grid) - 1, 3):
+        places = list(range(start, min(start + 3, len(grid) - 1)))
+        found[places] = chance(places)
+        if found[-1] == 0 and not np.any(found[places[-2:]]):
+            break
+    return found
 
 
 def _never_passed_by(
@@ -121,7 +164,7 @@ def simulated(
 ) -> Simulated:
     """Simulate releases for some leverages, with as many replicates as are worth waiting for."""
     wells = 1 if law.rows is None else count
-    replicates = int(np.clip(WORK / (11 * wells * law.p**2), 200, 1000))
+    replicates = int(np.clip(WORK / (22 * wells * law.p**2), FEWEST, 1000))
     if kind == "exposure":
         return simulate(law, leverage, count, replicates, rng)
     return simulate(law, leverage, count, 200, rng, RADIUS if kind == "mass" else None, gain=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import Budget, plan_budget
+from allbutone.disclosure.budget import COUNTS, Budget, plan_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import is_exposed, require_same_mechanism, risk_columns
 from allbutone.model.moments import Moments
@@ -117,7 +117,16 @@ def assess(
         whole = by_count[release.count]
     rows = None if isinstance(release, ParameterRelease) else max(release.rows)
     with step("Planning the budget", None) as watch:
-        budget = plan_budget(records, prior, rows=rows, limit=limit, rng=0, watch=watch)
+        budget = plan_budget(
+            # how each record fares at other numbers is for tables, and takes longer than the verdict
+            records,
+            prior,
+            rows=rows,
+            limit=limit,
+            counts=COUNTS if counts else (),
+            rng=0,
+            watch=watch,
+        )
     compared = shapes = None
     if min(release.rows, default=0) > 1:
         with step("Comparing real and synthetic data", None):
