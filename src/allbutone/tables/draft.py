@@ -42,6 +42,8 @@ def left_out_because(look: Look, rows: int) -> str:
 
 def _proposals(look: Look) -> list[str]:
     lines = []
+    if look.kind == "few values":
+        lines.append("# few values: leave it out if they are codes of a category; decimals = 0 if they are scores")
     if look.scale != "as it is":
         lines.append(f'scale = "{look.scale}"  # proposed: positive and skewed; confirm from public knowledge')
     if look.positive and look.scale not in ("log", "sqrt"):

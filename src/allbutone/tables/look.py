@@ -106,15 +106,19 @@ def _measurement(found: Look, there: Float[np.ndarray, " n"], declared: Column) 
     whole = bool(np.all(there == np.round(there)))
     different = _different(there) if whole else FEW + 1
     decimals = 0 if whole else decimals_of(there)
-    positive = bool(np.all(there >= 0))
+    positive, spread = bool(np.all(there >= 0)), float(np.std(there))
     kind, scale = "whole numbers" if whole else "measurement", "as it is"
     doubts: tuple[str, ...] = ()
     if different <= FEW and different * 5 <= len(there):
-        kind = "few values"
+        kind, decimals, positive = "few values", None, False
         doubts = (FEW_VALUES,)
     elif positive:
         scale = proposed_scale(there)
         kind = kind if scale == "as it is" else "positive, skewed"
+    # a limit or a grid that would itself change the spread is not proposed
+    if scale == "as it is":
+        positive = positive and float(np.mean(there)) > 2 * spread
+        decimals = decimals if decimals is not None and spread > 2 * 10.0**-decimals else None
     return replace(found, kind=kind, doubts=doubts, scale=scale, positive=positive, decimals=decimals)
 
 
@@ -127,8 +131,10 @@ def proposed_scale(there: Float[np.ndarray, " n"]) -> str:
     if usual <= 1:
         return "as it is"
     ways = {"sqrt": np.sqrt(there), **({"log": np.log(there)} if least > 0 else {"log(x + 1)": np.log1p(there)})}
-    best = min(ways, key=lambda name: abs(_skewness(ways[name])))
-    return best if abs(_skewness(ways[best])) < usual / 2 else "as it is"
+    # both but the log end at 0, where what is drawn below would pile up
+    ways = {name: values for name, values in ways.items() if name == "log" or np.mean(values) > 2 * np.std(values)}
+    best = min(ways, key=lambda name: abs(_skewness(ways[name])), default="as it is")
+    return best if ways and abs(_skewness(ways[best])) < usual / 2 else "as it is"
 
 
 def _skewness(values: Float[np.ndarray, " n"]) -> float:
