@@ -72,19 +72,38 @@ def carries(command, options):
 def test_from_a_release_to_its_risk_and_the_budget(allbutone, people, kind):
     done = follow(allbutone, "synthesize", people, "--out", "-my release", "--datasets", 2, *kind, *CHOICES)
     assert [each[0] for each in done[:4]] == ["synthesize", "risk", "budget", "synthesize"]
-    assert all(carries(each, CHOICES) for each in done if each[-1] != "--help")
+    # the release holds the columns and the prior, so that from its risk on it is enough to name it
+    assert all(carries(each, CHOICES) for each in done[:2])
+    assert all(carries(each, ("--like", "-my release")) for each in done[2:4])
     assert all(
         carries(each, kind) for each in done if each[0] in ("budget", "synthesize") and each[-1] != "--help"
     )
+
+
+def test_from_a_first_look_by_a_table_file_to_the_budget(allbutone, people, tmp_path):
+    done = follow(allbutone, "describe", people)
+    assert [each[0] for each in done[:5]] == ["describe", "describe", "synthesize", "risk", "budget"]
+    assert carries(done[2], ("--table-file", "table.toml"))
+    assert carries(done[4], ("--like", "release"))
+
+
+def test_what_was_told_of_gaps_codes_and_scales_goes_on(allbutone, tmp_path):
+    rng = np.random.default_rng(5)
+    values = np.exp(rng.normal(0, 1, (40, 2))).round(3).astype(str)
+    values[3, 0], values[7, 1] = "", "-999"
+    (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(map(",".join, values)) + "\n")
+    told = ("--log", "a,b", "--missing-codes", "-999")
+    done = follow(allbutone, "synthesize", "t.csv", "--out", "r", *told, "--complete-cases")
+    assert [each[0] for each in done[:4]] == ["synthesize", "risk", "budget", "synthesize"]
+    assert all("--complete-cases" in each and carries(each, told[2:]) for each in done if each[-1] != "--help")
 
 
 def test_a_risk_that_was_told_nothing_names_what_the_release_says(allbutone, people, tmp_path):
     assert allbutone("synthesize", people, "--out", "r", "--rows", 20, *CHOICES)[0] == 0
     code, out, _ = allbutone("risk", people, "r", "--no-mass")
     assert code == 0
-    assert "add --prior" in out
     [[_, *hint]] = hints_of(out)
-    assert carries(hint, ("--columns", "bmi,ldl", "--rows", "20"))
+    assert carries(hint, ("--like", "r", "--rows", "20"))
     assert allbutone(*hint)[0] == 0
 
 
@@ -94,12 +113,13 @@ def test_a_table_without_a_header(allbutone, tmp_path, named):
     np.savetxt(tmp_path / "bare.csv", values, delimiter=",")
     done = follow(allbutone, "synthesize", "bare.csv", "--out", "r", "--rows", 20, "--no-header", *named)
     assert [each[0] for each in done[:4]] == ["synthesize", "risk", "budget", "synthesize"]
-    assert all("--no-header" in each and carries(each, named) for each in done)
-    # a risk that was not told what the release leaves out says so to the budget
+    assert all("--no-header" in each for each in done if each[-1] != "--help")
+    assert all(carries(each, named) for each in done[:2])
+    # a risk that was not told what the release leaves out names the release to the budget
     told = () if "x1" in named else named[:2]
     out = allbutone("risk", "bare.csv", "r", "--no-header", "--no-mass", "--out", "x.csv", *told)[1]
     [[_, *hint]] = hints_of(out)
-    assert carries(hint, named)
+    assert carries(hint, (*told, "--like", "r"))
     assert allbutone(*hint)[0] == 0
 
 
@@ -124,7 +144,7 @@ def test_from_a_report_to_the_public_page(allbutone, people, tmp_path):
 def test_from_the_application_to_the_budget(allbutone, people):
     done = follow(allbutone, "application", people, "--datasets", 12, *CHOICES)
     assert [each[0] for each in done[:3]] == ["application", "budget", "synthesize"]
-    assert all(carries(each, CHOICES) for each in done if each[-1] != "--help")
+    assert all(carries(each, CHOICES) for each in done[:3])
     done = follow(allbutone, "application", "--datasets", 1, "--out", "simulated")
     assert done[1:] == [["application", "--help"]]
 
