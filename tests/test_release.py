@@ -204,7 +204,7 @@ def test_a_release_with_something_added_is_not_replaced(synthesizer, tmp_path):
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_folder_that_comes_to_be_meanwhile_is_kept(synthesizer, tmp_path, force, rng):
-    def meanwhile(block):
+    def meanwhile(drawn, block):
         (tmp_path / "r").mkdir(exist_ok=True)
         (tmp_path / "r" / "theirs.txt").touch()
 

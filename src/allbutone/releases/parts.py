@@ -7,6 +7,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from allbutone.model.niw import NIW
+from allbutone.releases.gate import column_names
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.releases.sampling import draw_datasets
 from allbutone.support.errors import Cure, InputError
@@ -27,7 +28,7 @@ def draw_both(
     The same generator gives `DatasetRelease.draw` the same datasets.
     """
     datasets, means, roots = draw_datasets(posterior, rows, rng)
-    declared = (schema or Schema()).for_columns(columns or [f"x{place + 1}" for place in range(posterior.p)])
+    declared = (schema or Schema()).for_columns(column_names(columns, posterior.p))
     released = [declared.released(drawn) for drawn in datasets]
     return ParameterRelease(means, roots @ roots.swapaxes(-1, -2), columns, prior, released, declared)
 

@@ -7,12 +7,20 @@ from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.display import Shown
+from allbutone.releases.gate import (
+    check_release,
+    checked_datasets,
+    column_names,
+    names_of,
+    require_allowed,
+    require_finite,
+)
 from allbutone.releases.sampling import draw_datasets
 from allbutone.releases.statistics import (
     ParameterStatistics,
@@ -24,8 +32,6 @@ from allbutone.support.arrays import as_array, cholesky, eye, real_array, requir
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import one_thread
-from allbutone.tables.names import check_names
-from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
 
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
@@ -67,11 +73,11 @@ class ParameterRelease(Shown):
             )
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "covariances", covariances)
-        object.__setattr__(self, "columns", _names(columns))
+        object.__setattr__(self, "columns", names_of(columns))
         object.__setattr__(self, "prior", prior)
         object.__setattr__(self, "schema", Schema.of(schema).for_columns(self.column_names))
-        _check_release(self.draws, self.p, self.columns, prior)
-        _require_finite(means, "released means")
+        check_release(self.draws, self.p, self.columns, prior)
+        require_finite(means, "released means")
         require_symmetric(covariances, "a released covariance")
         cholesky(covariances, "a released covariance")
         drawn = DatasetRelease(datasets, self.columns, prior, self.schema).datasets if len(datasets) else ()
@@ -103,7 +109,7 @@ class ParameterRelease(Shown):
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns' names, x1, x2, … where they have none."""
-        return _named(self.columns, self.p)
+        return column_names(self.columns, self.p)
 
     @property
     def p(self) -> int:
@@ -177,29 +183,10 @@ class DatasetRelease(Shown):
         schema: Any = None,
     ) -> None:
         """Take arrays as they are and any other table through the gate; tables must share their names."""
-        names = _names(columns)
-        arrays: list[Any] = []
-        for dataset in datasets:
-            if not is_array_api_obj(dataset):
-                table = Records.of_numbers(dataset)
-                names = names or table.columns
-                if sorted(table.columns) != sorted(names):
-                    raise InputError(
-                        f"dataset {len(arrays) + 1} has columns {', '.join(table.columns)}, not {', '.join(names)}"
-                    )
-                dataset = Records.of_numbers(table, columns=names).values
-            if dataset.ndim != 2 or 0 in dataset.shape:
-                raise InputError(f"a dataset has shape (rows, p), none of them 0, got {tuple(dataset.shape)}")
-            arrays.append(real_array(dataset, f"dataset {len(arrays) + 1}"))
-            _require_finite(arrays[-1], f"dataset {len(arrays)}")
-        widths = {int(array.shape[1]) for array in arrays}
-        if len(widths) > 1:
-            raise InputError(
-                f"the datasets have different numbers of columns: {sorted(widths)}", "give all the same"
-            )
+        arrays, names = checked_datasets(datasets, names_of(columns))
         self._hold(arrays, names, prior, Schema.of(schema))
         for number, array in enumerate(arrays if not self.schema.is_plain else (), start=1):
-            _require_allowed(array, self.schema, f"dataset {number}")
+            require_allowed(array, self.schema, f"dataset {number}")
 
     def _hold(
         self, datasets: list[Any], columns: tuple[str, ...] | None, prior: NIW | None, schema: Schema | None
@@ -207,7 +194,7 @@ class DatasetRelease(Shown):
         object.__setattr__(self, "datasets", tuple(datasets))
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "prior", prior)
-        _check_release(len(datasets), int(datasets[0].shape[1]) if datasets else 0, columns, prior)
+        check_release(len(datasets), int(datasets[0].shape[1]) if datasets else 0, columns, prior)
         object.__setattr__(self, "schema", (schema or Schema()).for_columns(self.column_names))
 
     @cached_property
@@ -223,7 +210,7 @@ class DatasetRelease(Shown):
         datasets = real_array(datasets, "datasets")
         if datasets.ndim != 3 or 0 in datasets.shape:
             raise InputError(f"datasets have shape (k, rows, p), none of them 0, got {tuple(datasets.shape)}")
-        _require_finite(datasets, "datasets")
+        require_finite(datasets, "datasets")
         release = cls.__new__(cls)
         release._hold([datasets[place, ...] for place in range(datasets.shape[0])], columns, prior, None)
         return release
@@ -241,7 +228,7 @@ class DatasetRelease(Shown):
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns' names, x1, x2, … where they have none."""
-        return _named(self.columns, self.p)
+        return column_names(self.columns, self.p)
 
     @property
     def p(self) -> int:
@@ -288,7 +275,7 @@ class DatasetRelease(Shown):
         schema: Schema | None = None,
     ) -> "DatasetRelease":
         """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel."""
-        declared = (schema or Schema()).for_columns(_named(columns, posterior.p))
+        declared = (schema or Schema()).for_columns(column_names(columns, posterior.p))
         datasets = [declared.released(drawn) for drawn in draw_datasets(posterior, rows, rng)[0]]
         release = cls.__new__(cls)
         # not through the gate, which takes half as long as drawing
@@ -307,34 +294,3 @@ class DatasetRelease(Shown):
 
 
 Release = ParameterRelease | DatasetRelease
-
-
-def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def _named(columns: tuple[str, ...] | None, p: int) -> tuple[str, ...]:
-    return columns or tuple(f"x{place + 1}" for place in range(p))
-
-
-def _require_finite(array: Any, what: str) -> None:
-    xp = array_namespace(array)
-    if not bool(xp.all(xp.isfinite(array))):
-        raise InputError("there are values that are missing or infinite", "correct them", where=what)
-
-
-def _require_allowed(array: Any, schema: Schema, what: str) -> None:
-    for place, column in enumerate(schema.columns):
-        if not column.allows(np.asarray(array)[:, place]).all():
-            raise InputError(f"{column.name!r} has values outside its limits or scale", "correct them", where=what)
-
-
-def _check_release(count: int, p: int, columns: tuple[str, ...] | None, prior: NIW | None) -> None:
-    if count < 1:
-        raise InputError("a release holds at least one draw or dataset, got none")
-    if columns is not None:
-        if len(columns) != p:
-            raise InputError(f"the release has {p} columns but {len(columns)} names")
-        check_names(columns)
-    if prior is not None and prior.p != p:
-        raise InputError(f"the release has {p} columns but its prior is for {prior.p}")
