@@ -8,19 +8,18 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.options import (
-    Drop,
-    Encoding,
     MechanismPrior,
-    NoHeader,
-    ReleaseColumns,
     ReleaseDir,
-    Sheet,
     Table,
     following,
     free_name,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_notes
-from allbutone.cli.reading import CompleteCases, MissingCodes, records_of
+from allbutone.cli.reading import (
+    OF_RELEASE,
+    also_asked,
+    records_of,
+)
 from allbutone.cli.results import outputs, show_files, whole_numbers
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.weaker_adversaries import risk_by_lacking
@@ -39,6 +38,7 @@ File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
 
+@also_asked(OF_RELEASE)
 def adversaries(
     context: typer.Context,
     table: Table,
@@ -46,13 +46,6 @@ def adversaries(
     prior: MechanismPrior = None,
     lacking: Lacking = "1,2,5,10,20",
     people: People = 10,
-    columns: ReleaseColumns = None,
-    drop: Drop = None,
-    no_header: NoHeader = False,
-    missing_codes: MissingCodes = None,
-    complete_cases: CompleteCases = False,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
     out: File = Path("adversaries.csv"),
     force: Force = False,
 ) -> None:

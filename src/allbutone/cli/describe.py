@@ -7,9 +7,20 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from allbutone.cli.options import Columns, Drop, Encoding, NoHeader, Sheet, Table, following, free_name
+from allbutone.cli.options import (
+    Table,
+    following,
+    free_name,
+)
 from allbutone.cli.output import console, show, show_next, show_notes, sparkline
-from allbutone.cli.reading import MissingCodes, TableFile, declared, read_content
+from allbutone.cli.reading import (
+    OF_FILE,
+    OF_TABLE,
+    also_asked,
+    chosen_columns,
+    declared,
+    read_content,
+)
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, percent
 from allbutone.tables.admission import columns_together, doubts_of, few_rows
@@ -23,17 +34,11 @@ Draft = Annotated[Path | None, typer.Option("--out", help="Where to write a draf
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of this name.")]
 
 
+@also_asked(OF_FILE | {"table_file": OF_TABLE["table_file"]})
 def describe(
     context: typer.Context,
     table: Table,
     out: Draft = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    no_header: NoHeader = False,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
-    table_file: TableFile = None,
-    missing_codes: MissingCodes = None,
     force: Force = False,
 ) -> None:
     """Look at every column of a table: what it is, what will be done with it, and a table file to start from."""
@@ -41,11 +46,12 @@ def describe(
         raise InputError(f"--out names a .toml file, got {str(out)!r}", "write table.toml, say")
     content = read_content(context.params, table)
     schema = declared(context.params, content.column_names)
-    frame = chosen_frame(content, None if no_header else columns, drop)
-    looks, rows = look_at(frame, schema, trusted=bool(columns) and not no_header), len(frame)
+    columns = chosen_columns(context.params)
+    frame = chosen_frame(content, columns, list(context.params["drop"] or ()) or None)
+    looks, rows = look_at(frame, schema, trusted=columns is not None), len(frame)
     others = _others(looks, rows, schema)
     if out is not None:
-        require_distinct([out], [table, table_file])
+        require_distinct([out], [table, context.params["table_file"]])
         with fresh_file(out, force=force) as path:
             path.write_text(draft(looks, rows, others), encoding="utf-8")
     kept = [look for look in looks if not left_out_because(look, rows) and look.name not in others]

@@ -38,33 +38,9 @@ Prior = Annotated[
     Path | None,
     typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
 ]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(help="A column to keep, or several separated by commas; all by default. May be repeated."),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
-]
-NoHeader = Annotated[
-    bool,
-    typer.Option(
-        "--no-header",
-        help="The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
-    ),
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="How the text of the file is encoded, such as latin-1; UTF-8 by default.")
-]
-Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel workbook that has several.")]
-
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 MechanismPrior = Annotated[
     Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")
-]
-ReleaseColumns = Annotated[
-    list[str] | None,
-    typer.Option(help="The columns of the table to use; those of the release by default. May be repeated."),
 ]
 LimitText = Annotated[
     str, typer.Option("--limit", help="What no record may pass: exposure=0.5, gain=1 (nats) or mass=0.05.")

@@ -1,6 +1,8 @@
 """How a table is read: the options that every command on a table has, and what they come to."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +17,30 @@ from allbutone.tables.files import read_table
 from allbutone.tables.names import NO_HEADER, choose, reads_as_data, split_names
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
+
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(help="A column to keep, or several separated by commas; all by default. May be repeated."),
+]
+ReleaseColumns = Annotated[
+    list[str] | None,
+    typer.Option(help="The columns of the table to use; those of the release by default. May be repeated."),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option(
+        "--no-header",
+        help="The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
+    ),
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="How the text of the file is encoded, such as latin-1; UTF-8 by default.")
+]
+Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel workbook that has several.")]
 
 TableFile = Annotated[
     Path | None,
@@ -51,11 +77,52 @@ Like = Annotated[
 ]
 
 
+# what a command may be asked about how it reads a table: each option's kind and default
+OF_FILE: dict[str, tuple[Any, Any]] = {
+    "columns": (Columns, None),
+    "drop": (Drop, None),
+    "no_header": (NoHeader, False),
+    "encoding": (Encoding, None),
+    "sheet": (Sheet, None),
+    "missing_codes": (MissingCodes, None),
+}
+OF_TABLE = OF_FILE | {
+    "complete_cases": (CompleteCases, False),
+    "drop_unusable": (DropUnusable, False),
+    "table_file": (TableFile, None),
+    "log": (Log, None),
+    "positive": (Positive, None),
+    "decimals": (Decimals, None),
+}
+OF_RELEASE = OF_FILE | {"columns": (ReleaseColumns, None), "complete_cases": (CompleteCases, False)}
+LIKE: dict[str, tuple[Any, Any]] = {"like": (Like, None)}
+
+
+def also_asked(options: dict[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these options; their values are in its context, from which this room reads them."""
+
+    def widened(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(**{name: value for name, value in given.items() if name not in options})
+
+        signature = inspect.signature(command)
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, (kind, default) in options.items()
+        ]
+        run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *more])  # type: ignore[attr-defined]
+        run.__annotations__ = command.__annotations__ | {name: kind for name, (kind, _) in options.items()}
+        return run
+
+    return widened
+
+
 def read_records(context: typer.Context, table: Path) -> Records:
     """Read the table as the options of this command say, or as the release that it is to be like."""
     given, like = context.params, release_like(context)
     content = read_content(given, table)
-    columns = _chosen(given)
+    columns = chosen_columns(given)
     if like is not None:
         columns = _columns_of(like, content.column_names, table.name, given["no_header"])
     return Records.of(
@@ -72,7 +139,7 @@ def records_of(context: typer.Context, table: Path, release: Release) -> Records
     """Read the release's columns of the table, or those asked for."""
     given = context.params
     content = read_content(given, table)
-    columns, drop = _chosen(given), list(given["drop"] or ()) or None
+    columns, drop = chosen_columns(given), list(given["drop"] or ()) or None
     if not (columns or drop):
         columns = _columns_of(release, content.column_names, table.name, given["no_header"])
     return Records.of(
@@ -91,7 +158,7 @@ def read_content(given: dict[str, Any], table: Path) -> pa.Table:
     return read_table(table, header=not given["no_header"], names=names or None, **how)
 
 
-def _chosen(given: dict[str, Any]) -> list[str] | None:
+def chosen_columns(given: dict[str, Any]) -> list[str] | None:
     """Return the columns asked for; those of a file without a header are all its names, and no choice."""
     return None if given["no_header"] else list(given["columns"] or ()) or None
 

@@ -11,15 +11,9 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.options import (
-    Columns,
-    Drop,
-    Encoding,
     LimitText,
     MechanismPrior,
-    NoHeader,
-    ReleaseColumns,
     ReleaseDir,
-    Sheet,
     describe_prior,
     following,
     free_name,
@@ -29,13 +23,9 @@ from allbutone.cli.options import (
 )
 from allbutone.cli.output import Images, console, late_progress, show, show_next, show_notes, write_named
 from allbutone.cli.reading import (
-    CompleteCases,
-    Decimals,
-    DropUnusable,
-    Log,
-    MissingCodes,
-    Positive,
-    TableFile,
+    OF_RELEASE,
+    OF_TABLE,
+    also_asked,
     read_records,
     records_of,
 )
@@ -76,6 +66,7 @@ Seed = Annotated[int | None, typer.Option(min=0, help="Makes it repeatable.")]
 Figures = Annotated[bool, typer.Option("--figures", help="Also write each figure, named as in the paper.")]
 
 FIGURES = "figures"  # the folder of them
+PAPERS_PRIOR = "the paper's prior (mean 1.1, scale I, worth one record)"
 APPLICATION_FILES = {
     "report.html",
     "kolmogorov_smirnov.csv",
@@ -86,6 +77,7 @@ APPLICATION_FILES = {
 }
 
 
+@also_asked(OF_RELEASE)
 def report(
     context: typer.Context,
     table: ConfidentialTable,
@@ -94,13 +86,6 @@ def report(
     public: Public = False,
     limit: LimitText = "exposure=0.5",
     prior: MechanismPrior = None,
-    columns: ReleaseColumns = None,
-    drop: Drop = None,
-    no_header: NoHeader = False,
-    missing_codes: MissingCodes = None,
-    complete_cases: CompleteCases = False,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
     note: Note = "",
     force: Force = False,
 ) -> None:
@@ -134,24 +119,13 @@ def report(
     show_notes(records.notes)
 
 
+@also_asked(OF_TABLE)
 def application(
     context: typer.Context,
     table: Table = None,
     out: Folder = Path("application"),
     datasets: Datasets = 1000,
     prior: PriorFile = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    no_header: NoHeader = False,
-    table_file: TableFile = None,
-    log: Log = None,
-    positive: Positive = None,
-    decimals: Decimals = None,
-    missing_codes: MissingCodes = None,
-    complete_cases: CompleteCases = False,
-    drop_unusable: DropUnusable = False,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
     note: Note = "",
     seed: Seed = None,
     figures: Figures = False,
@@ -161,7 +135,7 @@ def application(
     """Run the paper's application: 1000 synthetic datasets, their fidelity, and the risk as their number grows."""
     count_of("datasets", datasets)
     seed = secrets.randbelow(1 << 32) if seed is None else seed
-    require_distinct([out], [table, prior, table_file])
+    require_distinct([out], [table, prior, context.params["table_file"]])
     with fresh_folder(out, ours=_is_application, force=force) as work:
         records = read_records(context, table) if table else demo_cohort()
         mechanism = read_prior(prior, records.columns, records.schema) if prior else _papers(len(records.columns))
@@ -178,21 +152,22 @@ def application(
             path.chmod(0o700 if path.is_dir() else 0o600)
     _describe(assessment)
     _show_application(assessment)
-    what = (
-        "the paper's prior (mean 1.1, scale I, worth one record)"
-        if prior is None
-        else describe_prior(prior, mechanism)
-    )
-    console.print(f"Assumed: {escape(what)}; the columns are jointly normal.")
+    _tell_application(context, table, out, describe_prior(prior, mechanism) if prior else PAPERS_PRIOR)
+
+
+def _tell_application(context: typer.Context, table: Path | None, out: Path, prior: str) -> None:
+    """Say what was assumed and written, and what to do next."""
+    console.print(f"Assumed: {escape(prior)}; the columns are jointly normal.")
+    drawn = context.params["figures"] or context.params["images"]
     console.print(
         f"Written: report.html and its numbers as .csv files in {escape(str(out))}"
-        f"{f', and the figures under their names in the paper in {FIGURES}' * bool(figures or images)}. "
+        f"{f', and the figures under their names in the paper in {FIGURES}' * bool(drawn)}. "
         "Confidential, as the table is."
     )
     if table is None:
         show_next("the same for a table of your own:", ["application", "--help"])
     else:
-        words = f"how much may be released{' under the flat prior' * (prior is None)}:"
+        words = f"how much may be released{' under the flat prior' * (context.params['prior'] is None)}:"
         show_next(words, following(context, "budget", table, out=free_name("budget.csv", ".html")))
 
 

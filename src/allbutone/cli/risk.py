@@ -1,5 +1,6 @@
 """The commands about risk: what each person stands to lose, and how much may be released."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,19 +9,13 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.options import (
-    Columns,
-    Drop,
-    Encoding,
     Kind,
     LimitText,
     MechanismPrior,
-    NoHeader,
     Prior,
-    ReleaseColumns,
     ReleaseDir,
     ReleaseKind,
     Rows,
-    Sheet,
     Table,
     describe_prior,
     fit,
@@ -30,14 +25,10 @@ from allbutone.cli.options import (
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_notes
 from allbutone.cli.reading import (
-    CompleteCases,
-    Decimals,
-    DropUnusable,
-    Like,
-    Log,
-    MissingCodes,
-    Positive,
-    TableFile,
+    LIKE,
+    OF_RELEASE,
+    OF_TABLE,
+    also_asked,
     given_prior,
     read_records,
     records_of,
@@ -83,6 +74,7 @@ File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
 
+@also_asked(OF_RELEASE)
 def risk(
     context: typer.Context,
     table: Table,
@@ -93,13 +85,6 @@ def risk(
     lacking_records: LackingRecords = 0,
     radius: Radius = RADIUS,
     no_mass: NoMass = False,
-    columns: ReleaseColumns = None,
-    drop: Drop = None,
-    no_header: NoHeader = False,
-    missing_codes: MissingCodes = None,
-    complete_cases: CompleteCases = False,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
@@ -109,8 +94,7 @@ def risk(
         release = load_release(release_dir)
         records = records_of(context, table, release)
         given = read_prior(prior, records.columns, records.schema) if prior else None
-        names, lacking = (Records.of_numbers(records, columns=some).columns if some else () for some in
-                          (known, lacking_columns))  # fmt: skip
+        names, lacking = _columns(records, known), _columns(records, lacking_columns)
         with late_progress("Attacking records", len(records.values)) as watch:
             # the integrals' random points are no secret, and a fixed start gives the same answer twice
             found = risk_columns(
@@ -135,6 +119,7 @@ def risk(
     show_notes(records.notes)
 
 
+@also_asked(OF_TABLE | LIKE)
 def budget(
     context: typer.Context,
     table: Table,
@@ -144,19 +129,6 @@ def budget(
     counts: Counts = "1,2,5,10,20,50,100",
     verify: Verify = None,
     prior: Prior = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    no_header: NoHeader = False,
-    table_file: TableFile = None,
-    like: Like = None,
-    log: Log = None,
-    positive: Positive = None,
-    decimals: Decimals = None,
-    missing_codes: MissingCodes = None,
-    complete_cases: CompleteCases = False,
-    drop_unusable: DropUnusable = False,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
     out: File = Path("budget.csv"),
     seed: Seed = None,
     force: Force = False,
@@ -167,7 +139,7 @@ def budget(
     if verify is not None:
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
-    with outputs(out, force, [table, prior, table_file]) as save:
+    with outputs(out, force, [table, prior, context.params["table_file"]]) as save:
         records = read_records(context, table)
         synthesizer, note = fit(records, given_prior(context))
         # who has the parameters learns nothing more from the datasets drawn from them
@@ -187,6 +159,10 @@ def budget(
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, synthesizer.prior))}.")
     _next_after_budget(context, table, plan, out)
     show_notes([*records.notes, note])
+
+
+def _columns(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
+    return Records.of_numbers(records, columns=list(asked)).columns if asked else ()
 
 
 def _points() -> np.random.Generator:

@@ -9,15 +9,10 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.options import (
-    Columns,
-    Drop,
-    Encoding,
     Kind,
-    NoHeader,
     Prior,
     ReleaseKind,
     Rows,
-    Sheet,
     Table,
     describe_prior,
     fit,
@@ -28,14 +23,9 @@ from allbutone.cli.options import (
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_notes, sparkline
 from allbutone.cli.reading import (
-    CompleteCases,
-    Decimals,
-    DropUnusable,
-    Like,
-    Log,
-    MissingCodes,
-    Positive,
-    TableFile,
+    LIKE,
+    OF_TABLE,
+    also_asked,
     given_prior,
     read_records,
 )
@@ -78,6 +68,7 @@ Seed = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
 
+@also_asked(OF_TABLE | LIKE)
 def synthesize(
     context: typer.Context,
     table: Table,
@@ -86,19 +77,6 @@ def synthesize(
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
     prior: Prior = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    no_header: NoHeader = False,
-    table_file: TableFile = None,
-    like: Like = None,
-    log: Log = None,
-    positive: Positive = None,
-    decimals: Decimals = None,
-    missing_codes: MissingCodes = None,
-    complete_cases: CompleteCases = False,
-    drop_unusable: DropUnusable = False,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
     format: Format = FileFormat.csv,
     new_repeat_key: NewRepeatKey = False,
     repeat_key: RepeatKey = None,
@@ -109,7 +87,7 @@ def synthesize(
     count_of("datasets", datasets, MOST_DATASETS)
     key = _key(new_repeat_key, repeat_key, seed)
     require_rows_of_datasets(rows, release)
-    require_distinct([out], [table, prior, table_file])
+    require_distinct([out], [table, prior, context.params["table_file"]])
     require_place(out, force=force)
     records = read_records(context, table)
     synthesizer, note = fit(records, given_prior(context))
@@ -217,7 +195,19 @@ def _release(
         for dataset in both.datasets:
             counter.add(dataset, dataset)
         return both.datasets[0]
-    sizes = synthesizer.sizes(datasets, rows)
+    return _stream(synthesizer, out, synthesizer.sizes(datasets, rows), format, repeat_key, force, counter)
+
+
+def _stream(
+    synthesizer: NIWSynthesizer,
+    out: Path,
+    sizes: list[int],
+    format: FileFormat,
+    repeat_key: str | None,
+    force: bool,
+    counter: ValueCounter,
+) -> np.ndarray:
+    """Draw and write datasets block by block; return the first block."""
     seen: list[np.ndarray] = []
     with late_progress("Writing rows", sum(sizes)) as advance:
 

@@ -113,19 +113,9 @@ def risk_columns(
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
     values, within = records.values, radius if mass else None
     mask = known_mask(list(known) or None, records.columns, values.shape)
-    # the same points for every record: no result depends on how records are cut into blocks
     if lacks_records(lacking_records):
         _require_nothing_known(known)
-        stream = np.random.default_rng(rng)
-        if not isinstance(lacking_records, int | np.integer):  # rows of the table, which may have lost some
-            lacking_records = [records.place_of(row) + 1 for row in lacking_records]
-        groups = groups_of(len(values), lacking_records, np.arange(len(values)), stream)
-        parts = measure_groups(values, release, prior, groups, stream, within, watch)
-    else:
-        everyone = LeaveOneOut.of(values, release, prior, None, "record")
-        work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
-        attack = partial(measure_block, everyone, within, Points.of(rng))
-        parts = in_parallel(attack, work, watch=lambda block: watch(len(block[0])))
+    parts = _measured(records, release, prior, mask, lacking_records, within, rng, watch)
     names = [name for name in COLUMNS if mass or not name.endswith("mass")]
     if lacks_records(lacking_records):
         names += [name for name in SAMPLED if mass or not name.startswith("mass")]
@@ -139,6 +129,30 @@ def risk_columns(
     off = records.schema.to_natural(guesses) - records.natural
     named = {f"error_{name}": off[:, place] for place, name in enumerate(records.columns)}
     return {"row": records.rows, **found, **named}
+
+
+def _measured(
+    records: Records,
+    release: Release,
+    prior: NIW,
+    mask: Bool[np.ndarray, "n p"],
+    lacking_records: Lacking,
+    within: float | None,
+    rng: np.random.Generator | None,
+    watch: Callable[[int], None],
+) -> list[tuple[np.ndarray, Any]]:
+    """Return blocks of rows with their measures; the same points for every record, however they are cut."""
+    values = records.values
+    if lacks_records(lacking_records):
+        stream = np.random.default_rng(rng)
+        if not isinstance(lacking_records, int | np.integer):  # rows of the table, which may have lost some
+            lacking_records = [records.place_of(row) + 1 for row in lacking_records]
+        groups = groups_of(len(values), lacking_records, np.arange(len(values)), stream)
+        return measure_groups(values, release, prior, groups, stream, within, watch)
+    everyone = LeaveOneOut.of(values, release, prior, None, "record")
+    work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
+    attack = partial(measure_block, everyone, within, Points.of(rng))
+    return in_parallel(attack, work, watch=lambda block: watch(len(block[0])))
 
 
 def measure_block(

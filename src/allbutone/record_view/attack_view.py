@@ -162,6 +162,12 @@ def simulated(
     root = cholesky(np.asarray(covariance, dtype=float), "the covariance")
     others = mean + np.random.default_rng([seed, 0]).standard_normal((n - 1, p)) @ root.T
     whole = prior.update(np.vstack([others, target]))
+    release = _steady_release(whole, rows, most, seed, prior)
+    return RecordAttack(others, target, release, prior, own, reading, columns)
+
+
+def _steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NIW) -> Release:
+    """Draw a release of which every part moves smoothly with the posterior; a longer one begins as a shorter."""
     sizes = [min(MOST, most - begun) for begun in range(0, most, MOST)]
     means, roots = (
         np.concatenate(each)
@@ -170,19 +176,16 @@ def simulated(
             strict=True,
         )
     )
-    release: Release
     if rows is None:
-        release = ParameterRelease(means, roots @ roots.swapaxes(1, 2), prior=prior)
-    else:
-        # rows lead: those of a smaller dataset are the first of a larger one
-        rows = count_of("rows", rows)
-        noise = [
-            np.random.Generator(_stream(seed, 2, block)).standard_normal((rows, size, p))
-            for block, size in enumerate(sizes)
-        ]
-        drawn = means[:, None, :] + np.concatenate(noise, axis=1).swapaxes(0, 1) @ roots.swapaxes(1, 2)
-        release = DatasetRelease.of_array(drawn, prior=prior)
-    return RecordAttack(others, target, release, prior, own, reading, columns)
+        return ParameterRelease(means, roots @ roots.swapaxes(1, 2), prior=prior)
+    # rows lead: those of a smaller dataset are the first of a larger one
+    rows = count_of("rows", rows)
+    noise = [
+        np.random.Generator(_stream(seed, 2, block)).standard_normal((rows, size, whole.p))
+        for block, size in enumerate(sizes)
+    ]
+    drawn = means[:, None, :] + np.concatenate(noise, axis=1).swapaxes(0, 1) @ roots.swapaxes(1, 2)
+    return DatasetRelease.of_array(drawn, prior=prior)
 
 
 def _stream(seed: int, stream: int, block: int) -> np.random.PCG64:
