@@ -38,6 +38,11 @@ def checked_datasets(
     return arrays, names
 
 
+def modelled(datasets: tuple[Any, ...], schema: Schema) -> tuple[Any, ...]:
+    """Return datasets on the scales of the model; as they are, of any array library, where none is declared."""
+    return datasets if schema.is_plain else tuple(schema.to_model(np.asarray(dataset)) for dataset in datasets)
+
+
 def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """Return names as a tuple; one name may come by itself."""
     return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)

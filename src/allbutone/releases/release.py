@@ -17,6 +17,7 @@ from allbutone.releases.gate import (
     check_release,
     checked_datasets,
     column_names,
+    modelled,
     names_of,
     require_allowed,
     require_finite,
@@ -89,7 +90,7 @@ class ParameterRelease(Shown):
     @cached_property
     def modelled(self) -> tuple[Float[Any, "_ p"], ...]:
         """The datasets on the scales of the model."""
-        return tuple(self.schema.to_model(dataset) for dataset in self.datasets)
+        return modelled(self.datasets, self.schema)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -200,7 +201,7 @@ class DatasetRelease(Shown):
     @cached_property
     def modelled(self) -> tuple[Float[Any, "_ p"], ...]:
         """The datasets on the scales of the model, on which the attack is exact."""
-        return tuple(self.schema.to_model(dataset) for dataset in self.datasets)
+        return modelled(self.datasets, self.schema)
 
     @classmethod
     def of_array(
