@@ -38,7 +38,7 @@ def test_risk_answers_in_words_numbers_and_a_picture(allbutone, released, tmp_pa
     assert _asks_nothing_of_servers((tmp_path / "risk.html").read_text(encoding="utf-8"))
     assert all(_is_private(tmp_path / name) for name in ("risk.csv", "risk.html"))
     following = shlex.split(re.search(r"allbutone (budget .*)", out).group(1))
-    assert following[2:] == ["--rows", "20"]
+    assert following[2:] == ["--rows", "20", "--like", "r"]
 
 
 def test_risk_may_leave_out_the_mass_and_know_a_column(allbutone, released, tmp_path):
