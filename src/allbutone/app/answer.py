@@ -22,7 +22,7 @@ class Answer:
 
     parts: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str | list[str]] = field(default_factory=dict)
     error: str = ""
 
     def to_json(self) -> str:

@@ -10,8 +10,14 @@ from allbutone.support.errors import Cure, InputError
 
 # What in the app does what an argument does in Python; the controls' labels stand between quotes.
 CONTROLS = {
-    "columns": "at “Columns” of Your data",
-    "drop": "untick it at “Columns” of Your data",
+    "columns": "at “The columns” of Your data",
+    "drop": "untick at “The columns” of Your data",
+    "drop_unusable": "at “Columns that cannot be used” of Your data",
+    "complete_cases": "at “Rows with gaps” of Your data",
+    "missing_codes": "at “Codes for missing values” of Your data",
+    "log": "at “Scale” of Your data",
+    "positive": "with 0 at “Lowest” of Your data",
+    "decimals": "at “Decimals” of Your data",
     "header": "untick “The first line names the columns” at Your data and send it again",
     "encoding": "at “Text is encoded as” of Your data, and send it again",
     "sheet": "at “Sheet” of Your data, and send it again",
@@ -207,6 +213,11 @@ def every(groups: Iterable[Group]) -> dict[str, Field]:
 def names(groups: Iterable[Group], *, but: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the names of all fields, but for some."""
     return tuple(name for name in every(groups) if name not in set(but))
+
+
+def takes(fields: Iterable[str], name: str) -> bool:
+    """Say whether a name of an address is among the fields; `low-` stands for `low-1`, `low-2`, …"""
+    return name in fields or re.sub(r"-\d+$", "-", name) in fields
 
 
 def read(groups: Iterable[Group], query: Mapping[str, str], *names: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.forms import Group
+from allbutone.app.forms import Group, takes
 from allbutone.app.jobs import Progress
 from allbutone.app.sessions import Session
 from allbutone.support.text import number
@@ -98,13 +98,14 @@ templates = Environment(
 
 def _link(page: Page, other: Page, query: QueryParams) -> str:
     """Return the address of another page, with what that takes along from here."""
-    taken = [(name, text) for name, text in query.multi_items() if name in page.carried and name in other.carried]
+    both = set(page.carried) & set(other.carried)
+    taken = [(name, text) for name, text in query.multi_items() if takes(both, name)]
     return f"/{other.name}" + (f"?{urlencode(taken)}" if taken else "")
 
 
 def _preset_link(page: Page, preset: Preset, query: QueryParams) -> str:
     """Return the address of a preset, with what other pages take along from here."""
-    kept = [(name, text) for name, text in query.multi_items() if name in page.carried]
+    kept = [(name, text) for name, text in query.multi_items() if takes(page.carried, name)]
     return f"/{page.name}?{urlencode([*kept, *preset.fields.items()])}"
 
 

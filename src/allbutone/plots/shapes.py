@@ -41,7 +41,13 @@ def density_figure(densities: Densities) -> go.Figure:
     )
     _frame_panels(figure, message, len(shown))
     figure.update_yaxes(showticklabels=False, rangemode="tozero", showgrid=False, ticks="")
-    _name_axes(figure, "Value, in the column's units", "Density", of_all(len(shown), len(columns), "columns"), 14)
+    _name_axes(
+        figure,
+        "Value, in the column's units or on its scale",
+        "Density",
+        of_all(len(shown), len(columns), "columns"),
+        14,
+    )
     return figure
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,15 @@ from allbutone.reports.findings import (
     fidelity_finding,
     gain_finding,
     model_finding,
+    values_finding,
 )
+from allbutone.support.errors import Cure
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.marginal_densities import Densities, densities
 from allbutone.utility.normality import Normality, check_normality
+from allbutone.utility.released_values import odd_values
 
 Watch = Callable[[int], None]
 # opens a step: its name and how many parts it has, if known; gives what counts the parts done
@@ -39,7 +43,8 @@ PAPER_COUNTS = (1, 2, 3, 5, 10, 100, 1000)
 class Assessment:
     """A release beside the table it was made from. Confidential: it describes individual records.
 
-    `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for.
+    `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for. `say` words a way out as
+    the reader's program does it.
     """
 
     records: Records
@@ -51,13 +56,14 @@ class Assessment:
     fidelity: Fidelity | None
     densities: Densities | None
     by_count: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
+    say: Callable[[Cure], str] = lambda cure: cure.words
 
     @property
     def count(self) -> int:
         """How many datasets, or parameter draws, the release has."""
         return self.release.count
 
-    @property
+    @cached_property
     def findings(self) -> list[Finding]:
         """What a decision rests on, the risk first."""
         found = [
@@ -66,6 +72,8 @@ class Assessment:
             budget_finding(self.budget, self.count),
             model_finding(self.normality),
         ]
+        if values := values_finding(odd_values(self.records, self.release), self.say):
+            found.append(values)
         if self.fidelity is None:
             return found
         of_prior = prior_pull(self.prior, Moments.of(self.records.values), self.records.columns)

@@ -1,15 +1,18 @@
 """Results in words: what a board reads first."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.per_record import is_exposed
+from allbutone.support.errors import Cure
 from allbutone.support.text import counted
 from allbutone.utility.column_shape import LEVELS
 from allbutone.utility.fidelity import MEAN_BAND, Fidelity
 from allbutone.utility.normality import Normality
+from allbutone.utility.released_values import Oddity
 
 MUCH = float(np.log(20))  # nats: true values made more than twenty times as likely
 
@@ -140,6 +143,14 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
         return Finding("Fidelity", False, "; ".join(filter(None, [words, rest])) + ".")
     words = "; ".join(filter(None, [*faults, rest]))
     return Finding("Fidelity", True, " ".join(filter(None, [f"Beyond what chance does, {words}.", of_prior])))
+
+
+def values_finding(oddities: Sequence[Oddity], say: Callable[[Cure], str]) -> Finding | None:
+    """Say what synthetic values have and real ones do not, each with its cure; None where there is nothing."""
+    if not oddities:
+        return None
+    words = " ".join(f"{oddity.words}: {say(oddity.cure)}." for oddity in oddities)
+    return Finding("Values", any(oddity.against for oddity in oddities), words)
 
 
 def _some(names: tuple[str, ...], most: int = 5) -> str:

@@ -14,10 +14,6 @@ from allbutone.tables.schema import Schema
 ROW_SHARE = 10  # rows a column below which a covariance is known too badly to be of use
 
 
-class IdentifierError(InputError):
-    """Columns that look like what names people; only the user can say that they are measurements."""
-
-
 @dataclass(frozen=True)
 class Problem:
     """Why a column cannot be used, in words that follow its name, and what would help."""
@@ -27,6 +23,16 @@ class Problem:
     cures: tuple[Cure | str, ...] = ()
     is_gap: bool = False
     is_name: bool = False
+
+
+class ColumnsError(InputError):
+    """Columns that cannot be used: one line each in the message, and each by itself in `problems`."""
+
+    problems: tuple[Problem, ...] = ()
+
+
+class IdentifierError(ColumnsError):
+    """Columns that look like what names people; only the user can say that they are measurements."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +111,7 @@ def missing_problem(look: Look) -> str:
     return f"misses {look.missing:,} of {len(gaps):,} values, the first in row {int(np.argmax(gaps)) + 1}"
 
 
-def refusal(problems: Sequence[Problem]) -> InputError:
+def refusal(problems: Sequence[Problem]) -> ColumnsError:
     """Return one error for all columns that cannot be used, with every way out."""
     names, several = [problem.column for problem in problems], len(problems) > 1
     cures: list[Cure | str] = [Cure("leave them out" if several else "leave it out", "drop", names)]
@@ -116,10 +122,11 @@ def refusal(problems: Sequence[Problem]) -> InputError:
     own: dict[str, Cure | str] = {}
     for cure in (cure for problem in problems for cure in problem.cures):
         own.setdefault(cure if isinstance(cure, str) else cure.argument, cure)
-    kind = IdentifierError if all(problem.is_name for problem in problems) else InputError
-    if not several:
-        return kind(f"column {names[0]!r} {problems[0].words}", *cures, *own.values())
-    return kind(f"{len(names)} columns cannot be used:{_lines(problems)}", *cures, *own.values())
+    kind = IdentifierError if all(problem.is_name for problem in problems) else ColumnsError
+    what = f"{len(names)} columns cannot be used:{_lines(problems)}"
+    error = kind(what if several else f"column {names[0]!r} {problems[0].words}", *cures, *own.values())
+    error.problems = tuple(problems)
+    return error
 
 
 def _lines(problems: Sequence[Problem]) -> str:

@@ -1,36 +1,58 @@
-"""A table file drafted after one look: proposals to confirm, and no value of the table."""
+"""Table files as text: one drafted after a look, of proposals to confirm, and one of what is declared."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from allbutone.tables.column import LEFT_OUT, MEASUREMENT
 from allbutone.tables.look import Look
+from allbutone.tables.schema import Schema
 
+_REMARKS = {
+    "scale": "proposed: positive and skewed; confirm from public knowledge",
+    "low": "proposed: no such value can be negative; confirm from public knowledge",
+}
+_FEW = "few values: leave it out if they are codes of a category; decimals = 0 if they are scores"
 MANY_GAPS = 0.3  # of a column's values: leaving out the rows would cost too much
 
 _TOP = """\
-# A table file: what may be public about each column. Everyone may see it, so it holds no value, minimum or maximum
-# of the confidential table, only proposals. Confirm each from public knowledge (how the column is measured and
-# recorded), never from this table's numbers, and fill in what is published: label, unit, limits, and for all
-# columns or none a centre and a spread.
+# A table file: what may be public about each column. Everyone may see it, so it may hold no value, minimum or
+# maximum of the confidential table, only what is known from public sources: how a column is measured and recorded,
+# label, unit, limits, and for all columns or none a centre and a spread.
 #   scale     "as it is", "log", "log(x + 1)", "sqrt", "logit" (needs low and high), "quantiles" (published ones)
 #   low, high limits that no released value passes        decimals  to which released values are rounded
 #   missing   numbers that stand for no value, [-999]      kind      "measurement" or "left out", with its why
+"""
+_PROPOSED = """\
+# This is a draft with proposals. Confirm each from public knowledge, never from this table's numbers.
 """
 
 
 def draft(looks: Sequence[Look], rows: int, others: dict[str, str]) -> str:
     """Return the text of a table file for columns that were looked at; `others`: why further ones are left out."""
-    parts = [_TOP]
+    parts = [_TOP, _PROPOSED]
     for look in looks:
-        why = left_out_because(look, rows) or others.get(look.name, "")
-        lines = [f"\n[columns.{json.dumps(look.name, ensure_ascii=False)}]"]
-        if why:
-            lines += ['kind = "left out"', f"why = {json.dumps(why, ensure_ascii=False)}"]
+        if why := left_out_because(look, rows) or others.get(look.name, ""):
+            parts.append(_column(look.name, {"kind": LEFT_OUT, "why": why}))
         else:
-            lines += ['kind = "measurement"', f"label = {json.dumps(look.name, ensure_ascii=False)}", 'unit = ""']
-            lines += _proposals(look)
-        parts.append("\n".join(lines) + "\n")
+            usual = {"kind": MEASUREMENT, "label": look.name, "unit": ""}
+            remarks = _REMARKS | ({"kind": _FEW} if look.kind == "few values" else {})
+            parts.append(_column(look.name, usual | _proposals(look), remarks))
     return "".join(parts)
+
+
+def table_file(schema: Schema) -> str:
+    """Return the text of a table file that declares this schema."""
+    return "".join([_TOP, *(_column(name, entries) for name, entries in schema.entries()["columns"].items())])
+
+
+def _column(name: str, entries: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
+    """Write the entries of one column; texts, numbers and lists of JSON are those of TOML, too."""
+    lines = [f"\n[columns.{json.dumps(name, ensure_ascii=False)}]"]
+    for key, value in entries.items():
+        remark = f"  # {remarks[key]}" if remarks and key in remarks else ""
+        lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}{remark}")
+    return "\n".join(lines) + "\n"
 
 
 def left_out_because(look: Look, rows: int) -> str:
@@ -40,14 +62,8 @@ def left_out_because(look: Look, rows: int) -> str:
     return "many gaps" if look.missing > MANY_GAPS * rows else ""
 
 
-def _proposals(look: Look) -> list[str]:
-    lines = []
-    if look.kind == "few values":
-        lines.append("# few values: leave it out if they are codes of a category; decimals = 0 if they are scores")
-    if look.scale != "as it is":
-        lines.append(f'scale = "{look.scale}"  # proposed: positive and skewed; confirm from public knowledge')
+def _proposals(look: Look) -> dict[str, Any]:
+    found: dict[str, Any] = {} if look.scale == "as it is" else {"scale": look.scale}
     if look.positive and look.scale not in ("log", "sqrt"):
-        lines.append("low = 0  # proposed: no such value can be negative; confirm from public knowledge")
-    if look.decimals is not None:
-        lines.append(f"decimals = {look.decimals}")
-    return lines
+        found["low"] = 0
+    return found if look.decimals is None else {**found, "decimals": look.decimals}

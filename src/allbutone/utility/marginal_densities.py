@@ -19,6 +19,7 @@ WIDEST = 8.0  # robust standard deviations from the median, beyond which nothing
 class Densities:
     """Kernel densities of each real column and of all synthetic datasets' together, at the points of `grid`.
 
+    Both are on the scale that is declared of the column, which its name says where it is not the plain one.
     Both have the real column's `bandwidth`, so that where they differ the values do. Confidential: they show the
     real table's extremes.
     """
@@ -48,7 +49,8 @@ def densities(table: Any, release: AnyRelease, points: int = POINTS) -> Densitie
         grid = np.linspace(low, high, points)
         found.append((grid, *(_smooth(values, grid, bandwidth) for values in (real, pooled)), bandwidth))
     grids, reals, synthetics, bandwidths = map(np.stack, zip(*found, strict=True))
-    return Densities(records.columns, grids, reals, synthetics, bandwidths)
+    names = tuple(column.on_scale for column in records.schema.columns)
+    return Densities(names, grids, reals, synthetics, bandwidths)
 
 
 def _smooth(

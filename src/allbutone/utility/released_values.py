@@ -19,10 +19,14 @@ NOTABLE = 0.001  # share of a column's values: below that nobody would notice
 
 @dataclass(frozen=True)
 class Oddity:
-    """Something that synthetic values have and real ones do not: in words, and what would cure it."""
+    """Something that synthetic values have and real ones do not: in words, and what would cure it.
+
+    against: whether values that cannot be are released, which speaks against a release.
+    """
 
     words: str
     cure: Cure
+    against: bool = True
 
 
 class ValueCounter:
@@ -72,7 +76,7 @@ def _unrounded(records: Records) -> list[Oddity]:
         return []
     listed = ", ".join(f"{name} ({decimals})" for name, decimals in rounded.items())
     words = f"Recorded with few decimals, and released with all that the model draws: {listed}"
-    return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)))]
+    return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)), False)]
 
 
 def odd_values(records: Records, release: Release) -> list[Oddity]:

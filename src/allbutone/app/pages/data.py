@@ -7,9 +7,11 @@ import numpy as np
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download, as_csv
-from allbutone.app.forms import Field, FieldError, Group, Hidden, HiddenWhole, Whole, in_app_words, names, read
+from allbutone.app.forms import Field, FieldError, Group, Hidden, HiddenWhole, Whole, names, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
+from allbutone.app.pages.columns import GAPS
+from allbutone.app.pages.declaring import columns_parts, read_table_file, take_proposals, write_table_file
 from allbutone.app.pages.measures import measures_csv, measures_piece
 from allbutone.app.pages.record import (
     MOST_MISSING,
@@ -21,7 +23,7 @@ from allbutone.app.pages.record import (
     row_of,
     trial,
 )
-from allbutone.app.pages.source import CARRIED, COLUMNS, PRIOR, PUBLIC, TABLE, Chosen, chosen, table_of, upload
+from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, READ, TABLE, Chosen, chosen, table_of, upload
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import COUNTS, Budget, expected_columns
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
@@ -36,7 +38,6 @@ from allbutone.record_view import landscape
 from allbutone.releases.parts import known_columns
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.admission import IdentifierError
 from allbutone.utility.normality import check_normality
 
 MOST_SHOWN = 1000  # records in the page's table
@@ -81,7 +82,7 @@ SEEN = Group(
         Hidden("hidden", "The other columns", "mode"),
     ),
 )
-GROUPS = (TABLE, RELEASE, PRIOR, PUBLIC, LACKING, SEEN)
+GROUPS = (TABLE, GAPS, RELEASE, PRIOR, PUBLIC, LACKING, SEEN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,24 +129,16 @@ class Asked:
 
 
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    """Name the table and its columns, whatever the gate says of them."""
-    held = table_of(query, context)
-    content, names = held.thing.content, list(dict.fromkeys(held.thing.content.column_names))
-    parts = {
-        "about": piece("data_about.html", name=held.thing.name, rows=content.num_rows, columns=len(names)),
-        "columns": piece("data_columns.html", names=names),
-    }
-    return Answer(parts)
+    """Name the table and say of each of its columns what there is to know, whatever the gate says of them."""
+    table = table_of(query, context).thing
+    about = piece("data_about.html", name=table.name, rows=table.content.num_rows, columns=len(table.names))
+    with step("Looking at the columns", None):
+        return Answer({"about": about, **columns_parts(query, context)})
 
 
 def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Rank the records by their expected exposure."""
-    try:
-        asked = Asked.of(query, context)
-    except InputError as error:
-        doubted = isinstance(error, IdentifierError)
-        parts = {"doubt": piece("data_doubt.html", doubted=doubted, kept=False)}
-        return Answer(parts, error=error.worded(in_app_words))
+    asked = Asked.of(query, context)
     with step("Measuring every record's leverage", None):
         columns = expected_columns(
             asked.law, asked.leverage, asked.table.records.rows, asked.limit, (asked.count,)
@@ -153,7 +146,6 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     shown = asked.values["shown"]
     order = np.argsort(-asked.leverage, kind="stable")
     parts = {
-        "doubt": piece("data_doubt.html", doubted=False, kept=query.get("measured") == "yes"),
         "note": piece("data_note.html", table=asked.table, note=asked.table.note),
         "ranking": piece(
             "data_records.html", asked=asked, people=len(order), most=MOST_SHOWN,
@@ -210,16 +202,17 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     if found is None:
         row, size = asked.values["row"], f"{asked.rows:,} rows and {len(asked.table.records.columns):,} columns"
         return Answer({"record": piece("data_too_large.html", row=row, size=size), "measures": ""})
-    columns = found.attack.columns
+    columns, schema = found.attack.columns, asked.table.records.schema
+    labels = [schema.column(name).on_scale for name in columns]
     across, upwards = axes(columns, asked.values["x"], asked.values["y"]) if found.view else (0, 0)
     parts = {
         "record": piece(
-            "data_record.html", found=found, lines=lines(found.attributes), columns=columns,
+            "data_record.html", found=found, lines=lines(found.attributes, schema), columns=columns,
             across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.attack.most,
         ),
         "measures": measures_piece(found.measures, found.attack.noun, "/data/measures.csv"),
     }  # fmt: skip
-    return Answer(parts, {"landscape": view_drawing(found.view, columns)} if found.view else {})
+    return Answer(parts, {"landscape": view_drawing(found.view, labels)} if found.view else {})
 
 
 def _findings(asked: Asked, step: Progress) -> RecordFindings | None:
@@ -266,13 +259,14 @@ PAGE = Page(
     "Your data",
     GROUPS,
     answers={
-        "table": Source(_table, ("table",)),
+        "table": Source(_table, (*READ, "prior", "centre-", "spread-")),
         "answer": Source(_answer, (*CARRIED, "kind", "rows", "limit", "count", "shown")),
         "record": Source(_record, (*CARRIED, "kind", "rows", "count", *names((LACKING, SEEN), but=("shown",)))),
-        "model": Source(_model, ("table", COLUMNS, "measured"), slow=True),
+        "model": Source(_model, READ, slow=True),
         "budget": Source(_budget, (*CARRIED, "kind", "rows", "limit"), slow=True),
     },
-    files={"records.csv": _file, "measures.csv": _measures_file},
-    takes={"upload": upload},
+    files={"records.csv": _file, "measures.csv": _measures_file, "table.toml": write_table_file},
+    takes={"upload": upload, "declare": read_table_file},
+    acts={"propose": take_proposals},
     carried=CARRIED,
 )

@@ -101,13 +101,17 @@ class ReleaseRequest:
             entries = prior_entries(self.chosen.prior)
             again += ["--prior", "prior.json"]
             lines.append(["echo", json.dumps(entries, ensure_ascii=False), ">", "prior.json"])
+        if entries := self.chosen.entries:
+            again += ["--table-file", "table.json"]
+            lines.append(["echo", json.dumps({"columns": entries}, ensure_ascii=False), ">", "table.json"])
         kind = ["--release", "parameters"] if self.rows is None else ["--rows", f"{self.rows}"]
         if self.rows is not None and self.format != "csv":
             kind += ["--format", self.format]
         number = ["--datasets", f"{self.number}"]
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
-        header = [] if self.chosen.held.thing.header else ["--no-header"]
-        lines.append(["allbutone", "report", table, "release", "--limit", self.limit.text, *header])
+        alike = [] if self.chosen.held.thing.header else ["--no-header"]
+        alike += ["--complete-cases"] if self.chosen.reading.complete_cases else []
+        lines.append(["allbutone", "report", table, "release", "--limit", self.limit.text, *alike])
         return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
 
 

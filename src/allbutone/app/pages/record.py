@@ -23,7 +23,10 @@ from allbutone.record_view.record_measures import (
     sampled_attributes_of,
 )
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.support.text import number
+from allbutone.tables.column import Column
 from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
 
 TRIAL = 100  # datasets, or draws, of a trial release
 NUMBERS = 5_000_000  # that a trial release may hold
@@ -71,8 +74,8 @@ def trial(chosen: Chosen, rows: int | None) -> Release | None:
         rng, names = np.random.default_rng(SEED), records.columns
         whole = prior.update(records.values)
         if rows is None:
-            return ParameterRelease.draw(whole, most, rng, columns=names, prior=prior)
-        return DatasetRelease.draw(whole, [rows] * most, rng, columns=names, prior=prior)
+            return ParameterRelease.draw(whole, most, rng, columns=names, prior=prior, schema=records.schema)
+        return DatasetRelease.draw(whole, [rows] * most, rng, columns=names, prior=prior, schema=records.schema)
 
     return chosen.held.get_or_compute(("trial", *chosen.key, rows), draw) if most else None
 
@@ -145,9 +148,39 @@ def axes(columns: tuple[str, ...], x: str, y: str) -> tuple[int, int]:
     return (across, upwards) if across != upwards else (across, 0 if across else 1)
 
 
-def lines(attributes: tuple[Attribute, ...]) -> list[dict[str, Any]]:
-    """Return a line a column: its numbers, and what they mean."""
-    return [{"of": one, "words": _in_words(one)} for one in attributes]
+def lines(attributes: tuple[Attribute, ...], schema: Schema) -> list[dict[str, Any]]:
+    """Return a line a column: its numbers in natural units, and what they mean.
+
+    An interval reaches one standard deviation to either side on the column's scale.
+    """
+    return [_line(one, schema.column(one.name)) for one in attributes]
+
+
+def _line(one: Attribute, column: Column) -> dict[str, Any]:
+    after, before = (
+        [middle - deviation, middle + deviation]
+        for middle, deviation in ((one.guess, one.deviation), (one.baseline, one.baseline_deviation))
+    )
+    found = column.scale.to_natural(np.array([one.true, one.guess, one.baseline, *after, *before])).tolist()
+    intervals = [f"{number(low)} to {number(high)}" for low, high in (found[3:5], found[5:7])]
+    words = _in_words(one) if column.scale.is_plain else _between(one, *intervals)
+    return {
+        "name": one.name, "words": words, "true": found[0], "guess": found[1], "baseline": found[2],
+        "interval": intervals[0], "baseline_interval": intervals[1],
+    }  # fmt: skip
+
+
+def _hardly_learned(one: Attribute) -> bool:
+    little = 0.1 * one.baseline_deviation
+    return abs(one.guess - one.baseline) < little and abs(one.deviation - one.baseline_deviation) < little
+
+
+def _between(one: Attribute, after: str, before: str) -> str:
+    """Say how well a column on another scale is known, where no single ± holds in its own units."""
+    if _hardly_learned(one):
+        return f"hardly anything is learned: {after}, and {before} without the release"
+    right = abs(one.guess - one.true) <= 2 * one.deviation
+    return f"{'known' if right else 'believed, wrongly,'} to be {after} instead of {before}"
 
 
 def _in_words(one: Attribute) -> str:
@@ -157,8 +190,7 @@ def _in_words(one: Attribute) -> str:
     digits += round(one.deviation, digits) == round(one.baseline_deviation, digits)
     after, before = (f"{value:,.{digits}f}" for value in (one.deviation, one.baseline_deviation))
     off, far = abs(one.guess - one.true), abs(one.baseline - one.true)
-    little = 0.1 * one.baseline_deviation
-    if abs(one.guess - one.baseline) < little and abs(one.deviation - one.baseline_deviation) < little:
+    if _hardly_learned(one):
         return f"hardly anything is learned: ±{after}, and ±{before} without the release"
     if off <= 2 * one.deviation:
         return f"known to within ±{after} instead of ±{before}"

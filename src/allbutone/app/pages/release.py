@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.forms import names, read
+from allbutone.app.forms import in_app_words, names, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Forecast, ReleaseRequest, forecast
@@ -142,7 +142,7 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
         with step("Comparing real and synthetic data", None):
             compared = held.get_or_compute(("fidelity",), lambda: fidelity(records, release))
             shapes = held.get_or_compute(("densities",), lambda: densities(records, release))
-    return Assessment(records, release, prior, normality, risk, plan, compared, shapes)
+    return Assessment(records, release, prior, normality, risk, plan, compared, shapes, say=in_app_words)
 
 
 def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Download:

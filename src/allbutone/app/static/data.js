@@ -15,6 +15,7 @@ function blank() {
   shownTable = value("table");
   forget(true);
   for (const id of ["plan", "judged"]) by(id).hidden = true;
+  by("declared-note").innerHTML = "";
   by("verdict").innerHTML = '<p class="quiet">The budget is being computed …</p>';
 }
 addEventListener("popstate", blank);
@@ -121,12 +122,24 @@ async function send(file) {
   else if (found) await show(found);
 }
 
-const file = by("file");
-file.addEventListener("change", async () => {
-  if (!file.files.length) return;
-  await send(file.files[0]);
-  file.value = ""; // that the same file, corrected, can be sent again
-});
+// what is declared of the columns: filled in from a table file, or with what is proposed
+async function declare(path, name, body) {
+  forget();
+  const about = new URLSearchParams(location.search);
+  about.set("name", name);
+  const found = await fetched(`${location.pathname}/${path}?${about}`, { method: "POST", body });
+  if (found?.fields) change(found.fields);
+  if (found) await show(found);
+}
+by("propose").addEventListener("click", () => declare("propose", "", ""));
+
+for (const [id, take] of [["file", send], ["table-file", sent => declare("declare", sent.name, sent)]]) {
+  by(id).addEventListener("change", async ({ target }) => {
+    if (!target.files.length) return;
+    await take(target.files[0]);
+    target.value = ""; // that the same file, corrected, can be sent again
+  });
+}
 for (const kind of ["dragover", "drop"]) {
   by("drop").addEventListener(kind, event => {
     event.preventDefault();

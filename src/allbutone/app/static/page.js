@@ -21,8 +21,9 @@ export function start(after = () => {}, before = () => {}) {
   [beforehand, afterwards] = [before, after];
   busy(0);
   fill();
-  form.addEventListener("input", event => take(event.target, false));
-  form.addEventListener("change", event => take(event.target, true));
+  // some of its controls stand elsewhere on the page
+  document.addEventListener("input", event => { if (event.target.form === form) take(event.target, false); });
+  document.addEventListener("change", event => { if (event.target.form === form) take(event.target, true); });
   form.addEventListener("submit", event => event.preventDefault());
   addEventListener("popstate", () => { state = new URLSearchParams(location.search); fill(); ask(); });
   if (matchMedia("(max-width: 900px)").matches) {
@@ -46,9 +47,9 @@ export function change(fields, lasting = true) {
 // Sets fields, and those that depend on them as the server has declared: some go back to what is usual, and some take
 // the value of another when they come to be shown.
 function set(fields) {
-  const hidden = [...form.querySelectorAll("[data-begins-as]")].filter(control => !isShown(control));
+  const hidden = [...form.elements].filter(control => control.dataset.beginsAs && !isShown(control));
   for (const [name, text] of Object.entries(fields)) {
-    for (const control of form.querySelectorAll(`[data-reset-by="${CSS.escape(name)}"]`)) state.delete(control.name);
+    for (const control of form.elements) if (control.dataset.resetBy === name) state.delete(control.name);
     put(name, text);
   }
   for (const control of hidden.filter(isShown)) put(control.name, value(control.dataset.beginsAs));
@@ -69,6 +70,11 @@ export function keep() {
 }
 
 function put(name, text) {
+  if (Array.isArray(text)) { // ticks, none of which stands for all
+    state.delete(name);
+    for (const one of text) state.append(name, one);
+    return;
+  }
   const control = form.elements[name];
   const usual = (control instanceof RadioNodeList ? control[0] : control)?.dataset?.default;
   if (text === usual || (text === "" && usual === undefined)) state.delete(name); else state.set(name, text);
@@ -79,7 +85,7 @@ function take(control, lasting) {
   if (!twin.name) return;
   if (control !== twin) twin.value = control.value;
   if (twin.dataset.many !== undefined) {
-    const boxes = [...form.querySelectorAll(`[name="${CSS.escape(twin.name)}"]`)];
+    const boxes = [...form.elements].filter(box => box.name === twin.name);
     state.delete(twin.name);
     const on = boxes.filter(box => box.checked);
     if (on.length < boxes.length) for (const box of on) state.append(twin.name, box.value);
@@ -102,19 +108,24 @@ function fill(but = null) {
     if (control.dataset.many !== undefined) {
       control.checked = !state.has(name) || state.getAll(name).includes(control.value);
     } else if (control.type === "checkbox") control.checked = value(name) === "yes";
-    else if (control.type !== "file" && control.value !== value(name)) control.value = value(name);
+    else if (control.type !== "file" && control.value !== value(name)) {
+      const text = value(name);
+      if (control.options && ![...control.options].some(one => one.value === text)) control.add(new Option(text, text));
+      control.value = text;
+    }
   }
   for (const part of document.querySelectorAll("[data-only]")) part.hidden = !isShown(part);
   carry();
 }
 
+// Says whether a name is among fields; `low-` stands for `low-1`, `low-2`, …
+const takes = (fields, name) => fields.includes(name) || fields.includes(name.replace(/-\d+$/, "-"));
+
 // Links to other pages take along what those understand.
 function carry() {
   for (const link of document.querySelectorAll("nav a[data-carry]")) {
-    const kept = new URLSearchParams();
-    for (const name of link.dataset.carry.split(" ").filter(Boolean)) {
-      for (const text of state.getAll(name)) kept.append(name, text);
-    }
+    const carried = link.dataset.carry.split(" ").filter(Boolean);
+    const kept = new URLSearchParams([...state].filter(([name]) => takes(carried, name)));
     link.href = link.pathname + (kept.size ? `?${kept}` : "");
   }
   for (const link of document.querySelectorAll("a.csv, a[data-state]")) link.search = `${state}`;
@@ -124,7 +135,7 @@ function carry() {
 function ask() {
   forget();
   for (const source of sources) {
-    const query = new URLSearchParams([...state].filter(([name]) => source.fields.includes(name)));
+    const query = new URLSearchParams([...state].filter(([name]) => takes(source.fields, name)));
     const address = `${location.pathname}/${source.path}?${query}`;
     if (address === (source.next ?? source.asked)) continue;
     source.next = address;
@@ -182,8 +193,14 @@ export async function show(found, source = null) {
   }
 }
 
+const steady = new WeakMap(); // what was last written to places that keep their controls while it is the same
+
 // What is written anew keeps the focus, and its tables can be taken home.
 function written(place, html) {
+  if (place.dataset.steady !== undefined) {
+    if (steady.get(place) === html) return;
+    steady.set(place, html);
+  }
   const focused = document.activeElement?.id;
   place.innerHTML = html;
   offer(place);
@@ -208,10 +225,9 @@ function tell() {
   const problem = [...problems.values()].at(-1);
   error.hidden = !problem;
   error.textContent = problem?.error ?? "";
-  for (const control of form.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
-  for (const { field } of problems.values()) {
-    const named = field ? form.querySelectorAll(`[name="${CSS.escape(field)}"]`) : []; // boxes share a name
-    for (const control of named) control.setAttribute("aria-invalid", "true");
+  const wrong = new Set([...problems.values()].map(({ field }) => field).filter(Boolean)); // boxes share a name
+  for (const control of form.elements) {
+    if (wrong.has(control.name)) control.setAttribute("aria-invalid", "true"); else control.removeAttribute("aria-invalid");
   }
 }
 

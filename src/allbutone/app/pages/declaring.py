@@ -1,0 +1,113 @@
+"""The table of columns on Your data: what is said of each, and table files up and down."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from starlette.datastructures import QueryParams
+
+from allbutone.app.answer import Answer, Download
+from allbutone.app.forms import in_app_words, read
+from allbutone.app.jobs import Progress
+from allbutone.app.page import RequestContext, piece
+from allbutone.app.pages.columns import (
+    FIELDS,
+    declared,
+    declared_in_words,
+    fields_of,
+    kind_in_words,
+    looks_of,
+    proposed_in_words,
+)
+from allbutone.app.pages.source import COLUMNS, GROUPS, chosen, sent_file, table_of
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import listed
+from allbutone.tables.admission import ColumnsError, Problem, refusal
+from allbutone.tables.column import LEFT_OUT
+from allbutone.tables.draft import draft, left_out_because, table_file
+from allbutone.tables.look import Look
+from allbutone.tables.safe_read import parse
+from allbutone.tables.schema import Schema
+
+
+def columns_parts(query: QueryParams, context: RequestContext) -> dict[str, str]:
+    """Return the table of columns, and what is said beside each: all problems of all columns at once."""
+    table = table_of(query, context).thing
+    looks, schema, _ = _looked_at(query, context)
+    problems, doubted = _problems(query, context)
+    codes = read(GROUPS, query, "codes")["codes"]
+    kept = "" if doubted else query.get("measured", "no")
+    parts = {
+        "columns": piece("data_columns.html", names=table.names, fields=FIELDS),
+        "doubt": piece("data_doubt.html", doubted=doubted, kept=kept == "yes"),
+    }
+    for place, (name, look) in enumerate(zip(table.names, looks, strict=True), start=1):
+        problem, column = problems.get(name), schema.column(name)
+        parts[f"kind-{place}"] = piece(
+            "data_kind.html", kind=kind_in_words(look), more=declared_in_words(column, codes)
+        )
+        parts[f"said-{place}"] = piece(
+            "data_said.html", problem=problem, cures=_cures(problem), look=look,
+            proposed=proposed_in_words(look, column),
+        )  # fmt: skip
+    return parts
+
+
+def _looked_at(query: QueryParams, context: RequestContext) -> tuple[list[Look], Schema, list[Problem]]:
+    """Look at every column beside what is declared of it; also what is wrong with the declarations."""
+    held, asked = table_of(query, context), read(GROUPS, query)
+    schema, faults = declared(query, held.thing.names, asked["codes"], asked["prior"] == "public")
+    return looks_of(held.thing.content, held, schema, asked["measured"] == "yes"), schema, faults
+
+
+def _problems(query: QueryParams, context: RequestContext) -> tuple[dict[str, Problem], bool]:
+    """Return each refused column's problem, and whether one of them is that it may name people."""
+    try:
+        chosen(query, context)
+    except ColumnsError as error:
+        doubted = any(problem.is_name for problem in error.problems)
+        return {problem.column: problem for problem in error.problems}, doubted
+    except InputError:  # of the table or the prior as a whole, which the page's main answer says
+        pass
+    return {}, False
+
+
+def _cures(problem: Problem | None) -> str:
+    cures = [Cure(cure) if isinstance(cure, str) else cure for cure in (problem.cures if problem else ())]
+    return ", or ".join(map(in_app_words, cures))
+
+
+def read_table_file(query: QueryParams, context: RequestContext, place: Path) -> Answer:
+    """Fill the fields from a table file that was sent, and say what of it and of the table does not meet."""
+    path = sent_file(query, place, ".toml")
+    names = table_of(query, context).thing.names
+    schema = Schema.of(path)
+    said = {column.name for column in schema.columns}
+    absent, silent = sorted(said - set(names)), [name for name in names if name not in said]
+    note = piece("data_declared.html", file=path.name, absent=listed(absent), silent=listed(silent))
+    return Answer({"declared-note": note}, fields=fields_of(schema, names))
+
+
+def take_proposals(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
+    """Fill the fields with what a draft of a table file proposes."""
+    looks, _, _ = _looked_at(query, context)
+    table = table_of(query, context).thing
+    text = draft(looks, table.content.num_rows, {})
+    schema = Schema.of_entries(parse(text, "TOML", "the draft"), "the draft")
+    return Answer({"declared-note": piece("data_proposed.html")}, fields=fields_of(schema, table.names))
+
+
+def write_table_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    """Return what is declared now as a table file; columns that are not ticked are left out in it."""
+    looks, schema, faults = _looked_at(query, context)
+    ticked, table = query.getlist(COLUMNS), table_of(query, context).thing
+    if wrong := [fault for fault in faults if not ticked or fault.column in ticked]:
+        raise refusal(wrong)
+    rows = table.content.num_rows
+    columns = [
+        replace(column, kind=LEFT_OUT, why=left_out_because(look, rows) or "not used")
+        if ticked and look.name not in ticked
+        else column
+        for look, column in zip(looks, schema.columns, strict=True)
+    ]
+    return Download("table.toml", table_file(Schema(tuple(columns))).encode(), "application/toml; charset=utf-8")
