@@ -140,9 +140,16 @@ def test_scale_far_from_the_prior_is_noted(tab, address):
     assert "The prior does not fit" not in tab.inner_text("#note")  # the flat prior has no units
     tab.select_option("#prior", "public")
     settled(tab)
+    assert tab.locator(".problem:has-text('no centre and spread')").count() == 3
+    for place in (1, 2, 3):
+        tab.fill(f"#centre-{place}", "0")
+        tab.fill(f"#spread-{place}", "1")
+    tab.keyboard.press("Tab")
+    settled(tab)
     assert "The prior does not fit" in tab.inner_text("#note")
-    tab.fill("#centre", "100")
-    tab.fill("#spread", "20")
+    for place in (1, 2, 3):
+        tab.fill(f"#centre-{place}", "100")
+        tab.fill(f"#spread-{place}", "20")
     tab.keyboard.press("Tab")
     settled(tab)
     assert "The prior does not fit" not in tab.inner_text("#note")
@@ -157,7 +164,9 @@ def test_what_an_address_cannot_mean_is_said(tab, address):
         "row=1&rows=two": "Rows of each dataset",
         "row=1&limit=none": "No record may pass",
         "row=1&columns=XYZ": "there is no column 'XYZ'",
-        "row=1&prior=public&centre=1,2,3,4,5,6": "6 numbers for the 5 columns",
+        "row=1&prior=public&centre-1=1&spread-1=1": "4 columns cannot be used",
+        "row=1&low-2=much": "'CAD' is declared wrongly: low must be a number, got 'much'",
+        "row=1&gaps=maybe": "Rows with gaps",
     }.items():
         path = "record" if "row" in query else "answer"
         assert message in tab.request.get(f"{address}/data/{path}?{query}").json()["error"], query

@@ -110,7 +110,8 @@ def test_the_report_says_how_to_draw_it_again_with_another_prior_and_some_column
     path = tmp_path / "my table.csv"
     lines = [f"{a * a % 23 / 4},{a % 7 / 2},{a * a % 11 + a / 8}" for a in range(1, 24)]
     path.write_text("\n".join(["one,two,three", *lines]) + "\n")
-    state = f"columns=three&columns=one&prior=public&centre=5,12&spread=3,7&table={uploaded(page, served, path)}"
+    prior = "prior=public&centre-1=5&spread-1=3&centre-3=12&spread-3=7"
+    state = f"columns=three&columns=one&{prior}&table={uploaded(page, served, path)}"
     drawn = drawn_anyway(page, served, state)
     report = fetched(page, served, "report.html", state, drawn).text()
     commands = [

@@ -22,7 +22,7 @@ from app_server import TABLE, Browser, last_line, serving
 def test_the_order_of_named_columns_is_not_forgotten(browser):
     """What was computed of the same columns in another order is not shown for these."""
     name = browser.send(TABLE)[1]["fields"]["table"]
-    state = f"table={name}&columns=b&columns=a&prior=public&centre=100,0&spread=20,1"
+    state = f"table={name}&columns=b&columns=a&prior=public&centre-2=100&spread-2=20&centre-1=0&spread-1=1"
     in_order = last_line(browser.ask(f"/data/answer?{state}&measured=yes")[2])["parts"]["ranking"]
     other = Browser(browser.host)
     again = state.replace(name, other.send(TABLE)[1]["fields"]["table"])

@@ -33,13 +33,15 @@ def send(page, name, content):
 
 
 def ticked(page):
-    return page.eval_on_selector_all("#columns input", "boxes => boxes.map(box => [box.value, box.checked])")
+    return page.eval_on_selector_all(
+        "#columns [name=columns]", "boxes => boxes.map(box => [box.value, box.checked])"
+    )
 
 
 BAD = {
     "text.csv": (b"age,sex\n51.5,F\n42,M\n", "'sex' is not numeric: row 1 holds 'F'"),
-    "missing.csv": (b"age,ldl\n51.5,3\n42,\n", "misses 1 of 2 values, the first in row 2"),
-    "nan.parquet": (as_parquet({"age": [1.0, float("nan")]}), "misses 1 of 2 values"),
+    "missing.csv": (b"age,ldl\n51.5,3\n42,\n40,4\n", "misses 1 of 3 values, the first in row 2"),
+    "nan.parquet": (as_parquet({"age": [1.0, float("nan"), 3.0]}), "misses 1 of 3 values"),
     "infinite.parquet": (as_parquet({"age": [1.0, float("-inf")]}), "holds -inf in row 2"),
     "huge.csv": (b"age\n1e300\n2\n", "holds 1e+300 in row 1"),
     "true.parquet": (as_parquet({"age": [True, False]}), "'age' is not numeric"),
@@ -71,7 +73,7 @@ def test_bad_tables_are_refused_beside_their_columns(tab, address):
         send(tab, name, content)
         words = tab.inner_text("#error")
         assert message in words, name
-        assert tab.locator("#columns input").count() > 0, name
+        assert tab.locator("#columns [name=columns]").count() > 0, name
         assert tab.is_hidden("#found"), name
         assert "--" not in words, name
         assert "drop" not in words, name
@@ -81,7 +83,7 @@ def test_bad_tables_are_refused_beside_their_columns(tab, address):
 def test_a_way_out_is_named_by_its_control(tab, address):
     opened(tab, f"{address}/data")
     send(tab, "text.csv", BAD["text.csv"][0])
-    assert tab.inner_text("#error").endswith("leave it out (untick it at “Columns” of Your data)")
+    assert tab.inner_text("#error").endswith("leave it out (untick at “The columns” of Your data)")
     tab.uncheck("#columns [value=sex]")
     settled(tab)
     assert tab.is_hidden("#error")

@@ -106,12 +106,24 @@ def _meant(key: str, text: str) -> Any:
 
 
 def fields_of(schema: Schema, names: Sequence[str]) -> dict[str, str | list[str]]:
-    """Return the fields that declare a schema of these columns: every field of every one, the ticks, the prior."""
-    found: dict[str, str | list[str]] = {}
+    """Return the fields that declare a schema of these columns: every field of every one, the ticks, the prior.
+
+    Codes for missing values that all columns have stand in the one field for all.
+    """
+    shared = tuple(
+        dict.fromkeys(
+            code
+            for code in schema.column(names[0]).missing
+            if all(code in schema.column(name).missing for name in names)
+        )
+    )
+    found: dict[str, str | list[str]] = {"codes": ", ".join(map(_text, shared))}
     for place, name in enumerate(names, start=1):
         entries = schema.column(name).entries()
         if entries.get("label") == name:
             del entries["label"]
+        if own := [code for code in entries.pop("missing", ()) if code not in shared]:
+            entries["missing"] = own
         for one in FIELDS:
             found[f"{one.name}-{place}"] = _text(entries.get(one.name, one.default))
     kept = [name for name in names if name not in schema.left_out]

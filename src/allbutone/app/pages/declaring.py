@@ -7,7 +7,7 @@ from pathlib import Path
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download
-from allbutone.app.forms import in_app_words, read
+from allbutone.app.forms import in_app_words, read, takes
 from allbutone.app.jobs import Progress
 from allbutone.app.page import RequestContext, piece
 from allbutone.app.pages.columns import (
@@ -94,7 +94,9 @@ def take_proposals(query: QueryParams, sent: Mapping[str, str], context: Request
     table = table_of(query, context).thing
     text = draft(looks, table.content.num_rows, {})
     schema = Schema.of_entries(parse(text, "TOML", "the draft"), "the draft")
-    return Answer({"declared-note": piece("data_proposed.html")}, fields=fields_of(schema, table.names))
+    proposed = ("columns", "scale-", "low-", "decimals-")  # the rest is left as it is
+    fields = {name: text for name, text in fields_of(schema, table.names).items() if takes(proposed, name)}
+    return Answer({"declared-note": piece("data_proposed.html")}, fields=fields)
 
 
 def write_table_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:

@@ -1,0 +1,178 @@
+"""The table of columns on Your data: all problems at once, mended one by one, table files, and natural units."""
+
+import html
+import io
+import json
+import re
+import tomllib
+import zipfile
+from urllib.parse import quote, urlencode
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+import allbutone as abo
+from allbutone.tables.schema import Schema
+from app_server import Browser, last_line, opened, settled
+from test_app_uploads import send
+
+ROWS = 60
+
+
+def messy():
+    """An identifier, a skewed column, gaps, a category, a constant, a code for missing values, a copy."""
+    rng = np.random.default_rng(3)
+    lines = ["id,age,bili,chol,sex,centre,albumin,twice"]
+    for row in range(ROWS):
+        age, bili = rng.normal(50, 10), np.exp(rng.normal(0.5, 1))
+        chol = "" if row % 15 == 4 else f"{rng.normal(300, 60):.0f}"
+        albumin = "-999" if row == 30 else f"{rng.normal(3.5, 0.4):.2f}"
+        lines.append(
+            f"{row + 1},{age:.1f},{bili:.2f},{chol},{'fm'[row % 2]},7,{albumin},{2 * float(f'{age:.1f}'):.1f}"
+        )
+    return "\n".join(lines).encode()
+
+
+def problems(page):
+    """The columns that have one, by their places."""
+    return [
+        int(place)
+        for place in re.findall(r'id="said-(\d+)">\s*<span class="problem"', page.inner_html("#columns"))
+    ]
+
+
+def test_all_problems_stand_beside_their_columns_and_go_when_mended(tab, address, tmp_path):
+    opened(tab, f"{address}/data")
+    send(tab, "messy.csv", messy())
+    assert problems(tab) == [1, 4, 5, 6, 7, 8]
+    assert tab.inner_text("#error").startswith("6 columns cannot be used:\n")
+    assert "is determined by 'age'" in tab.inner_text("#said-8").replace("Is", "is")
+    assert tab.inner_text("#kind-4") == "whole numbers, 4 gaps"
+    assert "Proposed: scale log" in tab.inner_text("#said-3")
+    tab.fill("#codes", "-999")
+    tab.keyboard.press("Tab")
+    tab.select_option("#gaps", "leave-out")
+    settled(tab)
+    assert problems(tab) == [1, 5, 6, 8]
+    tab.select_option("#unusable", "leave-out")
+    settled(tab)
+    assert problems(tab) == []
+    assert tab.is_hidden("#error")
+    note = tab.inner_text("#note")
+    assert "Left out 4 columns:" in note
+    assert "Left out 5 rows of 60 with gaps; 55 are used." in note
+    # what is typed wrongly is said there, and gone when it is right
+    tab.fill("#low-2", "200")
+    tab.keyboard.press("Tab")
+    settled(tab)
+    assert "outside its declared limits" in tab.inner_text("#note")  # it cannot be used, and is left out
+    tab.fill("#low-2", "many")
+    tab.keyboard.press("Tab")
+    settled(tab)
+    assert problems(tab) == [2]
+    assert "low must be a number" in tab.inner_text("#said-2")
+    tab.fill("#low-2", "0")
+    tab.keyboard.press("Tab")
+    settled(tab)
+    assert problems(tab) == []
+    assert tab.is_hidden("#error")
+    tab.select_option("#scale-3", "log")
+    settled(tab)
+    with tab.expect_download() as coming:
+        tab.click("text=Save as a table file")
+    text = coming.value.path().read_text(encoding="utf-8")
+    saved = tmp_path / "table.toml"
+    saved.write_text(text + "[columns.extra]\ndecimals = 1\n[columns.albumin.nothing]\n", encoding="utf-8")
+    tab.set_input_files("#table-file", saved)
+    tab.wait_for_selector("#error:visible")
+    assert "there is no entry" in tab.inner_text("#error")
+    saved.write_text(text.replace("low = 0.0", "low = 10") + "[columns.extra]\ndecimals = 1\n", encoding="utf-8")
+    tab.set_input_files("#table-file", saved)
+    tab.wait_for_selector("#declared-note .banner")
+    settled(tab)
+    assert tab.is_hidden("#error")
+    assert "not in this table: extra" in tab.inner_text("#declared-note")
+    assert (tab.input_value("#low-2"), tab.input_value("#scale-3")) == ("10", "log")
+    assert tab.input_value("#codes") == "-999"
+    assert "missing" not in tab.url
+
+
+def test_a_table_file_comes_back_as_it_went(browser):
+    table = browser.send(messy(), "messy.csv")[1]["fields"]["table"]
+    declared = {
+        "bili": {"scale": "log(x + 0.5)", "decimals": 2, "label": "Bilirubin", "unit": "mg/dl"},
+        "age": {"low": 0.0, "high": 120.0, "scale": "logit", "centre": 50.0, "spread": 10.0},
+        "chol": {"scale": "quantiles", "quantiles": [[0.1, 200.0], [0.9, 400.0]], "missing": [-1.0]},
+        "sex": {"kind": "left out", "why": "category"},
+    }
+    body = json.dumps({"columns": declared}).encode()
+    _, _, sent = browser.ask(f"/data/declare?table={table}&name=all.json", "POST", body)
+    fields = last_line(sent)["fields"]
+    state = urlencode({"table": table, **fields}, doseq=True)
+    status, headers, text = browser.ask(f"/data/table.toml?{state}")
+    assert status == 200
+    assert "table.toml" in headers["content-disposition"]
+    found = Schema.of_entries(tomllib.loads(text.decode()), "it")
+    for name, entries in declared.items():
+        assert found.column(name).entries() == entries
+
+
+def test_proposals_are_those_of_a_draft_and_tell_no_value(browser):
+    table = browser.send(messy(), "messy.csv")[1]["fields"]["table"]
+    fields = last_line(browser.ask(f"/data/propose?table={table}&codes=-999", "POST", b"")[2])["fields"]
+    assert fields["scale-3"] == "log"
+    assert fields["decimals-2"] == "1"
+    assert fields["columns"] == ["age", "bili", "chol", "albumin", "twice"]
+    assert {text for name, text in fields.items() if name.startswith("low-")} <= {"", "0"}
+    assert {re.sub(r"\d+$", "", name) for name in fields} == {"scale-", "low-", "decimals-", "columns"}
+
+
+@pytest.fixture
+def skewed(served):
+    """A browser with a table of one skewed column among two, declared, and its state."""
+    rng = np.random.default_rng(5)
+    values = np.column_stack([np.exp(rng.normal(1, 0.8, 80)).round(2) + 0.01, rng.normal(40, 5, 80).round(1)])
+    lines = [",".join(map(str, line)) for line in values.tolist()]
+    browser = Browser(served.host)
+    table = browser.send("\n".join(["bili,age", *lines]).encode(), "t.csv")[1]["fields"]["table"]
+    return browser, values, f"table={table}&scale-1=log&decimals-1=2&low-2=0&decimals-2=1"
+
+
+def test_a_record_is_told_in_natural_units(skewed):
+    browser, values, state = skewed
+    found = last_line(browser.ask(f"/data/record?{state}&row=3&count=5")[2])
+    true = [float(text) for text in re.findall(r'data-value="([^"]+)"', found["parts"]["record"])[::3]]
+    assert true == pytest.approx(values[2].tolist())
+    assert found["figures"]["landscape"]["layout"]["xaxis"]["title"]["text"].startswith("bili (log)")
+
+
+def test_a_release_is_in_natural_units_as_the_attack_on_the_logged_table_is(skewed):
+    browser, values, state = skewed
+    drawn = last_line(browser.ask(f"/release/draw?{state}&number=2", "POST", b"")[2])["fields"]["drawn"]
+    content = zipfile.ZipFile(io.BytesIO(browser.ask(f"/release/release.zip?{state}&drawn={drawn}")[2]))
+    name = next(name for name in content.namelist() if name.endswith(".csv"))
+    synthetic = pyarrow.csv.read_csv(io.BytesIO(content.read(name)))
+    bili, age = (synthetic.column(place).to_numpy() for place in (0, 1))
+    assert bili.min() > 0
+    assert np.array_equal(bili, bili.round(2))
+    assert np.array_equal(age, age.round(1))
+    ranking = last_line(browser.ask(f"/data/answer?{state}")[2])["parts"]["ranking"]
+    logged = abo.Records(np.column_stack([np.log(values[:, 0]), values[:, 1]]), ("bili", "age"))
+    plan = abo.plan_budget(logged, abo.NIW.flat(2), rows=80, counts=(), rng=0)
+    order = np.argsort(-plan.leverage, kind="stable")[:25] + 1
+    assert [int(row) for row in re.findall(r'data-row="(\d+)"', ranking)] == order.tolist()
+    report = html.unescape(browser.ask(f"/release/report.html?{state}&drawn={drawn}")[2].decode())
+    assert "--table-file table.json" in report
+
+
+def test_odd_values_are_told_with_the_controls_that_cure_them(skewed):
+    browser, _, state = skewed
+    plain = state.split("&")[0]
+    drawn = last_line(browser.ask(f"/release/draw?{plain}&number=1", "POST", b"")[2])["fields"]["drawn"]
+    after = html.unescape(
+        last_line(browser.ask(f"/release/after?{plain}&drawn={quote(drawn)}")[2])["parts"]["after"]
+    )
+    assert "'bili' is negative, and no real value is: model them on a log scale (at “Scale” of Your data)" in after
+    assert "declare the decimals (at “Decimals” of Your data)" in after
+    assert re.search(r'class="against"><b>Values</b>', after)
