@@ -39,7 +39,7 @@ def ticked(page):
 
 
 BAD = {
-    "text.csv": (b"age,sex\n51.5,F\n42,M\n", "'sex' is not numeric: row 1 holds 'F'"),
+    "text.csv": (b"age,sex\n51.5,F\n42,M\n47,M\n", "'sex' is not numeric: row 1 holds 'F'"),
     "missing.csv": (b"age,ldl\n51.5,3\n42,\n40,4\n", "misses 1 of 3 values, the first in row 2"),
     "nan.parquet": (as_parquet({"age": [1.0, float("nan"), 3.0]}), "misses 1 of 3 values"),
     "infinite.parquet": (as_parquet({"age": [1.0, float("-inf")]}), "holds -inf in row 2"),

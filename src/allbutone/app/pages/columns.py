@@ -110,13 +110,7 @@ def fields_of(schema: Schema, names: Sequence[str]) -> dict[str, str | list[str]
 
     Codes for missing values that all columns have stand in the one field for all.
     """
-    shared = tuple(
-        dict.fromkeys(
-            code
-            for code in schema.column(names[0]).missing
-            if all(code in schema.column(name).missing for name in names)
-        )
-    )
+    shared = sorted(set.intersection(*(set(schema.column(name).missing) for name in names)))
     found: dict[str, str | list[str]] = {"codes": ", ".join(map(_text, shared))}
     for place, name in enumerate(names, start=1):
         entries = schema.column(name).entries()
