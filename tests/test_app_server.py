@@ -176,7 +176,8 @@ def test_ways_out_name_controls_that_are_there(browser):
     from allbutone.app.forms import CONTROLS, in_app_words
     from allbutone.support.errors import Cure
 
-    shown = html.unescape("".join(browser.ask(f"/{name}")[2].decode() for name in PAGES))
+    parts = last_line(browser.ask("/data/table")[2])["parts"]
+    shown = html.unescape("".join([parts["columns"], *(browser.ask(f"/{name}")[2].decode() for name in PAGES)]))
     for argument, control in CONTROLS.items():
         (label,) = re.findall("“(.*?)”", control)
         assert re.search(rf">\s*{re.escape(label)}\s*<", shown), label
