@@ -102,7 +102,7 @@ def test_a_prior_other_than_the_releases_is_refused(field, value, message):
         ({"reading": "mechanisms"}, "reading must be 'record' or 'mechanism', got 'mechanisms'"),
         ({"release": None}, "release must be a ParameterRelease or a DatasetRelease, got None"),
         ({"release": "release/"}, "cannot read release/release.json"),
-        ({"release": [TABLE]}, "got a list"),
+        ({"release": [TABLE]}, "in the list is a ndarray"),
         ({"prior": None}, "prior must be one NIW, got None; give release.prior"),
         ({"prior": "prior.toml"}, "cannot read prior.toml"),
         ({"prior": abo.NIW(np.zeros((2, 3)), 1.0, 5.0, np.eye(3))}, "prior must be one NIW, got a NIW"),

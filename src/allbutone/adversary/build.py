@@ -1,18 +1,20 @@
 """What the adversary knows, turned into the posterior of the missing record."""
 
+from dataclasses import replace
 from typing import Any
 
 from array_api_compat import array_namespace, is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.adversary.inputs import Reading, as_given, split_known, validate_inputs
-from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.log_quadratic import LogQuadratic, chain_wells
+from allbutone.adversary.several_priors import with_another_prior
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.release import Release
-from allbutone.releases.statistics import ParameterStatistics, Statistics
+from allbutone.releases.joined import Released, ReleasesByPrior
+from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import append_axes, as_array, attempt, eye, zeros
 from allbutone.support.errors import Cure, InputError
 
@@ -36,8 +38,14 @@ def log_posterior(
     return whole.given(positions, as_array(values, like=whole.centre)) if positions else whole
 
 
-def posterior_of(moments: Moments, release: Release, prior: NIW, own_prior: NIW | None) -> LogQuadratic:
+def posterior_of(moments: Moments, release: Released, prior: NIW, own_prior: NIW | None) -> LogQuadratic:
     """Return the log posterior from the others' moments, the mechanism's prior and the adversary's own, if any."""
+    if isinstance(release, ReleasesByPrior):
+        whole = posterior_of(moments, release.first, prior, own_prior)
+        for part in release.rest:
+            assert part.prior is not None
+            whole = with_another_prior(whole, posterior_of(moments, part, part.prior, None))
+        return whole
     others = prior.update(moments)
     whole = from_whitened(others, *release.whitened(others))
     return whole if own_prior is None else with_own_prior(whole, own_prior.update(moments))
@@ -53,9 +61,12 @@ def split_priors(prior: NIW, adversary_prior: NIW | None, reading: Reading) -> t
 def from_statistics(others: NIW, released: Statistics) -> LogQuadratic:
     """Return the posteriors of many targets at once, from sufficient statistics; batch axes lead.
 
-    `others`: each adversary's own posterior (*batch). `released`: `ParameterStatistics` (*batch), or the moments
-    of k datasets, mean (*batch, k, p), whose counts are (*batch, k), or (k,) if the whole batch shares them.
+    `others`: each adversary's own posterior (*batch). `released`: `ParameterStatistics` (*batch), the moments
+    of k datasets, mean (*batch, k, p), whose counts are (*batch, k), or (k,) if the whole batch shares them; or
+    both (`JoinedStatistics`).
     """
+    if isinstance(released, JoinedStatistics):
+        return together(*(from_statistics(others, part) for part in (released.parameters, released.datasets)))
     xp, root = array_namespace(others.mean), others.root
     turned = xp.matrix_transpose(root)
     if isinstance(released, ParameterStatistics):
@@ -72,6 +83,8 @@ def from_statistics(others: NIW, released: Statistics) -> LogQuadratic:
 
 def from_whitened(others: NIW, root: Float[Array, "*#batch p p"], released: Statistics) -> LogQuadratic:
     """Return the posterior after a release whose statistics are given in the coordinates of `root`."""
+    if isinstance(released, JoinedStatistics):
+        return together(*(from_whitened(others, root, part) for part in (released.parameters, released.datasets)))
     if isinstance(released, ParameterStatistics):
         return from_parameters(others, root, released.draws, released.precision, released.pull)
     return from_datasets(others, root, released)
@@ -147,6 +160,16 @@ def from_parameters(
     )
 
 
+def together(parameters: LogQuadratic, datasets: LogQuadratic) -> LogQuadratic:
+    """Return the posterior after parameters and datasets of one table, from those after either alone.
+
+    Both hold the adversary's own Student t, −ν′·log(1 + c·q₀) in s; it counts once, so one copy comes back:
+    s(x) = (n_θ + n_k − 1)ν′·log(1 + c·q₀) − dᵀAd + 2bᵀd − Σⱼ (ν′ + n_z)·log(1 + hⱼ(x − rⱼ)ᵀBⱼ⁻¹(x − rⱼ))
+    """
+    outward = parameters.outward + datasets.outward + datasets.df + 1
+    return replace(datasets, outward=outward, precision=parameters.precision, pull=parameters.pull)
+
+
 def with_own_prior(whole: LogQuadratic, own: NIW) -> LogQuadratic:
     """Replace the Student t term of the holder's prior by that of the adversary's own."""
     xp = array_namespace(whole.centre)
@@ -166,28 +189,14 @@ def add_own_well(
     slope = (shape @ place[..., None])[..., 0]
     level = 1 + xp.sum(place * slope, axis=-1)
     batch = whole.centre.shape[:-1]
-    k, p = whole.wells, whole.p
     weight = append_axes(df + 1, 1) if is_array_api_obj(df) else as_array([df + 1.0], like=whole.centre)
     shared = whole.weights.ndim == 1 and weight.ndim == 1
-    wells = whole.weights if shared else xp.broadcast_to(whole.weights, (*batch, k))
-
-    def joined(wells: Array, well: Array, tail: tuple[int, ...]) -> Array:
-        many = xp.broadcast_to(wells, (*batch, k, *tail))
-        return xp.concat(
-            [many, xp.broadcast_to(well, (*batch, *tail))[..., None, *(slice(None),) * len(tail)]], axis=len(batch)
-        )
-
-    return LogQuadratic(
-        centre=whole.centre,
-        root=whole.root,
-        df=whole.df,
+    return replace(
+        whole,
         outward=whole.outward + whole.df + 1,
-        inflation=whole.inflation,
-        precision=whole.precision,
-        pull=whole.pull,
-        weights=xp.concat([wells, xp.broadcast_to(weight, (*wells.shape[:-1], 1))], axis=-1),
-        levels=joined(whole.levels, level, ()),
-        slopes=joined(whole.slopes, slope, (p,)),
-        shapes=joined(whole.shapes, shape, (p, p)),
+        weights=chain_wells(() if shared else batch, whole.weights, weight, 0),
+        levels=chain_wells(batch, whole.levels, level[..., None], 0),
+        slopes=chain_wells(batch, whole.slopes, slope[..., None, :], 1),
+        shapes=chain_wells(batch, whole.shapes, shape[..., None, :, :], 2),
         own_well=True,
     )

@@ -12,7 +12,8 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.joined import JoinedRelease, Released, ReleasesByPrior
+from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.support.arrays import real_array, to_numpy
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.tables.records import Records
@@ -24,7 +25,7 @@ KNOWN = "give names, positions, a mask of booleans (p,) or (n, p), or a matrix (
 
 def as_given(
     release: AnyRelease, prior: AnyPrior, adversary_prior: AnyPrior | None
-) -> tuple[Release, NIW, NIW | None]:
+) -> tuple[Released, NIW, NIW | None]:
     """Read what is given by its path or its entries; nothing is checked yet."""
     release = release_of(release)
     public = getattr(release, "column_names", ()), getattr(release, "schema", None)
@@ -34,16 +35,16 @@ def as_given(
 
 def validate_inputs(
     records: Any,
-    release: Release,
+    release: Released,
     prior: NIW,
     adversary_prior: NIW | None = None,
     reading: Reading = "record",
 ) -> Array:
     """Check all that an attack is given; return the records in the release's column order, or their moments."""
-    if not isinstance(release, ParameterRelease | DatasetRelease):
+    if not isinstance(release, ParameterRelease | DatasetRelease | JoinedRelease | ReleasesByPrior):
         raise InputError(
             f"the release must be a ParameterRelease or a DatasetRelease, got {describe_value(release)}",
-            "give one, or its folder",
+            "give one, its folder, or several in a list",
         )
     if reading not in get_args(Reading):
         raise InputError(
@@ -63,10 +64,15 @@ def validate_inputs(
     require_same_prior(release, prior)
     if adversary_prior is not None:
         _check_prior("adversary_prior", adversary_prior, release, p)
+        if isinstance(release, ReleasesByPrior) and reading == "mechanism":
+            raise InputError(
+                "releases made with different priors cannot be believed to be made with one",
+                Cure("let the adversary's prior be one of the record", "reading", "record"),
+            )
     return records
 
 
-def _check_prior(name: str, prior: Any, release: Release, p: int) -> None:
+def _check_prior(name: str, prior: Any, release: Released, p: int) -> None:
     """Refuse what is no prior, or one for other columns than the release's and the records'."""
     if not isinstance(prior, NIW) or prior.mean.ndim != 1:
         raise InputError(
@@ -81,7 +87,7 @@ def _check_prior(name: str, prior: Any, release: Release, p: int) -> None:
         )
 
 
-def require_same_prior(release: Release, prior: NIW) -> None:
+def require_same_prior(release: Released, prior: NIW) -> None:
     """Refuse a prior other than the one that the release says it was made with."""
     if release.prior is None or release.prior is prior:
         return
@@ -98,7 +104,7 @@ def require_same_prior(release: Release, prior: NIW) -> None:
             )
 
 
-def split_known(known: Any, release: Release) -> tuple[tuple[int, ...], Float[np.ndarray, " known"]]:
+def split_known(known: Any, release: Released) -> tuple[tuple[int, ...], Float[np.ndarray, " known"]]:
     """Split what is known of the target, by name or as a vector with NaN, into positions and their values."""
     if known is None:
         return (), np.zeros(0)

@@ -1,7 +1,7 @@
 """Leave-one-out: attack every record of a table at once."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,17 +15,19 @@ from allbutone.adversary.build import (
     from_whitened,
     posterior_of,
     split_priors,
+    together,
 )
 from allbutone.adversary.inputs import Reading, as_given, known_mask, known_patterns, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.one_target import Attack, describe, with_known
+from allbutone.adversary.several_priors import with_another_prior
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.release import Release
-from allbutone.releases.statistics import ParameterStatistics, Statistics
+from allbutone.releases.joined import Released, ReleasesByPrior
+from allbutone.releases.statistics import JoinedStatistics, Statistics
 from allbutone.support import parallel
 from allbutone.support.arrays import as_array, eye, solve_rows, to_numpy
 from allbutone.support.errors import InputError
@@ -100,7 +102,7 @@ class LeaveOneOut:
     """All that the n attacks share: the whole table's posterior and the release, in its whitened coordinates."""
 
     records: Float[Array, "n p"]
-    release: Release
+    release: Released
     prior: NIW
     own_prior: NIW | None
     own: NIW | None
@@ -109,12 +111,17 @@ class LeaveOneOut:
     white: Float[Array, "n p"]
     released: Statistics
     fitted: LogQuadratic
+    rest: "tuple[LeaveOneOut, ...]" = ()  # the same for releases of other priors
 
     @classmethod
     def of(
-        cls, records: Array, release: Release, prior: NIW, own_prior: NIW | None, reading: Reading
+        cls, records: Array, release: Released, prior: NIW, own_prior: NIW | None, reading: Reading
     ) -> "LeaveOneOut":
         """Fit the whole table once and bring the release into its coordinates."""
+        if isinstance(release, ReleasesByPrior):
+            parts = [(part, part.prior) for part in release.rest if part.prior is not None]
+            rest = tuple(cls.of(records, part, own, None, "record") for part, own in parts)
+            return replace(cls.of(records, release.first, prior, own_prior, reading), rest=rest)
         prior, own_prior = split_priors(prior, own_prior, reading)
         moments = Moments.of(records)
         whole, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
@@ -138,7 +145,7 @@ class LeaveOneOut:
     @property
     def record_bytes(self) -> int:
         """The memory of one record's attack: five copies of its wells' matrices, twelve of their vectors."""
-        wells = max(1, self.fitted.wells)
+        wells = max(1, self.fitted.wells) + sum(1 + other.fitted.wells for other in self.rest)
         return 8 * wells * (5 * self.whole.p**2 + 12 * self.whole.p)
 
     @property
@@ -154,6 +161,8 @@ class LeaveOneOut:
             found = self._single(int(rows[0]))
         else:
             found = self._block(targets, xp.take(self.white, as_array(rows, like=self.white), axis=0))
+        for other in self.rest:
+            found = with_another_prior(found, other.problem(rows, ()))
         return found.given(known, self._features(rows, known)) if known else found
 
     def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
@@ -173,13 +182,13 @@ class LeaveOneOut:
 
     @cached_property
     def hat(self) -> Float[np.ndarray, " n"]:
-        """The hat values (κ/(κ−1))·δᵀΛ⁻¹δ: the share of its direction that a record supplies, for either prior."""
+        """The hat values (κ/(κ−1))·δᵀΛ⁻¹δ: the share of its direction that a record supplies, for any prior."""
         xp, kappa = array_namespace(self.white), self.whole.mean_weight
         share = kappa / (kappa - 1) * xp.sum(self.white * self.white, axis=-1)
         if self.own is not None:
             kappa, white = self.own.mean_weight, solve_rows(self.own.root, self.records - self.own.mean)
             share = xp.maximum(share, kappa / (kappa - 1) * xp.sum(white * white, axis=-1))
-        return to_numpy(share)
+        return np.max([to_numpy(share), *(other.hat for other in self.rest)], axis=0)
 
     def _single(self, row: int) -> LogQuadratic:
         """Return one record's posterior from its others, with a batch axis of length 1."""
@@ -200,13 +209,18 @@ class LeaveOneOut:
         own = eye(p, like=white) + shrink[:, None, None] * (unit[:, :, None] * unit[:, None, :])
         shift = -white / (kappa - 1)
         without = remove_each(self.whole, targets)
-        if isinstance(self.released, ParameterStatistics):
-            draws, precision = self.released.draws, self.released.precision
-            moved = self.released.pull - (precision @ shift[..., None])[..., 0]
+
+        def after(released: Statistics) -> LogQuadratic:
+            if isinstance(released, JoinedStatistics):
+                return together(after(released.parameters), after(released.datasets))
+            if isinstance(released, Moments):
+                return self._datasets(released, without, white, own, shift)
+            moved = released.pull - (released.precision @ shift[..., None])[..., 0]
             turned = (own @ moved[..., None])[..., 0]
-            problem = from_parameters(without, self.root @ own, draws, own @ precision @ own, turned)
-        else:
-            problem = self._datasets(self.released, without, white, own, shift)
+            precision = own @ released.precision @ own
+            return from_parameters(without, self.root @ own, released.draws, precision, turned)
+
+        problem = after(self.released)
         return problem if self.own_prior is None else self._with_own_prior(problem, targets)
 
     def _with_own_prior(self, problem: LogQuadratic, targets: Float[Array, "b p"]) -> LogQuadratic:

@@ -22,8 +22,9 @@ class LogQuadratic:
 
     In the coordinates v the adversary's own posterior scale is the identity. `outward` a pushes away from the
     other records, with `inflation` c; released parameters give the quadratic `precision` A and `pull` b; each
-    released dataset gives a well of weight wⱼ (`weights`, `levels` g, `slopes` m, `shapes` M). `own_well`: the
-    last well is not a dataset but the adversary's own prior.
+    released dataset gives a well of weight wⱼ (`weights`, `levels` g, `slopes` m, `shapes` M). A well of negative
+    weight pushes away: what releases of another prior share. `own_well`: the last well is not a dataset but the
+    adversary's own prior.
     `df` is the adversary's ν: distances are measured by E[Σ⁻¹] = νΛ⁻¹, so that ν‖v‖² is a squared Mahalanobis
     distance from the other records' centre.
     `df`, `outward` and `inflation` are numbers, or one a target (*batch); `weights` are (k,) or (*batch, k).
@@ -51,6 +52,11 @@ class LogQuadratic:
     def wells(self) -> int:
         """The number of logarithmic wells: one a released dataset."""
         return int(self.weights.shape[-1])
+
+    @property
+    def falls_as_a_power(self) -> bool:
+        """Whether the tails are a Student t's: after datasets alone; released parameters make them normal."""
+        return self.wells > 0 and not bool(array_namespace(self.precision).any(self.precision != 0))
 
     def whiten(self, records: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
         """Return v = root⁻¹(x − centre)."""
@@ -128,9 +134,16 @@ class LogQuadratic:
     @property
     def pushes_outward(self) -> bool:
         """Whether anything pushes away from the other records: not after a single release."""
+        if self.has_negative_wells:
+            return True
         if not is_array_api_obj(self.outward):
             return bool(self.outward)
         return bool(array_namespace(self.outward).any(self.outward != 0))
+
+    @property
+    def has_negative_wells(self) -> bool:
+        """Whether some wells push away instead: after releases that were made with another prior."""
+        return bool(array_namespace(self.weights).any(self.weights < 0))
 
     @property
     def closed_form(self) -> Normal | StudentT | None:
@@ -142,7 +155,7 @@ class LogQuadratic:
             covariance = xp.linalg.inv(self.precision)
             mean = self.unwhiten(_times(covariance, self.pull))
             return Normal(mean, self._cover(covariance))
-        if bool(xp.any(self.precision != 0)):
+        if not self.falls_as_a_power:
             return None
         # w·log(g + vᵀMv − 2mᵀv) is a Student t with df + p = w, centred at M⁻¹m
         scale = xp.linalg.inv(self.shapes[..., 0, :, :])
@@ -245,6 +258,13 @@ _AXES = {
     "centre": 1, "root": 2, "df": 0, "outward": 0, "inflation": 0, "precision": 2, "pull": 1,
     "weights": 1, "levels": 1, "slopes": 2, "shapes": 3,
 }  # fmt: skip
+
+
+def chain_wells(batch: tuple[int, ...], first: Array, then: Array, tail: int) -> Array:
+    """Put numbers (`tail` 0), vectors (1) or matrices (2) of some wells before others', for every posterior."""
+    xp = array_namespace(first, then)
+    every = [xp.broadcast_to(each, (*batch, *each.shape[each.ndim - 1 - tail :])) for each in (first, then)]
+    return xp.concat(every, axis=len(batch))
 
 
 def _times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch r"]:

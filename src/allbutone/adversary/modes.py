@@ -102,11 +102,20 @@ def _summits(posterior: LogQuadratic) -> "list[_Summit]":
 
 
 def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
-    """Return the exact maximum of the bound that touches ℓ at the centre."""
+    """Return the exact maximum of the bound that touches ℓ at the centre.
+
+    Wells of negative weight have no such bound. They are nearly concentric with the outward term, and count as
+    more of it: then this is a good start, and no bound.
+    """
+    outward = posterior.outward
+    if posterior.has_negative_wells:
+        xp, weights = array_namespace(posterior.weights), posterior.weights
+        outward = outward - xp.sum(xp.where(weights < 0, weights, 0.0), axis=-1)
+        posterior = replace(posterior, outward=outward, weights=xp.where(weights < 0, 0.0, weights))
     precision, pull = posterior.lower_bound(array_namespace(posterior.centre).zeros_like(posterior.centre))
     if not posterior.pushes_outward:
         return _newton(precision, pull)
-    return maximize_bound(posterior.outward, posterior.inflation, precision, pull)
+    return maximize_bound(outward, posterior.inflation, precision, pull)
 
 
 @dataclass(frozen=True)
@@ -246,7 +255,8 @@ def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
 
 def rounding_of(posterior: LogQuadratic) -> Any:
     """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
-    weights = array_namespace(posterior.weights).sum(posterior.weights, axis=-1)
+    xp = array_namespace(posterior.weights)
+    weights = xp.sum(xp.abs(posterior.weights), axis=-1)
     return 1e-15 * (1 + posterior.outward + weights)
 
 

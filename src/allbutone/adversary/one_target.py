@@ -16,7 +16,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.statistics import ParameterStatistics, Statistics
+from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import as_array, inverse_or_nan, to_numpy
 from allbutone.support.errors import InputError, describe_value
 
@@ -78,6 +78,10 @@ def _check_statistics(others: NIW, released: Statistics) -> None:
     """Refuse what is no sufficient statistic, or one of other columns or targets than the others'."""
     if not isinstance(others, NIW) or others.mean.ndim > 2:
         raise InputError(f"others must be an NIW with one batch axis at most, got {describe_value(others)}")
+    if isinstance(released, JoinedStatistics):
+        _check_statistics(others, released.parameters)
+        _check_statistics(others, released.datasets)
+        return
     batch, p = tuple(others.mean.shape[:-1]), others.p
     if isinstance(released, ParameterStatistics):
         tails: dict[str, tuple[int, ...]] = {"precision": (p, p), "pull": (p,)}

@@ -57,7 +57,7 @@ def _terms(problem: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Arra
     squared = xp.sum(white * white, axis=-1)
     tau = problem.outward * problem.inflation / (1 + problem.inflation * squared)
     terms = append_axes(tau, 1) * size + _times(xp.abs(problem.precision), size) + xp.abs(problem.pull)
-    strength = problem.strengths(white)
+    strength = xp.abs(problem.strengths(white))
     diagonal = xp.sqrt(xp.abs(xp.linalg.diagonal(problem.shapes)))
     along = xp.sum(diagonal * size[..., None, :], axis=-1)
     wells = (strength * along)[..., None] * diagonal + strength[..., None] * xp.abs(problem.slopes)

@@ -11,6 +11,7 @@ import typer
 
 from allbutone.model.niw import NIW
 from allbutone.releases.folder import load_release
+from allbutone.releases.joined import Released
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.files import read_table
@@ -135,7 +136,7 @@ def read_records(context: typer.Context, table: Path) -> Records:
     )
 
 
-def records_of(context: typer.Context, table: Path, release: Release) -> Records:
+def records_of(context: typer.Context, table: Path, release: Released) -> Records:
     """Read the release's columns of the table, or those asked for."""
     given = context.params
     content = read_content(given, table)
@@ -182,7 +183,7 @@ def given_prior(context: typer.Context) -> NIW | Path | None:
     return context.params["prior"] if like is None else like.prior
 
 
-def declared(given: dict[str, Any], names: list[str], like: Release | None = None) -> Schema:
+def declared(given: dict[str, Any], names: list[str], like: Released | None = None) -> Schema:
     """Return what the table file, or a release, and the short options declare of the columns."""
     schema = Schema.of(given.get("table_file")) if like is None else like.schema
     log, positive = (_columns(given.get(option), names) for option in ("log", "positive"))
@@ -216,7 +217,7 @@ def _codes(asked: Sequence[str] | None) -> list[float]:
         raise InputError(f"--missing-codes cannot be {', '.join(asked or ())!r:.60}", cure) from error
 
 
-def _columns_of(release: Release, names: list[str], file: str, no_header: bool) -> list[str]:
+def _columns_of(release: Released, names: list[str], file: str, no_header: bool) -> list[str]:
     """Return the release's columns, which the table must have."""
     absent = [name for name in release.column_names if name not in names]
     if not absent:

@@ -13,7 +13,6 @@ from allbutone.cli.options import (
     LimitText,
     MechanismPrior,
     Prior,
-    ReleaseDir,
     ReleaseKind,
     Rows,
     Table,
@@ -42,14 +41,19 @@ from allbutone.disclosure.per_record import risk_columns
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.risk import risk_figure
-from allbutone.releases.folder import load_release
-from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.folder import release_of
+from allbutone.releases.joined import Released
+from allbutone.releases.release import DatasetRelease
 from allbutone.reports.findings import most_exposed, risk_sentence
 from allbutone.support.checks import count_of
 from allbutone.support.text import counted, number
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import require_outside
 
+ReleaseDirs = Annotated[
+    list[Path],
+    typer.Argument(help="The folder of the release, or several folders: one attack on all."),
+]
 Known = Annotated[
     list[str] | None,
     typer.Option(help="A column the adversary knows of everyone, or several separated by commas."),
@@ -78,7 +82,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace existing files of 
 def risk(
     context: typer.Context,
     table: Table,
-    release_dir: ReleaseDir,
+    release_dir: ReleaseDirs,
     prior: MechanismPrior = None,
     known: Known = None,
     lacking_columns: LackingColumns = None,
@@ -88,10 +92,14 @@ def risk(
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
-    """Play the adversary against every record of the table: who is exposed by this release, and how badly."""
-    require_outside(out, release_dir)
+    """Play the adversary against every record of the table: who is exposed by this release, and how badly.
+
+    Several releases of the table are attacked together.
+    """
+    for folder in release_dir:
+        require_outside(out, folder)
     with outputs(out, force, [table, prior]) as save:
-        release = load_release(release_dir)
+        release = release_of(release_dir)
         records = records_of(context, table, release)
         given = read_prior(prior, records.columns, records.schema) if prior else None
         names, lacking = _columns(records, known), _columns(records, lacking_columns)
@@ -115,7 +123,7 @@ def risk(
     _show_risk(found, order[:10])
     show_files(out)
     console.print(_risk_assumed(records, names, release_dir, lacking, lacking_records))
-    _next_after_risk(context, table, release_dir, release)
+    _next_after_risk(context, table, release_dir[0], release)
     show_notes(records.notes)
 
 
@@ -217,7 +225,7 @@ def _checked(plan: Budget, checked: dict[str, Any]) -> str:
 
 
 def _risk_assumed(
-    records: Records, known: tuple[str, ...], release_dir: Path, lacking: tuple[str, ...], missing: int
+    records: Records, known: tuple[str, ...], release_dirs: list[Path], lacking: tuple[str, ...], missing: int
 ) -> str:
     p, knows = len(records.columns), f" and knows everyone's {', '.join(known)}" if known else ""
     normal = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
@@ -228,21 +236,23 @@ def _risk_assumed(
     )
     without = f" without everyone's {', '.join(lacking)}" if lacking else ""
     weaker = " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
+    what, besides = "the release", "what several releases of this table give away together"
+    if len(release_dirs) > 1:
+        what, besides = f"all {len(release_dirs)} releases", "what was released of this table besides"
     return escape(
-        f"Assumed: {normal}, the prior in {release_dir} was written without looking at the table, and the "
-        f"adversary has {has}{without}, the release and the mechanism{knows}.{weaker}\n"
-        "Not shown: what another release of the same size would give away, what several releases of this table "
-        "give away together, and an adversary who knows more of a person (--known). This is a measurement, not a "
-        "guarantee."
+        f"Assumed: {normal}, the prior in {release_dirs[0]} was written without looking at the table, and the "
+        f"adversary has {has}{without}, {what} and the mechanism{knows}.{weaker}\n"
+        f"Not shown: what another release of the same size would give away, {besides}, and an adversary who knows "
+        "more of a person (--known). This is a measurement, not a guarantee."
     )
 
 
-def _next_after_risk(context: typer.Context, table: Path, release_dir: Path, release: Release) -> None:
+def _next_after_risk(context: typer.Context, table: Path, release_dir: Path, release: Released) -> None:
     words = "how much of this table may be released before anyone is exposed"
     options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
     if release.rows:
         options["rows"] = max(release.rows)
-    if isinstance(release, ParameterRelease):
+    if not isinstance(release, DatasetRelease):
         options["release"] = ReleaseKind.both if release.rows else ReleaseKind.parameters
     options |= {"like": release_dir, "prior": None, "drop": None}
     if not context.params["no_header"]:  # where --columns are the names of all

@@ -11,7 +11,8 @@ from allbutone.disclosure.measures import Measures, measure, prior_log_density, 
 from allbutone.integrals.several_missing import MissingPosterior, sample_missing
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.joined import Released
+from allbutone.releases.release import ParameterRelease
 from allbutone.releases.statistics import Statistics
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -72,7 +73,7 @@ def _require_left(people: int, lacking: int) -> None:
 
 def measure_groups(
     values: Float[np.ndarray, "n p"],
-    release: Release,
+    release: Released,
     prior: NIW,
     groups: Sequence[Group],
     rng: np.random.Generator,
@@ -81,7 +82,7 @@ def measure_groups(
 ) -> list[tuple[Int[np.ndarray, " t"], Measures]]:
     """Attack the targets of every group; return, block by block, their places and what was learned of them."""
     released, p = release.statistics(), values.shape[1]
-    wells = 1 if isinstance(release, ParameterRelease) else release.count
+    wells = 1 if isinstance(release, ParameterRelease) else len(release.rows)
     size = int(np.clip(BLOCK_BYTES // (8 * LEAST_CHAINS * wells * (5 * p * p + 12 * p)), 1, BLOCK_GROUPS))
     same_size: dict[int, list[Group]] = {}
     for group in groups:

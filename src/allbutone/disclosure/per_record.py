@@ -18,8 +18,8 @@ from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
-from allbutone.releases.parts import in_columns, known_columns
-from allbutone.releases.release import Release
+from allbutone.releases.joined import Released
+from allbutone.releases.parts import AReleased, in_columns, known_columns
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
@@ -49,7 +49,8 @@ def risk(
     `baseline_distance`, that of guessing the centre of the others; `relative_error` and `exposure` in the others'
     metric; the posterior `mass` within a Mahalanobis `radius` of the truth beside `prior_mass`;
     `information_gain` at the truth in nats; and the error of the guess in each column's units.
-    The release may be its folder; the prior, if given, a prior file or its entries.
+    The release may be its folder; the prior, if given, a prior file or its entries. Several releases of the table,
+    in a list, are attacked together.
 
     The adversary has every record but one, and knows the columns `known` of that one, too. Weaker ones lack
     `lacking_columns` of everyone and attack by the others (exactly, given what the release says of those), or lack
@@ -94,7 +95,7 @@ def is_exposed(found: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " n"]:
 
 def risk_columns(
     records: Records,
-    release: Release,
+    release: Released,
     prior: NIW | None = None,
     *,
     known: Sequence[str] = (),
@@ -133,7 +134,7 @@ def risk_columns(
 
 def _measured(
     records: Records,
-    release: Release,
+    release: Released,
     prior: NIW,
     mask: Bool[np.ndarray, "n p"],
     lacking_records: Lacking,
@@ -167,8 +168,8 @@ def measure_block(
 
 
 def in_known_columns(
-    records: Records, release: Release, prior: NIW, lacking: Sequence[str]
-) -> tuple[Records, Release, NIW]:
+    records: Records, release: AReleased, prior: NIW, lacking: Sequence[str]
+) -> tuple[Records, AReleased, NIW]:
     """Return the table, the release and the prior in the columns that an adversary has who lacks some."""
     kept = known_columns(records.columns, lacking)
     names = tuple(records.columns[place] for place in kept)
@@ -193,7 +194,7 @@ def _points_each(posteriors: LogQuadratic, people: int, mass: bool) -> int:
     return 1 << int(np.clip(np.log2(max(each, 1)), 5, most))
 
 
-def require_same_mechanism(records: Records, release: Release, prior: NIW | None) -> NIW:
+def require_same_mechanism(records: Records, release: Released, prior: NIW | None) -> NIW:
     """Return the mechanism's prior, refusing a release of other columns or made with another prior."""
     if release.columns is not None and release.columns != records.columns:
         raise InputError(

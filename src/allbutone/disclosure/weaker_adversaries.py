@@ -10,7 +10,7 @@ from allbutone.disclosure.lacking_records import groups_of, measure_groups
 from allbutone.disclosure.per_record import in_known_columns, measure_block, require_same_mechanism
 from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
-from allbutone.releases.release import Release
+from allbutone.releases.joined import Released
 from allbutone.tables.records import Records
 
 NUMBERS = (1, 2, 5, 10, 20)  # of records lacking besides the target
@@ -20,7 +20,7 @@ MEASURED = ("distance", "relative_error", "exposure", "information_gain")
 
 def risk_by_lacking(
     records: Records,
-    release: Release,
+    release: Released,
     prior: NIW | None,
     rows: Sequence[int],
     *,
@@ -60,7 +60,7 @@ def risk_by_lacking(
 
 
 def _lacking_columns(
-    records: Records, release: Release, prior: NIW, choices: Sequence[Sequence[str]], targets: np.ndarray
+    records: Records, release: Released, prior: NIW, choices: Sequence[Sequence[str]], targets: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return the measures of the targets, the medians over the choices of columns that are lacking."""
     found = []

@@ -22,7 +22,7 @@ def exact_log_totals(problem: LogQuadratic) -> Float[np.ndarray, " n"] | None:
     if problem.wells == 0:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a value a billion deviations out
             return contour_log_totals(problem)
-    if problem.wells > 1 or problem.outward:
+    if problem.wells > 1 or problem.pushes_outward:
         return None
     shape, slope, weight = problem.shapes[..., 0, :, :], problem.slopes[..., 0, :], float(problem.weights[0])
     location = np.linalg.solve(shape, slope[..., None])[..., 0]

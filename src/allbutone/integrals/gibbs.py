@@ -12,7 +12,7 @@ from allbutone.adversary.modes import Modes, find_modes
 from allbutone.integrals.proposal import Proposal
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.statistics import ParameterStatistics, Statistics
+from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 
 # heavier tails than a posterior that rests on at least that many records, and no wider: that costs acceptance
 PROPOSAL_DF = 6.0
@@ -23,6 +23,8 @@ def repeated(thing: Any, chains: int) -> Any:
     if isinstance(thing, NIW):
         mean, scale = (np.repeat(each, chains, axis=0) for each in (thing.mean, thing.scale))
         return NIW(mean, thing.mean_weight, thing.df, scale)
+    if isinstance(thing, JoinedStatistics):
+        return JoinedStatistics(repeated(thing.parameters, chains), repeated(thing.datasets, chains))
     if isinstance(thing, ParameterStatistics) and thing.pull.ndim > 1:
         precision, pull = (np.repeat(each, chains, axis=0) for each in (thing.precision, thing.pull))
         return ParameterStatistics(thing.draws, precision, pull)

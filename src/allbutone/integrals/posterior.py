@@ -49,7 +49,7 @@ def posterior(
 
     `others`: all records but one, or their moments; columns are in the release's order, in which a table with
     names is put and an array is taken to be. `prior`: the data holder's, that is `release.prior`. The release may
-    be its folder, a prior a prior file or its entries.
+    be its folder, a prior a prior file or its entries. Several releases of the table, in a list, count together.
     `known`: features of the target that the adversary knows, a vector with NaN for the unknown ones, or values by
     column name (a dict or a pandas Series); the posterior is then that of the unknown ones.
     `adversary_prior`: where the adversary's prior differs from the holder's; `reading` "record" has it describe

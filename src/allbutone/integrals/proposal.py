@@ -97,7 +97,9 @@ class Proposal:
         n, p = modes.best.shape
         other = np.where(np.isfinite(modes.gap)[:, None], modes.other, modes.best)
         # tails no lighter than the posterior's own keep the weights bounded
-        tail = np.min(np.sum(problem.weights, axis=-1) - problem.outward - p) if problem.wells else np.inf
+        tail = (
+            np.min(np.sum(problem.weights, axis=-1) - problem.outward - p) if problem.falls_as_a_power else np.inf
+        )
         df = float(max(1.0, min(lightest, tail)))
         spreads = [spread_at(hessian, problem.df) for hessian in (modes.hessian, modes.other_hessian)]
         centre = np.broadcast_to(np.eye(p) / np.asarray(problem.df)[..., None, None], (n, p, p))

@@ -195,7 +195,7 @@ class _Sampler:
         self.u, self.powers, self.h = u, Powers.of(turned), turned.p - 2
         self.counts = np.stack([hill.counts for hill in hills], axis=1)
         # tails no lighter than the posterior's own keep the weights bounded
-        tail = float(np.sum(turned.weights)) - turned.outward - self.h if turned.wells else np.inf
+        tail = float(np.sum(turned.weights)) - turned.outward - self.h if turned.falls_as_a_power else np.inf
         self.df = max(1.0, min(LIGHTEST_DF, tail))
         self.proposal = Proposal.of(
             np.stack([hill.place for hill in hills], axis=1),

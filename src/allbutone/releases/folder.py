@@ -16,6 +16,7 @@ import numpy as np
 
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_entries, prior_from
+from allbutone.releases.joined import Released, join_releases
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
 from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
@@ -26,7 +27,8 @@ from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 from allbutone.tables.schema import Schema
 
-AnyRelease = Release | str | Path  # a release, or its folder
+OneRelease = Released | str | Path  # a release, or its folder
+AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together
 MANIFEST = "release.json"
 PARAMETERS = "parameters.json"
 BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
@@ -138,9 +140,11 @@ def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) 
     return table.values
 
 
-def release_of(given: AnyRelease) -> Release:
-    """Return a release as it is, or that of a folder."""
-    return load_release(given) if isinstance(given, str | Path) else given
+def release_of(given: AnyRelease) -> Released:
+    """Return a release as it is, or that of a folder; several in a list as one."""
+    if isinstance(given, list | tuple):
+        return join_releases([release_of(each) for each in given])
+    return load_release(given) if isinstance(given, str | Path) else given  # type: ignore[return-value]
 
 
 def is_release(folder: Path) -> bool:

@@ -1,17 +1,20 @@
 """Releases of several parts: datasets with their parameters, and what there is of a release in some columns."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
 from allbutone.model.niw import NIW
 from allbutone.releases.gate import column_names
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.joined import JoinedRelease, Released, ReleasesByPrior
+from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.sampling import draw_datasets
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.schema import Schema
+
+AReleased = TypeVar("AReleased", bound=Released)  # of the same kind as what it was made from
 
 
 def draw_both(
@@ -33,10 +36,16 @@ def draw_both(
     return ParameterRelease(means, roots @ roots.swapaxes(-1, -2), columns, prior, released, declared)
 
 
-def datasets_of(release: Release) -> DatasetRelease:
+def datasets_of(release: Released) -> DatasetRelease:
     """Return the datasets of a release alone; refuse one that has none."""
     if isinstance(release, DatasetRelease):
         return release
+    if isinstance(release, JoinedRelease):
+        return release.synthetic
+    if isinstance(release, ReleasesByPrior):
+        raise InputError(
+            "the releases were made with different priors", "compare, or estimate from, one at a time"
+        )
     if not release.datasets:
         raise InputError(
             "parameters alone were released, and no datasets to compare or to estimate from",
@@ -57,7 +66,7 @@ def known_columns(names: Sequence[str], lacking: str | Sequence[str]) -> list[in
     return kept
 
 
-def without_columns(release: Release, lacking: str | Sequence[str]) -> Release:
+def without_columns(release: AReleased, lacking: str | Sequence[str]) -> AReleased:
     """Return what an adversary can use of a release who lacks these columns of everyone, the target's included.
 
     The rest of the columns of every draw or dataset is exactly a release of the rest of the columns of the table,
@@ -68,15 +77,24 @@ def without_columns(release: Release, lacking: str | Sequence[str]) -> Release:
     return release if len(kept) == release.p else in_columns(release, kept)
 
 
-def in_columns(release: Release, kept: Sequence[int]) -> Release:
+def in_columns(release: AReleased, kept: Sequence[int]) -> AReleased:
     """Return what a release says of some of its columns (positions)."""
+    found: Released
+    if isinstance(release, JoinedRelease):
+        found = JoinedRelease(in_columns(release.first, kept), in_columns(release.synthetic, kept))
+        return cast("AReleased", found)
+    if isinstance(release, ReleasesByPrior):
+        rest = tuple(in_columns(part, kept) for part in release.rest)
+        return cast("AReleased", ReleasesByPrior(in_columns(release.first, kept), rest))
     names = tuple(release.column_names[place] for place in kept)
     prior = None if release.prior is None else release.prior.marginal(kept)
     datasets = [_some(data, kept) for data in release.datasets]
     if isinstance(release, DatasetRelease):
-        return DatasetRelease(datasets, names, prior, release.schema)
-    block = _some(array_namespace(release.means).matrix_transpose(_some(release.covariances, kept)), kept)
-    return ParameterRelease(_some(release.means, kept), block, names, prior, datasets, release.schema)
+        found = DatasetRelease(datasets, names, prior, release.schema)
+    else:
+        block = _some(array_namespace(release.means).matrix_transpose(_some(release.covariances, kept)), kept)
+        found = ParameterRelease(_some(release.means, kept), block, names, prior, datasets, release.schema)
+    return cast("AReleased", found)
 
 
 def _some(array: Any, columns: Sequence[int]) -> Any:

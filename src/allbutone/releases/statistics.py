@@ -1,4 +1,4 @@
-"""All that an attack sees of a release: sums over its parameter draws, or the moments of its datasets."""
+"""All that an attack sees of a release: sums over its parameter draws, the moments of its datasets, or both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,15 @@ class ParameterStatistics:
         return found
 
 
-Statistics = ParameterStatistics | Moments
+@dataclass(frozen=True, eq=False)
+class JoinedStatistics:
+    """All that an attack sees of parameters and datasets that were drawn apart from one another."""
+
+    parameters: ParameterStatistics
+    datasets: Moments
+
+
+Statistics = ParameterStatistics | Moments | JoinedStatistics
 
 
 def whitened_datasets(datasets: Sequence[Array], others: NIW) -> tuple[Float[Array, "p p"], Moments]:
@@ -42,16 +50,16 @@ def whitened_datasets(datasets: Sequence[Array], others: NIW) -> tuple[Float[Arr
     first and summarized second, so that neither a large mean nor near-collinear columns cost any.
     """
     xp = array_namespace(others.scale)
-    moments = _moments_in(others.mean, others.root, datasets)
+    moments = moments_in(others.mean, others.root, datasets)
     weighted = moments.count[:, None] * moments.mean
     spread, axes = xp.linalg.eigh(xp.sum(moments.scatter, axis=0) + weighted.T @ moments.mean)
     root = others.root @ axes
     if bool(spread[-1] > 1e6 * spread[0]):
-        return root, _moments_in(others.mean, root, datasets)
+        return root, moments_in(others.mean, root, datasets)
     return root, Moments(moments.count, moments.mean @ axes, axes.T @ moments.scatter @ axes)
 
 
-def _moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"], datasets: Sequence[Array]) -> Moments:
+def moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"], datasets: Sequence[Array]) -> Moments:
     """Return the moments of root⁻¹(z − centre), shapes (k,), (k, p), (k, p, p).
 
     Small datasets of one size are summarized many at a time, within a few megabytes; large ones one by one.

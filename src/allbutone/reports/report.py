@@ -6,7 +6,8 @@ from typing import Any
 
 from allbutone.disclosure.limits import Limit
 from allbutone.model.prior_file import AnyPrior, prior_of
-from allbutone.releases.folder import AnyRelease, release_of
+from allbutone.releases.folder import AnyRelease, load_release
+from allbutone.releases.release import Release
 from allbutone.reports.assessment import assess
 from allbutone.reports.findings import Finding, verdict
 from allbutone.reports.html import confidential_report, public_report
@@ -64,12 +65,14 @@ def report(
     path = Path(out)
     if path.suffix != ".html":
         raise InputError(f"out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
+    if not isinstance(release, Release | str | Path):
+        raise InputError("a report is of one release", "give one; risk takes several together")
     files = [Path(each) for each in (table, prior) if isinstance(each, str | Path)]
     require_distinct([path], files)
     if isinstance(release, str | Path) and not public:
         require_outside(path, Path(release))
     with fresh_file(path, force=force, private=not public) as work:
-        release = release_of(release)
+        release = load_release(release) if isinstance(release, str | Path) else release
         records = Records.of(table, columns=release.columns, schema=release.schema)
         if public:
             work.write_text(public_report(release, note), encoding="utf-8")

@@ -1,0 +1,199 @@
+"""Several releases of one table, taken together: an adversary who has them all learns from all."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from allbutone.model.niw import NIW
+from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.statistics import JoinedStatistics, Statistics, moments_in, whitened_parameters
+from allbutone.support.arrays import to_numpy
+from allbutone.support.errors import InputError, describe_value
+from allbutone.tables.schema import Schema
+
+
+class _Several:
+    """What is the same in all parts of a joined release, as its first part has it."""
+
+    first: "Release | JoinedRelease"
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns' names, if they have any."""
+        return self.first.columns
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns' names, x1, x2, … where they have none."""
+        return self.first.column_names
+
+    @property
+    def p(self) -> int:
+        """The number of columns."""
+        return self.first.p
+
+    @property
+    def schema(self) -> Schema:
+        """The scales, limits and decimals that all were made with."""
+        return self.first.schema
+
+    @property
+    def prior(self) -> NIW | None:
+        """The prior of the first part."""
+        return self.first.prior
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JoinedRelease(_Several):
+    """Parameter draws, and datasets that were not drawn from them, of one table and made with one prior.
+
+    Given the table all draws and datasets are independent, and each is one more opinion on a missing record.
+    """
+
+    first: ParameterRelease
+    synthetic: DatasetRelease
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each dataset that was released without its parameters."""
+        return self.synthetic.rows
+
+    def __repr__(self) -> str:
+        """Return what both parts are."""
+        return f"{self.first!r}; {self.synthetic!r}"
+
+    def statistics(self) -> JoinedStatistics:
+        """Return all that an attack sees of the releases."""
+        return JoinedStatistics(self.first.statistics(), self.synthetic.statistics())
+
+    def whitened(self, others: NIW) -> tuple[Float[Any, "p p"], JoinedStatistics]:
+        """Return a root of the others' scale along the parameters' axes, and the statistics whitened by it."""
+        root, parameters = whitened_parameters(self.first.means, self.first.covariances, others)
+        return root, JoinedStatistics(parameters, moments_in(others.mean, root, self.synthetic.modelled))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleasesByPrior(_Several):
+    """Releases of one table that were made with different priors: one part for each.
+
+    An adversary without a prior of their own is taken to have the first part's.
+    """
+
+    first: Release | JoinedRelease
+    rest: tuple[Release | JoinedRelease, ...]
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each dataset."""
+        return tuple(rows for part in (self.first, *self.rest) for rows in part.rows)
+
+    def __repr__(self) -> str:
+        """Return what all parts are."""
+        return "; ".join(map(repr, (self.first, *self.rest)))
+
+    def statistics(self) -> Statistics:
+        """Refuse: statistics are read with one prior."""
+        raise InputError("several missing records are inferred from releases of one prior", "give some of them")
+
+
+Released = Release | JoinedRelease | ReleasesByPrior  # of one table, at once or in several releases
+
+
+def join_releases(releases: Iterable[Any]) -> Released:
+    """Return several releases of one table as one: datasets with datasets, parameter draws with parameter draws.
+
+    Where all are of one kind and prior the result is a release of that kind. They must have been drawn
+    independently, of the same columns on the same scales; priors may differ.
+    """
+    every = [part for release in releases for part in _apart(release)]
+    if not every:
+        raise InputError("there is no release in the list", "give one or several")
+    for number, release in enumerate(every[1:], start=2):
+        _require_same_columns(every[0], release, f"release {number} of those given together")
+    _require_drawn_apart(every)
+    first, *rest = (_of_one_prior(group) for group in _by_prior(every))
+    return ReleasesByPrior(first, tuple(rest)) if rest else first
+
+
+def _apart(release: Any) -> Sequence[Release]:
+    if isinstance(release, ReleasesByPrior):
+        return [each for part in (release.first, *release.rest) for each in _apart(part)]
+    if isinstance(release, JoinedRelease):
+        return [release.first, release.synthetic]
+    if isinstance(release, ParameterRelease | DatasetRelease):
+        return [release]
+    raise InputError(f"in the list is {describe_value(release)}", "give releases, or their folders")
+
+
+def _require_same_columns(first: Release, other: Release, what: str) -> None:
+    if first.p != other.p or (first.columns and other.columns and first.columns != other.columns):
+        mine, theirs = (", ".join(each.column_names) for each in (first, other))
+        raise InputError(
+            f"{what} is of the columns {theirs}, the first of {mine}", "give releases of the same columns in order"
+        )
+    if not first.schema.same_mechanism(other.schema):
+        raise InputError(f"{what} has other scales, limits or decimals than the first", "attack one at a time")
+    if (first.prior is None) != (other.prior is None):
+        raise InputError("some of the releases say which prior they were made with, some do not", "let all say it")
+
+
+def _require_drawn_apart(releases: Sequence[Release]) -> None:
+    """Refuse the same draws given twice, which would count twice: all of one release are in another, too."""
+    draws = [_prints(getattr(each, "means", ())) for each in releases]
+    datasets = [_prints(each.datasets) for each in releases]
+    for one, two in combinations(range(len(releases)), 2):
+        for what, prints in (("draws", draws), ("datasets", datasets)):
+            ours, theirs = prints[one], prints[two]
+            if ours and theirs and (ours <= theirs or theirs <= ours):
+                raise InputError(
+                    f"releases {one + 1} and {two + 1} of those given together hold the same {what}",
+                    "give each only once",
+                )
+
+
+def _prints(arrays: Iterable[Any]) -> set[bytes]:
+    return {sha256(np.ascontiguousarray(to_numpy(each)).tobytes()).digest() for each in arrays}
+
+
+def _by_prior(every: Sequence[Release]) -> list[list[Release]]:
+    groups: list[list[Release]] = []
+    for release in every:
+        for group in groups:
+            if _same_prior(group[0].prior, release.prior):
+                group.append(release)
+                break
+        else:
+            groups.append([release])
+    return groups
+
+
+def _same_prior(one: NIW | None, other: NIW | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    fields = ("mean", "mean_weight", "df", "scale")
+    pairs = ((to_numpy(getattr(each, name)) for each in (one, other)) for name in fields)
+    return all(np.allclose(ours, theirs, rtol=1e-12, atol=0) for ours, theirs in pairs)
+
+
+def _of_one_prior(every: Sequence[Release]) -> Release | JoinedRelease:
+    if len(every) == 1:
+        return every[0]
+    columns = next((each.columns for each in every if each.columns is not None), None)
+    public: dict[str, Any] = {"columns": columns, "prior": every[0].prior, "schema": every[0].schema}
+    sets = [data for each in every if isinstance(each, DatasetRelease) for data in each.datasets]
+    draws = [each for each in every if isinstance(each, ParameterRelease)]
+    if not draws:
+        return DatasetRelease(sets, **public)
+    xp = array_namespace(draws[0].means)
+    means, covariances = (xp.concat([getattr(each, name) for each in draws]) for name in ("means", "covariances"))
+    # the datasets drawn from them say nothing more; they are kept where every draw has its own
+    complete = all(each.datasets for each in draws)
+    beside = [data for each in draws for data in each.datasets] if complete else []
+    parameters = ParameterRelease(means, covariances, datasets=beside, **public)
+    return JoinedRelease(parameters, DatasetRelease(sets, **public)) if sets else parameters
