@@ -12,7 +12,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.tables.files import read_table
-from allbutone.tables.limits import LIMITS, Limits
+from allbutone.tables.formats.limits import LIMITS, Limits
 from allbutone.tables.names import reads_as_data
 
 
@@ -145,7 +145,7 @@ def read_in_little_memory(path, limits=""):
     """Read a file in a process of its own; return its words and how many megabytes that took."""
     code = (
         "import resource, sys\nfrom pathlib import Path\nimport allbutone as abo\n"
-        "from allbutone.tables.files import read_table\nfrom allbutone.tables.limits import Limits\n"
+        "from allbutone.tables.files import read_table\nfrom allbutone.tables.formats.limits import Limits\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         f"try:\n    read_table(Path({str(path)!r}), {limits})\n"
         "except abo.InputError as error:\n    print(error)\n"

@@ -20,9 +20,9 @@ from allbutone.releases.statistics import ParameterStatistics
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.report import Report, report
 from allbutone.support.errors import InputError
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.records import Records
-from allbutone.tables.schema import Schema
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.marginal_densities import Densities, densities
 from allbutone.utility.normality import Normality, Verdict, check_normality

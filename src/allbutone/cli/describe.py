@@ -24,11 +24,11 @@ from allbutone.cli.reading import (
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, percent
 from allbutone.tables.admission import columns_together, doubts_of, few_rows
-from allbutone.tables.draft import MANY_GAPS, draft, left_out_because
+from allbutone.tables.declared.draft import MANY_GAPS, draft, left_out_because
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look, look_at
 from allbutone.tables.records import chosen_frame
 from allbutone.tables.safe_write import fresh_file, require_distinct
-from allbutone.tables.schema import Schema
 
 Draft = Annotated[Path | None, typer.Option("--out", help="Where to write a draft of a table file (.toml).")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of this name.")]

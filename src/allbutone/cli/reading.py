@@ -14,10 +14,10 @@ from allbutone.releases.folder import load_release
 from allbutone.releases.joined import Released
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure, InputError
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.files import read_table
 from allbutone.tables.names import NO_HEADER, choose, reads_as_data, split_names
 from allbutone.tables.records import Records
-from allbutone.tables.schema import Schema
 
 Columns = Annotated[
     list[str] | None,

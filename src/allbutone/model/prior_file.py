@@ -8,8 +8,8 @@ import numpy as np
 
 from allbutone.model.niw import NIW
 from allbutone.support.errors import InputError
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.safe_read import parse, read_text
-from allbutone.tables.schema import Schema
 
 AnyPrior = NIW | Mapping[str, Any] | str | Path  # a prior, the entries of a prior file, or its path
 KEYS = ("mean", "mean_weight", "df", "scale", "centre", "spread")

@@ -21,11 +21,11 @@ from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterR
 from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.files import TableWriter, read_table
 from allbutone.tables.records import Records
 from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
-from allbutone.tables.schema import Schema
 
 OneRelease = Released | str | Path  # a release, or its folder
 AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together

@@ -9,9 +9,9 @@ from array_api_compat import array_namespace, is_array_api_obj
 from allbutone.model.niw import NIW
 from allbutone.support.arrays import real_array
 from allbutone.support.errors import InputError
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.names import check_names
 from allbutone.tables.records import Records
-from allbutone.tables.schema import Schema
 
 
 def checked_datasets(

@@ -15,7 +15,7 @@ from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.releases.statistics import JoinedStatistics, Statistics, moments_in, whitened_parameters
 from allbutone.support.arrays import to_numpy
 from allbutone.support.errors import InputError, describe_value
-from allbutone.tables.schema import Schema
+from allbutone.tables.declared.schema import Schema
 
 
 class _Several:

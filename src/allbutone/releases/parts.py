@@ -12,7 +12,7 @@ from allbutone.releases.joined import JoinedRelease, Released, ReleasesByPrior
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.sampling import draw_datasets
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.schema import Schema
+from allbutone.tables.declared.schema import Schema
 
 AReleased = TypeVar("AReleased", bound=Released)  # of the same kind as what it was made from
 

@@ -33,7 +33,7 @@ from allbutone.support.arrays import as_array, cholesky, eye, real_array, requir
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import one_thread
-from allbutone.tables.schema import Schema
+from allbutone.tables.declared.schema import Schema
 
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
 

@@ -22,9 +22,9 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
-from allbutone.tables.schema import Schema
 
 _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records. "

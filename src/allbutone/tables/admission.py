@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look
-from allbutone.tables.schema import Schema
 
 ROW_SHARE = 10  # rows a column below which a covariance is known too badly to be of use
 

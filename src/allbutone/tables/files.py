@@ -15,13 +15,13 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from allbutone.support.errors import Cure, InputError, reason
-from allbutone.tables.csv_file import read_csv
-from allbutone.tables.excel_file import read_excel
-from allbutone.tables.limits import LIMITS, Limits
+from allbutone.tables.formats.csv_file import read_csv
+from allbutone.tables.formats.excel_file import read_excel
+from allbutone.tables.formats.limits import LIMITS, Limits
+from allbutone.tables.formats.parquet_file import read_parquet
+from allbutone.tables.formats.statistics_file import read_statistics
 from allbutone.tables.names import split_names
-from allbutone.tables.parquet_file import read_parquet
 from allbutone.tables.safe_read import open_file
-from allbutone.tables.statistics_file import read_statistics
 
 
 @dataclass(frozen=True)

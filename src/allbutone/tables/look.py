@@ -10,9 +10,9 @@ from jaxtyping import Float
 
 from allbutone.support.errors import Cure
 from allbutone.support.text import counted
-from allbutone.tables.column import Column
+from allbutone.tables.declared.column import Column
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.names import looks_like_identifier
-from allbutone.tables.schema import Schema
 
 # Squares, products of two squares and sums of them over any table must stay finite in float64.
 LARGEST_VALUE = 1e70

@@ -14,11 +14,11 @@ from allbutone.support.arrays import real_array
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem, admit, refusal
-from allbutone.tables.column import Column
+from allbutone.tables.declared.column import Column
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.files import read_table
 from allbutone.tables.look import LARGEST_VALUE, look_at, look_at_column
 from allbutone.tables.names import check_names, choose, split_names
-from allbutone.tables.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure
 from allbutone.support.text import percent
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import decimals_of, proposed_scale
 from allbutone.tables.records import Records
-from allbutone.tables.schema import Schema
 
 NOTABLE = 0.001  # share of a column's values: below that nobody would notice
 

@@ -14,10 +14,10 @@ from allbutone.app.forms import Choice, Field, Group, Hidden, Numbers
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.admission import Problem
-from allbutone.tables.column import Column, column_from
+from allbutone.tables.declared.column import Column, column_from
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look, look_at_column
 from allbutone.tables.names import check_names
-from allbutone.tables.schema import Schema
 
 # Of every column one, in addresses under its place in the table: scale-3=log
 FIELDS: tuple[Field, ...] = (

@@ -23,11 +23,11 @@ from allbutone.app.pages.source import COLUMNS, GROUPS, chosen, sent_file, table
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import listed
 from allbutone.tables.admission import ColumnsError, Problem, refusal
-from allbutone.tables.column import LEFT_OUT
-from allbutone.tables.draft import draft, left_out_because, table_file
+from allbutone.tables.declared.column import LEFT_OUT
+from allbutone.tables.declared.draft import draft, left_out_because, table_file
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look
 from allbutone.tables.safe_read import parse
-from allbutone.tables.schema import Schema
 
 
 def columns_parts(query: QueryParams, context: RequestContext) -> dict[str, str]:

@@ -24,9 +24,9 @@ from allbutone.record_view.record_measures import (
 )
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.support.text import number
-from allbutone.tables.column import Column
+from allbutone.tables.declared.column import Column
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.records import Records
-from allbutone.tables.schema import Schema
 
 TRIAL = 100  # datasets, or draws, of a trial release
 NUMBERS = 5_000_000  # that a trial release may hold

@@ -21,12 +21,12 @@ from allbutone.model.prior_file import prior_from
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.admission import ColumnsError, Problem, refusal
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import FORMATS, READABLE, format_of, read_table
-from allbutone.tables.limits import Limits
+from allbutone.tables.formats.limits import Limits
 from allbutone.tables.names import check_names, reads_as_data
 from allbutone.tables.records import Records
-from allbutone.tables.schema import Schema
 
 COHORT = "cohort"
 # Of an upload, known before it is read. At 200 columns the budget takes minutes; 20 million values are a million

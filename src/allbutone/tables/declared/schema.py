@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
-from allbutone.tables.column import LEFT_OUT, Column, column_from, decimals_from
+from allbutone.tables.declared.column import LEFT_OUT, Column, column_from, decimals_from
+from allbutone.tables.declared.scales import Scale
 from allbutone.tables.safe_read import parse, read_text
-from allbutone.tables.scales import Scale
 
 
 @dataclass(frozen=True)

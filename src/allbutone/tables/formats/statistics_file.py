@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.extras import reader
-from allbutone.tables.limits import Limits
+from allbutone.tables.formats.extras import reader
+from allbutone.tables.formats.limits import Limits
 
 EXTRA = "spss-sas-stata"
 READERS = {

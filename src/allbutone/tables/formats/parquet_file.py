@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from allbutone.support.errors import InputError
-from allbutone.tables.limits import Limits
+from allbutone.tables.formats.limits import Limits
 
 # A footer takes about 190 bytes a column and row group, and fifteen times as much once it is read.
 MOST_FOOTER_BYTES = 16_000_000

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.limits import Limits
+from allbutone.tables.formats.limits import Limits
 
 MOST_HEADER_CHARACTERS = 16_000_000  # three thousand a column, at the most columns that are read
 _BLOCK = 1 << 20

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allbutone.tables.column import LEFT_OUT, MEASUREMENT
+from allbutone.tables.declared.column import LEFT_OUT, MEASUREMENT
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look
-from allbutone.tables.schema import Schema
 
 _REMARKS = {
     "scale": "proposed: positive and skewed; confirm from public knowledge",

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.extras import reader
-from allbutone.tables.limits import Limits
+from allbutone.tables.formats.extras import reader
+from allbutone.tables.formats.limits import Limits
 
 MOST_ROWS = 1_048_576  # of any sheet that Excel can write
 CELL_BYTES = 64  # of a cell as a Python number, with its place in a row

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
-from allbutone.tables.scales import Scale
+from allbutone.tables.declared.scales import Scale
 
 MEASUREMENT, LEFT_OUT = "measurement", "left out"
 MOST_DECIMALS = 12
