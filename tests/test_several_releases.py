@@ -1,5 +1,6 @@
 """Several releases of one table: the product of predictives, for any kinds, sizes and priors."""
 
+import array_api_strict
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -234,6 +235,23 @@ def test_statistics_attack_as_the_releases_do(rng):
     ours = abo.attack_many(joined.prior.update(records[:-1]), statistics)
     theirs = abo.attack(records[:-1], releases, joined.prior)
     np.testing.assert_allclose(ours.mode, theirs.mode, rtol=1e-7)
+
+
+@pytest.mark.parametrize("priors", [1, 2])
+def test_several_run_on_the_array_standard(priors, rng):
+    records, releases = case(rng, ("parameters", "datasets", "parameters"), priors=priors)
+    modes = []
+    for xp in (np, array_api_strict):
+        given = []
+        for each in releases:
+            mean, mean_weight, df, scale = fields(each.prior)
+            about = {"prior": abo.NIW(xp.asarray(mean), mean_weight, df, xp.asarray(scale))}
+            if isinstance(each, abo.ParameterRelease):
+                given.append(abo.ParameterRelease(xp.asarray(each.means), xp.asarray(each.covariances), **about))
+            else:
+                given.append(abo.DatasetRelease([xp.asarray(data) for data in each.datasets], **about))
+        modes.append(np.asarray(abo.attack_all(xp.asarray(records), given, given[0].prior).mode))
+    np.testing.assert_allclose(*modes, rtol=1e-8, atol=1e-10)
 
 
 def test_what_cannot_be_taken_together_is_refused(rng):

@@ -145,7 +145,7 @@ def _require_same_columns(first: Release, other: Release, what: str) -> None:
 
 def _require_drawn_apart(releases: Sequence[Release]) -> None:
     """Refuse the same draws given twice, which would count twice: all of one release are in another, too."""
-    draws = [_prints(getattr(each, "means", ())) for each in releases]
+    draws = [_prints(to_numpy(each.means) if isinstance(each, ParameterRelease) else ()) for each in releases]
     datasets = [_prints(each.datasets) for each in releases]
     for one, two in combinations(range(len(releases)), 2):
         for what, prints in (("draws", draws), ("datasets", datasets)):
