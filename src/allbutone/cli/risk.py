@@ -103,20 +103,11 @@ def risk(
         records = records_of(context, table, release)
         given = read_prior(prior, records.columns, records.schema) if prior else None
         names, lacking = _columns(records, known), _columns(records, lacking_columns)
+        told: dict[str, Any] = {"known": names, "lacking_columns": lacking, "lacking_records": lacking_records}
+        told |= {"radius": radius, "mass": not no_mass}
         with late_progress("Attacking records", len(records.values)) as watch:
             # the integrals' random points are no secret, and a fixed start gives the same answer twice
-            found = risk_columns(
-                records,
-                release,
-                given,
-                known=names,
-                lacking_columns=lacking,
-                lacking_records=lacking_records,
-                radius=radius,
-                mass=not no_mass,
-                rng=_points(),
-                watch=watch,
-            )
+            found = risk_columns(records, release, given, **told, rng=_points(), watch=watch)
         order = most_exposed(found)
         save(found, risk_figure(found, [name for name in records.columns if name not in lacking], order))
     console.print(f"[bold]{risk_sentence(found)}[/bold]\n")
