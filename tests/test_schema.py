@@ -208,3 +208,38 @@ def test_one_table_file_serves_tables_that_lack_some_of_its_columns(rng):
     notes = abo.Records.of(skewed(rng), schema=schema).notes
     assert "Declared, but not in this table: weight." in notes
     assert "Not declared, so taken as they are: age." in notes
+
+
+def test_public_pages_and_estimates_are_in_natural_units(rng, tmp_path):
+    table = skewed(rng, 300)
+    release = abo.NIWSynthesizer().fit(table, schema=DECLARED).sample(datasets=20)
+    means, deviations = release.means_and_deviations()
+    np.testing.assert_allclose(means, np.mean([each.mean(axis=0) for each in release.datasets], axis=0))
+    assert deviations[2] > 5  # of a percentage, not of its logit
+    found = abo.combine_means(release, people=300)
+    assert np.all(
+        (found.low < table.mean()) & (table.mean() < found.high) | (np.abs(found.estimate - means) < 1e-9)
+    )
+    np.testing.assert_allclose(found.estimate, means)
+    abo.report(table, release, out=tmp_path / "about.html", public=True)
+    page = (tmp_path / "about.html").read_text(encoding="utf-8")
+    assert "modelled on the scale log" in page
+    assert "The prior is flat" in page
+
+
+def test_every_function_on_a_table_takes_how_to_read_it(rng):
+    table = skewed(rng, 60)
+    table.loc[4, "age"], table.loc[7, "bili"] = np.nan, -999
+    how = {"missing_codes": [-999], "complete_cases": True}
+    release = abo.NIWSynthesizer().fit(table, schema=DECLARED, **how).sample(datasets=2)
+    assert len(abo.risk(table, release, mass=False, **how)) == 58
+    assert abo.fidelity(table, release, **how).people == 58
+    assert len(abo.budget(table, release.prior, rows=58, schema=DECLARED, **how)) == 58
+    assert abo.check_normality(table, schema=DECLARED, **how).columns == ("bili", "age", "share")
+
+
+def test_a_misspelt_entry_is_asked_about_and_options_declare_nothing_by_themselves(rng):
+    notes = abo.Records.of(skewed(rng), schema={"columns": {"bilj": {"scale": "log"}}}).notes
+    assert any("Is 'bilj' meant to be 'bili'?" in note for note in notes)
+    chosen = abo.Records.of(skewed(rng), columns=["age", "bili"], missing_codes=[-999])
+    assert not any("not in this table" in note for note in chosen.notes)

@@ -24,6 +24,7 @@ from allbutone.cli.reading import (
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, percent
 from allbutone.tables.admission import columns_together, doubts_of, few_rows
+from allbutone.tables.declared.column import Column
 from allbutone.tables.declared.draft import MANY_GAPS, draft, left_out_because
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look, look_at
@@ -53,11 +54,12 @@ def describe(
     if out is not None:
         require_distinct([out], [table, context.params["table_file"]])
         with fresh_file(out, force=force) as path:
-            path.write_text(draft(looks, rows, others), encoding="utf-8")
+            path.write_text(draft(looks, rows, others, schema), encoding="utf-8")
+    others |= dict.fromkeys((name for name in schema.left_out), "declared so")
     kept = [look for look in looks if not left_out_because(look, rows) and look.name not in others]
     gaps = any(look.missing for look in kept)
     console.print(f"[bold]{escape(_sentence(table.name, looks, kept, rows))}[/bold]\n")
-    _show(looks, rows, others)
+    _show(looks, rows, others, schema)
     _show_onward(context, table, out, gaps, bool(kept))
     show_notes([*doubts_of(kept), few_rows(rows, len(kept)) if kept else ""])
 
@@ -87,18 +89,26 @@ def _sentence(name: str, looks: list[Look], kept: list[Look], rows: int) -> str:
     return words + "."
 
 
-def _show(looks: list[Look], rows: int, others: dict[str, str]) -> None:
+def _show(looks: list[Look], rows: int, others: dict[str, str], schema: Schema) -> None:
     lines = []
     for look in looks:
         there = look.numbers[~np.isnan(look.numbers)] if look.usable else np.zeros(0)
         picture = sparkline(there, 12) if len(there) else ""
         gaps = percent(look.missing / rows) if look.missing else ""
-        lines.append((escape(look.name), look.kind, gaps, picture, escape(_what(look, rows, others))))
+        lines.append(
+            (
+                escape(look.name),
+                look.kind,
+                gaps,
+                picture,
+                escape(_what(look, rows, others, schema.column(look.name))),
+            )
+        )
     headings = ("column", "what it is", "gaps", "low to high", "what will be done")
     show("Confidential: the table's columns", headings, lines, words=(headings[0], headings[1], *headings[3:]))
 
 
-def _what(look: Look, rows: int, others: dict[str, str]) -> str:
+def _what(look: Look, rows: int, others: dict[str, str], declared: Column) -> str:
     """Say in a few words what will be done with a column."""
     if look.problem:
         return f"left out: {look.problem}"
@@ -107,6 +117,8 @@ def _what(look: Look, rows: int, others: dict[str, str]) -> str:
     if look.missing > MANY_GAPS * rows:
         return "left out: too many gaps"
     kept = "kept" if look.scale == "as it is" else f"kept; the scale {look.scale} is proposed"
+    if declared.in_words:
+        kept = f"kept, {declared.in_words}"
     return kept + ("; rows without it go" if look.missing else "")
 
 

@@ -220,6 +220,7 @@ def _risk_assumed(
 ) -> str:
     p, knows = len(records.columns), f" and knows everyone's {', '.join(known)}" if known else ""
     normal = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
+    normal += records.schema.scales_in_words
     has = (
         f"every record but one and {counted(missing, 'other')} chosen at random"
         if missing
@@ -254,6 +255,8 @@ def _next_after_risk(context: typer.Context, table: Path, release_dir: Path, rel
 def _next_after_budget(context: typer.Context, table: Path, plan: Budget, out: Path) -> None:
     if plan.confident_count:
         words, count = "release that much, if you accept every measure above:", plan.confident_count
+        if context.params["like"]:
+            words = "release that much in all, earlier releases counted (risk attacks several together):"
         show_next(words, following(context, "synthesize", table, out=free_name("release"), datasets=count))
     elif plan.law.rows is None or plan.law.rows == 1:
         show_next("see what leaving columns out would allow:", ["budget", "--help"])

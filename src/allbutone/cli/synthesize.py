@@ -252,5 +252,6 @@ def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
     p, weight = len(synthesizer.columns), synthesizer.prior.mean_weight
     worth = f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean" if weight else ""
     what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
+    what += escape(synthesizer.schema.scales_in_words)
     prior = escape(describe_prior(given, synthesizer.prior))
     return f"Assumed: {what}; {prior}{worth}; each dataset from its own posterior draw."

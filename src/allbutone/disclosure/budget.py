@@ -157,12 +157,14 @@ def budget(
     rows: int | None,
     limit: str | Limit = "exposure=0.5",
     counts: Sequence[int] = COUNTS,
+    **how_to_read: Any,
 ) -> Any:
     """Return a dataframe, in the table's own library, with what each record allows to be released.
 
     `rows` a dataset, or None for released parameters. `plan_budget` gives the verdict over the whole table.
+    How the table is read is said as to `Records.of` (schema, complete_cases, …).
     """
-    records, limit = Records.of(table), Limit.of(limit)
+    records, limit = Records.of(table, **how_to_read), Limit.of(limit)
     prior = prior_of(prior, records.columns, records.schema)
     if limit.kind == "exposure":  # the closed form needs no simulation
         law, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
@@ -181,17 +183,19 @@ def plan_budget(
     counts: Sequence[int] = COUNTS,
     rng: np.random.Generator | int | None = None,
     watch: Callable[[int], None] = lambda done: None,
+    **how_to_read: Any,
 ) -> Budget:
     """Return how much may be released, by the closed form and with 95 % confidence by its exact distribution.
 
     The chance that any record passes is bounded by the sum of the records' own chances, each a function of its
     leverage, found by simulation on a grid of leverages. `watch` is called once for each number of datasets tried.
+    How the table is read is said as to `Records.of` (schema, complete_cases, …).
 
     >>> import allbutone as abo
     >>> abo.plan_budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1).limiting_row
     212
     """
-    records, limit, stream = Records.of(table), Limit.of(limit), np.random.default_rng(rng)
+    records, limit, stream = Records.of(table, **how_to_read), Limit.of(limit), np.random.default_rng(rng)
     prior = prior_of(prior, records.columns, records.schema)
     law, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
     order = np.argsort(-leverage)

@@ -42,6 +42,7 @@ def risk(
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
+    **how_to_read: Any,
 ) -> Any:
     """Return a dataframe, in the table's own library, with what the release gives away of each record.
 
@@ -50,7 +51,8 @@ def risk(
     metric; the posterior `mass` within a Mahalanobis `radius` of the truth beside `prior_mass`;
     `information_gain` at the truth in nats; and the error of the guess in each column's units.
     The release may be its folder; the prior, if given, a prior file or its entries. Several releases of the table,
-    in a list, are attacked together.
+    in a list, are attacked together. How the table is read is said as to `Records.of` (complete_cases,
+    missing_codes, …).
 
     The adversary has every record but one, and knows the columns `known` of that one, too. Weaker ones lack
     `lacking_columns` of everyone and attack by the others (exactly, given what the release says of those), or lack
@@ -67,7 +69,7 @@ def risk(
     503
     """
     release = release_of(release)
-    records = Records.of(table, columns=release.columns, schema=release.schema)
+    records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
     prior = None if prior is None else prior_of(prior, records.columns, records.schema)
     columns = risk_columns(
         records,

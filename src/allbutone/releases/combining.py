@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import stdtrit
 
+from allbutone.model.moments import Moments
 from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.parts import datasets_of
 from allbutone.support.arrays import real_array
@@ -110,7 +111,7 @@ def combine_means(release: AnyRelease, *, people: int, rule: str = "within", lev
     release = datasets_of(release_of(release))
     if 1 in release.rows:
         raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no variance", "leave it out")
-    moments = release.moments()
+    moments = [Moments.of(dataset) for dataset in release.datasets]  # in natural units, as the datasets are
     estimates = np.stack([np.asarray(each.mean) for each in moments])
     scatter = np.stack([np.diagonal(np.asarray(each.scatter)) for each in moments])
     rows = np.array(release.rows)

@@ -249,9 +249,9 @@ class DatasetRelease(Shown):
     def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
         """Return each column's mean and standard deviation by the release alone: the averages of the datasets.
 
-        Both on the scales of the model. Deviations are NaN where no dataset has two rows.
+        Both in natural units. Deviations are NaN where no dataset has two rows.
         """
-        moments = self.moments()
+        moments = [Moments.of(dataset) for dataset in self.datasets]
         means = np.mean([np.asarray(each.mean) for each in moments], axis=0)
         several = [each for each in moments if each.count > 1]
         variances = [np.diagonal(np.asarray(each.scatter)) / (each.count - 1) for each in several]

@@ -130,8 +130,16 @@ def paper_figures(assessment: Assessment) -> dict[str, go.Figure]:
 def _synthetic(release: Release) -> list[dict[str, Any]]:
     """Return the synthetic columns' own means and deviations: what anyone who has the release can compute."""
     means, deviations = release.means_and_deviations()
-    columns = zip(release.column_names, means, deviations, strict=True)
-    return [{"column": name, "mean": m, "SD": "–" if np.isnan(s) else s} for name, m, s in columns]
+    columns = zip(release.schema.columns, means, deviations, strict=True)
+    return [
+        {
+            "column": column.name if release.datasets else column.on_scale,
+            "mean": mean,
+            "SD": "–" if np.isnan(deviation) else deviation,
+            "declared": column.in_words,
+        }
+        for column, mean, deviation in columns
+    ]
 
 
 def _rows(release: Release) -> str:

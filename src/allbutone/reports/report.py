@@ -49,12 +49,14 @@ def report(
     limit: str | Limit = "exposure=0.5",
     note: str = "",
     force: bool = False,
+    **how_to_read: Any,
 ) -> Report:
     """Write the whole case for or against a release into one HTML file, and return what it finds.
 
     The page is confidential, and only its owner can read it. With `public` it is one that may go with the
     release, made from the release and the `note` alone; the table is read only to check its columns. `limit`: what
-    no record may pass. Nothing is overwritten without `force`.
+    no record may pass. Nothing is overwritten without `force`. How the table is read is said as to `Records.of`
+    (complete_cases, missing_codes, …).
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -73,7 +75,7 @@ def report(
         require_outside(path, Path(release))
     with fresh_file(path, force=force, private=not public) as work:
         release = load_release(release) if isinstance(release, str | Path) else release
-        records = Records.of(table, columns=release.columns, schema=release.schema)
+        records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
         if public:
             work.write_text(public_report(release, note), encoding="utf-8")
             return Report(path)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -46,9 +47,18 @@ class Admitted:
 
 
 def admit(
-    looks: Sequence[Look], people: int, declared: Schema, *, complete_cases: bool, drop_unusable: bool
+    looks: Sequence[Look],
+    people: int,
+    declared: Schema,
+    *,
+    complete_cases: bool,
+    drop_unusable: bool,
+    in_table: Sequence[str],
 ) -> Admitted:
-    """Let in what can be used, or refuse the table with all that stands against it."""
+    """Let in what can be used, or refuse the table with all that stands against it.
+
+    `in_table`: the names of all columns of the table, also of those that were not chosen.
+    """
     problems = [Problem(look.name, look.problem, look.cures, is_name=look.named) for look in looks if look.problem]
     if not complete_cases:
         gaps = [look for look in looks if look.usable and look.missing]
@@ -68,8 +78,9 @@ def admit(
         what = "column can be used" if not kept else "row is without gaps"
         raise InputError(f"no {what}{_lines(problems)}", "complete the table", Cure("choose columns", "columns"))
     columns_kept = tuple(names[place] for place in kept)
-    notes = _notes(looks, declared, problems, columns_kept, people, len(rows))
-    return Admitted(values[:, kept], columns_kept, rows, notes)
+    notes = _about_schema(declared, in_table, columns_kept) + _notes(looks, declared, problems, people, len(rows))
+    notes += list(filter(None, [few_rows(len(rows), len(kept))]))
+    return Admitted(values[:, kept], columns_kept, rows, tuple(notes))
 
 
 def columns_together(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> list[Problem]:
@@ -133,30 +144,32 @@ def _lines(problems: Sequence[Problem]) -> str:
     return "".join(f"\n  {problem.column!r} {problem.words}" for problem in problems)
 
 
+def _about_schema(declared: Schema, in_table: Sequence[str], kept: Sequence[str]) -> list[str]:
+    """Say which entries of a table file go unused, and which columns it says nothing of."""
+    said = {column.name for column in declared.columns}
+    silent = [name for name in kept if name not in said]
+    notes = []
+    if unused := sorted(said - set(in_table) - set(declared.left_out)):
+        near = [(name, get_close_matches(name, silent, 1)) for name in unused]
+        meant = "".join(f" Is {name!r} meant to be {match[0]!r}?" for name, match in near if match)
+        notes.append(f"Declared, but not in this table: {', '.join(unused)}.{meant}")
+    if said and silent:
+        notes.append(f"Not declared, so taken as they are: {', '.join(silent)}.")
+    return notes
+
+
 def _notes(
-    looks: Sequence[Look],
-    declared: Schema,
-    problems: Sequence[Problem],
-    kept: Sequence[str],
-    people: int,
-    rows: int,
-) -> tuple[str, ...]:
-    """Say what was left out, what a table file does not cover, and what is doubtful."""
+    looks: Sequence[Look], declared: Schema, problems: Sequence[Problem], people: int, rows: int
+) -> list[str]:
+    """Say what was left out, and what is doubtful."""
     notes = []
     if problems:
         notes.append(f"Left out {counted(len(problems), 'column')}:{_lines(problems)}")
     if rows < people:
         notes.append(f"Left out {counted(people - rows, 'row')} of {people:,} with gaps; {rows:,} are used.")
-    if declared.columns:
-        here, said = {look.name for look in looks}, {column.name for column in declared.columns}
-        if unused := sorted(said - here - set(declared.left_out)):
-            notes.append(f"Declared, but not in this table: {', '.join(unused)}.")
-        if silent := [name for name in kept if name not in said]:
-            notes.append(f"Not declared, so taken as they are: {', '.join(silent)}.")
-    declared_whole = {column.name for column in declared.columns if column.decimals is not None}
-    doubtful = [look for look in looks if look.name in kept and look.doubts and look.name not in declared_whole]
-    notes += doubts_of(doubtful)
-    return (*notes, *filter(None, [few_rows(rows, len(kept))]))
+    refused = {problem.column for problem in problems}
+    scores = {column.name for column in declared.columns if column.decimals is not None and column.decimals <= 0}
+    return notes + doubts_of([look for look in looks if look.name not in refused | scores])
 
 
 def doubts_of(looks: Sequence[Look]) -> list[str]:

@@ -88,7 +88,11 @@ def look_at_column(column: nw.Series[Any], declared: Column, *, trusted: bool = 
         return replace(found, kind="identifier", problem=problem, cures=(_MEASURED,), named=True)
     if code := _suspicious(there):
         problem = f"holds {code:g}, far from its other values, which looks like a code for a missing value"
-        cure = Cure("if such a number stands for a missing value, say so", "missing_codes", [code])
+        cure = Cure(
+            "if such a number stands for a missing value, say so, here or in a table file (missing)",
+            "missing_codes",
+            [code],
+        )
         if not trusted:
             return replace(found, kind="suspicious code", problem=problem, cures=(cure, _MEASURED))
     return _measurement(found, there, declared)

@@ -83,6 +83,7 @@ class Records:
         encoding: str | None = None,
         sheet: str | None = None,
         schema: Any = None,
+        missing_codes: Sequence[float] = (),
         complete_cases: bool = False,
         drop_unusable: bool = False,
     ) -> "Records":
@@ -92,7 +93,8 @@ class Records:
         determined by others or look like identifiers are refused, all at once. `columns` keeps exactly those
         named, `drop` leaves those named out. With `header=False` the first line of a file is a record, and
         `columns` names all columns in order; text is UTF-8 unless its `encoding` is given, and of an Excel
-        workbook with several sheets one `sheet` is named. `schema`: a table file, its entries, or a `Schema`.
+        workbook with several sheets one `sheet` is named. `schema`: a table file, its entries, or a `Schema`;
+        `missing_codes`: numbers that stand for no value in any column.
         `complete_cases` leaves out rows with gaps, `drop_unusable` columns that would be refused; `notes` says how
         many went.
         What is a `Records` already has been through the gate.
@@ -105,8 +107,17 @@ class Records:
         _require_rows(len(frame))
         if len(frame) < 2:
             raise InputError("the table holds one row", "give at least two records")
+        in_table = names_of(table)
+        declared = declared.adjusted(missing=missing_codes, names=in_table)
         looks = look_at(frame, declared, trusted=trusted)
-        admitted = admit(looks, len(frame), declared, complete_cases=complete_cases, drop_unusable=drop_unusable)
+        admitted = admit(
+            looks,
+            len(frame),
+            declared,
+            complete_cases=complete_cases,
+            drop_unusable=drop_unusable,
+            in_table=in_table,
+        )
         return cls(
             admitted.values, admitted.columns, frame.implementation, declared, admitted.rows, admitted.notes
         )
@@ -175,10 +186,7 @@ def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = 
     """
     if isinstance(table, np.ndarray):
         table = _name_columns(table)
-    labels = getattr(table, "column_names", getattr(table, "columns", None))
-    if labels is None:
-        raise _no_table(table)
-    names = _names(list(labels))
+    names = names_of(table)
     if not_here := [name for name in left_out if name in names]:
         drop = [*(split_names(drop, set(names)) if drop is not None else ()), *not_here]
     positions = choose(names, columns, drop)
@@ -192,6 +200,16 @@ def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = 
         return nw.from_native(table, eager_only=True).select(chosen)
     except TypeError as error:
         raise _no_table(table) from error
+
+
+def names_of(table: Any) -> list[str]:
+    """Return the names of all columns of a table."""
+    if isinstance(table, np.ndarray):
+        return [f"x{position + 1}" for position in range(table.shape[-1])]
+    labels = getattr(table, "column_names", getattr(table, "columns", None))
+    if labels is None:
+        raise _no_table(table)
+    return _names(list(labels))
 
 
 def _names(labels: list[Any]) -> list[str]:

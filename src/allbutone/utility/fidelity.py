@@ -188,10 +188,13 @@ class Fidelity(Shown):
             return self.pmse_tree / self.pmse_tree_expected
 
 
-def fidelity(table: Any, release: AnyRelease, *, rng: np.random.Generator | None = None) -> Fidelity:
+def fidelity(
+    table: Any, release: AnyRelease, *, rng: np.random.Generator | None = None, **how_to_read: Any
+) -> Fidelity:
     """Compare the real table with every dataset of a release, columns matched by name.
 
-    `rng` permutes the labels that calibrate the tree; by default it is the same each time.
+    `rng` permutes the labels that calibrate the tree; by default it is the same each time. How the table is read
+    is said as to `Records.of` (complete_cases, missing_codes, …).
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -200,7 +203,7 @@ def fidelity(table: Any, release: AnyRelease, *, rng: np.random.Generator | None
     >>> bool(found.means_within_band.all()), found.ks.shape
     (True, (4, 5))
     """
-    records, datasets = matched(table, release)
+    records, datasets = matched(table, release, **how_to_read)
     columns, real = records.columns, Moments.of(records.values)
     synthetic = [Moments.of(data) for data in datasets]
     scatters = np.stack([moments.scatter for moments in synthetic])
@@ -227,13 +230,13 @@ def fidelity(table: Any, release: AnyRelease, *, rng: np.random.Generator | None
     )
 
 
-def matched(table: Any, release: AnyRelease) -> tuple[Records, list[Float[np.ndarray, "_ p"]]]:
+def matched(table: Any, release: AnyRelease, **how_to_read: Any) -> tuple[Records, list[Float[np.ndarray, "_ p"]]]:
     """Return the real records, columns in the release's order, and the datasets; refuse what cannot be compared.
 
     Columns of the table that the release does not have are left out.
     """
     release = datasets_of(release_of(release))
-    records = Records.of(table, columns=release.columns, schema=release.schema)
+    records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
     if len(records.columns) != release.p:
         raise InputError(
             f"the table has {len(records.columns)} columns, the release {release.p}",

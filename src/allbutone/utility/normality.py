@@ -84,9 +84,12 @@ class Normality:
         return LEVELS[max(LEVELS.index(verdict.level) for verdict in (*self.verdicts, self.together))]
 
 
-def check_normality(table: Any) -> Normality:
-    """Judge whether a table is near enough to normal for this synthesizer, by column and together."""
-    records = Records.of(table)
+def check_normality(table: Any, **how_to_read: Any) -> Normality:
+    """Judge whether a table is near enough to normal for this synthesizer, by column and together.
+
+    How it is read is said as to `Records.of` (schema, complete_cases, …).
+    """
+    records = Records.of(table, **how_to_read)
     values, (n, p) = records.values, records.values.shape
     for name, column in zip(records.columns, values.T, strict=True):
         if n < 2 or np.all(column == column[0]):

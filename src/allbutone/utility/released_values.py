@@ -75,7 +75,7 @@ def _unrounded(records: Records) -> list[Oddity]:
     if not rounded:
         return []
     listed = ", ".join(f"{name} ({decimals})" for name, decimals in rounded.items())
-    words = f"Recorded with few decimals, and released with all that the model draws: {listed}"
+    words = f"Recorded with few decimals, and released with more: {listed}"
     return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)), False)]
 
 
@@ -92,10 +92,10 @@ def _rounded(records: Records) -> dict[str, int]:
     """Return the decimals of columns that were recorded with few and are released with all."""
     found: dict[str, int] = {}
     for column, values in zip(records.schema.columns, records.natural.T, strict=True):
-        if column.decimals is None and column.scale.is_plain:
-            decimals = decimals_of(values)
-            if decimals is not None and decimals <= 2:
-                found[column.name] = decimals
+        decimals = decimals_of(values) if column.scale.is_plain else None
+        finer = column.decimals is None or (decimals is not None and column.decimals > decimals)
+        if decimals is not None and decimals <= 2 and finer:
+            found[column.name] = decimals
     return found
 
 

@@ -71,6 +71,18 @@ class Column:
             highest = _on_grid(highest, self.decimals, -1, open_high)
         return lowest, highest
 
+    @property
+    def in_words(self) -> str:
+        """What is declared of the released values, in a few words; nothing where nothing is."""
+        parts = [self.unit, "" if self.scale.is_plain else f"modelled on the scale {self.scale.name}"]
+        low, high = self.low > -inf, self.high < inf
+        if low or high:
+            limits = f"{self.low:g} to {self.high:g}" if low and high else f"at least {self.low:g}"
+            parts.append(limits if low else f"at most {self.high:g}")
+        if self.decimals is not None:
+            parts.append(f"rounded to {self.decimals} decimals")
+        return ", ".join(filter(None, parts))
+
     def on_model_scale(self, centre: float, spread: float) -> tuple[float, float]:
         """Bring a middle value and a standard deviation in natural units to the scale of the model.
 

@@ -28,16 +28,24 @@ _PROPOSED = """\
 """
 
 
-def draft(looks: Sequence[Look], rows: int, others: dict[str, str]) -> str:
-    """Return the text of a table file for columns that were looked at; `others`: why further ones are left out."""
+def draft(looks: Sequence[Look], rows: int, others: dict[str, str], declared: Schema | None = None) -> str:
+    """Return the text of a table file for columns that were looked at; `others`: why further ones are left out.
+
+    What is `declared` already stays; codes of missing values only where there are some.
+    """
     parts = [_TOP, _PROPOSED]
     for look in looks:
-        if why := left_out_because(look, rows) or others.get(look.name, ""):
+        known = (declared or Schema()).column(look.name).entries()
+        if not look.missing:
+            known.pop("missing", None)
+        if known.get("kind") == LEFT_OUT:
+            parts.append(_column(look.name, known))
+        elif why := left_out_because(look, rows) or others.get(look.name, ""):
             parts.append(_column(look.name, {"kind": LEFT_OUT, "why": why}))
         else:
             usual = {"kind": MEASUREMENT, "label": look.name, "unit": ""}
             remarks = _REMARKS | ({"kind": _FEW} if look.kind == "few values" else {})
-            parts.append(_column(look.name, usual | _proposals(look), remarks))
+            parts.append(_column(look.name, usual | _proposals(look) | known, remarks))
     return "".join(parts)
 
 

@@ -78,6 +78,12 @@ class Schema:
         """Whether all columns are released as the model draws them."""
         return all(column.is_plain for column in self.columns)
 
+    @property
+    def scales_in_words(self) -> str:
+        """Where scales are declared, words to go after "normal"; else nothing."""
+        declared = [f"{column.name} {column.scale.name}" for column in self.columns if not column.scale.is_plain]
+        return f" on the scales declared ({', '.join(declared)})" if declared else ""
+
     def to_model(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring natural values to the scale of the model; the last axis has this schema's columns in order."""
         return self._each(values, lambda column, part: column.scale.to_model(part))
