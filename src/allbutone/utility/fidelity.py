@@ -200,8 +200,8 @@ def fidelity(
     >>> cohort = abo.demo_cohort()
     >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=4)
     >>> found = abo.fidelity(cohort, release)
-    >>> bool(found.means_within_band.all()), found.ks.shape
-    (True, (4, 5))
+    >>> found.means_within_band.shape, found.ks.shape
+    ((5,), (4, 5))
     """
     records, datasets = matched(table, release, **how_to_read)
     columns, real = records.columns, Moments.of(records.values)
