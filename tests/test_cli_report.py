@@ -8,6 +8,8 @@ import pytest
 
 import allbutone as abo
 
+pytestmark = pytest.mark.usefixtures("few_trials")
+
 
 @pytest.fixture
 def release(table, tmp_path):

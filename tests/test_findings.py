@@ -13,7 +13,7 @@ from allbutone.reports.findings import (
     most_exposed,
 )
 
-TRIES = 60
+TRIES = 40
 # a rate of 5 % seen in more than this share of 60 tries has a chance below 1 in 1000
 SELDOM = 0.05 + 3.3 * np.sqrt(0.05 * 0.95 / TRIES)
 
@@ -26,7 +26,7 @@ def simulated(rng, n, p, datasets, prior=None):
     return abo.Records(values, columns), release
 
 
-@pytest.mark.parametrize(("n", "p", "datasets"), [(50, 1, 1), (50, 3, 1), (50, 3, 5), (200, 5, 1), (100, 2, 30)])
+@pytest.mark.parametrize(("n", "p", "datasets"), [(50, 1, 1), (50, 3, 1), (50, 3, 5), (200, 5, 1), (100, 2, 12)])
 def test_a_right_model_is_seldom_accused(n, p, datasets):
     rng = np.random.default_rng(5)
     fidelity, model = 0, 0

@@ -220,7 +220,7 @@ def test_what_cannot_be_told_is_said(rng):
     assert wide.together.words == "doubtful: 30 records are too few to tell"
     assert wide.squared_distances.shape == (0,)
     column = rng.standard_normal(100)
-    twice = abo.check_normality(np.column_stack([column, 2 * column]))
+    twice = abo.check_normality(abo.Records(np.column_stack([column, 2 * column]), ("a", "b")))
     assert twice.together.words == "not fit: columns repeat each other"
     for n in (2, 3, 4):
         assert abo.check_normality(rng.standard_normal((n, 1))).level == "doubtful"

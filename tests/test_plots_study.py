@@ -174,6 +174,7 @@ def test_the_figures_that_fit_the_shipped_designs(studies):
     assert set(study_figures(studies["paper"])) == of_paper | landscapes | {"leverage"}
     assert set(study_figures(studies["correlation"])) == steady
     of_dimension = {name for name in of_paper if name.startswith("exposure")} | landscapes
+    of_dimension |= {"dimension-parameters", "dimension-datasets"}
     assert set(study_figures(studies["dimension"])) == of_dimension | steady
 
 

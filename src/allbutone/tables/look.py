@@ -192,7 +192,7 @@ def _not_numeric(column: nw.Series[Any]) -> Look:
     if column.dtype == nw.Boolean:
         return Look(name, "few values", missing, "is not numeric: it says true or false")
     if column.dtype.is_temporal():
-        return Look(name, "date", missing, "holds dates")
+        return Look(name, "date", missing, "holds dates or times")
     row, value = _first_text(column)
     kind = "text"
     shown = value.strip("'\"")
