@@ -192,7 +192,7 @@ def _points_each(posteriors: LogQuadratic, people: int, mass: bool) -> int:
     """Return how many points a posterior may have, so that the work on all people stays bounded."""
     # drawing and weighing a point costs as much as ten wells
     each = (1 << 28 if mass else 1 << 26) / (people * (posteriors.wells + 10) * posteriors.p)
-    most = (13 if posteriors.p <= 2 else 11) if mass else FOR_TOTALS
+    most = (13 if posteriors.p <= 2 else 11 if posteriors.p <= 10 else 10) if mass else FOR_TOTALS
     return 1 << int(np.clip(np.log2(max(each, 1)), 5, most))
 
 

@@ -69,7 +69,7 @@ def try_counts(
     def safe(count: int) -> bool:
         watch(1)
         grid = grid_of(leverage[watched])
-        chance = _chances(law, limit, grid, count, rng)
+        chance = _chances(law, limit, leverage[watched], count, rng)
         if chance is None:
             return False
         passed_at_all.append(bool(np.any(chance > 0)))
@@ -102,15 +102,15 @@ def _likely_start(law: ExposureLaw, limit: Limit, leverage: Float[np.ndarray, " 
 
 
 def _chances(
-    law: ExposureLaw, limit: Limit, grid: Float[np.ndarray, " q"], count: int, rng: np.random.Generator
+    law: ExposureLaw, limit: Limit, leverage: Float[np.ndarray, " w"], count: int, rng: np.random.Generator
 ) -> Float[np.ndarray, " q"] | None:
     """Return the chance to pass for each leverage of the grid, from the highest down; None where it is too high.
 
-    For an exposure, the highest leverage goes first: if its chance alone is more than is accepted of all, the
-    others, ten times the work, need not be simulated. If the lowest never passes, neither do those below two that
-    never do. All leverages have the same random numbers.
+    For an exposure, the highest leverages go first: as soon as the records there have more chance, beyond the
+    simulation's noise, than is accepted of all, the others need not be simulated. If the lowest never passes,
+    neither do those below two that never do. All leverages have the same random numbers.
     """
-    seed = rng.integers(1 << 63)
+    seed, grid = rng.integers(1 << 63), grid_of(leverage)
 
     def chance(places: list[int]) -> Float[np.ndarray, " some"]:
         found = simulated(law, grid[places], count, np.random.default_rng(seed), limit.kind)
@@ -121,11 +121,15 @@ def _chances(
     found = np.zeros(len(grid))
     found[[0, -1]] = chance([0, len(grid) - 1])
     accepted = 1 - CONFIDENCE
-    if found[0] > accepted + 3 * np.sqrt(accepted * (1 - accepted) / FEWEST):
+    too_high = accepted + 3 * np.sqrt(accepted * (1 - accepted) / FEWEST)
+    if found[0] > too_high:
         return None
-    for start in range(1, len(grid) - 1, 3):
-        places = list(range(start, min(start + 3, len(grid) - 1)))
+    for start in range(1, len(grid) - 1, 4):
+        places = list(range(start, min(start + 4, len(grid) - 1)))
         found[places] = chance(places)
+        # what is not simulated yet counts as 0, so this is the least that the sum can be
+        if np.sum(read_off(grid, found, leverage)) > too_high:
+            return None
         if found[-1] == 0 and not np.any(found[places[-2:]]):
             break
     return found
