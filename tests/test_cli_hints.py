@@ -71,10 +71,10 @@ def carries(command, options):
 @pytest.mark.parametrize("kind", [("--rows", "20"), ("--release", "parameters")])
 def test_from_a_release_to_its_risk_and_the_budget(allbutone, people, kind):
     done = follow(allbutone, "synthesize", people, "--out", "-my release", "--datasets", 2, *kind, *CHOICES)
-    assert [each[0] for each in done[:4]] == ["synthesize", "risk", "budget", "synthesize"]
+    assert [each[0] for each in done[:3]] == ["synthesize", "risk", "budget"]
     # the release holds the columns and the prior, so that from its risk on it is enough to name it
     assert all(carries(each, CHOICES) for each in done[:2])
-    assert all(carries(each, ("--like", "-my release")) for each in done[2:4])
+    assert all(carries(each, ("--like", "-my release")) for each in done[2:3])
     assert all(
         carries(each, kind) for each in done if each[0] in ("budget", "synthesize") and each[-1] != "--help"
     )
@@ -98,6 +98,25 @@ def test_what_was_told_of_gaps_codes_and_scales_goes_on(allbutone, tmp_path):
     assert all("--complete-cases" in each and carries(each, told[2:]) for each in done if each[-1] != "--help")
 
 
+def test_what_is_out_already_counts(allbutone, tmp_path):
+    values = np.random.default_rng(7).standard_normal((80, 2))
+    np.savetxt(tmp_path / "t.csv", values, delimiter=",", header="a,b", comments="", fmt="%.6f")
+    assert allbutone("synthesize", "t.csv", "--out", "r", "--datasets", 2)[0] == 0
+    _, out, _ = allbutone("budget", "t.csv", "--like", "r", "--seed", 1)
+    allowed = int(re.search(r"(?:Up to|At least) ([\d,]+) datasets", out).group(1).replace(",", ""))
+    [[_, *more]] = hints_of(out)
+    assert carries(more, ("--datasets", str(allowed - 2), "--like", "r"))
+    [[_, *together]] = hints_of(allbutone("synthesize", "t.csv", "--like", "r", "--out", "more")[1])
+    assert together[:4] == ["risk", "t.csv", "r", "more"]
+    code, out, _ = allbutone(*together, "--no-mass")
+    assert code == 0
+    assert hints_of(out)[0][1] == "report"
+    # where as much is out as may be, no more is proposed
+    assert allbutone("synthesize", "t.csv", "--out", "all", "--datasets", allowed + 1)[0] == 0
+    [[_, *hint]] = hints_of(allbutone("budget", "t.csv", "--like", "all", "--seed", 1, "--out", "b.csv")[1])
+    assert hint[:3] == ["report", "t.csv", "all"]
+
+
 def test_a_risk_that_was_told_nothing_names_what_the_release_says(allbutone, people, tmp_path):
     assert allbutone("synthesize", people, "--out", "r", "--rows", 20, *CHOICES)[0] == 0
     code, out, _ = allbutone("risk", people, "r", "--no-mass")
@@ -112,7 +131,7 @@ def test_a_table_without_a_header(allbutone, tmp_path, named):
     values = np.random.default_rng(3).normal((0, 1, 2), 1, (20, 3))
     np.savetxt(tmp_path / "bare.csv", values, delimiter=",")
     done = follow(allbutone, "synthesize", "bare.csv", "--out", "r", "--rows", 20, "--no-header", *named)
-    assert [each[0] for each in done[:4]] == ["synthesize", "risk", "budget", "synthesize"]
+    assert [each[0] for each in done[:3]] == ["synthesize", "risk", "budget"]
     assert all("--no-header" in each for each in done if each[-1] != "--help")
     assert all(carries(each, named) for each in done[:2])
     # a risk that was not told what the release leaves out names the release to the budget

@@ -31,6 +31,7 @@ from allbutone.cli.reading import (
     given_prior,
     read_records,
     records_of,
+    release_like,
 )
 from allbutone.cli.results import outputs, show_files, whole_numbers
 from allbutone.disclosure.budget import Budget, plan_budget
@@ -114,7 +115,7 @@ def risk(
     _show_risk(found, order[:10])
     show_files(out)
     console.print(_risk_assumed(records, names, release_dir, lacking, lacking_records))
-    _next_after_risk(context, table, release_dir[0], release)
+    _next_after_risk(context, table, release_dir, release)
     show_notes(records.notes)
 
 
@@ -239,24 +240,35 @@ def _risk_assumed(
     )
 
 
-def _next_after_risk(context: typer.Context, table: Path, release_dir: Path, release: Released) -> None:
+def _next_after_risk(context: typer.Context, table: Path, release_dir: list[Path], release: Released) -> None:
+    if len(release_dir) > 1:
+        options: dict[str, Any] = {"out": free_name("report.html"), "prior": None}
+        words = "the case for or against the last of them by itself:"
+        show_next(words, following(context, "report", table, release_dir[-1], **options))
+        return
     words = "how much of this table may be released before anyone is exposed"
-    options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
+    options = {"out": free_name("budget.csv", ".html")}
     if release.rows:
         options["rows"] = max(release.rows)
     if not isinstance(release, DatasetRelease):
         options["release"] = ReleaseKind.both if release.rows else ReleaseKind.parameters
-    options |= {"like": release_dir, "prior": None, "drop": None}
+    options |= {"like": release_dir[0], "prior": None, "drop": None}
     if not context.params["no_header"]:  # where --columns are the names of all
         options["columns"] = None
     show_next(f"{words}:", following(context, "budget", table, **options))
 
 
 def _next_after_budget(context: typer.Context, table: Path, plan: Budget, out: Path) -> None:
-    if plan.confident_count:
-        words, count = "release that much, if you accept every measure above:", plan.confident_count
-        if context.params["like"]:
-            words = "release that much in all, earlier releases counted (risk attacks several together):"
+    like = release_like(context)
+    left = plan.confident_count - (like.count if like else 0)
+    if plan.confident_count and left < 1:
+        where = context.params["like"]
+        words = f"{where} has used it up; see the case for or against it:"
+        show_next(words, following(context, "report", table, where, out=free_name("report.html")))
+    elif plan.confident_count:
+        words, count = "release that much, if you accept every measure above:", left
+        if like:
+            words = f"release so many more, {context.params['like']} counted, if you accept every measure above:"
         show_next(words, following(context, "synthesize", table, out=free_name("release"), datasets=count))
     elif plan.law.rows is None or plan.law.rows == 1:
         show_next("see what leaving columns out would allow:", ["budget", "--help"])

@@ -137,8 +137,11 @@ def demo(
 
 
 def _show_next(context: typer.Context, table: Path, release: Path) -> None:
-    command = following(context, "risk", table, release, out=free_name("risk.csv", ".html"))
-    show_next("see what it gives away of each record, before anyone else does:", command)
+    before = context.params.get("like")  # what is out already is attacked together with it
+    releases = [release] if before is None else [before, release]
+    command = following(context, "risk", table, *releases, out=free_name("risk.csv", ".html"))
+    with_it = "" if before is None else f" together with {before}"
+    show_next(f"see what it gives away of each record{with_it}, before anyone else does:", command)
 
 
 def _is_demo(folder: Path) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
+from allbutone.support.text import counted
 from allbutone.tables.declared.scales import Scale
 
 MEASUREMENT, LEFT_OUT = "measurement", "left out"
@@ -80,7 +81,7 @@ class Column:
             limits = f"{self.low:g} to {self.high:g}" if low and high else f"at least {self.low:g}"
             parts.append(limits if low else f"at most {self.high:g}")
         if self.decimals is not None:
-            parts.append(f"rounded to {self.decimals} decimals")
+            parts.append(f"rounded to {counted(self.decimals, 'decimal')}" if self.decimals else "whole numbers")
         return ", ".join(filter(None, parts))
 
     def on_model_scale(self, centre: float, spread: float) -> tuple[float, float]:
