@@ -11,7 +11,7 @@ from scipy.special import multigammaln
 
 from allbutone.model.distributions import StudentT
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import cholesky, half_log_det, real_array, to_numpy
+from allbutone.support.arrays import cholesky, half_log_det, real_array, solve_rows, squared_length, to_numpy
 from allbutone.support.errors import InputError
 
 Array = Any
@@ -93,17 +93,49 @@ class Regression:
         return Regression(coefficients, root, self.df + n, self.scale + left.T @ left)
 
     def at(self, covariates: Any) -> NIW:
-        """Return the distribution of mean and covariance of a record with covariates z: an NIW.
+        """Return the distribution of mean and covariance of a record with covariates z: an NIW; batch axes lead.
 
         Bᵀz | Σ ~ N(B₀ᵀz, h·Σ), h = zᵀK⁻¹z, so mean B₀ᵀz, mean_weight 1/h, df ν and scale Λ.
         """
+        known = self._covariates(covariates)
+        xp, white = array_namespace(known, self.coefficients), self._whiten(known)
+        weight = 1 / xp.sum(white * white, axis=-1)
+        return NIW(known @ self.coefficients, weight if known.ndim > 1 else float(weight), self.df, self.scale)
+
+    def without_each(
+        self, records: Float[Array, "n p"], covariates: Float[Array, "n r"], candidates: Float[Array, "n r"]
+    ) -> NIW:
+        """Return, for each of the records (x, z) in this posterior, what the others say at a candidate's z̃.
+
+        With residual e = x − Bᵀz, h = zᵀK⁻¹z, g = z̃ᵀK⁻¹z and h̃ = z̃ᵀK⁻¹z̃, without the record
+        Bᵀz̃ loses g·e/(1 − h), h̃ gains g²/(1 − h), Λ loses eeᵀ/(1 − h), and ν loses 1.
+        """
+        xp = array_namespace(records, self.coefficients)
+        own, other = self._whiten(self._covariates(covariates)), self._whiten(self._covariates(candidates))
+        left = 1 - xp.sum(own * own, axis=-1)
+        cross = xp.sum(own * other, axis=-1)
+        away = records - covariates @ self.coefficients
+        mean = candidates @ self.coefficients - (cross / left)[:, None] * away
+        spread = xp.sum(other * other, axis=-1) + cross**2 / left
+        scale = self.scale - (away / left[:, None])[:, :, None] * away[:, None, :]
+        return NIW(mean, 1 / spread, self.df - 1, (scale + xp.matrix_transpose(scale)) / 2)
+
+    def hat(self, records: Float[Array, "n p"], covariates: Float[Array, "n r"]) -> Float[Array, " n"]:
+        """Return how much of its own direction each record supplies: 1 − (1 − h)(1 − eᵀΛ⁻¹e/(1 − h))."""
+        xp, own = array_namespace(records), self._whiten(self._covariates(covariates))
+        away = records - covariates @ self.coefficients
+        return xp.sum(own * own, axis=-1) + squared_length(cholesky(self.scale, "scale"), away)
+
+    def _covariates(self, covariates: Any) -> Float[Array, "*n r"]:
         known = real_array(covariates, "covariates")
-        if tuple(known.shape) != (self.covariates,):
+        if known.ndim == 0 or known.shape[-1] != self.covariates:
             raise InputError(f"covariates are {self.covariates} values, got shape {tuple(known.shape)}")
+        return known
+
+    def _whiten(self, covariates: Float[Array, "*n r"]) -> Float[Array, "*n r"]:
+        """Return R⁻ᵀz, whose squared length is h = zᵀK⁻¹z."""
         self._require_proper()
-        xp = array_namespace(known, self.coefficients)
-        half = xp.linalg.solve(self.root.T, known)
-        return NIW(known @ self.coefficients, 1 / float(half @ half), self.df, self.scale)
+        return solve_rows(self.root.T, covariates)
 
     def predictive(self, covariates: Any) -> StudentT:
         """Return the distribution of the next record with covariates z: T_δ(B₀ᵀz, (1 + h)/δ·Λ), δ = ν − p + 1."""
