@@ -188,7 +188,7 @@ def declared(given: dict[str, Any], names: list[str], like: Released | None = No
     schema = Schema.of(given.get("table_file")) if like is None else like.schema
     log, positive = (_columns(given.get(option), names) for option in ("log", "positive"))
     decimals = _decimals(given.get("decimals"), names)
-    return schema.adjusted(log, positive, decimals, _codes(given.get("missing_codes")), names)
+    return schema.adjusted(log, positive, decimals, _codes(given.get("missing_codes")))
 
 
 def _columns(asked: Sequence[str] | None, names: list[str]) -> list[str]:

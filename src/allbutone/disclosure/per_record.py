@@ -1,7 +1,6 @@
 """Risk: what each person in a table stands to lose by a release."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -174,8 +173,7 @@ def in_known_columns(
 ) -> tuple[Records, AReleased, NIW]:
     """Return the table, the release and the prior in the columns that an adversary has who lacks some."""
     kept = known_columns(records.columns, lacking)
-    names = tuple(records.columns[place] for place in kept)
-    some = replace(records, values=records.values[:, kept], columns=names)
+    some = records.select([records.columns[place] for place in kept])
     return some, in_columns(release, kept), prior.marginal(kept)
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
+from allbutone.tables.categories import Categories
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look
 
@@ -38,10 +39,15 @@ class IdentifierError(ColumnsError):
 
 @dataclass(frozen=True, eq=False)
 class Admitted:
-    """What is let in: values on the model's scale, names, each row's number in the table, and words."""
+    """What is let in: values on the model's scale, names, each row's number in the table, and words.
+
+    order: the names of measurements and categories as they are in the table.
+    """
 
     values: Float[np.ndarray, "n p"]
     columns: tuple[str, ...]
+    categories: Categories
+    order: tuple[str, ...]
     rows: Int[np.ndarray, " n"]
     notes: tuple[str, ...]
 
@@ -54,46 +60,90 @@ def admit(
     complete_cases: bool,
     drop_unusable: bool,
     in_table: Sequence[str],
+    gaps: bool = False,
 ) -> Admitted:
     """Let in what can be used, or refuse the table with all that stands against it.
 
-    `in_table`: the names of all columns of the table, also of those that were not chosen.
+    `in_table`: the names of all columns of the table, also of those that were not chosen. `gaps`: whether values
+    may be missing.
     """
     problems = [Problem(look.name, look.problem, look.cures, is_name=look.named) for look in looks if look.problem]
-    if not complete_cases:
-        gaps = [look for look in looks if look.usable and look.missing]
-        problems += [Problem(look.name, missing_problem(look), is_gap=True) for look in gaps]
+    if not (complete_cases or gaps):
+        with_gaps = [look for look in looks if look.usable and look.missing]
+        problems += [Problem(look.name, missing_problem(look), is_gap=True) for look in with_gaps]
     refused = {problem.column for problem in problems}
-    names = tuple(look.name for look in looks if look.name not in refused)
-    columns = [look.numbers for look in looks if look.name not in refused]
-    values = np.column_stack(columns) if columns else np.zeros((people, 0))
-    whole = ~np.isnan(values).any(axis=1)
-    values, rows = declared.for_columns(names).to_model(values[whole]), np.flatnonzero(whole) + 1
-    problems += columns_together(values, names)
+    looks_kept = [look for look in looks if look.name not in refused]
+    rows = _rows_kept(looks_kept, people, every_row=gaps and not complete_cases)
+    values, names = _measured(looks_kept, declared, rows)
+    categories = _categories(looks_kept, rows)
+    problems += columns_together(values, names) + _one_level(looks_kept, categories)
     if problems and not drop_unusable:
         raise refusal(problems)
     refused = {problem.column for problem in problems}
-    kept = [place for place, name in enumerate(names) if name not in refused]
-    if not kept or not len(rows):
-        what = "column can be used" if not kept else "row is without gaps"
+    order = tuple(look.name for look in looks_kept if look.name not in refused)
+    if not order or not len(rows):
+        what = "column can be used" if not order else "row is without gaps"
         raise InputError(f"no {what}{_lines(problems)}", "complete the table", Cure("choose columns", "columns"))
-    columns_kept = tuple(names[place] for place in kept)
-    notes = _about_schema(declared, in_table, columns_kept) + _notes(looks, declared, problems, people, len(rows))
-    notes += list(filter(None, [few_rows(len(rows), len(kept))]))
-    return Admitted(values[:, kept], columns_kept, rows, tuple(notes))
+    categories = categories.select([name for name in categories.columns if name not in refused])
+    categories.require_few_cells()
+    kept = [place for place, name in enumerate(names) if name not in refused]
+    notes = _about_schema(declared, in_table, order)
+    notes += _notes(looks, declared, problems, people, len(rows), every_row=gaps and not complete_cases)
+    notes += list(filter(None, [few_rows(len(rows), len(order))]))
+    columns = tuple(names[place] for place in kept)
+    return Admitted(values[:, kept], columns, categories, order, rows + 1, tuple(notes))
+
+
+def _rows_kept(looks: Sequence[Look], people: int, *, every_row: bool) -> Int[np.ndarray, " n"]:
+    """Return the places of the rows without gaps; of those with a value at all where `every_row` is kept."""
+    absent = np.column_stack([look.gaps for look in looks]) if looks else np.zeros((people, 1), dtype=bool)
+    return np.flatnonzero(~(absent.all(axis=1) if every_row else absent.any(axis=1)))
+
+
+def _measured(
+    looks: Sequence[Look], declared: Schema, rows: Int[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "n p"], tuple[str, ...]]:
+    measured = [look for look in looks if not look.is_category]
+    values = np.column_stack([look.numbers[rows] for look in measured]) if measured else np.zeros((len(rows), 0))
+    names = tuple(look.name for look in measured)
+    return declared.for_columns(names).to_model(values), names
+
+
+def _categories(looks: Sequence[Look], rows: Int[np.ndarray, " n"]) -> Categories:
+    """Return the categories of these rows; a level that is not declared must be someone's."""
+    found = [look for look in looks if look.is_category]
+    codes, levels = [], []
+    for look in found:
+        some, names = look.codes[rows], look.levels
+        used = np.unique(some[some >= 0])
+        if not look.fixed and len(used) < len(names):
+            some = np.where(some < 0, some, np.searchsorted(used, some))
+            names = tuple(names[place] for place in used)
+        codes.append(some)
+        levels.append(names)
+    if not found or not len(rows):
+        return Categories.none(len(rows))
+    return Categories(np.column_stack(codes), tuple(look.name for look in found), tuple(levels))
+
+
+def _one_level(looks: Sequence[Look], categories: Categories) -> list[Problem]:
+    fixed = {look.name for look in looks if look.fixed}
+    still = [name for name, size in zip(categories.columns, categories.sizes, strict=True) if size < 2]
+    return [Problem(name, "has one level only in the rows without gaps") for name in still if name not in fixed]
 
 
 def columns_together(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> list[Problem]:
     """Find what is wrong with columns only beside others, or in the rows that are left."""
+    whole = ~np.isnan(values).any(axis=1)
+    complete, values = bool(whole.all()), values[whole]
     if len(values) < 2:
         return []
     constant = np.all(values == values[0], axis=0)
     still = [name for name, flag in zip(names, constant, strict=True) if flag]
     varying = [name for name in names if name not in still]
-    found = determined(values[:, ~constant], varying)
-    return [Problem(name, "is constant in the rows without gaps") for name in still] + [
-        Problem(name, words) for name, words in found.items()
-    ]
+    found = [Problem(name, words) for name, words in determined(values[:, ~constant], varying).items()]
+    # where gaps stay, other rows vary
+    return ([Problem(name, "is constant in the rows without gaps") for name in still] if complete else []) + found
 
 
 def determined(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> dict[str, str]:
@@ -118,7 +168,7 @@ def determined(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> dict[s
 
 def missing_problem(look: Look) -> str:
     """Say that and where a column lacks values."""
-    gaps = np.isnan(look.numbers)
+    gaps = look.gaps
     return f"misses {look.missing:,} of {len(gaps):,} values, the first in row {int(np.argmax(gaps)) + 1}"
 
 
@@ -159,14 +209,21 @@ def _about_schema(declared: Schema, in_table: Sequence[str], kept: Sequence[str]
 
 
 def _notes(
-    looks: Sequence[Look], declared: Schema, problems: Sequence[Problem], people: int, rows: int
+    looks: Sequence[Look],
+    declared: Schema,
+    problems: Sequence[Problem],
+    people: int,
+    rows: int,
+    *,
+    every_row: bool,
 ) -> list[str]:
     """Say what was left out, and what is doubtful."""
     notes = []
     if problems:
         notes.append(f"Left out {counted(len(problems), 'column')}:{_lines(problems)}")
     if rows < people:
-        notes.append(f"Left out {counted(people - rows, 'row')} of {people:,} with gaps; {rows:,} are used.")
+        which = "without any value" if every_row else "with gaps"
+        notes.append(f"Left out {counted(people - rows, 'row')} of {people:,} {which}; {rows:,} are used.")
     refused = {problem.column for problem in problems}
     scores = {column.name for column in declared.columns if column.decimals is not None and column.decimals <= 0}
     return notes + doubts_of([look for look in looks if look.name not in refused | scores])

@@ -6,11 +6,12 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
-from allbutone.support.errors import Cure
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
-from allbutone.tables.declared.column import Column
+from allbutone.tables.categories import encode, match_levels
+from allbutone.tables.declared.column import CATEGORY, Column, check_levels
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.names import looks_like_identifier
 
@@ -24,6 +25,8 @@ FEW_VALUES = (
 )
 CODES = (-9, -99, -999, -9999, -99999, -8, -88, -888, -8888, 999, 9999, 99999, 999999, 8888, 88888)
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
+MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
+_CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
 _MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
 
 
@@ -34,6 +37,7 @@ class Look:
     kind: in a few words. missing: how many values it lacks. problem: why it cannot be modelled, in words that
     follow the column's name; empty if it can. doubts: what a holder should know although it can. scale, positive,
     decimals: what a table file could declare. named: whether only its identifying look stands against it.
+    levels, codes: of a category. fixed: whether its levels are declared, here or by the table's own type.
     """
 
     name: str
@@ -47,6 +51,19 @@ class Look:
     decimals: int | None = None
     named: bool = False
     numbers: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0), repr=False)
+    levels: tuple[str, ...] = ()
+    codes: Int[np.ndarray, " m"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    fixed: bool = False
+
+    @property
+    def is_category(self) -> bool:
+        """Whether the column is taken as a category."""
+        return bool(self.levels)
+
+    @property
+    def gaps(self) -> Bool[np.ndarray, " rows"]:
+        """Where values are missing, of a column that can be modelled."""
+        return self.codes < 0 if self.is_category else np.isnan(self.numbers)
 
     @property
     def usable(self) -> bool:
@@ -54,13 +71,94 @@ class Look:
         return not self.problem
 
 
-def look_at(frame: nw.DataFrame[Any], schema: Schema, *, trusted: bool = False) -> list[Look]:
-    """Look at every column of a table; `trusted` columns are measurements, whatever they look like."""
-    return [look_at_column(frame[name], schema.column(name), trusted=trusted) for name in frame.columns]
+def look_at(
+    frame: nw.DataFrame[Any], schema: Schema, *, trusted: bool = False, categories: bool = False
+) -> list[Look]:
+    """Look at every column of a table; `trusted` columns name nobody, whatever they look like.
+
+    categories: whether columns may be categories: those declared so and, where nothing is declared, text and truth
+    values of few levels and numbers of two.
+    """
+    return [
+        look_at_column(frame[name], schema.column(name), trusted=trusted, categories=categories,
+                       two_valued=not schema.declares(name))
+        for name in frame.columns
+    ]  # fmt: skip
 
 
-def look_at_column(column: nw.Series[Any], declared: Column, *, trusted: bool = False) -> Look:
-    """Look at one column by itself."""
+def look_at_column(
+    column: nw.Series[Any],
+    declared: Column,
+    *,
+    trusted: bool = False,
+    categories: bool = False,
+    two_valued: bool = False,
+) -> Look:
+    """Look at one column by itself; `two_valued`: whether numbers of two values are a category, too."""
+    if declared.kind == CATEGORY and not categories:
+        return Look(column.name, "category", int(column.null_count()), "is declared a category, and only "
+                    "measurements are taken here")  # fmt: skip
+    if categories and (declared.kind == CATEGORY or not column.dtype.is_numeric()):
+        return _category(column, declared, trusted)
+    look = _look_at_numbers(column, declared, trusted)
+    if not (categories and two_valued and look.usable and _different(look.numbers[~look.gaps]) == 2):
+        return look
+    return _category(column, declared, trusted) if len(look.numbers) - look.missing > 2 else look
+
+
+def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
+    """Look at a column as a category, or say why it can be none."""
+    missing = int(column.null_count())
+    if missing == len(column):
+        return Look(column.name, "empty", missing, "has no value at all")
+    if column.dtype.is_temporal():
+        return Look(column.name, "date", missing, "holds dates or times")
+    by_type = column.dtype in (nw.Categorical, nw.Enum)
+    codes, found = encode(column, declared.missing)
+    levels = declared.levels or found
+    missing = int((codes < 0).sum())
+    look = Look(column.name, "category", missing, levels=levels, fixed=bool(declared.levels) or by_type)
+    if missing == len(codes):
+        return replace(look, kind="empty", problem="has no value at all")
+    if declared.kind != CATEGORY and (refused := _no_category(column, codes, found, trusted)):
+        return refused
+    try:
+        check_levels(levels)
+    except InputError as error:
+        return replace(look, problem=f"has a level that cannot be used: {error.problem}", cures=error.cures)
+    if declared.levels:
+        codes, beyond = match_levels(codes, found, declared.levels, column.dtype)
+        if beyond:
+            problem = f"has a value that is none of its declared levels in {counted(beyond, 'row')}"
+            return replace(look, problem=problem, cures=("correct the values or declare all levels",))
+    elif len(found) == 1:
+        return replace(look, kind="constant", problem="has one level only: there is nothing to synthesize")
+    return replace(look, codes=codes)
+
+
+def _no_category(
+    column: nw.Series[Any], codes: Int[np.ndarray, " n"], levels: tuple[str, ...], trusted: bool
+) -> Look | None:
+    """Say why a column of which nothing is declared is not taken as a category, if it is not."""
+    there = codes[codes >= 0]
+    different = len(np.unique(there))
+    reason = "is different in every row" if 2 < different == len(there) else ""
+    reason = "is named like one" if looks_like_identifier(column.name) else reason
+    if reason and not trusted:
+        return Look(column.name, "identifier", len(codes) - len(there), f"looks like an identifier (it {reason})",
+                    (_CATEGORY,), named=True)  # fmt: skip
+    plain = _not_numeric(column) if not column.dtype.is_numeric() else None
+    if plain is not None and plain.kind == "date":
+        return replace(plain, cures=(_CATEGORY,))
+    if len(levels) <= MOST_LEVELS:
+        return None
+    row, value = _first_text(column)
+    problem = f"is not numeric: row {row} holds {value}, and {different:,} different texts are many for a category"
+    return Look(column.name, "text", len(codes) - len(there), problem, ("merge its levels", _CATEGORY))
+
+
+def _look_at_numbers(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
+    """Look at one column as a measurement."""
     name = column.name
     if not column.dtype.is_numeric():
         return _not_numeric(column)

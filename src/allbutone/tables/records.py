@@ -1,7 +1,7 @@
 """The gate: any table or file becomes a float64 matrix with column names, or a clear error."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from allbutone.support.arrays import real_array
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem, admit, refusal
+from allbutone.tables.categories import Categories
 from allbutone.tables.declared.column import Column
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.files import read_table
@@ -25,10 +26,12 @@ from allbutone.tables.names import check_names, choose, split_names
 class Records:
     """The confidential table as finite numbers: `values` of shape (n, p), one good name a column.
 
-    values: on the scale of the model, which `schema` declares; `natural` gives them in natural units.
+    values: the measurements, on the scale of the model, which `schema` declares; `natural` gives them in natural
+    units. NaN where a value is missing, which it may be only with `gaps`.
     backend: the dataframe library the table came in, so that answers can go back in it.
     rows: the number of each record in the table as it came, from 1; left-out rows are missing here.
     notes: what was left out of the table and what is doubtful about it, in words.
+    categories: the columns that are no measurements, by level number. order: all names in the table's own order.
     """
 
     values: Float[np.ndarray, "n p"]
@@ -37,6 +40,9 @@ class Records:
     schema: Schema = field(default_factory=Schema)
     rows: Int[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     notes: tuple[str, ...] = ()
+    categories: Categories = field(default_factory=lambda: Categories.none(0))
+    order: tuple[str, ...] = ()
+    gaps: bool = False
 
     def __post_init__(self) -> None:
         """Check shape, names and numbers: nobody else asks again."""
@@ -48,11 +54,17 @@ class Records:
                 "give one row a record and one name a column",
             )
         _require_rows(len(values))
-        check_names(names)
-        _check_values(values, names)
+        _check_values(values, names, self.gaps)
+        categories = self.categories if self.categories.columns else Categories.none(len(values))
+        order = self.order or (*names, *categories.columns)
+        check_names(order)
+        _check_categories(categories, names, order, len(values), self.gaps)
+        schema = self.schema.for_columns(order).with_levels(categories.columns, categories.levels)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "columns", names)
-        object.__setattr__(self, "schema", self.schema.for_columns(names))
+        object.__setattr__(self, "categories", categories)
+        object.__setattr__(self, "order", tuple(order))
+        object.__setattr__(self, "schema", schema)
         if len(self.rows) != len(values):
             object.__setattr__(self, "rows", np.arange(1, len(values) + 1))
 
@@ -64,13 +76,18 @@ class Records:
         return int(found[0])
 
     @property
+    def has_gaps(self) -> bool:
+        """Whether any value is missing."""
+        return self.gaps and (self.categories.has_gaps or bool(np.isnan(self.values).any()))
+
+    @property
     def natural(self) -> Float[np.ndarray, "n p"]:
         """The values in natural units."""
         return self.schema.to_natural(self.values)
 
     def __repr__(self) -> str:
         """Return size and names alone: the values are confidential."""
-        return f"Records: {counted(len(self.values), 'row')} of {listed(self.columns)}"
+        return f"Records: {counted(len(self.values), 'row')} of {listed(self.order)}"
 
     @classmethod
     def of(
@@ -86,6 +103,8 @@ class Records:
         missing_codes: Sequence[float] = (),
         complete_cases: bool = False,
         drop_unusable: bool = False,
+        categories: bool = False,
+        gaps: bool = False,
     ) -> "Records":
         """Turn a file, a dataframe (pandas, polars, pyarrow, …) or a NumPy matrix into records of people.
 
@@ -96,11 +115,12 @@ class Records:
         workbook with several sheets one `sheet` is named. `schema`: a table file, its entries, or a `Schema`;
         `missing_codes`: numbers that stand for no value in any column.
         `complete_cases` leaves out rows with gaps, `drop_unusable` columns that would be refused; `notes` says how
-        many went.
+        many went. With `categories` columns may be categories (declared ones, text of few levels, numbers of two
+        values), with `gaps` values may be missing; else both are refused.
         What is a `Records` already has been through the gate.
         """
         if isinstance(table, Records):
-            return cls.of_numbers(table, columns=columns, drop=drop)
+            return table._chosen(columns, drop)._admitting(categories, gaps)
         declared, trusted = Schema.of(schema), columns is not None and header
         table, columns = _content(table, columns, header, encoding, sheet)
         frame = chosen_frame(table, columns, drop, () if columns else declared.left_out)
@@ -108,8 +128,8 @@ class Records:
         if len(frame) < 2:
             raise InputError("the table holds one row", "give at least two records")
         in_table = names_of(table)
-        declared = declared.adjusted(missing=missing_codes, names=in_table)
-        looks = look_at(frame, declared, trusted=trusted)
+        declared = declared.adjusted(missing=missing_codes)
+        looks = look_at(frame, declared, trusted=trusted, categories=categories)
         admitted = admit(
             looks,
             len(frame),
@@ -117,9 +137,18 @@ class Records:
             complete_cases=complete_cases,
             drop_unusable=drop_unusable,
             in_table=in_table,
+            gaps=gaps,
         )
         return cls(
-            admitted.values, admitted.columns, frame.implementation, declared, admitted.rows, admitted.notes
+            admitted.values,
+            admitted.columns,
+            frame.implementation,
+            declared,
+            admitted.rows,
+            admitted.notes,
+            admitted.categories,
+            admitted.order,
+            gaps and not complete_cases,
         )
 
     @classmethod
@@ -135,7 +164,7 @@ class Records:
     ) -> "Records":
         """Read as `of` does, asking only for finite numbers under good names: synthetic tables need no more."""
         if isinstance(table, Records):
-            return table._chosen(choose(table.columns, columns, drop))
+            return table._chosen(columns, drop)._admitting(categories=False, gaps=False)
         table, columns = _content(table, columns, header, encoding, sheet)
         frame = chosen_frame(table, columns, drop)
         _require_rows(len(frame))
@@ -144,13 +173,39 @@ class Records:
             values[:, position] = _numbers(frame[name])
         return cls(values, tuple(frame.columns), frame.implementation)
 
-    def _chosen(self, positions: list[int]) -> "Records":
+    def _chosen(self, columns: Any, drop: Any) -> "Records":
+        return self.select([self.order[place] for place in choose(self.order, columns, drop)])
+
+    def take(self, rows: Any) -> "Records":
+        """Return these of the records, by place, slice or mask."""
+        return replace(self, values=self.values[rows], rows=self.rows[rows], categories=self.categories.take(rows))
+
+    def select(self, names: Sequence[str]) -> "Records":
         """Return the records with these of their columns, in this order."""
-        if positions == list(range(len(self.columns))):
+        if tuple(names) == self.order:
             return self
-        names = tuple(self.columns[position] for position in positions)
-        values = np.take(self.values, positions, axis=1)
-        return Records(values, names, self.backend, self.schema, self.rows, self.notes)
+        places = [self.columns.index(name) for name in names if name in self.columns]
+        return replace(
+            self,
+            values=np.take(self.values, places, axis=1),
+            columns=tuple(self.columns[place] for place in places),
+            categories=self.categories.select([name for name in names if name in self.categories.columns]),
+            order=tuple(names),
+        )
+
+    def _admitting(self, categories: bool, gaps: bool) -> "Records":
+        """Refuse categories and gaps where they are not taken, so that neither is ever lost in silence."""
+        if self.categories.columns and not categories:
+            raise refusal(
+                [Problem(name, "is a category, and only measurements are taken here")
+                 for name in self.categories.columns]
+            )  # fmt: skip
+        if self.has_gaps and not gaps:
+            raise InputError(
+                "the records have gaps, which are not taken here",
+                Cure("keep only the rows without gaps", "complete_cases", True),
+            )
+        return self
 
     @classmethod
     def in_order(cls, table: Any, columns: Sequence[str] | None) -> "Records":
@@ -163,7 +218,7 @@ class Records:
                 f"the records have the columns {', '.join(records.columns)}, the release {', '.join(columns)}",
                 "choose the release's columns",
             )
-        return records._chosen([records.columns.index(name) for name in columns])
+        return records.select(columns)
 
 
 def _content(table: Any, columns: Any, header: bool, encoding: str | None, sheet: str | None) -> tuple[Any, Any]:
@@ -247,20 +302,35 @@ def _require_rows(count: int) -> None:
         raise InputError("the table holds no rows", "give at least two records")
 
 
-def _check_values(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> None:
-    """Refuse values that are missing or too large, by column and row."""
-    if values.max() <= LARGEST_VALUE and values.min() >= -LARGEST_VALUE:  # false of NaN, too
+def _check_categories(
+    categories: Categories, names: Sequence[str], order: Sequence[str], rows: int, gaps: bool
+) -> None:
+    """Refuse categories of other rows, a wrong order, and gaps where there may be none."""
+    if len(categories) != rows:
+        raise InputError(f"there are {len(categories)} rows of categories and {rows} of measurements")
+    both = (names, categories.columns)
+    if len(order) != len(names) + len(categories.columns) or any(
+        tuple(name for name in order if name in part) != tuple(part) for part in both
+    ):
+        raise InputError("the order of the columns is not that of the measurements and categories")
+    if categories.has_gaps and not gaps:
+        raise InputError("categories miss values", Cure("keep only the rows without gaps", "complete_cases", True))
+
+
+def _check_values(values: Float[np.ndarray, "n p"], names: Sequence[str], gaps: bool) -> None:
+    """Refuse values that are missing, unless there may be gaps, or too large, by column and row."""
+    if values.size and values.max() <= LARGEST_VALUE and values.min() >= -LARGEST_VALUE:  # false of NaN, too
         return
     for name, numbers in zip(names, values.T, strict=True):
         missing = np.isnan(numbers)
-        if missing.any():
+        if missing.any() and not gaps:
             raise InputError(
                 f"column {name!r} misses {int(missing.sum())} of {len(numbers)} values, the first in row "
                 f"{_row(missing)}",
                 "complete or remove those rows",
                 Cure("leave it out", "drop", [name]),
             )
-        wild = ~(np.abs(numbers) <= LARGEST_VALUE)
+        wild = ~(np.abs(numbers) <= LARGEST_VALUE) & ~missing
         if wild.any():
             row = _row(wild)
             raise InputError(

@@ -89,7 +89,7 @@ def declared(
         except InputError as error:
             columns.append(Column(name))
             problems.append(Problem(name, f"is declared wrongly: {error.problem}", error.cures))
-    return Schema(tuple(columns)).adjusted(missing=codes, names=names), problems
+    return Schema(tuple(columns)).adjusted(missing=codes), problems
 
 
 def _meant(key: str, text: str) -> Any:

@@ -1,6 +1,7 @@
 """What is declared of one column: its kind, scale, limits, decimals, and what is publicly known of it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import inf, isfinite
@@ -13,17 +14,19 @@ from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.declared.scales import Scale
 
-MEASUREMENT, LEFT_OUT = "measurement", "left out"
+MEASUREMENT, CATEGORY, LEFT_OUT = "measurement", "category", "left out"
 MOST_DECIMALS = 12
+UNSAFE_LEVEL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff\"`]|<[a-zA-Z/!?]|^\s*[=@]|^\s*[+-].*[a-zA-Z(]")
 
 
 @dataclass(frozen=True)
 class Column:
     """What is declared of one column, in natural units.
 
-    kind: "measurement" or "left out", and then `why`. low, high: limits that no released value passes.
-    decimals: to which released values are rounded. centre, spread: what public sources say of the middle value and
-    the standard deviation. missing: numbers that stand for no value, such as -999.
+    kind: "measurement", "category", or "left out", and then `why`. levels: of a category, in order; those of the
+    table where none are declared. low, high: limits that no released value passes. decimals: to which released
+    values are rounded. centre, spread: what public sources say of the middle value and the standard deviation.
+    missing: numbers that stand for no value, such as -999.
     """
 
     name: str
@@ -38,6 +41,13 @@ class Column:
     spread: float | None = None
     missing: tuple[float, ...] = ()
     why: str = ""
+    levels: tuple[str, ...] = ()
+
+    def as_category(self, levels: Sequence[str]) -> "Column":
+        """Return the column as a category of these levels, with all that can be said of one."""
+        return Column(
+            self.name, CATEGORY, self.label, self.unit, missing=self.missing, why=self.why, levels=tuple(levels)
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -121,8 +131,9 @@ def column_from(name: str, given: Any) -> Column:
     if unknown := [key for key in given if key not in _KEYS]:
         raise InputError(f"there is no entry {unknown[0]!r:.60}", f"known are {', '.join(_KEYS)}")
     kind = given.get("kind", MEASUREMENT)
-    if kind not in (MEASUREMENT, LEFT_OUT):
-        raise InputError(f"there is no kind {kind!r:.60}", f'known are "{MEASUREMENT}" and "{LEFT_OUT}"')
+    if kind not in (MEASUREMENT, CATEGORY, LEFT_OUT):
+        known = f'known are "{MEASUREMENT}", "{CATEGORY}" and "{LEFT_OUT}"'
+        raise InputError(f"there is no kind {kind!r:.60}", known)
     low, high = _number("low", given.get("low", -inf)), _number("high", given.get("high", inf))
     if not low < high:
         raise InputError(f"low must be below high, got {low:g} and {high:g}")
@@ -146,13 +157,59 @@ def column_from(name: str, given: Any) -> Column:
         centre=centre,
         spread=spread,
         missing=tuple(_number("missing", code) for code in codes),
+        levels=_levels(given.get("levels", ())),
         **words,
     )
+    _check_kind(found)
     if found.bounds[0] >= found.bounds[1]:
         raise InputError("limits, scale and decimals leave no two values to release", "widen them")
     if centre is not None and not found.allows(np.array([centre])).all():
         raise InputError("its centre lies outside its limits or its scale")
     return found
+
+
+def _check_kind(column: Column) -> None:
+    """Refuse levels of a measurement, and what only a measurement can have of a category."""
+    if column.kind != CATEGORY:
+        if column.levels and column.kind == MEASUREMENT:
+            raise InputError("levels go with a category", f'declare kind = "{CATEGORY}", or no levels')
+        return
+    if column != column.as_category(column.levels):
+        raise InputError("a category has no scale, limits, decimals, centre or spread", "leave them out")
+
+
+def _levels(given: Any) -> tuple[str, ...]:
+    """Read the levels of a category: texts, or numbers and truth values as their text."""
+    if not isinstance(given, list | tuple) or not all(isinstance(level, str | int | float) for level in given):
+        raise InputError(f"levels are a list of texts, got {given!r:.60}", 'write levels = ["f", "m"], say')
+    levels = tuple(map(level_name, given))
+    check_levels(levels)
+    return levels
+
+
+def level_name(value: Any) -> str:
+    """Return the name of a level: 1 and 1.0 are both "1", true and false have small letters."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if isfinite(value) and value == round(value) else repr(float(value))
+    return str(value)
+
+
+def check_levels(levels: Sequence[str], where: str = "") -> None:
+    """Refuse levels that are blank, repeated, or not safe to copy into released files."""
+    for level in levels:
+        if not level.strip():
+            raise InputError("a level has no name", "name it; what is missing needs no level", where=where)
+        if UNSAFE_LEVEL.search(level):
+            raise InputError(
+                f"the level {level!r:.60} holds line breaks, markup or a spreadsheet formula, which is not safe "
+                "to copy into released files",
+                "rename it",
+                where=where,
+            )
+    if len(set(levels)) < len(levels):
+        raise InputError("a level is named twice", "name each once", where=where)
 
 
 def _on_grid(limit: float, decimals: int, inward: int, is_open: bool) -> float:

@@ -15,16 +15,20 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
-from allbutone.tables.declared.column import LEFT_OUT, Column, column_from, decimals_from
+from allbutone.tables.declared.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, column_from, decimals_from
 from allbutone.tables.declared.scales import Scale
 from allbutone.tables.safe_read import parse, read_text
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What is declared of a table's columns, each by name; columns not named are measurements as they are."""
+    """What is declared of a table's columns, each by name; of columns not named nothing is.
+
+    missing: numbers that stand for no value in any column.
+    """
 
     columns: tuple[Column, ...] = ()
+    missing: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, source: Any) -> "Schema":
@@ -62,7 +66,36 @@ class Schema:
 
     def column(self, name: str) -> Column:
         """Return what is declared of this column."""
-        return self._by_name.get(name) or Column(name)
+        return self._by_name.get(name) or Column(name, missing=self.missing)
+
+    def declares(self, name: str) -> bool:
+        """Say whether anything is declared of this column."""
+        return name in self._by_name
+
+    def levels_of(self, name: str) -> tuple[str, ...]:
+        """Return the levels of a category, in order; none where none are declared."""
+        return self.column(name).levels
+
+    def with_levels(self, names: Sequence[str], levels: Sequence[Sequence[str]]) -> "Schema":
+        """Return the schema in which these columns are categories of these levels, and all others measurements."""
+        found = dict(zip(names, levels, strict=True))
+
+        def as_it_is(column: Column) -> Column:
+            if column.name in found:
+                return column.as_category(found[column.name])
+            return replace(column, kind=MEASUREMENT, levels=()) if column.kind == CATEGORY else column
+
+        return replace(self, columns=tuple(map(as_it_is, self.columns)))
+
+    @property
+    def measurements(self) -> tuple[Column, ...]:
+        """The columns that are not categories."""
+        return tuple(column for column in self.columns if column.kind != CATEGORY)
+
+    @property
+    def categories(self) -> tuple[Column, ...]:
+        """The columns that are categories."""
+        return tuple(column for column in self.columns if column.kind == CATEGORY)
 
     def for_columns(self, names: Sequence[str]) -> "Schema":
         """Return the schema of exactly these columns in this order."""
@@ -85,7 +118,7 @@ class Schema:
         return f" on the scales declared ({', '.join(declared)})" if declared else ""
 
     def to_model(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
-        """Bring natural values to the scale of the model; the last axis has this schema's columns in order."""
+        """Bring natural values to the scale of the model; the last axis has this schema's measurements."""
         return self._each(values, lambda column, part: column.scale.to_model(part))
 
     def to_natural(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
@@ -122,11 +155,10 @@ class Schema:
         positive: Iterable[str] = (),
         decimals: Mapping[str, int] | None = None,
         missing: Iterable[float] = (),
-        names: Iterable[str] = (),
     ) -> "Schema":
-        """Return the schema with a log scale, a limit of 0, decimals, or codes of missing values for some columns.
+        """Return the schema with a log scale, a limit of 0 or decimals for some columns.
 
-        `missing` holds for all columns of `names`.
+        `missing` holds for all columns.
         """
         found, codes = dict(self._by_name), tuple(float(code) for code in missing)
         for name in log:
@@ -136,10 +168,8 @@ class Schema:
             found[name] = replace(before, low=max(before.low, 0.0))
         for name, digits in (decimals or {}).items():
             found[name] = replace(found.get(name, Column(name)), decimals=decimals_from(digits))
-        for name in names if codes else ():
-            before = found.get(name, Column(name))
-            found[name] = replace(before, missing=tuple(dict.fromkeys((*before.missing, *codes))))
-        return Schema(tuple(found.values()))
+        columns = [replace(each, missing=tuple(dict.fromkeys((*each.missing, *codes)))) for each in found.values()]
+        return Schema(tuple(columns), tuple(dict.fromkeys((*self.missing, *codes))))
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -148,7 +178,7 @@ class Schema:
     def _each(self, values: Any, change: Callable[[Column, np.ndarray], np.ndarray]) -> Any:
         if self.is_plain:
             return values
-        parts = [change(column, values[..., place]) for place, column in enumerate(self.columns)]
+        parts = [change(column, values[..., place]) for place, column in enumerate(self.measurements)]
         return np.stack(parts, axis=-1)
 
 

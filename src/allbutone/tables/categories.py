@@ -1,0 +1,176 @@
+"""Columns of categories: each value is one of a public set of levels, and is held by its level's number."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Int
+
+from allbutone.support.errors import Cure, InputError
+from allbutone.tables.declared.column import check_levels, level_name
+from allbutone.tables.names import check_names
+
+MOST_CELLS = 10_000
+MISSING = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """Columns of categories, by level number.
+
+    codes: from 0, in the order of the column's levels; -1 where a value is missing.
+    levels: the names of each column's levels, in order.
+    """
+
+    codes: Int[np.ndarray, "n q"]
+    columns: tuple[str, ...] = ()
+    levels: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check shape, names and numbers: nobody else asks again."""
+        codes = np.asarray(self.codes, dtype=np.int64)
+        names = tuple(str(name) for name in self.columns)
+        levels = tuple(tuple(str(level) for level in each) for each in self.levels)
+        if codes.ndim != 2 or not codes.shape[1] == len(names) == len(levels):
+            raise InputError(
+                f"{len(names)} names and {len(levels)} sets of levels were given for codes of shape {codes.shape}",
+                "give one of each a column",
+            )
+        check_names(names)
+        for name, column, each in zip(names, codes.T, levels, strict=True):
+            check_levels(each, where=f"column {name!r}")
+            if len(column) and not (column.min() >= MISSING and column.max() < len(each)):
+                raise InputError(f"{name!r} has numbers that are none of its {len(each)} levels", "number from 0")
+        object.__setattr__(self, "codes", codes)
+        object.__setattr__(self, "columns", names)
+        object.__setattr__(self, "levels", levels)
+
+    @classmethod
+    def none(cls, n: int) -> "Categories":
+        """Return no columns, of n rows."""
+        return cls(np.zeros((n, 0), dtype=np.int64))
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.codes)
+
+    def __repr__(self) -> str:
+        """Return the names and levels alone: who has which is confidential."""
+        each = (f"{name} ({', '.join(levels)})" for name, levels in zip(self.columns, self.levels, strict=True))
+        return f"Categories: {'; '.join(each) or 'none'}"
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether any value is missing."""
+        return bool((self.codes < 0).any())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many levels each column has."""
+        return tuple(len(each) for each in self.levels)
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of the cross-classification, as a whole number of any size."""
+        return prod(self.sizes)
+
+    def require_few_cells(self) -> None:
+        """Refuse a cross-classification of more cells than can be counted."""
+        require_few_cells(dict(zip(self.columns, self.sizes, strict=True)))
+
+    def take(self, rows: Any) -> "Categories":
+        """Return these rows, by number, slice or mask."""
+        return Categories(self.codes[rows], self.columns, self.levels)
+
+    def select(self, names: Sequence[str]) -> "Categories":
+        """Return these columns, in this order."""
+        places = [self.columns.index(name) for name in names]
+        return Categories(self.codes[:, places], tuple(names), tuple(self.levels[place] for place in places))
+
+    def names(self, column: str) -> np.ndarray:
+        """Return the level's name of every row of a column, and None where it is missing."""
+        place = self.columns.index(column)
+        return np.array([*self.levels[place], None], dtype=object)[self.codes[:, place]]  # −1 is the last, None
+
+
+def require_few_cells(sizes: dict[str, int]) -> None:
+    """Refuse columns whose numbers of levels multiply to more than 10,000 cells; name the one with most levels."""
+    if (cells := prod(sizes.values())) <= MOST_CELLS:
+        return
+    largest = max(sizes, key=lambda name: sizes[name])
+    raise InputError(
+        f"the {len(sizes)} columns of categories have {cells:,} combinations of levels, more than {MOST_CELLS:,}; "
+        f"{largest!r} has most levels, {sizes[largest]}",
+        "merge some of its levels",
+        Cure("leave it out", "drop", [largest]),
+    )
+
+
+def encode(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[np.ndarray, " n"], tuple[str, ...]]:
+    """Return a column's level numbers and levels: in the order of its own type where that has one, else sorted.
+
+    A gap, an empty text and a number that stands for no value (`missing`) are missing, −1.
+    """
+    if column.dtype.is_numeric():
+        return _encode_numbers(column.cast(nw.Float64).to_numpy(), missing)
+    array = _arrow(column)
+    kept_order = pa.types.is_dictionary(array.type)
+    array = array if kept_order else pc.dictionary_encode(array)
+    found = [None if value is None else level_name(value) for value in array.dictionary.to_pylist()]
+    codes = np.asarray(array.indices.fill_null(MISSING).to_numpy(zero_copy_only=False), dtype=np.int64)
+    used = set(np.unique(codes).tolist())
+    if kept_order and column.dtype != nw.Enum and column.implementation.is_polars():
+        found = [value if place in used else None for place, value in enumerate(found)]  # those of other tables
+    levels = list(dict.fromkeys(value for value in found if value is not None and value.strip()))
+    if not kept_order:
+        levels.sort()
+    place_of = {level: place for place, level in enumerate(levels)}
+    new = np.array([*(place_of.get(value or "", MISSING) for value in found), MISSING], dtype=np.int64)
+    return new[codes], tuple(levels)
+
+
+def match_levels(
+    codes: Int[np.ndarray, " n"], found: Sequence[str], declared: Sequence[str], dtype: Any
+) -> tuple[Int[np.ndarray, " n"], int]:
+    """Return the codes among the declared levels, and how many rows have a value that is none of them.
+
+    Numbers are compared as numbers, and true and false in letters of any size: a level that was released as text
+    may be read back from a file as either.
+    """
+    key = _number if dtype.is_numeric() else str.casefold if dtype == nw.Boolean else str
+    place_of = {key(level): place for place, level in reversed(list(enumerate(declared)))}
+    new = np.array([*(place_of.get(key(level), MISSING - 1) for level in found), MISSING], dtype=np.int64)
+    matched = new[codes]
+    beyond = matched < MISSING
+    return np.where(beyond, MISSING, matched), int(beyond.sum())
+
+
+def _number(level: str) -> float | str:
+    try:
+        return float(level)
+    except ValueError:
+        return level
+
+
+def _encode_numbers(
+    numbers: np.ndarray, missing: Sequence[float]
+) -> tuple[Int[np.ndarray, " n"], tuple[str, ...]]:
+    gaps = np.isnan(numbers) | np.isin(numbers, missing)
+    codes = np.full(len(numbers), MISSING, dtype=np.int64)
+    different, codes[~gaps] = np.unique(numbers[~gaps], return_inverse=True)
+    return codes, tuple(level_name(value) for value in different)
+
+
+def _arrow(column: nw.Series[Any]) -> pa.Array:
+    """Return any column as an Arrow array; one of mixed values as text."""
+    try:
+        found = column.to_arrow()
+    except (pa.ArrowException, TypeError):
+        texts = [None if value is None or value != value else level_name(value) for value in column.to_list()]
+        return pa.array(texts, pa.string())
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
