@@ -12,6 +12,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_check import PriorScaleWarning
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.combining import Combined, combine, combine_means
+from allbutone.releases.combining_tables import combine_proportions, combine_regression
 from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release
 from allbutone.releases.parts import without_columns
@@ -61,6 +62,8 @@ __all__ = [
     "check_normality",
     "combine",
     "combine_means",
+    "combine_proportions",
+    "combine_regression",
     "demo_cohort",
     "densities",
     "fidelity",

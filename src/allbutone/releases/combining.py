@@ -1,6 +1,6 @@
 """Valid inference from synthetic datasets: estimates and intervals for the population behind the real table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,7 @@ from jaxtyping import Bool, Float
 from scipy.special import stdtrit
 
 from allbutone.model.moments import Moments
-from allbutone.releases.folder import AnyRelease, release_of
-from allbutone.releases.parts import datasets_of
+from allbutone.releases.synthetic_tables import synthetic_tables
 from allbutone.support.arrays import real_array
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -22,7 +21,8 @@ class Combined:
     """An estimate of a population value from m synthetic datasets, its variance T, and an interval.
 
     `within` is the mean v̄ of the datasets' own variances, `between` the variance b of their estimates (NaN for one
-    dataset). `adjusted` says where the rule `between` came out negative and was replaced.
+    dataset). `adjusted` says where the rule `between` came out negative and was replaced. `names`: of what was
+    estimated, where it has names.
     """
 
     estimate: Float[np.ndarray, "*q"]
@@ -35,6 +35,17 @@ class Combined:
     adjusted: Bool[np.ndarray, "*q"]
     level: float
     rule: str
+    names: tuple[str, ...] = ()
+
+    def table(self) -> dict[str, np.ndarray]:
+        """Return a row for each name: estimate, standard error √T, and the interval's ends."""
+        return {
+            "name": np.array(self.names),
+            "estimate": self.estimate,
+            "standard_error": np.sqrt(self.variance),
+            "low": self.low,
+            "high": self.high,
+        }
 
 
 def combine(
@@ -106,17 +117,17 @@ def _ratio(part: Any, whole: Any) -> Any:
     return np.divide(part, whole, out=np.ones(part.shape), where=np.asarray(whole > 0))
 
 
-def combine_means(release: AnyRelease, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
-    """Estimate the population mean of each column, (p,), from a release: q = z̄ and v = s²/k of every dataset."""
-    release = datasets_of(release_of(release))
-    if 1 in release.rows:
-        raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no variance", "leave it out")
-    moments = [Moments.of(dataset) for dataset in release.datasets]  # in natural units, as the datasets are
+def combine_means(release: Any, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
+    """Estimate the population mean of each measurement, (p,): q = z̄ and v = s²/k of every dataset of a release."""
+    tables = synthetic_tables(release)  # in natural units, as the datasets are
+    tables.require_whole()
+    moments = [Moments.of(values) for values in tables.values]
     estimates = np.stack([np.asarray(each.mean) for each in moments])
     scatter = np.stack([np.diagonal(np.asarray(each.scatter)) for each in moments])
-    rows = np.array(release.rows)
+    rows = np.array(tables.rows)
     variances = scatter / (rows * (rows - 1))[:, None]
-    return combine(estimates, variances, people=people, rows=rows, rule=rule, level=level)
+    found = combine(estimates, variances, people=people, rows=rows, rule=rule, level=level)
+    return replace(found, names=tables.columns)
 
 
 def _check_rule(rule: str, level: float, datasets: int) -> None:

@@ -1,0 +1,58 @@
+"""The synthetic tables of any release, as they are analysed: measurements and categories, side by side."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.releases.folder import release_of
+from allbutone.releases.parts import datasets_of
+from allbutone.support.errors import Cure, InputError
+from allbutone.tables.categories import Categories
+from allbutone.tables.declared.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticTables:
+    """Measurements and categories of every synthetic table, with the names they share; schema: of the columns.
+
+    order: all names in the table's own order; None where the release has no names.
+    """
+
+    values: tuple[Float[np.ndarray, "_ p"], ...]
+    categories: tuple[Categories, ...]
+    columns: tuple[str, ...]
+    order: tuple[str, ...] | None
+    schema: Schema
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each."""
+        return tuple(len(each) for each in self.values)
+
+    def require_whole(self) -> None:
+        """Refuse tables with gaps, and with fewer than two rows: they have no variances."""
+        for number, (values, each) in enumerate(zip(self.values, self.categories, strict=True), start=1):
+            if len(values) < 2:
+                raise InputError(f"dataset {number} has one row, which has no variance", "leave it out")
+            if each.has_gaps or np.isnan(values).any():
+                raise InputError(
+                    f"dataset {number} has gaps, and rules for them are not known",
+                    Cure("synthesize tables without gaps", "missing", "impute"),
+                )
+
+
+def synthetic_tables(release: Any, *, on_model_scale: bool = False) -> SyntheticTables:
+    """Return the tables of a release, of its folder or of several: in natural units, or as the model sees them."""
+    release = release_of(release) if isinstance(release, str | Path | list | tuple) else release
+    if hasattr(release, "tables"):  # measurements and categories
+        values = tuple(each.values if on_model_scale else each.natural for each in release.tables)
+        categories = tuple(each.categories for each in release.tables)
+        return SyntheticTables(values, categories, release.columns, release.order, release.schema)
+    release = datasets_of(release)
+    arrays = release.modelled if on_model_scale else release.datasets
+    values = tuple(np.asarray(each, dtype=np.float64) for each in arrays)
+    none = tuple(Categories.none(len(each)) for each in values)
+    return SyntheticTables(values, none, release.column_names, release.columns, release.schema)
