@@ -1,4 +1,4 @@
-"""Proportions and regressions from synthetic tables: their formulas, and that intervals cover as often as they say."""
+"""Proportions and regressions from synthetic tables: their formulas, and that intervals cover as they say."""
 
 import numpy as np
 import pytest
@@ -51,10 +51,9 @@ def test_a_shift_and_a_unit_move_coefficients_as_they_should(rng):
     moved = release_of([(values * [1e-3, 1e4] + [0, 1e9], codes) for values, codes in tables])
     for outcome, power in (("bmi", 1e4), ("event", 1.0)):
         one, two = (abo.combine_regression(each, outcome, ["age", "sex"], people=200) for each in (release, moved))
-        np.testing.assert_allclose(two.estimate[1:], one.estimate[1:] * power * np.array([1e3, 1.0]), rtol=1e-5)
-        np.testing.assert_allclose(
-            two.variance[1:], one.variance[1:] * (power * np.array([1e3, 1.0])) ** 2, rtol=1e-5
-        )
+        factor = power * np.array([1e3, 1.0])
+        np.testing.assert_allclose(two.estimate[1:], one.estimate[1:] * factor, rtol=1e-5)
+        np.testing.assert_allclose(two.variance[1:], one.variance[1:] * factor**2, rtol=1e-5)
 
 
 def coverage(rng, outcome, predictors, truth, people, rows, tables=1200, **options):
@@ -74,7 +73,7 @@ def true_line():
 
 
 def true_odds():
-    """Log odds of an event given age, bmi and sex and stage, by Bayes' rule: linear, for one covariance serves all."""
+    """Log odds of an event given age, bmi, sex and stage, by Bayes' rule: linear, for one covariance serves all."""
     weight = np.linalg.solve(location.COVARIANCE, location.EFFECTS[2])
     log_cells = np.log(location.odds_of_cells()).reshape(location.SIZES)
     contrast = log_cells[:, 1] - log_cells[:, 0]
@@ -101,7 +100,7 @@ def test_intervals_of_a_regression_cover_as_often_as_they_say(people, rows, rng)
 def test_intervals_of_log_odds_ratios_cover(rng):
     """A logistic regression knows less than the model that drew the tables: it may cover a little more."""
     share = coverage(rng, "event", ["age", "bmi", "sex", "stage"], true_odds(), 250, [250] * 3, tables=800)
-    assert 0.93 < share.mean() < 0.97, share
+    assert 0.93 < share.mean() < 0.975, share
 
 
 def test_the_rule_between_covers_with_many_tables(rng):
