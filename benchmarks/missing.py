@@ -1,0 +1,46 @@
+"""Missing values: fit and synthesis of a large mixed table with gaps."""
+
+import numpy as np
+
+import allbutone as abo
+from allbutone.model.augmentation import augment
+from allbutone.model.cells import Cells
+from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.location import LocationModel
+from allbutone.releases.mixed_sampling import draw_mixed
+from benchmarks.clock import seconds
+
+SIZES, PEOPLE, COLUMNS, MISSING, DATASETS = (2, 2, 3, 4), 10_000, 8, 0.1, 10
+
+
+def incomplete_table(rng: np.random.Generator) -> IncompleteRecords:
+    cells = Cells(SIZES)
+    which = rng.choice(cells.count, size=PEOPLE, p=rng.dirichlet(np.full(cells.count, 3.0)))
+    effects = 0.7 * rng.standard_normal((cells.main_effects.shape[1], COLUMNS))
+    values = cells.main_effects[which] @ effects + rng.standard_normal((PEOPLE, COLUMNS)) @ rng.standard_normal(
+        (COLUMNS, COLUMNS)
+    )
+    values[rng.random(values.shape) < MISSING] = np.nan
+    codes = cells.codes[which]
+    return IncompleteRecords.of(np.where(rng.random(codes.shape) < MISSING, -1, codes), values)
+
+
+def run() -> None:
+    rng = np.random.default_rng(1)
+    records = incomplete_table(rng)
+    for separate, bar in ((False, " (bar: 30)"), (True, "")):
+        normal = abo.NIW.default(COLUMNS) if separate else abo.NIW.flat(COLUMNS)
+        prior, said = LocationModel.prior(SIZES, normal, separate=separate), []
+
+        def work(prior: LocationModel = prior, said: list[str] = said) -> None:
+            found = augment(records, prior, rng, chains=DATASETS)
+            draw_mixed(found.posteriors, [PEOPLE] * DATASETS, rng)
+            said.append(found.words)
+
+        took = seconds(work, 1)
+        what = "separate cells" if separate else "main effects"
+        print(
+            f"{PEOPLE:,} × ({COLUMNS} measurements + {len(SIZES)} categories, 48 cells), 10 % missing, {what}: "
+            f"fit and {DATASETS} datasets {took:.1f} s{bar}\n  {said[0]}",
+            flush=True,
+        )

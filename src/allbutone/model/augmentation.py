@@ -1,0 +1,294 @@
+"""Data augmentation: missing values and the model's parameters drawn in turn, by several chains at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from allbutone.model.cells import UNKNOWN
+from allbutone.model.convergence import Convergence
+from allbutone.model.incomplete import GapFilling, IncompleteRecords
+from allbutone.model.location import MAIN_EFFECTS, LocationModel, MixedParameters, MixedRecords
+from allbutone.model.regression import Regression
+from allbutone.support.arrays import half_log_det
+from allbutone.support.checks import require_memory
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.parallel import one_thread
+from allbutone.support.text import counted, percent
+
+FEWEST_CHAINS = 4  # fewer cannot be told from one another
+FIRST_SWEEPS, LONGER, MOST_SWEEPS = 40, 1.5, 4000
+WORTH_WATCHING = 0.01  # of the records: cells with fewer are too few to judge chains by
+FARTHEST = 25  # sweeps between two draws of one chain that are both kept
+
+
+@dataclass(frozen=True, eq=False)
+class Augmentation:
+    """Draws of a table's missing values given the observed ones: the completed tables, and the model given each.
+
+    They stand draw by draw, and within a draw chain by chain, so that the first `convergence.chains` come from
+    different chains. `missing`: the share of values that were missing.
+    """
+
+    tables: tuple[MixedRecords, ...]
+    posteriors: tuple[LocationModel, ...]
+    convergence: Convergence
+    missing: float
+
+    @property
+    def words(self) -> str:
+        """What was done, in a sentence; nothing is filled in without being said."""
+        if not self.missing:
+            return "No value is missing."
+        return (
+            f"{percent(self.missing)} of the values are missing, and were drawn from the model given the observed "
+            f"ones, which assumes that they are missing at random ({self.convergence.words})."
+        )
+
+
+def augment(
+    records: IncompleteRecords,
+    prior: LocationModel,
+    rng: np.random.Generator,
+    *,
+    chains: int = FEWEST_CHAINS,
+    draws: int = 1,
+    most_sweeps: int = MOST_SWEEPS,
+    columns: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    watch: Callable[[int], None] = lambda sweeps: None,
+) -> Augmentation:
+    """Draw the missing values of a table `draws` times from each of at least four chains.
+
+    A sweep draws the parameters given the completed table, then each record's missing values given these and what
+    is observed of it (`GapFilling`). The chains begin far apart and go on until they agree (`Convergence`), or
+    else it is an error that names what they do not agree on. `watch` is told the number of sweeps so far.
+    Without missing values every table is the table itself, and every posterior the closed form.
+    """
+    gaps = records.gaps
+    chains = max(chains, FEWEST_CHAINS)
+    if not np.any(gaps):
+        table = records.complete(prior.cells)
+        none = Convergence(chains, 0, (), np.zeros(0), np.zeros(0))
+        return Augmentation((table,) * (chains * draws), (prior.update(table),) * (chains * draws), none, 0.0)
+    _require_enough(records, prior)
+    require_memory(chains * (draws + 2) * records.values.size)
+    names = _names(columns, prior.p, "measurement"), _names(categories, len(prior.cells.sizes), "category")
+    with one_thread():
+        sampler = _Sampler.start(records, prior, rng, chains, names)
+        convergence = _converge(sampler, most_sweeps, watch, gaps, names[0] + names[1])
+        kept = [sampler.tables()]
+        for _ in range(draws - 1):
+            for _ in range(min(FARTHEST, convergence.spacing)):
+                sampler.sweep()
+            kept.append(sampler.tables())
+            watch(len(sampler.history))
+    tables = tuple(table for draw in kept for table in draw)
+    return Augmentation(tables, tuple(map(prior.update, tables)), convergence, float(np.mean(gaps)))
+
+
+def _converge(
+    sampler: "_Sampler", most: int, watch: Callable[[int], None], gaps: np.ndarray, names: tuple[str, ...]
+) -> Convergence:
+    """Sweep until the later halves of the chains agree."""
+    until = min(FIRST_SWEEPS, most)
+    while True:
+        while len(sampler.history) < until:
+            sampler.sweep()
+            watch(len(sampler.history))
+        found = sampler.judge()
+        if found.reached:
+            return found
+        if until >= most:
+            worst = names[int(np.argmax(np.mean(gaps, axis=0)))]
+            raise InputError(
+                f"the draws of the missing values have not converged: {found.words}",
+                Cure(f"leave out the column with most gaps, {worst}", "drop", [worst]),
+                Cure("give a prior from public knowledge", "prior"),
+                Cure("allow more sweeps", "most_sweeps", 4 * most),
+            )
+        until = min(most, int(LONGER * until))
+
+
+@dataclass(eq=False)
+class _Sampler:
+    """Where all chains stand; `history` holds, for each sweep, what is watched of each chain's completed table."""
+
+    prior: LocationModel
+    filling: GapFilling
+    rng: np.random.Generator
+    cells: Int[np.ndarray, "chains n"]
+    values: Float[np.ndarray, "chains n p"]
+    watched: "_Watched"
+    history: list[Float[np.ndarray, "chains s"]]
+
+    @classmethod
+    def start(
+        cls,
+        records: IncompleteRecords,
+        prior: LocationModel,
+        rng: np.random.Generator,
+        chains: int,
+        names: tuple[tuple[str, ...], tuple[str, ...]],
+    ) -> "_Sampler":
+        starts = [_starting_table(records, prior, rng) for _ in range(chains)]
+        cells, values = (np.stack(each) for each in zip(*starts, strict=True))
+        return cls(
+            prior,
+            GapFilling.of(prior, records, chains),
+            rng,
+            cells,
+            values,
+            _Watched.of(records, prior, *names),
+            [],
+        )
+
+    def sweep(self) -> None:
+        """Draw each chain's parameters, then its missing values."""
+        drawn, seen = [], []
+        for table in self.tables(copied=False):
+            posterior = _posterior(self.prior, table)
+            drawn.append(posterior.draw(self.rng, 1))
+            seen.append(self.watched.at(table, posterior))
+        names = MixedParameters.__dataclass_fields__
+        parameters = MixedParameters(*(np.concatenate([getattr(one, name) for one in drawn]) for name in names))
+        self.history.append(np.stack(seen))
+        self.filling.draw_into(self.cells, self.values, parameters, self.rng)
+
+    def tables(self, copied: bool = True) -> list[MixedRecords]:
+        """Return the completed table of each chain."""
+        known, pairs = self.filling.records.covariates, zip(self.cells, self.values, strict=True)
+        if copied:
+            return [MixedRecords(cells.copy(), values.copy(), known) for cells, values in pairs]
+        return [MixedRecords(cells, values, known) for cells, values in pairs]
+
+    def judge(self) -> Convergence:
+        """Compare the later halves of the chains."""
+        sweeps = len(self.history)
+        return Convergence.of(sweeps, self.watched.labels, np.stack(self.history[sweeps // 2 :]))
+
+
+def _posterior(prior: LocationModel, table: MixedRecords) -> LocationModel:
+    """Return prior.update(table), by way of each cell's mean where the cells are all that matters.
+
+    √n_c·x̄_c given √n_c·z_c says of B what n_c records say; what varies within cells goes to Σ alone.
+    """
+    if not isinstance(prior.measured, Regression) or prior.covariates:
+        return prior.update(table)
+    count = prior.counts(table)
+    (full,) = np.nonzero(count)
+    sums = [np.bincount(table.cells, column, prior.cells.count)[full] for column in table.values.T]
+    mean = np.zeros((prior.cells.count, prior.p))
+    mean[full] = np.stack(sums, axis=1) / count[full, None]
+    away, weight = table.values - mean[table.cells], np.sqrt(count[full, None])
+    between = prior.measured.update(weight * mean[full], weight * prior.cells.main_effects[full])
+    measured = replace(between, df=prior.measured.df + len(table), scale=between.scale + away.T @ away)
+    return LocationModel(prior.cells, prior.weights + count, measured)
+
+
+@dataclass(frozen=True, eq=False)
+class _Watched:
+    """What chains are judged by: all that moves of means, spreads, correlations, and shares of levels and cells.
+
+    `pairs`: columns of which at least one has gaps; the spread within cells stands for how measurements and
+    categories hang together. Spreads are logarithms, correlations Fisher's z: both are nearly normal.
+    """
+
+    moving: Int[np.ndarray, " k"]
+    pairs: tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]
+    levels: Float[np.ndarray, "cells shares"]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        records: IncompleteRecords,
+        prior: LocationModel,
+        columns: tuple[str, ...],
+        categories: tuple[str, ...],
+    ) -> "_Watched":
+        gaps, cells = np.any(np.isnan(records.values), axis=0), prior.cells
+        (moving,) = np.nonzero(gaps)
+        first, second = np.triu_indices(prior.p, 1)
+        either = gaps[first] | gaps[second]
+        pairs = first[either], second[either]
+        labels = [f"{what} of {columns[at]}" for what in ("mean", "spread") for at in moving]
+        labels += [f"correlation of {columns[one]} and {columns[two]}" for one, two in zip(*pairs, strict=True)]
+        labels += ["spread within cells"] if cells.sizes else []
+        shares: list[np.ndarray] = []
+        unknown = np.any(records.codes == UNKNOWN, axis=0)
+        for place in np.flatnonzero(unknown):
+            shares += list(np.eye(cells.sizes[place])[:, cells.codes[:, place]])
+            labels += [f"share of level {level + 1} of {categories[place]}" for level in range(cells.sizes[place])]
+        if np.sum(unknown) and len(cells.sizes) > 1:
+            whole = np.all(records.codes != UNKNOWN, axis=1)
+            found = np.bincount(cells.of_codes(records.codes[whole]), minlength=cells.count)
+            for cell in np.flatnonzero(found >= WORTH_WATCHING * len(records)):
+                shares.append(np.eye(cells.count)[cell])
+                labels.append(f"share of cell {cell + 1}")
+        table = np.stack(shares, axis=1) if shares else np.zeros((cells.count, 0))
+        return cls(moving, pairs, table, tuple(labels))
+
+    def at(self, table: MixedRecords, posterior: LocationModel) -> Float[np.ndarray, " s"]:
+        """Return what is watched, of one completed table."""
+        mean = np.mean(table.values, axis=0)
+        away = table.values - mean
+        scatter = away.T @ away
+        spread = np.sqrt(np.diagonal(scatter))
+        first, second = self.pairs
+        correlation = np.clip(scatter[first, second] / (spread[first] * spread[second]), -1 + 1e-12, 1 - 1e-12)
+        within = []
+        if posterior.cells.sizes:
+            within = [np.sum(half_log_det(np.linalg.cholesky(posterior.measured.scale)))]
+        shares = posterior.weights @ self.levels / posterior.weights.sum()
+        parts = (mean[self.moving], np.log(spread[self.moving]), np.arctanh(correlation), within, shares)
+        return np.concatenate([np.asarray(part, dtype=float) for part in parts])
+
+
+def _starting_table(
+    records: IncompleteRecords, prior: LocationModel, rng: np.random.Generator
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n p"]]:
+    """Fill the gaps such that chains begin far apart, and yet within what the table holds.
+
+    In each chain the missing values of a column have a mean off by about a standard deviation, a spread from half
+    to one and a half, and some correlation, of either sign, with the mean of what is observed of the record; the
+    missing levels of a category have shares of their own.
+    """
+    values, codes = records.values.copy(), records.codes.copy()
+    missing, n = np.isnan(values), len(values)
+    count = np.maximum(np.sum(~missing, axis=0), 1)
+    mean = np.nansum(values, axis=0) / count
+    spread = np.sqrt(np.nansum((values - mean) ** 2, axis=0) / count)
+    shared = np.nansum((values - mean) / np.where(spread > 0, spread, 1.0), axis=1, keepdims=True)
+    shared = shared / np.sqrt(np.maximum(np.sum(~missing, axis=1, keepdims=True), 1))
+    lean = rng.uniform(-1, 1, size=prior.p)
+    off, width = rng.standard_normal(prior.p), rng.uniform(0.5, 1.5, size=prior.p)
+    noise = lean * shared + np.sqrt(1 - lean**2) * rng.standard_normal(values.shape)
+    values = np.where(missing, mean + spread * (off + width * noise), values)
+    for place, size in enumerate(prior.cells.sizes):
+        drawn = rng.choice(size, size=n, p=rng.dirichlet(np.ones(size)))
+        codes[:, place] = np.where(codes[:, place] == UNKNOWN, drawn, codes[:, place])
+    return prior.cells.of_codes(codes), values
+
+
+def _require_enough(records: IncompleteRecords, prior: LocationModel) -> None:
+    """Refuse what no chain can be run on: a column that nobody has, a cell whose spread nobody tells."""
+    if np.any(np.all(np.isnan(records.values), axis=0)):
+        raise InputError("a measurement is missing of every record", Cure("leave that column out", "drop"))
+    if isinstance(prior.measured, Regression) or not prior.measured.is_flat:
+        return
+    whole = np.all(records.codes != UNKNOWN, axis=1)
+    found = np.bincount(prior.cells.of_codes(records.codes[whole]), minlength=prior.cells.count)
+    few = int(np.sum(found <= prior.p + 1))
+    if few:
+        raise InputError(
+            f"separate cells need at least {prior.p + 2} records with all their categories in each cell without a "
+            f"prior, and {few} of {counted(prior.cells.count, 'cell')} have fewer",
+            Cure("give a prior from public knowledge", "prior"),
+            Cure("let the cells share one spread", "cells", MAIN_EFFECTS),
+        )
+
+
+def _names(given: Sequence[str], count: int, noun: str) -> tuple[str, ...]:
+    return tuple(given) or tuple(f"{noun} {place + 1}" for place in range(count))

@@ -1,0 +1,231 @@
+"""Records with missing values, and how these are drawn given the model's parameters, for many chains at once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from allbutone.model.cells import UNKNOWN, Cells
+from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+
+AT_ONCE = 1 << 23  # numbers held while records are weighed against the cells that they may be in
+LEAST_SHARE = 1e-300  # of a cell; a Dirichlet of small weights draws 0, which has no logarithm
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteRecords:
+    """Records by the levels of their categories (−1: missing), their measurements (NaN: missing) and covariates.
+
+    Covariates are never missing.
+    """
+
+    codes: Int[np.ndarray, "n q"]
+    values: Float[np.ndarray, "n p"]
+    covariates: Float[np.ndarray, "n s"]
+
+    @classmethod
+    def of(cls, codes: Any, values: Any, covariates: Any = None) -> "IncompleteRecords":
+        """Take records; without categories codes is None, and covariates may be left out."""
+        n = len(values)
+        levels = np.zeros((n, 0), dtype=np.int64) if codes is None else np.asarray(codes, dtype=np.int64)
+        known = np.zeros((n, 0)) if covariates is None else np.asarray(covariates, dtype=np.float64)
+        return cls(levels, np.asarray(values, dtype=np.float64), known)
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self.values)
+
+    @property
+    def gaps(self) -> Bool[np.ndarray, "n d"]:
+        """Which values are missing: of the measurements, then of the categories."""
+        return np.concatenate([np.isnan(self.values), self.codes == UNKNOWN], axis=1)
+
+    def take(self, rows: Any) -> "IncompleteRecords":
+        """Return some of the records."""
+        return IncompleteRecords(self.codes[rows], self.values[rows], self.covariates[rows])
+
+    def joined(self, other: "IncompleteRecords") -> "IncompleteRecords":
+        """Return these records and others after them."""
+        pairs = ((getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__)
+        return IncompleteRecords(*(np.concatenate(pair) for pair in pairs))
+
+    def complete(self, cells: Cells) -> MixedRecords:
+        """Return records without gaps by their cells."""
+        return MixedRecords(cells.of_codes(self.codes), self.values, self.covariates)
+
+
+def possible_cells(
+    cells: Cells, codes: Int[np.ndarray, "n q"]
+) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """Return the cells that each record may be in, as pairs of record and cell, record after record."""
+    unknown = codes == UNKNOWN
+    first = cells.of_codes(np.where(unknown, 0, codes))
+    which_unknown, which = np.unique(unknown, axis=0, return_inverse=True)
+    records, found = [], []
+    for number, free in enumerate(which_unknown):
+        # cells are numbered by place values, so that the levels of free categories add to the first cell
+        steps = np.unique(cells.of_codes(np.where(free, cells.codes, 0)))
+        (rows,) = np.nonzero(which.ravel() == number)
+        records.append(np.repeat(rows, len(steps)))
+        found.append((first[rows, None] + steps).ravel())
+    record = np.concatenate(records)
+    order = np.argsort(record, kind="stable")
+    return record[order], np.concatenate(found)[order]
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Pairs of record and cell with the same columns observed, and with one covariance, the `own` one.
+
+    `order`: the columns, those `observed` first. `known`: the observed values, in that order.
+    """
+
+    pairs: slice
+    order: Int[np.ndarray, " p"]
+    observed: int
+    own: int
+    known: Float[np.ndarray, "m o"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Some incomplete records: pairs of record and cell, sorted by group; `by_record` puts them back.
+
+    `records`: their places in the table. `place` and `cells`: record and cell of each pair. `starts`: each
+    record's first pair, in the order of records.
+    """
+
+    records: Int[np.ndarray, " m"]
+    place: Int[np.ndarray, " pairs"]
+    cells: Int[np.ndarray, " pairs"]
+    by_record: Int[np.ndarray, " pairs"]
+    starts: Int[np.ndarray, " m"]
+    groups: tuple[_Group, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GapFilling:
+    """How to draw all missing values of a table given parameters: for each record first its cell, then the rest.
+
+    With the columns ordered such that the observed ones come first, and Σ = LLᵀ in that order, a record's
+    observed part is x_o = μ_o + L_oo·w, and its missing part x_m = μ_m + L_mo·w + L_mm·N(0, I). So one factor of
+    each pattern of gaps gives both the density that weighs the cells, and the draw.
+    """
+
+    model: LocationModel
+    records: IncompleteRecords
+    blocks: tuple[_Block, ...]
+
+    @classmethod
+    def of(cls, model: LocationModel, records: IncompleteRecords, chains: int) -> "GapFilling":
+        """Sort the incomplete records by what is missing of them."""
+        (rows,) = np.nonzero(np.any(records.gaps, axis=1))
+        if not len(rows):
+            return cls(model, records, ())
+        _, pattern = np.unique(np.isnan(records.values[rows]), axis=0, return_inverse=True)
+        order = np.argsort(pattern.ravel(), kind="stable")
+        sizes = np.array(model.cells.sizes, dtype=float)
+        pairs = np.prod(np.where(records.codes[rows] == UNKNOWN, sizes, 1.0), axis=1)[order]
+        block = np.floor(np.cumsum(pairs) * chains * model.p**2 / AT_ONCE)
+        cuts = np.flatnonzero(np.diff(block)) + 1
+        parts = zip(np.split(rows[order], cuts), np.split(pattern.ravel()[order], cuts), strict=True)
+        return cls(model, records, tuple(_block(model, records, *part) for part in parts))
+
+    def draw_into(
+        self,
+        cells: Int[np.ndarray, "chains n"],
+        values: Float[np.ndarray, "chains n p"],
+        parameters: MixedParameters,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw the missing values of each chain by its own parameters, in place; the observed ones stay."""
+        model, codes = self.model, self.model.cells.main_effects
+        by_cell = parameters.coefficients
+        beside = np.zeros((len(parameters), 0, model.p))
+        if not model.is_separate:
+            r = codes.shape[1]
+            by_cell, beside = codes @ parameters.coefficients[:, :r], parameters.coefficients[:, r:]
+        log_shares = np.log(np.maximum(parameters.shares, LEAST_SHARE))
+        for block in self.blocks:
+            known = self.records.covariates[block.records] @ beside if beside.shape[1] else None
+            found = _draw_block(block, model.p, log_shares, by_cell, known, parameters.covariances, rng)
+            cells[:, block.records] = found[0]
+            missing = np.isnan(self.records.values[block.records])
+            values[:, block.records] = np.where(missing, found[1], self.records.values[block.records])
+
+
+def _block(
+    model: LocationModel, records: IncompleteRecords, rows: Int[np.ndarray, " m"], pattern: Int[np.ndarray, " m"]
+) -> _Block:
+    place, cells = possible_cells(model.cells, records.codes[rows])
+    own = cells if model.is_separate else np.zeros_like(cells)
+    order = np.lexsort((own, pattern[place]))
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    place, cells, own = place[order], cells[order], own[order]
+    edges = np.flatnonzero(np.diff(pattern[place], prepend=-1) | np.diff(own, prepend=-1))
+    groups = tuple(_groups(records.values[rows], place, own, edges))
+    return _Block(rows, place, cells, np.argsort(order), starts, groups)
+
+
+def _groups(
+    values: Float[np.ndarray, "m p"],
+    place: Int[np.ndarray, " pairs"],
+    own: Int[np.ndarray, " pairs"],
+    edges: Int[np.ndarray, " groups"],
+) -> Iterator[_Group]:
+    for start, stop in zip(edges, np.append(edges[1:], len(place)), strict=True):
+        missing = np.isnan(values[place[start]])
+        order, observed = np.argsort(missing, kind="stable"), int(np.sum(~missing))
+        known = values[place[start:stop]][:, order[:observed]]
+        yield _Group(slice(start, stop), order, observed, int(own[start]), known)
+
+
+def _draw_block(
+    block: _Block,
+    p: int,
+    log_shares: Float[np.ndarray, "chains cells"],
+    by_cell: Float[np.ndarray, "chains cells p"],
+    beside: Float[np.ndarray, "chains m p"] | None,
+    covariances: Float[np.ndarray, "chains own p p"],
+    rng: np.random.Generator,
+) -> tuple[Int[np.ndarray, "chains m"], Float[np.ndarray, "chains m p"]]:
+    """Return cell and measurements drawn for each record; `beside`: what covariates add to the mean."""
+    chains, m = len(log_shares), len(block.records)
+    orders, own = (
+        np.stack([group.order for group in block.groups]),
+        np.array([group.own for group in block.groups]),
+    )
+    roots = np.linalg.cholesky(covariances[:, own[:, None, None], orders[:, :, None], orders[:, None, :]])
+    inverses = np.linalg.inv(roots)
+    sizes = np.log(np.diagonal(roots, axis1=-2, axis2=-1))
+    noise = rng.standard_normal((chains, m, p))
+    scores, drawn = log_shares[:, block.cells], np.empty((chains, len(block.cells), p))
+    for number, group in enumerate(block.groups):
+        at, order, o = group.pairs, group.order, group.observed
+        mean = by_cell[:, block.cells[at, None], order]
+        if beside is not None:
+            mean = mean + beside[:, block.place[at, None], order]
+        white = (group.known - mean[..., :o]) @ inverses[:, number, :o, :o].swapaxes(-1, -2)
+        scores[:, at] -= 0.5 * np.sum(white * white, axis=-1) + np.sum(sizes[:, number, :o], axis=-1)[:, None]
+        if o < p:
+            # the noise is the record's, not the pair's: only one of its pairs is chosen
+            white = np.concatenate([white, noise[:, block.place[at], o:]], axis=-1)
+            drawn[:, at, order[o:]] = mean[..., o:] + white @ roots[:, number, o:].swapaxes(-1, -2)
+    chosen = _choose(scores, block, rng)
+    return block.cells[chosen], drawn[np.arange(chains)[:, None], chosen]
+
+
+def _choose(
+    scores: Float[np.ndarray, "chains pairs"], block: _Block, rng: np.random.Generator
+) -> Int[np.ndarray, "chains m"]:
+    """Draw one pair of each record, with probabilities exp(score): the largest score after Gumbel noise."""
+    chains, m = len(scores), len(block.records)
+    if scores.shape[1] == m:
+        return np.broadcast_to(block.by_record, (chains, m))
+    noisy = (scores + rng.gumbel(size=scores.shape))[:, block.by_record]
+    best = np.maximum.reduceat(noisy, block.starts, axis=1)
+    counts = np.diff(block.starts, append=noisy.shape[1])
+    _, pair = np.nonzero(noisy == np.repeat(best, counts, axis=1))
+    return block.by_record[pair].reshape(chains, m)
