@@ -1,13 +1,21 @@
 """Laws of categories and gaps at the gate: what gets in, what stays, and what is never lost in silence."""
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import allbutone as abo
 from allbutone.tables.categories import Categories
+from allbutone.tables.declared.schema import Schema
+
+NULLS = {value.upper() for value in pyarrow.csv.ConvertOptions().null_values}
 
 LIBRARIES = pytest.mark.parametrize(
     "library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
@@ -92,3 +100,205 @@ def test_too_many_cells_are_refused_by_the_column_with_most_levels():
     Categories(np.zeros((3, 2), int), ("a", "b"), levels[:2]).require_few_cells()
     with pytest.raises(abo.InputError, match=r"10,200 .*'b'"):
         Categories(np.zeros((3, 3), int), ("a", "b", "c"), levels).require_few_cells()
+
+
+LEVEL = st.text(st.characters(categories=["L", "N"]), min_size=1).filter(lambda text: text.upper() not in NULLS)
+LEVELS = st.lists(LEVEL, min_size=2, max_size=6, unique=True)
+
+
+def mixed_records(levels, is_category, n, seed):
+    """Return records of measurements and categories in this order, with gaps."""
+    rng, q = np.random.default_rng(seed), len(levels)
+    p = len(is_category) - q
+    codes = np.column_stack([rng.integers(-1, len(each), n) for each in levels])
+    codes[0] = 0
+    values = np.where(rng.random((n, p)) < 0.2, np.nan, rng.normal(size=(n, p)))
+    values[0] = 0.5
+    columns, names = tuple(f"x{place}" for place in range(p)), tuple(f"c{place}" for place in range(q))
+    places = np.argsort(np.argsort(~np.array(is_category), kind="stable"))
+    order = tuple((*names, *columns)[place] for place in places)
+    return abo.Records(values, columns, categories=Categories(codes, names, levels), order=order, gaps=True)
+
+
+def same(one, two):
+    """Say whether two tables of records hold the same."""
+    assert (one.columns, one.order) == (two.columns, two.order)
+    assert (one.categories.columns, one.categories.levels) == (two.categories.columns, two.categories.levels)
+    np.testing.assert_array_equal(one.categories.codes, two.categories.codes)
+    np.testing.assert_array_equal(one.values, two.values)
+    return True
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+@given(
+    levels=st.lists(LEVELS, min_size=1, max_size=3),
+    p=st.integers(1, 2),
+    n=st.integers(3, 12),
+    seed=st.integers(0, 2**32),
+    data=st.data(),
+)
+@settings(max_examples=30, deadline=None)
+def test_to_a_frame_and_back_changes_nothing(backend, levels, p, n, seed, data):
+    is_category = data.draw(st.permutations([False] * p + [True] * len(levels)))
+    records = mixed_records(tuple(map(tuple, levels)), is_category, n, seed)
+    frame = records.to_frame(backend)
+    assert same(records, abo.Records.of_synthetic(frame, records.schema, gaps=True))
+    shuffled = nw.from_native(frame).select(sorted(records.order)).to_native()
+    assert same(records, abo.Records.of_synthetic(shuffled, records.schema, gaps=True))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_through_a_file_and_back_changes_nothing(rng, tmp_path, ending):
+    levels = (
+        ("TRUE", "FALSE"),
+        ("01", "2"),
+        ("1.50", "2"),
+        ("3", "1"),
+        ("2020-01-02", "2021-01-02"),
+        ("é ", "Crohn's; a, b"),
+    )
+    codes = np.column_stack([rng.permutation([0, 1] * 10) for _ in levels])
+    codes[3] = -1
+    names = tuple(f"c{place}" for place in range(len(levels)))
+    records = abo.Records(rng.normal(size=(20, 1)), ("x",), categories=Categories(codes, names, levels), gaps=True)
+    table, path = records.to_frame("pyarrow"), tmp_path / f"t.{ending}"
+    if ending == "csv":
+        kinds = [(name, pa.string() if name in names else pa.float64()) for name in table.column_names]
+        pyarrow.csv.write_csv(table.cast(pa.schema(kinds)), path)
+    else:
+        pyarrow.parquet.write_table(table, path)
+    assert same(records, abo.Records.of_synthetic(path, records.schema, gaps=True))
+
+
+def test_the_own_order_of_a_categorical_column_is_kept(rng):
+    order = ["low", "middle", "high", "unheard of"]
+    values = [*order[:3] * 5]
+    tables = [
+        pd.DataFrame({"dose": pd.Categorical(values, order), "x": rng.normal(size=15)}),
+        pl.DataFrame({"dose": pl.Series(values, dtype=pl.Enum(order)), "x": rng.normal(size=15)}),
+        pa.table({"dose": pa.DictionaryArray.from_arrays([0, 1, 2] * 5, order), "x": rng.normal(size=15)}),
+    ]
+    for table in tables:
+        records = abo.Records.of(table, categories=True)
+        assert records.categories.levels == (tuple(order),)
+        assert records.categories.names("dose").tolist() == values
+        assert not any("levels" in note for note in records.notes)
+    pl.Series(["else", "where"], dtype=pl.Categorical)  # some versions share levels among all tables
+    loose = pl.DataFrame({"dose": pl.Series(values, dtype=pl.Categorical), "x": rng.normal(size=15)})
+    assert sorted(abo.Records.of(loose, categories=True).categories.levels[0]) == sorted(order[:3])
+
+
+def test_declared_levels_are_exact_and_keep_their_order(rng):
+    table = pd.DataFrame(clinic(rng))
+    declared = {"sex": ["m", "other", "f"], "arm": [2, 1, 9], "treated": [True, False]}
+    schema = {"columns": {name: {"kind": "category", "levels": levels} for name, levels in declared.items()}}
+    records = abo.Records.of(table, schema=schema, categories=True)
+    assert records.categories.levels[:3] == (("m", "other", "f"), ("true", "false"), ("2", "1", "9"))
+    assert records.categories.names("arm").tolist() == [str(value) for value in table["arm"]]
+    assert records.schema.levels_of("sex") == ("m", "other", "f")
+    assert same(records, abo.Records.of(table, schema=records.schema, categories=True))
+    reread = Schema.of_entries(records.schema.entries(), "here")
+    assert reread == records.schema
+    assert reread.same_mechanism(records.schema)
+    other = abo.Records.of(table, categories=True).schema
+    assert not other.same_mechanism(records.schema)
+    table.loc[[4, 7], "sex"] = "unknown"
+    with pytest.raises(abo.InputError, match="2 rows") as caught:
+        abo.Records.of(table, schema=schema, categories=True)
+    assert "unknown" not in str(caught.value)
+
+
+def test_levels_that_are_not_declared_are_said_to_go_public(rng):
+    table = pd.DataFrame(clinic(rng))
+    (note,) = [note for note in abo.Records.of(table, categories=True).notes if "public" in note]
+    assert all(repr(name) in note for name in ("sex", "treated", "arm", "stage"))
+    table["sex"] = table["sex"].where(table.index > 0, "rare")
+    table.loc[0, "age"] = np.nan  # whose row goes, and the level with it
+    assert abo.Records.of(table, categories=True, complete_cases=True).categories.levels[0] == ("f", "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("site", [f"town {place % 21}" for place in range(60)], "21 different texts"),
+        ("patient_id", ["a", "b"] * 30, "named like one"),
+        ("visit", ["2020-01-01", "2020-01-02"] * 30, "dates"),
+        ("nothing", [None] * 60, "no value"),
+        ("same", ["a"] * 60, "one level"),
+        ("formula", ["=1+1", "b"] * 30, "formula"),
+        ("na", ["NA", "b"] * 30, "missing value"),
+    ],
+)
+def test_what_is_no_category_is_refused(rng, name, values, words):
+    table = pl.DataFrame(clinic(rng) | {name: values})
+    table = table.with_columns(pl.col("visit").str.to_date()) if name == "visit" else table
+    with pytest.raises(abo.InputError, match=words) as caught:
+        abo.Records.of(table, categories=True)
+    assert [problem.column for problem in caught.value.problems] == [name]
+    left = abo.Records.of(table, categories=True, drop_unusable=True)
+    assert left.order == tuple(clinic(rng))
+
+
+def test_declared_categories_may_have_many_levels_but_few_cells(rng):
+    many = {"site": [f"town {place % 30}" for place in range(60)], "ward": [place % 29 for place in range(60)]}
+    schema = {"columns": {name: {"kind": "category"} for name in many}}
+    records = abo.Records.of(pl.DataFrame(clinic(rng) | many).drop("stage"), schema=schema, categories=True)
+    assert records.categories.sizes == (2, 2, 2, 30, 29)
+    with pytest.raises(abo.InputError, match=r"20,880 .*'site'"):
+        abo.Records.of(pl.DataFrame(clinic(rng) | many), schema=schema, categories=True)
+
+
+def test_texts_of_few_people_that_are_all_different_name_them():
+    table = {"who": ["ann", "bob", "cid", "dee"], "x": [1.5, 2.0, 1.75, 3.0]}
+    with pytest.raises(abo.InputError, match="different in every row"):
+        abo.Records.of(pd.DataFrame(table), categories=True)
+    assert abo.Records.of(pd.DataFrame(table), columns=["who", "x"], categories=True).categories.sizes == (4,)
+
+
+def test_numbers_of_two_values_are_measurements_where_they_are_declared(rng):
+    table = pd.DataFrame(clinic(rng))[["age", "arm", "bili"]]
+    assert abo.Records.of(table, categories=True).categories.columns == ("arm",)
+    assert abo.Records.of(table, categories=True, missing_codes=[-9]).categories.columns == ("arm",)
+    declared = {"columns": {"arm": {"decimals": 0}}}
+    assert abo.Records.of(table, schema=declared, categories=True).columns == ("age", "arm", "bili")
+    scores = table.assign(arm=[1, 2, 3] * 20)
+    records = abo.Records.of(scores, categories=True)
+    assert records.columns == ("age", "arm", "bili")
+    assert any("category" in note for note in records.notes)
+
+
+def test_a_measurement_that_categories_determine_is_refused(rng):
+    table = pd.DataFrame(clinic(rng))
+    table["weight"] = table["stage"].map({"I": 1.5, "II": 2.0, "III": 7.0}) + 3 * table["age"] - table["treated"]
+    with pytest.raises(abo.InputError, match="determined by 'treated', 'stage', 'age'"):
+        abo.Records.of(table, categories=True)
+
+
+def test_rows_and_columns_without_any_value_do_not_come_in(rng):
+    table = pd.DataFrame(clinic(rng)).astype({"sex": object, "treated": object, "stage": object})
+    table.loc[7] = None
+    records = abo.Records.of(table, categories=True, gaps=True)
+    assert records.rows.tolist() == [row for row in range(1, 61) if row != 8]
+    assert any("1 row" in note and "without any value" in note for note in records.notes)
+    with pytest.raises(abo.InputError, match="no value"):
+        abo.Records.of(table.assign(age=np.nan), categories=True, gaps=True)
+
+
+def test_columns_with_gaps_can_be_imputed_or_their_rows_left_out(rng):
+    table = pd.DataFrame(clinic(rng))
+    table.loc[4, "bili"] = np.nan
+    with pytest.raises(abo.InputError) as caught:
+        abo.Records.of(table, categories=True)
+    cures = {cure.argument: cure.value for cure in caught.value.cures}
+    assert cures == {"drop": ["bili"], "complete_cases": True, "missing": "impute"}
+
+
+def test_scales_limits_and_decimals_act_on_measurements_alone(rng):
+    table = pd.DataFrame(clinic(rng)).assign(bili=rng.lognormal(size=60).round(1) + 0.1)
+    schema = {"columns": {"bili": {"scale": "log", "decimals": 1}}}
+    records = abo.Records.of(table, schema=schema, categories=True)
+    np.testing.assert_allclose(records.values[:, 1], np.log(table["bili"]))
+    np.testing.assert_allclose(records.natural, table[["age", "bili"]])
+    out = records.to_frame("pandas", released=True)
+    assert list(out.columns) == list(table.columns)
+    np.testing.assert_array_equal(out["bili"], table["bili"].round(1))

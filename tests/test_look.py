@@ -6,8 +6,8 @@ import pytest
 
 import allbutone as abo
 from allbutone.tables.declared.schema import Schema
+from allbutone.tables.frames import chosen_frame
 from allbutone.tables.look import look_at
-from allbutone.tables.records import chosen_frame
 
 
 def hospital(rng, n=200):

@@ -27,8 +27,8 @@ from allbutone.tables.admission import columns_together, doubts_of, few_rows
 from allbutone.tables.declared.column import Column
 from allbutone.tables.declared.draft import MANY_GAPS, draft, left_out_because
 from allbutone.tables.declared.schema import Schema
+from allbutone.tables.frames import chosen_frame
 from allbutone.tables.look import Look, look_at
-from allbutone.tables.records import chosen_frame
 from allbutone.tables.safe_write import fresh_file, require_distinct
 
 Draft = Annotated[Path | None, typer.Option("--out", help="Where to write a draft of a table file (.toml).")]

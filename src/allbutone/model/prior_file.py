@@ -35,16 +35,16 @@ def declared_prior(schema: Schema) -> NIW:
 
     All columns have them or none has: a prior of some columns only would not be conjugate.
     """
-    absent = [column.name for column in schema.columns if column.centre is None]
-    if len(absent) == len(schema.columns):
-        return NIW.flat(len(schema.columns))
+    absent = [column.name for column in schema.measurements if column.centre is None]
+    if len(absent) == len(schema.measurements):
+        return NIW.flat(len(schema.measurements))
     if absent:
         raise InputError(
             f"the table file gives a centre and a spread to some columns, and none to {', '.join(absent)}",
             "declare them for all columns or for none",
         )
-    entries = {key: [getattr(column, key) for column in schema.columns] for key in ("centre", "spread")}
-    return prior_from(entries, [column.name for column in schema.columns], schema)
+    entries = {key: [getattr(column, key) for column in schema.measurements] for key in ("centre", "spread")}
+    return prior_from(entries, [column.name for column in schema.measurements], schema)
 
 
 def prior_from(entries: Any, columns: Sequence[str], schema: Schema | None = None) -> NIW:

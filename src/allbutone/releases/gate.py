@@ -62,7 +62,7 @@ def require_finite(array: Any, what: str) -> None:
 
 def require_allowed(array: Any, schema: Schema, what: str) -> None:
     """Refuse values outside what is declared of their columns."""
-    for place, column in enumerate(schema.columns):
+    for place, column in enumerate(schema.measurements):
         if not column.allows(np.asarray(array)[:, place]).all():
             raise InputError(f"{column.name!r} has values outside its limits or scale", "correct them", where=what)
 

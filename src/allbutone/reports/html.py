@@ -130,7 +130,7 @@ def paper_figures(assessment: Assessment) -> dict[str, go.Figure]:
 def _synthetic(release: Release) -> list[dict[str, Any]]:
     """Return the synthetic columns' own means and deviations: what anyone who has the release can compute."""
     means, deviations = release.means_and_deviations()
-    columns = zip(release.schema.columns, means, deviations, strict=True)
+    columns = zip(release.schema.measurements, means, deviations, strict=True)
     return [
         {
             "column": column.name if release.datasets else column.on_scale,

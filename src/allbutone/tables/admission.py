@@ -13,6 +13,14 @@ from allbutone.tables.categories import Categories
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look
 
+GAP_CURES = (
+    Cure("keep only the rows without gaps", "complete_cases", True),
+    Cure("have what is missing imputed", "missing", "impute"),
+)
+OPEN_LEVELS = (
+    "categories whose levels are those of this table, none declared. Which levels there are is public with any "
+    "release, so merge a level that few people have with another, or declare the levels."
+)
 ROW_SHARE = 10  # rows a column below which a covariance is known too badly to be of use
 
 
@@ -73,10 +81,10 @@ def admit(
         problems += [Problem(look.name, missing_problem(look), is_gap=True) for look in with_gaps]
     refused = {problem.column for problem in problems}
     looks_kept = [look for look in looks if look.name not in refused]
-    rows = _rows_kept(looks_kept, people, every_row=gaps and not complete_cases)
-    values, names = _measured(looks_kept, declared, rows)
-    categories = _categories(looks_kept, rows)
-    problems += columns_together(values, names) + _one_level(looks_kept, categories)
+    rows = rows_of(looks_kept, people, every_row=gaps and not complete_cases)
+    values, names = measured(looks_kept, declared, rows)
+    categories = categories_of(looks_kept, rows)
+    problems += columns_together(values, names, categories) + _one_level(looks_kept, categories)
     if problems and not drop_unusable:
         raise refusal(problems)
     refused = {problem.column for problem in problems}
@@ -94,22 +102,23 @@ def admit(
     return Admitted(values[:, kept], columns, categories, order, rows + 1, tuple(notes))
 
 
-def _rows_kept(looks: Sequence[Look], people: int, *, every_row: bool) -> Int[np.ndarray, " n"]:
+def rows_of(looks: Sequence[Look], people: int, *, every_row: bool = False) -> Int[np.ndarray, " n"]:
     """Return the places of the rows without gaps; of those with a value at all where `every_row` is kept."""
     absent = np.column_stack([look.gaps for look in looks]) if looks else np.zeros((people, 1), dtype=bool)
     return np.flatnonzero(~(absent.all(axis=1) if every_row else absent.any(axis=1)))
 
 
-def _measured(
+def measured(
     looks: Sequence[Look], declared: Schema, rows: Int[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, "n p"], tuple[str, ...]]:
-    measured = [look for look in looks if not look.is_category]
-    values = np.column_stack([look.numbers[rows] for look in measured]) if measured else np.zeros((len(rows), 0))
-    names = tuple(look.name for look in measured)
+    """Return the measurements of these rows on the scale of the model, and their names."""
+    found = [look for look in looks if not look.is_category]
+    values = np.column_stack([look.numbers[rows] for look in found]) if found else np.zeros((len(rows), 0))
+    names = tuple(look.name for look in found)
     return declared.for_columns(names).to_model(values), names
 
 
-def _categories(looks: Sequence[Look], rows: Int[np.ndarray, " n"]) -> Categories:
+def categories_of(looks: Sequence[Look], rows: Int[np.ndarray, " n"]) -> Categories:
     """Return the categories of these rows; a level that is not declared must be someone's."""
     found = [look for look in looks if look.is_category]
     codes, levels = [], []
@@ -132,22 +141,29 @@ def _one_level(looks: Sequence[Look], categories: Categories) -> list[Problem]:
     return [Problem(name, "has one level only in the rows without gaps") for name in still if name not in fixed]
 
 
-def columns_together(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> list[Problem]:
+def columns_together(
+    values: Float[np.ndarray, "n p"], names: Sequence[str], categories: Categories | None = None
+) -> list[Problem]:
     """Find what is wrong with columns only beside others, or in the rows that are left."""
-    whole = ~np.isnan(values).any(axis=1)
-    complete, values = bool(whole.all()), values[whole]
+    categories = Categories.none(len(values)) if categories is None else categories
+    whole = ~(np.isnan(values).any(axis=1) | (categories.codes < 0).any(axis=1))
+    complete, values, categories = bool(whole.all()), values[whole], categories.take(whole)
     if len(values) < 2:
         return []
     constant = np.all(values == values[0], axis=0)
     still = [name for name, flag in zip(names, constant, strict=True) if flag]
     varying = [name for name in names if name not in still]
-    found = [Problem(name, words) for name, words in determined(values[:, ~constant], varying).items()]
+    found = [Problem(name, words) for name, words in determined(values[:, ~constant], varying, categories).items()]
     # where gaps stay, other rows vary
     return ([Problem(name, "is constant in the rows without gaps") for name in still] if complete else []) + found
 
 
-def determined(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> dict[str, str]:
-    """Return, for each column that earlier ones determine (a copy, a sum), the words that say by which."""
+def determined(values: Float[np.ndarray, "n p"], names: Sequence[str], categories: Categories) -> dict[str, str]:
+    """Return, for each column that categories or earlier ones determine (a copy, a sum), by which, in words."""
+    levels, of_levels = _indicators(categories)
+    if len(values) <= levels.shape[1] + values.shape[1] + 1:  # too few rows to tell
+        levels, of_levels = _indicators(Categories.none(len(values)))
+    values, names, asked = np.hstack([levels, values]), [*of_levels, *names], set(names)
     spread = values.std(axis=0)
     if len(values) <= values.shape[1] + 1 or not np.all(spread > 0):
         return {}
@@ -160,10 +176,21 @@ def determined(values: Float[np.ndarray, "n p"], names: Sequence[str]) -> dict[s
             weights = np.linalg.solve(related[np.ix_(kept, kept)], related[kept, place])
             if 1 - weights @ related[kept, place] < 1e-9:
                 of = [repr(names[k]) for k, weight in zip(kept, weights, strict=True) if abs(weight) > 1e-6]
-                found[name] = f"is determined by {', '.join(of)}"
+                if name in asked:
+                    found[name] = f"is determined by {', '.join(dict.fromkeys(of))}"
                 continue
         kept.append(place)
     return found
+
+
+def _indicators(categories: Categories) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+    """Return, of each level that some but not all have, whether each row has it, and its column's name."""
+    columns, names = [np.zeros((len(categories), 0))], []
+    for name, codes in zip(categories.columns, categories.codes.T, strict=True):
+        used = np.unique(codes)
+        columns.append((codes[:, np.newaxis] == used[1:]).astype(np.float64))
+        names += [name] * (len(used) - 1)
+    return np.hstack(columns), names
 
 
 def missing_problem(look: Look) -> str:
@@ -179,7 +206,7 @@ def refusal(problems: Sequence[Problem]) -> ColumnsError:
     if several:
         cures.append(Cure("have that done", "drop_unusable", True))
     if any(problem.is_gap for problem in problems):
-        cures.append(Cure("keep only the rows without gaps", "complete_cases", True))
+        cures += GAP_CURES
     own: dict[str, Cure | str] = {}
     for cure in (cure for problem in problems for cure in problem.cures):
         own.setdefault(cure if isinstance(cure, str) else cure.argument, cure)
@@ -226,7 +253,15 @@ def _notes(
         notes.append(f"Left out {counted(people - rows, 'row')} of {people:,} {which}; {rows:,} are used.")
     refused = {problem.column for problem in problems}
     scores = {column.name for column in declared.columns if column.decimals is not None and column.decimals <= 0}
-    return notes + doubts_of([look for look in looks if look.name not in refused | scores])
+    kept = [look for look in looks if look.name not in refused]
+    notes += list(filter(None, [levels_in_words(kept)]))
+    return notes + doubts_of([look for look in kept if look.name not in scores])
+
+
+def levels_in_words(looks: Sequence[Look]) -> str:
+    """Say of categories whose levels are not declared that they will be public; nothing where there are none."""
+    taken = [repr(look.name) for look in looks if look.is_category and not look.fixed]
+    return f"{', '.join(taken)}: {OPEN_LEVELS}" if taken else ""
 
 
 def doubts_of(looks: Sequence[Look]) -> list[str]:

@@ -122,7 +122,7 @@ def encode(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[n
     kept_order = pa.types.is_dictionary(array.type)
     array = array if kept_order else pc.dictionary_encode(array)
     found = [None if value is None else level_name(value) for value in array.dictionary.to_pylist()]
-    codes = np.asarray(array.indices.fill_null(MISSING).to_numpy(zero_copy_only=False), dtype=np.int64)
+    codes = array.indices.cast(pa.int64()).fill_null(MISSING).to_numpy()
     used = set(np.unique(codes).tolist())
     if kept_order and column.dtype != nw.Enum and column.implementation.is_polars():
         found = [value if place in used else None for place, value in enumerate(found)]  # those of other tables

@@ -14,16 +14,15 @@ from allbutone.tables.categories import encode, match_levels
 from allbutone.tables.declared.column import CATEGORY, Column, check_levels
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.names import looks_like_identifier
+from allbutone.tables.traits import decimals_of, different_values, proposed_scale, suspicious_code, why_identifying
 
 # Squares, products of two squares and sums of them over any table must stay finite in float64.
 LARGEST_VALUE = 1e70
 FEW = 10  # different values: as many as a code or a score has
-MOST_DECIMALS = 6
 FEW_VALUES = (
-    "few different whole numbers. As measurements they come out with values in between; leave out what are codes "
-    "of categories, and declare 0 decimals for what are scores."
+    "few different whole numbers. As measurements they come out with values in between; declare what are codes "
+    'of categories so (kind = "category") or leave them out, and declare 0 decimals for what are scores.'
 )
-CODES = (-9, -99, -999, -9999, -99999, -8, -88, -888, -8888, 999, 9999, 99999, 999999, 8888, 88888)
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
 MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
 _CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
@@ -101,7 +100,7 @@ def look_at_column(
     if categories and (declared.kind == CATEGORY or not column.dtype.is_numeric()):
         return _category(column, declared, trusted)
     look = _look_at_numbers(column, declared, trusted)
-    if not (categories and two_valued and look.usable and _different(look.numbers[~look.gaps]) == 2):
+    if not (categories and two_valued and look.usable and different_values(look.numbers[~look.gaps]) == 2):
         return look
     return _category(column, declared, trusted) if len(look.numbers) - look.missing > 2 else look
 
@@ -112,7 +111,9 @@ def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
     if missing == len(column):
         return Look(column.name, "empty", missing, "has no value at all")
     if column.dtype.is_temporal():
-        return Look(column.name, "date", missing, "holds dates or times")
+        if not declared.levels:
+            return Look(column.name, "date", missing, "holds dates or times")
+        column = column.cast(nw.String)  # levels such as 2020-01-01, which a file gives back as dates
     by_type = column.dtype in (nw.Categorical, nw.Enum)
     codes, found = encode(column, declared.missing)
     levels = declared.levels or found
@@ -181,10 +182,10 @@ def _look_at_numbers(column: nw.Series[Any], declared: Column, trusted: bool) ->
             found, kind="constant",
             problem=f"is constant ({there[0]:g} in every row): there is nothing to synthesize",
         )  # fmt: skip
-    if not trusted and (reason := _identifying(name, there)):
+    if not trusted and (reason := why_identifying(name, there)):
         problem = f"looks like an identifier (it {reason})"
         return replace(found, kind="identifier", problem=problem, cures=(_MEASURED,), named=True)
-    if code := _suspicious(there):
+    if code := suspicious_code(there):
         problem = f"holds {code:g}, far from its other values, which looks like a code for a missing value"
         cure = Cure(
             "if such a number stands for a missing value, say so, here or in a table file (missing)",
@@ -206,7 +207,7 @@ def _measurement(found: Look, there: Float[np.ndarray, " n"], declared: Column) 
             cures=("correct the values, the limits or the scale",),
         )  # fmt: skip
     whole = bool(np.all(there == np.round(there)))
-    different = _different(there) if whole else FEW + 1
+    different = different_values(there) if whole else FEW + 1
     decimals = 0 if whole else decimals_of(there)
     positive, spread = bool(np.all(there >= 0)), float(np.std(there))
     kind, scale = "whole numbers" if whole else "measurement", "as it is"
@@ -222,64 +223,6 @@ def _measurement(found: Look, there: Float[np.ndarray, " n"], declared: Column) 
         positive = positive and float(np.mean(there)) > 2 * spread
         decimals = decimals if decimals is not None and spread > 2 * 10.0**-decimals else None
     return replace(found, kind=kind, doubts=doubts, scale=scale, positive=positive, decimals=decimals)
-
-
-def proposed_scale(there: Float[np.ndarray, " n"]) -> str:
-    """Return the scale on which values are least skewed, if as they are they are positive and much so."""
-    least = float(there.min())
-    if least < 0:
-        return "as it is"
-    usual = abs(_skewness(there))
-    if usual <= 1:
-        return "as it is"
-    ways = {"sqrt": np.sqrt(there), **({"log": np.log(there)} if least > 0 else {"log(x + 1)": np.log1p(there)})}
-    # both but the log end at 0, where what is drawn below would pile up
-    ways = {name: values for name, values in ways.items() if name == "log" or np.mean(values) > 2 * np.std(values)}
-    best = min(ways, key=lambda name: abs(_skewness(ways[name])), default="as it is")
-    return best if ways and abs(_skewness(ways[best])) < usual / 2 else "as it is"
-
-
-def _skewness(values: Float[np.ndarray, " n"]) -> float:
-    centred = values - values.mean()
-    spread = float(np.sqrt(np.mean(centred**2)))
-    return float(np.mean((centred / spread) ** 3)) if spread > 0 else 0.0
-
-
-def decimals_of(values: Float[np.ndarray, " n"]) -> int | None:
-    """Return the decimals in which the values were recorded; None if they were computed."""
-    return next((d for d in range(MOST_DECIMALS + 1) if np.allclose(np.round(values, d), values, 1e-12, 0)), None)
-
-
-def _different(values: Float[np.ndarray, " n"]) -> int:
-    return len(np.unique(values))
-
-
-def _identifying(name: str, numbers: Float[np.ndarray, " n"]) -> str:
-    """Say why a column looks like what names people, if it does."""
-    if looks_like_identifier(name):
-        return "is named like one"
-    if not np.all(numbers == np.round(numbers)) or _different(numbers) < len(numbers):
-        return ""
-    count, reach = len(numbers), float(np.ptp(numbers)) + 1
-    if count >= 10 and bool(np.all(np.diff(numbers) > 0)):
-        return "counts upward through the rows"
-    if bool(np.all(np.abs(numbers) >= 1e5)):
-        return "holds long whole numbers, all different"
-    # so many whole numbers within this reach, drawn by chance, would hardly be all different: e^−10
-    if count * (count - 1) / (2 * reach) > 10:
-        return "holds whole numbers that are all different and lie close together"
-    return ""
-
-
-def _suspicious(there: Float[np.ndarray, " n"]) -> float | None:
-    """Return a value that looks like a code for a missing one: a usual code, far outside the others."""
-    for code in (float(there.min()), float(there.max())):
-        if code not in CODES:
-            continue
-        rest = there[there != code]
-        if len(rest) and (code < 0 <= rest.min() or abs(code - np.median(rest)) > 3 * np.ptp(rest) > 0):
-            return code
-    return None
 
 
 def _not_numeric(column: nw.Series[Any]) -> Look:

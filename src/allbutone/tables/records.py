@@ -11,15 +11,17 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.support.arrays import real_array
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
-from allbutone.tables.admission import Problem, admit, refusal
+from allbutone.tables.admission import GAP_CURES, Problem, admit, refusal
 from allbutone.tables.categories import Categories
 from allbutone.tables.declared.column import Column
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.files import read_table
-from allbutone.tables.look import LARGEST_VALUE, look_at, look_at_column
-from allbutone.tables.names import check_names, choose, split_names
+from allbutone.tables.frames import chosen_frame, frame_of, names_of
+from allbutone.tables.look import look_at, look_at_column
+from allbutone.tables.names import check_names, choose
+from allbutone.tables.record_checks import check_categories, check_values, require_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +55,12 @@ class Records:
                 f"{len(names)} names were given for a matrix of shape {values.shape}",
                 "give one row a record and one name a column",
             )
-        _require_rows(len(values))
-        _check_values(values, names, self.gaps)
+        require_rows(len(values))
+        check_values(values, names, self.gaps)
         categories = self.categories if self.categories.columns else Categories.none(len(values))
         order = self.order or (*names, *categories.columns)
         check_names(order)
-        _check_categories(categories, names, order, len(values), self.gaps)
+        check_categories(categories, names, order, len(values), self.gaps)
         schema = self.schema.for_columns(order).with_levels(categories.columns, categories.levels)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "columns", names)
@@ -120,11 +122,12 @@ class Records:
         What is a `Records` already has been through the gate.
         """
         if isinstance(table, Records):
-            return table._chosen(columns, drop)._admitting(categories, gaps)
+            chosen = table._chosen(columns, drop)
+            return (chosen.without_gaps() if complete_cases else chosen)._admitting(categories, gaps)
         declared, trusted = Schema.of(schema), columns is not None and header
         table, columns = _content(table, columns, header, encoding, sheet)
         frame = chosen_frame(table, columns, drop, () if columns else declared.left_out)
-        _require_rows(len(frame))
+        require_rows(len(frame))
         if len(frame) < 2:
             raise InputError("the table holds one row", "give at least two records")
         in_table = names_of(table)
@@ -139,17 +142,8 @@ class Records:
             in_table=in_table,
             gaps=gaps,
         )
-        return cls(
-            admitted.values,
-            admitted.columns,
-            frame.implementation,
-            declared,
-            admitted.rows,
-            admitted.notes,
-            admitted.categories,
-            admitted.order,
-            gaps and not complete_cases,
-        )
+        may_lack = gaps and not complete_cases
+        return cls(**vars(admitted), backend=frame.implementation, schema=declared, gaps=may_lack)
 
     @classmethod
     def of_numbers(
@@ -167,11 +161,51 @@ class Records:
             return table._chosen(columns, drop)._admitting(categories=False, gaps=False)
         table, columns = _content(table, columns, header, encoding, sheet)
         frame = chosen_frame(table, columns, drop)
-        _require_rows(len(frame))
+        require_rows(len(frame))
         values = np.empty((len(frame), len(frame.columns)))
         for position, name in enumerate(frame.columns):
             values[:, position] = _numbers(frame[name])
         return cls(values, tuple(frame.columns), frame.implementation)
+
+    @classmethod
+    def of_synthetic(cls, table: Any, schema: Schema, *, gaps: bool = False) -> "Records":
+        """Read a synthetic table of exactly the columns that `schema` declares, in its order, with its levels."""
+        table, _ = _content(table, None, True, None, None)
+        order = tuple(column.name for column in schema.columns)
+        if sorted(names_of(table)) != sorted(order):
+            raise InputError(
+                f"the table has the columns {listed(names_of(table))}, and {listed(order)} are declared",
+                "give a table of those",
+            )
+        frame = chosen_frame(table, order, None)
+        measured = tuple(column.name for column in schema.measurements)
+        natural = np.column_stack([np.zeros((len(frame), 0)), *(_numbers(frame[name]) for name in measured)])
+        for place, column in enumerate(schema.measurements):
+            there = natural[~np.isnan(natural[:, place]), place]
+            if not column.allows(there).all():
+                raise refusal([Problem(column.name, "has values outside its limits or scale", ("correct them",))])
+        looks = [look_at_column(frame[each.name], each, categories=True) for each in schema.categories]
+        if problems := [Problem(look.name, look.problem, look.cures) for look in looks if look.problem]:
+            raise refusal(problems)
+        found = Categories(
+            np.column_stack([np.zeros((len(frame), 0), dtype=np.int64), *(look.codes for look in looks)]),
+            tuple(look.name for look in looks),
+            tuple(look.levels for look in looks),
+        )
+        values = schema.to_model(natural)
+        return cls(values, measured, frame.implementation, schema, categories=found, order=order, gaps=gaps)
+
+    def to_frame(self, backend: Any = None, *, released: bool = False) -> Any:
+        """Return the records as a dataframe in the table's order: natural units, levels by name, gaps as null.
+
+        backend: "pandas", "polars" or "pyarrow"; by default the library that the table came in. released: whether
+        values are rounded and limited as they are declared to go out.
+        """
+        natural = self.schema.released(self.values) if released else self.natural
+        columns = dict(zip(self.columns, natural.T, strict=True))
+        columns |= dict(zip(self.categories.columns, self.categories.codes.T, strict=True))
+        levels = dict(zip(self.categories.columns, self.categories.levels, strict=True))
+        return frame_of({name: columns[name] for name in self.order}, levels, backend or self.backend)
 
     def _chosen(self, columns: Any, drop: Any) -> "Records":
         return self.select([self.order[place] for place in choose(self.order, columns, drop)])
@@ -193,6 +227,11 @@ class Records:
             order=tuple(names),
         )
 
+    def without_gaps(self) -> "Records":
+        """Return the records that miss no value."""
+        whole = ~(np.isnan(self.values).any(axis=1) | (self.categories.codes < 0).any(axis=1))
+        return self if whole.all() else replace(self.take(whole), gaps=False)
+
     def _admitting(self, categories: bool, gaps: bool) -> "Records":
         """Refuse categories and gaps where they are not taken, so that neither is ever lost in silence."""
         if self.categories.columns and not categories:
@@ -203,7 +242,7 @@ class Records:
         if self.has_gaps and not gaps:
             raise InputError(
                 "the records have gaps, which are not taken here",
-                Cure("keep only the rows without gaps", "complete_cases", True),
+                *GAP_CURES,
             )
         return self
 
@@ -211,11 +250,11 @@ class Records:
     def in_order(cls, table: Any, columns: Sequence[str] | None) -> "Records":
         """Read as `of_numbers` does and put the columns in this order; a table of other names is refused."""
         records = table if isinstance(table, Records) else cls.of_numbers(table)
-        if columns is None or records.columns == tuple(columns):
-            return records
-        if set(records.columns) != set(columns):
+        if columns is None:
+            return records._admitting(categories=False, gaps=True)
+        if set(records.order) != set(columns):
             raise InputError(
-                f"the records have the columns {', '.join(records.columns)}, the release {', '.join(columns)}",
+                f"the records have the columns {', '.join(records.order)}, the release {', '.join(columns)}",
                 "choose the release's columns",
             )
         return records.select(columns)
@@ -234,111 +273,9 @@ def _content(table: Any, columns: Any, header: bool, encoding: str | None, sheet
     return table, columns
 
 
-def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = ()) -> nw.DataFrame[Any]:
-    """Return the chosen columns; among the others names may be missing, unsafe or repeated.
-
-    `left_out`: those that a table file leaves out; the ones this table has go with those to drop.
-    """
-    if isinstance(table, np.ndarray):
-        table = _name_columns(table)
-    names = names_of(table)
-    if not_here := [name for name in left_out if name in names]:
-        drop = [*(split_names(drop, set(names)) if drop is not None else ()), *not_here]
-    positions = choose(names, columns, drop)
-    chosen = [names[position] for position in positions]
-    # by position, before narwhals sees it: it would refuse a repeated name wherever it is
-    if hasattr(table, "iloc"):
-        table = table.iloc[:, positions].set_axis(chosen, axis=1)
-    elif hasattr(table, "column_names"):
-        table = table.select(positions)
-    try:
-        return nw.from_native(table, eager_only=True).select(chosen)
-    except TypeError as error:
-        raise _no_table(table) from error
-
-
-def names_of(table: Any) -> list[str]:
-    """Return the names of all columns of a table."""
-    if isinstance(table, np.ndarray):
-        return [f"x{position + 1}" for position in range(table.shape[-1])]
-    labels = getattr(table, "column_names", getattr(table, "columns", None))
-    if labels is None:
-        raise _no_table(table)
-    return _names(list(labels))
-
-
-def _names(labels: list[Any]) -> list[str]:
-    """Return the labels as names; columns that pandas has only numbered are named as those of a matrix."""
-    if all(isinstance(label, int | np.integer) for label in labels) and labels == list(range(len(labels))):
-        return [f"x{position}" for position in range(1, len(labels) + 1)]
-    return [str(label) for label in labels]
-
-
-def _no_table(table: Any) -> InputError:
-    return InputError(
-        f"cannot read a {type(table).__name__} as a table",
-        "give a file, a NumPy matrix, or a pandas, polars or pyarrow table",
-    )
-
-
-def _name_columns(matrix: np.ndarray) -> Any:
-    if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise InputError(f"a matrix of records has shape (n, p), p > 0, got {matrix.shape}", "try reshape(-1, 1)")
-    names = _names(list(range(matrix.shape[1])))
-    values = np.asarray(real_array(matrix, "a matrix of records"))
-    return nw.from_numpy(values, schema=names, backend="pyarrow").to_native()
-
-
 def _numbers(column: nw.Series[Any]) -> Float[np.ndarray, " n"]:
     """Return the column as float64, or say which row is not a number."""
     look = look_at_column(column, Column(column.name), trusted=True)
     if len(look.numbers) != len(column):
         raise refusal([Problem(look.name, look.problem, look.cures)])
     return look.numbers
-
-
-def _require_rows(count: int) -> None:
-    if count == 0:
-        raise InputError("the table holds no rows", "give at least two records")
-
-
-def _check_categories(
-    categories: Categories, names: Sequence[str], order: Sequence[str], rows: int, gaps: bool
-) -> None:
-    """Refuse categories of other rows, a wrong order, and gaps where there may be none."""
-    if len(categories) != rows:
-        raise InputError(f"there are {len(categories)} rows of categories and {rows} of measurements")
-    both = (names, categories.columns)
-    if len(order) != len(names) + len(categories.columns) or any(
-        tuple(name for name in order if name in part) != tuple(part) for part in both
-    ):
-        raise InputError("the order of the columns is not that of the measurements and categories")
-    if categories.has_gaps and not gaps:
-        raise InputError("categories miss values", Cure("keep only the rows without gaps", "complete_cases", True))
-
-
-def _check_values(values: Float[np.ndarray, "n p"], names: Sequence[str], gaps: bool) -> None:
-    """Refuse values that are missing, unless there may be gaps, or too large, by column and row."""
-    if values.size and values.max() <= LARGEST_VALUE and values.min() >= -LARGEST_VALUE:  # false of NaN, too
-        return
-    for name, numbers in zip(names, values.T, strict=True):
-        missing = np.isnan(numbers)
-        if missing.any() and not gaps:
-            raise InputError(
-                f"column {name!r} misses {int(missing.sum())} of {len(numbers)} values, the first in row "
-                f"{_row(missing)}",
-                "complete or remove those rows",
-                Cure("leave it out", "drop", [name]),
-            )
-        wild = ~(np.abs(numbers) <= LARGEST_VALUE) & ~missing
-        if wild.any():
-            row = _row(wild)
-            raise InputError(
-                f"column {name!r} holds {numbers[row - 1]} in row {row}, beyond ±{LARGEST_VALUE:g}",
-                "correct it",
-                Cure("leave it out", "drop", [name]),
-            )
-
-
-def _row(flags: np.ndarray) -> int:
-    return int(np.argmax(flags)) + 1

@@ -49,7 +49,7 @@ def densities(table: Any, release: AnyRelease, points: int = POINTS) -> Densitie
         grid = np.linspace(low, high, points)
         found.append((grid, *(_smooth(values, grid, bandwidth) for values in (real, pooled)), bandwidth))
     grids, reals, synthetics, bandwidths = map(np.stack, zip(*found, strict=True))
-    names = tuple(column.on_scale for column in records.schema.columns)
+    names = tuple(column.on_scale for column in records.schema.measurements)
     return Densities(names, grids, reals, synthetics, bandwidths)
 
 

@@ -11,8 +11,8 @@ from allbutone.releases.release import Release
 from allbutone.support.errors import Cure
 from allbutone.support.text import percent
 from allbutone.tables.declared.schema import Schema
-from allbutone.tables.look import decimals_of, proposed_scale
 from allbutone.tables.records import Records
+from allbutone.tables.traits import decimals_of, proposed_scale
 
 NOTABLE = 0.001  # share of a column's values: below that nobody would notice
 
@@ -34,12 +34,12 @@ class ValueCounter:
 
     def __init__(self, schema: Schema) -> None:
         self._schema, self._rows = schema, 0
-        self._beyond, self._negative = np.zeros((2, len(schema.columns)))
+        self._beyond, self._negative = np.zeros((2, len(schema.measurements)))
 
     def add(self, drawn: Float[np.ndarray, "rows p"], released: Float[np.ndarray, "rows p"]) -> None:
         """Count a block: in natural units as the model drew it, and as it goes out."""
         self._rows += len(drawn)
-        limits = np.array([(column.low, column.high) for column in self._schema.columns])
+        limits = np.array([(column.low, column.high) for column in self._schema.measurements])
         self._beyond += np.sum((drawn < limits[:, 0]) | (drawn > limits[:, 1]), axis=0)
         self._negative += np.sum(released < 0, axis=0)
 
@@ -91,7 +91,7 @@ def odd_values(records: Records, release: Release) -> list[Oddity]:
 def _rounded(records: Records) -> dict[str, int]:
     """Return the decimals of columns that were recorded with few and are released with all."""
     found: dict[str, int] = {}
-    for column, values in zip(records.schema.columns, records.natural.T, strict=True):
+    for column, values in zip(records.schema.measurements, records.natural.T, strict=True):
         decimals = decimals_of(values) if column.scale.is_plain else None
         finer = column.decimals is None or (decimals is not None and column.decimals > decimals)
         if decimals is not None and decimals <= 2 and finer:

@@ -8,6 +8,7 @@ from math import inf, isfinite
 from typing import Any
 
 import numpy as np
+import pyarrow.csv
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
@@ -16,6 +17,7 @@ from allbutone.tables.declared.scales import Scale
 
 MEASUREMENT, CATEGORY, LEFT_OUT = "measurement", "category", "left out"
 MOST_DECIMALS = 12
+_READ_AS_MISSING = frozenset(pyarrow.csv.ConvertOptions().null_values)
 UNSAFE_LEVEL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff\"`]|<[a-zA-Z/!?]|^\s*[=@]|^\s*[+-].*[a-zA-Z(]")
 
 
@@ -201,6 +203,10 @@ def check_levels(levels: Sequence[str], where: str = "") -> None:
     for level in levels:
         if not level.strip():
             raise InputError("a level has no name", "name it; what is missing needs no level", where=where)
+        if level in _READ_AS_MISSING:
+            raise InputError(
+                f"the level {level!r} is read as a missing value from any file", "rename it", where=where
+            )
         if UNSAFE_LEVEL.search(level):
             raise InputError(
                 f"the level {level!r:.60} holds line breaks, markup or a spreadsheet formula, which is not safe "

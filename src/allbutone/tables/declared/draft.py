@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allbutone.tables.declared.column import LEFT_OUT, MEASUREMENT
+from allbutone.tables.declared.column import CATEGORY, LEFT_OUT, MEASUREMENT
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look
 
@@ -12,16 +12,18 @@ _REMARKS = {
     "scale": "proposed: positive and skewed; confirm from public knowledge",
     "low": "proposed: no such value can be negative; confirm from public knowledge",
 }
-_FEW = "few values: leave it out if they are codes of a category; decimals = 0 if they are scores"
+_LEVELS = "those of this table, public with any release: merge rare ones, declare all that there can be"
+_FEW = 'few values: kind = "category" if they are codes of one; decimals = 0 if they are scores'
 MANY_GAPS = 0.3  # of a column's values: leaving out the rows would cost too much
 
 _TOP = """\
 # A table file: what may be public about each column. Everyone may see it, so it may hold no value, minimum or
 # maximum of the confidential table, only what is known from public sources: how a column is measured and recorded,
-# label, unit, limits, and for all columns or none a centre and a spread.
+# label, unit, limits, levels, and for all columns or none a centre and a spread.
 #   scale     "as it is", "log", "log(x + 1)", "sqrt", "logit" (needs low and high), "quantiles" (published ones)
 #   low, high limits that no released value passes        decimals  to which released values are rounded
-#   missing   numbers that stand for no value, [-999]      kind      "measurement" or "left out", with its why
+#   missing   numbers that stand for no value, [-999]      levels    of a category, in order, ["f", "m"]
+#   kind      "measurement", "category", or "left out", with its why
 """
 _PROPOSED = """\
 # This is a draft with proposals. Confirm each from public knowledge, never from this table's numbers.
@@ -42,6 +44,9 @@ def draft(looks: Sequence[Look], rows: int, others: dict[str, str], declared: Sc
             parts.append(_column(look.name, known))
         elif why := left_out_because(look, rows) or others.get(look.name, ""):
             parts.append(_column(look.name, {"kind": LEFT_OUT, "why": why}))
+        elif look.is_category:
+            usual = {"kind": CATEGORY, "label": look.name, "levels": list(look.levels)}
+            parts.append(_column(look.name, usual | known, {} if look.fixed else {"levels": _LEVELS}))
         else:
             usual = {"kind": MEASUREMENT, "label": look.name, "unit": ""}
             remarks = _REMARKS | ({"kind": _FEW} if look.kind == "few values" else {})
