@@ -1,6 +1,5 @@
 """Laws of categories and gaps at the gate: what gets in, what stays, and what is never lost in silence."""
 
-import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,30 +7,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import allbutone as abo
 from allbutone.tables.categories import Categories
 from allbutone.tables.declared.schema import Schema
-
-NULLS = {value.upper() for value in pyarrow.csv.ConvertOptions().null_values}
+from clinic import clinic, require_same
 
 LIBRARIES = pytest.mark.parametrize(
     "library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
 )
-
-
-def clinic(rng, n=60):
-    """Return a table of two measurements among four categories."""
-    return {
-        "sex": rng.permutation(["f", "m"] * (n // 2)).tolist(),
-        "age": rng.normal(60, 10, n).round(1).tolist(),
-        "treated": rng.permutation([True, False] * (n // 2)).tolist(),
-        "arm": rng.permutation([1, 2] * (n // 2)).tolist(),
-        "bili": rng.normal(3, 1, n).round(2).tolist(),
-        "stage": rng.permutation(["I", "II", "III"] * (n // 3)).tolist(),
-    }
 
 
 @LIBRARIES
@@ -102,92 +86,6 @@ def test_too_many_cells_are_refused_by_the_column_with_most_levels():
         Categories(np.zeros((3, 3), int), ("a", "b", "c"), levels).require_few_cells()
 
 
-LEVEL = st.text(st.characters(categories=["L", "N"]), min_size=1).filter(lambda text: text.upper() not in NULLS)
-LEVELS = st.lists(LEVEL, min_size=2, max_size=6, unique=True)
-
-
-def mixed_records(levels, is_category, n, seed):
-    """Return records of measurements and categories in this order, with gaps."""
-    rng, q = np.random.default_rng(seed), len(levels)
-    p = len(is_category) - q
-    codes = np.column_stack([rng.integers(-1, len(each), n) for each in levels])
-    codes[0] = 0
-    values = np.where(rng.random((n, p)) < 0.2, np.nan, rng.normal(size=(n, p)))
-    values[0] = 0.5
-    columns, names = tuple(f"x{place}" for place in range(p)), tuple(f"c{place}" for place in range(q))
-    places = np.argsort(np.argsort(~np.array(is_category), kind="stable"))
-    order = tuple((*names, *columns)[place] for place in places)
-    return abo.Records(values, columns, categories=Categories(codes, names, levels), order=order, gaps=True)
-
-
-def same(one, two):
-    """Say whether two tables of records hold the same."""
-    assert (one.columns, one.order) == (two.columns, two.order)
-    assert (one.categories.columns, one.categories.levels) == (two.categories.columns, two.categories.levels)
-    np.testing.assert_array_equal(one.categories.codes, two.categories.codes)
-    np.testing.assert_array_equal(one.values, two.values)
-    return True
-
-
-@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
-@given(
-    levels=st.lists(LEVELS, min_size=1, max_size=3),
-    p=st.integers(1, 2),
-    n=st.integers(3, 12),
-    seed=st.integers(0, 2**32),
-    data=st.data(),
-)
-@settings(max_examples=30, deadline=None)
-def test_to_a_frame_and_back_changes_nothing(backend, levels, p, n, seed, data):
-    is_category = data.draw(st.permutations([False] * p + [True] * len(levels)))
-    records = mixed_records(tuple(map(tuple, levels)), is_category, n, seed)
-    frame = records.to_frame(backend)
-    assert same(records, abo.Records.of_synthetic(frame, records.schema, gaps=True))
-    shuffled = nw.from_native(frame).select(sorted(records.order)).to_native()
-    assert same(records, abo.Records.of_synthetic(shuffled, records.schema, gaps=True))
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_through_a_file_and_back_changes_nothing(rng, tmp_path, ending):
-    levels = (
-        ("TRUE", "FALSE"),
-        ("01", "2"),
-        ("1.50", "2"),
-        ("3", "1"),
-        ("2020-01-02", "2021-01-02"),
-        ("é ", "Crohn's; a, b"),
-    )
-    codes = np.column_stack([rng.permutation([0, 1] * 10) for _ in levels])
-    codes[3] = -1
-    names = tuple(f"c{place}" for place in range(len(levels)))
-    records = abo.Records(rng.normal(size=(20, 1)), ("x",), categories=Categories(codes, names, levels), gaps=True)
-    table, path = records.to_frame("pyarrow"), tmp_path / f"t.{ending}"
-    if ending == "csv":
-        kinds = [(name, pa.string() if name in names else pa.float64()) for name in table.column_names]
-        pyarrow.csv.write_csv(table.cast(pa.schema(kinds)), path)
-    else:
-        pyarrow.parquet.write_table(table, path)
-    assert same(records, abo.Records.of_synthetic(path, records.schema, gaps=True))
-
-
-def test_the_own_order_of_a_categorical_column_is_kept(rng):
-    order = ["low", "middle", "high", "unheard of"]
-    values = [*order[:3] * 5]
-    tables = [
-        pd.DataFrame({"dose": pd.Categorical(values, order), "x": rng.normal(size=15)}),
-        pl.DataFrame({"dose": pl.Series(values, dtype=pl.Enum(order)), "x": rng.normal(size=15)}),
-        pa.table({"dose": pa.DictionaryArray.from_arrays([0, 1, 2] * 5, order), "x": rng.normal(size=15)}),
-    ]
-    for table in tables:
-        records = abo.Records.of(table, categories=True)
-        assert records.categories.levels == (tuple(order),)
-        assert records.categories.names("dose").tolist() == values
-        assert not any("levels" in note for note in records.notes)
-    pl.Series(["else", "where"], dtype=pl.Categorical)  # some versions share levels among all tables
-    loose = pl.DataFrame({"dose": pl.Series(values, dtype=pl.Categorical), "x": rng.normal(size=15)})
-    assert sorted(abo.Records.of(loose, categories=True).categories.levels[0]) == sorted(order[:3])
-
-
 def test_declared_levels_are_exact_and_keep_their_order(rng):
     table = pd.DataFrame(clinic(rng))
     declared = {"sex": ["m", "other", "f"], "arm": [2, 1, 9], "treated": [True, False]}
@@ -196,7 +94,7 @@ def test_declared_levels_are_exact_and_keep_their_order(rng):
     assert records.categories.levels[:3] == (("m", "other", "f"), ("true", "false"), ("2", "1", "9"))
     assert records.categories.names("arm").tolist() == [str(value) for value in table["arm"]]
     assert records.schema.levels_of("sex") == ("m", "other", "f")
-    assert same(records, abo.Records.of(table, schema=records.schema, categories=True))
+    require_same(records, abo.Records.of(table, schema=records.schema, categories=True))
     reread = Schema.of_entries(records.schema.entries(), "here")
     assert reread == records.schema
     assert reread.same_mechanism(records.schema)

@@ -25,6 +25,7 @@ FEW_VALUES = (
 )
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
 MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
+_OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Object)
 _CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
 _MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
 
@@ -114,8 +115,13 @@ def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
         if not declared.levels:
             return Look(column.name, "date", missing, "holds dates or times")
         column = column.cast(nw.String)  # levels such as 2020-01-01, which a file gives back as dates
+    if not column.dtype.is_numeric() and column.dtype not in _OF_LEVELS:
+        return _not_numeric(column)
+    try:
+        codes, found = encode(column, declared.missing)
+    except UnicodeDecodeError:
+        return _not_numeric(column)
     by_type = column.dtype in (nw.Categorical, nw.Enum)
-    codes, found = encode(column, declared.missing)
     levels = declared.levels or found
     missing = int((codes < 0).sum())
     look = Look(column.name, "category", missing, levels=levels, fixed=bool(declared.levels) or by_type)
@@ -241,7 +247,7 @@ def _not_numeric(column: nw.Series[Any]) -> Look:
         kind = "date"
     elif shown.isdigit() and shown.startswith("0"):
         return Look(name, "code", missing, f"is a code: row {row} begins with a zero, which no number does")
-    elif column.n_unique() <= max(FEW, len(column) // 50):
+    elif not column.dtype.is_nested() and column.n_unique() <= max(FEW, len(column) // 50):
         kind = "category"
     return Look(name, kind, missing, f"is not numeric: row {row} holds {value}")
 
