@@ -73,7 +73,7 @@ def true_line():
 
 
 def true_odds():
-    """Log odds of an event given age, bmi, sex and stage, by Bayes' rule: linear, for one covariance serves all."""
+    """Log odds of an event given age, bmi, sex and stage, by Bayes' rule: linear, as all share one covariance."""
     weight = np.linalg.solve(location.COVARIANCE, location.EFFECTS[2])
     log_cells = np.log(location.odds_of_cells()).reshape(location.SIZES)
     contrast = log_cells[:, 1] - log_cells[:, 0]

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from allbutone.model.moments import Moments
 from allbutone.support.arrays import cholesky, solve_rows
 from allbutone.support.parallel import in_parallel
-from allbutone.utility.kolmogorov_smirnov import ks_numerators
+from allbutone.utility.kolmogorov_smirnov import ks_numerators, ks_p_values
 from allbutone.utility.propensity import Propensity, propensity
 
 BLOCK_VALUES = 1 << 19  # numbers of datasets and real table compared at a time by a thread
@@ -23,28 +23,42 @@ def whitener(real: Moments, scatters: np.ndarray, rows: np.ndarray) -> tuple[np.
     return real.mean, scale[:, None] * root
 
 
-def compare(
-    real: Float[np.ndarray, "n p"],
+def kolmogorov_smirnov(
+    real: Float[np.ndarray, "n p"], datasets: list[np.ndarray], rows: Int[np.ndarray, " k"]
+) -> tuple[Float[np.ndarray, "k p"], Float[np.ndarray, "k p"]]:
+    """Return D and p of each dataset and column, without gaps."""
+    ordered = np.sort(real.T, axis=1)
+
+    def compared(block: np.ndarray) -> np.ndarray:
+        data = np.stack([datasets[number].T for number in block])
+        return np.stack([ks_numerators(ordered[c], data[:, c]) for c in range(data.shape[1])], axis=1)
+
+    numerators = np.empty((len(datasets), real.shape[1]), dtype=np.int64)
+    blocks = list(_blocks(rows, *real.shape))
+    for block, seen in zip(blocks, in_parallel(compared, blocks), strict=True):
+        numerators[block] = seen
+    return numerators / (len(real) * rows[:, None]), ks_p_values(len(real), rows, numerators)
+
+
+def propensities(
+    real: Float[np.ndarray, "n d"],
     datasets: list[np.ndarray],
     rows: Int[np.ndarray, " k"],
     mean_and_root: tuple[np.ndarray, np.ndarray],
-) -> tuple[Int[np.ndarray, "k p"], Propensity]:
-    """Return n·rows·D of each dataset and column, and the propensity scores of each dataset."""
+) -> Propensity:
+    """Return the propensity scores of each dataset."""
     mean, root = mean_and_root
-    ordered = np.sort(real.T, axis=1)
     white = solve_rows(root, real - mean).T
 
-    def compared(block: np.ndarray) -> tuple[np.ndarray, Propensity]:
+    def compared(block: np.ndarray) -> Propensity:
         data = np.stack([datasets[number].T for number in block])
-        seen = np.stack([ks_numerators(ordered[c], data[:, c]) for c in range(data.shape[1])], axis=1)
-        return seen, propensity(white, np.linalg.solve(root, data - mean[:, None]))
+        return propensity(white, np.linalg.solve(root, data - mean[:, None]))
 
-    numerators = np.empty((len(datasets), real.shape[1]), dtype=np.int64)
     error, finite = np.empty(len(datasets)), np.empty(len(datasets), dtype=bool)
     blocks = list(_blocks(rows, *real.shape))
-    for block, (seen, scores) in zip(blocks, in_parallel(compared, blocks), strict=True):
-        numerators[block], error[block], finite[block] = seen, scores.mean_squared_error, scores.finite
-    return numerators, Propensity(error, finite)
+    for block, scores in zip(blocks, in_parallel(compared, blocks), strict=True):
+        error[block], finite[block] = scores.mean_squared_error, scores.finite
+    return Propensity(error, finite)
 
 
 def _blocks(rows: Int[np.ndarray, " k"], n: int, p: int) -> Iterator[np.ndarray]:

@@ -9,6 +9,7 @@ from allbutone.support.notebook import table
 from allbutone.support.text import counted, number
 
 HEADINGS = ("column", "mean difference", "SD ratio", "share of KS p > 0.05")
+CATEGORY_HEADINGS = ("category", "misplaced share", "χ² over its expectation")
 
 
 class Shown:
@@ -16,13 +17,15 @@ class Shown:
 
     def __repr__(self) -> str:
         """Return what the propensity scores say, and a line a column: medians over the datasets."""
-        lines = [HEADINGS, *self._lines()]
-        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-        padded = ("  ".join(map(str.rjust, line, widths)) for line in lines)
-        return "\n".join([self._words(), *padded])
+        return "\n".join([self._words(), *(line for part in self._tables() for line in _aligned(*part))])
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self._words())}</p>{table(HEADINGS, self._lines())}"
+        return f"<p>{escape(self._words())}</p>" + "".join(table(*part) for part in self._tables())
+
+    def _tables(self) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+        """Return headings and lines of the measurements, and of the categories where there are any."""
+        parts = ((HEADINGS, self._lines()), (CATEGORY_HEADINGS, self._category_lines()))
+        return [(headings, lines) for headings, lines in parts if lines]
 
     def _words(self) -> str:
         found: Any = self
@@ -38,3 +41,18 @@ class Shown:
         means, ratios = (np.median(each, axis=0) for each in (found.mean_differences, found.spread_ratios))
         columns = zip(found.columns, means, ratios, found.ks_p_share, strict=True)
         return [(name, *(number(float(each), 2) for each in values)) for name, *values in columns]
+
+    def _category_lines(self) -> list[tuple[str, ...]]:
+        found: Any = self
+        lines: list[tuple[str, ...]] = []
+        for shares in found.categories.shares:
+            ratio = np.median(shares.chi_squared / np.maximum(shares.degrees, 1))
+            misplaced = number(float(np.median(shares.distances)), 3)
+            lines.append((shares.columns[0], misplaced, number(float(ratio), 2)))
+        return lines
+
+
+def _aligned(headings: tuple[str, ...], lines: list[tuple[str, ...]]) -> list[str]:
+    every = [headings, *lines]
+    widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
+    return ["  ".join(map(str.rjust, line, widths)) for line in every]

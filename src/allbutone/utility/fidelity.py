@@ -5,19 +5,15 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import ndtri
 
-from allbutone.model.moments import Moments
-from allbutone.releases.folder import AnyRelease, release_of
-from allbutone.releases.parts import datasets_of
-from allbutone.support.errors import Cure, InputError
-from allbutone.tables.records import Records
-from allbutone.utility.classification_tree import tree_propensity
-from allbutone.utility.compare import compare, whitener
+from allbutone.utility.category_fidelity import CategoryDifferences, CategoryFidelity, category_fidelity
+from allbutone.utility.chance import BAND, MEDIAN, far_out, flagged
+from allbutone.utility.columns import by_columns, by_columns_with_gaps
 from allbutone.utility.display import Shown
-from allbutone.utility.kolmogorov_smirnov import ks_p_values
+from allbutone.utility.matching import matched
+from allbutone.utility.telling_apart import told_apart
 
-MEAN_BAND = 0.1  # the paper's band: standardized mean differences within ±0.1 are negligible
+MEAN_BAND = BAND  # the paper's band: standardized mean differences within ±0.1 are negligible
 LEVEL = 0.05  # of the Kolmogorov-Smirnov tests
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -30,6 +26,7 @@ class Differences:
     spreads: tuple[str, ...]
     correlations: tuple[str, ...]
     distributions: tuple[str, ...]
+    categories: CategoryDifferences
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,6 +40,13 @@ class Fidelity(Shown):
     c = rows/N; where `propensity_finite` is False the columns separate real from synthetic rows: it is the limit.
     `pmse_tree` is the same by a classification tree (CART), which also sees correlations and shapes, of the first
     100 datasets at most; `pmse_tree_expected` is its mean over permuted labels.
+
+    All of these are of measurements but propensity scores, which see categories, too: by `terms` columns in all,
+    the regression's are one for each level that is not rare, but the most frequent. `categories` has the rest.
+    Where the real table or a dataset has gaps, observed values are compared, of `observed` real records that have
+    one value or two; propensity scores need whole rows, `complete` real ones and `complete_rows` of each dataset.
+    Values that are missing for reasons seen in other columns make observed values and whole rows differ from those
+    of a right model.
     """
 
     columns: tuple[str, ...]
@@ -50,6 +54,7 @@ class Fidelity(Shown):
     rows: Int[np.ndarray, " k"]
     correlations: Float[np.ndarray, "p p"]
     synthetic_correlations: Float[np.ndarray, "k p p"]
+    observed: Int[np.ndarray, "p p"]
     mean_differences: Float[np.ndarray, "k p"]
     spread_ratios: Float[np.ndarray, "k p"]
     ks: Float[np.ndarray, "k p"]
@@ -58,6 +63,10 @@ class Fidelity(Shown):
     propensity_finite: Bool[np.ndarray, " k"]
     pmse_tree: Float[np.ndarray, " c"]
     pmse_tree_expected: Float[np.ndarray, " c"]
+    terms: int
+    complete: int
+    complete_rows: Int[np.ndarray, " k"]
+    categories: CategoryFidelity
 
     @property
     def correlation_differences(self) -> Float[np.ndarray, "k p p"]:
@@ -91,12 +100,12 @@ class Fidelity(Shown):
         that, Fisher's z of a correlation as much; the median of k datasets 1.2533/√k of it. Distributions: the
         share of Kolmogorov-Smirnov p-values above 0.05 is below 0.8 by more than chance, or the median p below
         0.001 over the number of columns. (The datasets share one real table, so that even a right model's share
-        strays from 0.95.)
+        strays from 0.95.) Categories: `CategoryFidelity.beyond_noise`.
         """
         k, p = self.ks.shape
-        noise = 1.2533 * np.mean(np.sqrt(1 / self.people + 1 / self.rows)) / np.sqrt(k)
-        pairs = p * (p - 1) // 2
-        far = ndtri(1 - 0.005 / p) * noise
+        alone = MEDIAN * np.mean(np.sqrt(1 / self.people + 1 / self.rows)) / np.sqrt(k)
+        noise = alone * np.sqrt(self.people / np.maximum(self.observed, 1))  # fewer values where some are missing
+        far = far_out(p) * np.diagonal(noise)
         means = np.abs(np.median(self.mean_differences, axis=0)) > MEAN_BAND + far
         spreads = np.abs(np.median(np.log(self.spread_ratios), axis=0)) > MEAN_BAND + far / np.sqrt(2)
         one, two = np.triu_indices(p, 1)
@@ -104,21 +113,31 @@ class Fidelity(Shown):
             np.arctanh(np.clip(each[..., one, two], -1 + 1e-15, 1 - 1e-15))
             for each in (self.correlations, self.synthetic_correlations)
         )
-        apart = np.abs(np.median(synthetic, axis=0) - real) > MEAN_BAND + ndtri(1 - 0.005 / max(pairs, 1)) * noise
+        apart = np.abs(np.median(synthetic, axis=0) - real) > MEAN_BAND + far_out(len(one)) * noise[one, two]
         rejected = self.ks_p_share < 0.8 - 2.6 * np.sqrt(0.16 / k)
-        rejected |= np.median(self.ks_p, axis=0) < 0.001 / p
+        rejected |= np.median(self.ks_p, axis=0) < 0.001 / max(p, 1)
         pair_names = [f"{self.columns[i]} and {self.columns[j]}" for i, j in zip(one, two, strict=True)]
         return Differences(
-            *(
-                tuple(name for name, flag in zip(names, flags, strict=True) if flag)
-                for names, flags in (
-                    (self.columns, means),
-                    (self.columns, spreads),
-                    (pair_names, apart),
-                    (self.columns, rejected),
-                )
-            )
+            flagged(self.columns, means),
+            flagged(self.columns, spreads),
+            flagged(pair_names, apart),
+            flagged(self.columns, rejected),
+            self.categories.beyond_noise(),
         )
+
+    @property
+    def associations(self) -> Float[np.ndarray, "c c"]:
+        """How strongly every two columns of the real table go together, from 0 to 1; measurements come first.
+
+        |r| of two measurements, η of a measurement by a category, Cramér's V of two categories.
+        """
+        return _associations(self.correlations, self.categories.eta, self.categories.cramers_v)
+
+    @property
+    def synthetic_associations(self) -> Float[np.ndarray, "k c c"]:
+        """The same of each dataset."""
+        found = self.categories
+        return _associations(self.synthetic_correlations, found.synthetic_eta, found.synthetic_cramers_v)
 
     @property
     def ks_p_share(self) -> Float[np.ndarray, " p"]:
@@ -154,22 +173,22 @@ class Fidelity(Shown):
 
     @property
     def pmse_expected(self) -> Float[np.ndarray, " k"]:
-        """Expected pMSE if the model is right, as synthpop has it: p·c·(1 − c)²/N (Snoke et al. 2018).
+        """Expected pMSE if the model is right, as synthpop has it: terms·c·(1 − c)²/N (Snoke et al. 2018).
 
         It holds where all datasets are drawn from the estimated parameters themselves.
         """
-        total = self.people + self.rows
-        share = self.rows / total
-        return len(self.columns) * share * (1 - share) ** 2 / total
+        total = self.complete + self.complete_rows
+        share = self.complete_rows / total
+        return self.terms * share * (1 - share) ** 2 / total
 
     @property
     def pmse_expected_drawn(self) -> Float[np.ndarray, " k"]:
-        """Expected pMSE if the model is right and each dataset has parameters of its own: p·c·(1 − c)/N.
+        """Expected pMSE if the model is right and each dataset has parameters of its own: terms·c·(1 − c)/N.
 
         This is how datasets are drawn here. The means then differ by σ²/n + σ²/rows, as for two samples of one
         population, and not by σ²/rows alone: 1/(1 − c) times as much, twice where rows = n.
         """
-        return self.pmse_expected * (self.people + self.rows) / self.people
+        return self.pmse_expected * (self.complete + self.complete_rows) / self.complete
 
     @property
     def pmse_ratio(self) -> Float[np.ndarray, " k"]:
@@ -188,9 +207,7 @@ class Fidelity(Shown):
             return self.pmse_tree / self.pmse_tree_expected
 
 
-def fidelity(
-    table: Any, release: AnyRelease, *, rng: np.random.Generator | None = None, **how_to_read: Any
-) -> Fidelity:
+def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None, **how_to_read: Any) -> Fidelity:
     """Compare the real table with every dataset of a release, columns matched by name.
 
     `rng` permutes the labels that calibrate the tree; by default it is the same each time. How the table is read
@@ -203,68 +220,24 @@ def fidelity(
     >>> found.means_within_band.shape, found.ks.shape
     ((5,), (4, 5))
     """
-    records, datasets = matched(table, release, **how_to_read)
-    columns, real = records.columns, Moments.of(records.values)
-    synthetic = [Moments.of(data) for data in datasets]
-    scatters = np.stack([moments.scatter for moments in synthetic])
-    rows = np.array([len(data) for data in datasets])
-    variances = np.diagonal(scatters, axis1=1, axis2=2) / (rows[:, None] - 1)
-    pooled = np.sqrt((np.diagonal(real.scatter) / (real.count - 1) + variances) / 2)
-    steps = np.stack([(each.mean - real.mean) + (each.mean_tail - real.mean_tail) for each in synthetic])
-    numerators, scores = compare(records.values, datasets, rows, whitener(real, scatters, rows))
-    tree = tree_propensity(records.values, datasets, rng or np.random.default_rng(0))
+    pair = matched(table, release, **how_to_read)
+    records, rows = pair.records, np.array([len(data) for data in pair.datasets])
+    columns, scores = (by_columns_with_gaps if pair.has_gaps else by_columns)(pair), told_apart(pair, rng)
     return Fidelity(
-        columns=columns,
+        columns=records.columns,
         people=len(records.values),
         rows=rows,
-        correlations=_correlations(real.scatter),
-        synthetic_correlations=_correlations(scatters),
-        mean_differences=steps / pooled,
-        spread_ratios=np.sqrt(variances / (np.diagonal(real.scatter) / (real.count - 1))),
-        ks=numerators / (len(records.values) * rows[:, None]),
-        ks_p=ks_p_values(len(records.values), rows, numerators),
-        pmse=scores.mean_squared_error,
-        propensity_finite=scores.finite,
-        pmse_tree=tree.mean_squared_error,
-        pmse_tree_expected=tree.expected,
+        **vars(columns),
+        **vars(scores),
+        categories=category_fidelity(
+            records.values, records.columns, records.categories, pair.datasets, pair.categories
+        ),
     )
 
 
-def matched(table: Any, release: AnyRelease, **how_to_read: Any) -> tuple[Records, list[Float[np.ndarray, "_ p"]]]:
-    """Return the real records, columns in the release's order, and the datasets; refuse what cannot be compared.
-
-    Columns of the table that the release does not have are left out.
-    """
-    release = datasets_of(release_of(release))
-    records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
-    if len(records.columns) != release.p:
-        raise InputError(
-            f"the table has {len(records.columns)} columns, the release {release.p}",
-            Cure("choose the same", "columns"),
-        )
-    if len(records.values) < 2:
-        raise InputError("the table holds one row", "give at least two records")
-    if 1 in release.rows:
-        raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no spread", "leave it out")
-    datasets = [np.asarray(data, dtype=np.float64) for data in release.modelled]
-    _require_spread(records.values, records.columns, "of the table")
-    for number, data in enumerate(datasets, start=1):
-        _require_spread(data, records.columns, f"of dataset {number}")
-    return records, datasets
-
-
-def _require_spread(values: Float[np.ndarray, "_ p"], columns: tuple[str, ...], where: str) -> None:
-    constant = np.all(values[1:] == values[0], axis=0)
-    if np.any(constant):
-        raise InputError(
-            f"column {columns[int(np.argmax(constant))]!r} {where} is constant, so it has no correlations",
-            "leave that column or that dataset out",
-        )
-
-
-def _correlations(scatter: Float[np.ndarray, "*k p p"]) -> Float[np.ndarray, "*k p p"]:
-    """Return Pearson's r = S_ab/√(S_aa·S_bb)."""
-    spread = np.sqrt(np.diagonal(scatter, axis1=-2, axis2=-1))
-    found = np.clip(scatter / spread[..., :, None] / spread[..., None, :], -1, 1)
-    found[..., np.arange(spread.shape[-1]), np.arange(spread.shape[-1])] = 1
-    return found
+def _associations(
+    correlations: Float[np.ndarray, "*k p p"], eta: Float[np.ndarray, "*k p q"], v: Float[np.ndarray, "*k q q"]
+) -> Float[np.ndarray, "*k c c"]:
+    above = np.concatenate([np.abs(correlations), eta], axis=-1)
+    below = np.concatenate([np.swapaxes(eta, -1, -2), v], axis=-1)
+    return np.concatenate([above, below], axis=-2)

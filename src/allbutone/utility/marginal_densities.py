@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.releases.folder import AnyRelease
-from allbutone.utility.fidelity import matched
+from allbutone.support.errors import InputError
+from allbutone.utility.matching import matched
 
 POINTS = 256
 BINS = 4096  # values are shared out between neighbouring bins: densities keep three digits of their peak
@@ -31,15 +31,15 @@ class Densities:
     bandwidth: Float[np.ndarray, " p"]
 
 
-def densities(table: Any, release: AnyRelease, points: int = POINTS) -> Densities:
+def densities(table: Any, release: Any, points: int = POINTS) -> Densities:
     """Return f(x) = (1/(n·h))·Σᵢ φ((x − xᵢ)/h) on a grid, h = 0.9·min(s, IQR/1.349)·n^(−1/5) of the real column.
 
-    The grid reaches 3h beyond the values, but no further than 8 robust standard deviations from the real median.
+    Only measurements have densities; missing values are passed over. The grid reaches 3h beyond the values,
+    but no further than 8 robust standard deviations from the real median.
     """
-    records, datasets = matched(table, release)
-    found = []
-    for place, real in enumerate(records.values.T):
-        pooled = np.concatenate([data[:, place] for data in datasets])
+    found, pair = [], matched(table, release)
+    for place, column in enumerate(pair.records.values.T):
+        real, pooled = _seen(column), _seen(np.concatenate([data[:, place] for data in pair.datasets]))
         quarter, median, three_quarters = np.quantile(real, (0.25, 0.5, 0.75))
         spread = float(np.std(real, ddof=1))
         robust = (three_quarters - quarter) / 1.349 or spread
@@ -48,9 +48,19 @@ def densities(table: Any, release: AnyRelease, points: int = POINTS) -> Densitie
         high = min(max(real.max(), pooled.max()) + 3 * bandwidth, median + WIDEST * robust)
         grid = np.linspace(low, high, points)
         found.append((grid, *(_smooth(values, grid, bandwidth) for values in (real, pooled)), bandwidth))
+    if not found:
+        raise InputError("the release has no measurements, and so no densities", "look at its categories instead")
     grids, reals, synthetics, bandwidths = map(np.stack, zip(*found, strict=True))
+<<<<<<< HEAD
     names = tuple(column.on_scale for column in records.schema.measurements)
+=======
+    names = tuple(column.on_scale for column in pair.records.schema.measurements)
+>>>>>>> c908fca (Fidelity of categories: shares, contingency tables, associations, means by level, propensity scores)
     return Densities(names, grids, reals, synthetics, bandwidths)
+
+
+def _seen(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
+    return values[~np.isnan(values)]
 
 
 def _smooth(
