@@ -51,11 +51,7 @@ def densities(table: Any, release: Any, points: int = POINTS) -> Densities:
     if not found:
         raise InputError("the release has no measurements, and so no densities", "look at its categories instead")
     grids, reals, synthetics, bandwidths = map(np.stack, zip(*found, strict=True))
-<<<<<<< HEAD
-    names = tuple(column.on_scale for column in records.schema.measurements)
-=======
     names = tuple(column.on_scale for column in pair.records.schema.measurements)
->>>>>>> c908fca (Fidelity of categories: shares, contingency tables, associations, means by level, propensity scores)
     return Densities(names, grids, reals, synthetics, bandwidths)
 
 
