@@ -159,36 +159,41 @@ def test_a_right_model_is_hardly_ever_accused(rng):
         real = location.population_table(rng, people)
         tables = location.synthetic(rng, *real, [people] * (1, 5, 30)[place // 3 % 3])
         accused += far(abo.fidelity(records(*real), release_of(tables))) != CategoryDifferences()
-    assert accused <= 3
+    assert accused <= 5  # of 27, where one is expected
 
 
-def test_other_shares_tables_associations_and_means_are_named(rng):
-    real = location.population_table(rng, 500)
-    tables = location.synthetic(rng, *real, [500] * 5)
+def test_other_shares_associations_and_means_are_named(rng):
+    real = location.population_table(rng, 800)
+    tables = location.synthetic(rng, *real, [800] * 10)
 
     def flags(change):
-        return far(
-            abo.fidelity(records(*real), release_of([change(values, codes.copy()) for values, codes in tables]))
-        )
+        changed = [(values, change(codes.copy())) for values, codes in tables]
+        return far(abo.fidelity(records(*real), release_of(changed)))
 
-    def fewer_men(values, codes):
+    def fewer_men(codes):
         codes[rng.random(len(codes)) < 0.5, 0] = 0
-        return values, codes
+        return codes
 
-    def reversed_sex(values, codes):
-        return values, np.column_stack([1 - codes[:, 0], codes[:, 1:]])
-
-    def shuffled_event(values, codes):
+    def shuffled_event(codes):
         codes[:, 1] = rng.permutation(codes[:, 1])
-        return values, codes
+        return codes
 
-    assert flags(lambda values, codes: (values, codes)) == CategoryDifferences()
     assert flags(fewer_men).shares == ("sex",)
-    assert "sex and stage" in flags(reversed_sex).tables
     found = flags(shuffled_event)
     assert found.shares == ()
     assert "age and event" in found.associations
     assert "age at event[yes]" in found.level_means
+
+
+def test_an_association_turned_round_shows_in_the_table_alone(rng):
+    def table(turned):
+        one = rng.integers(0, 2, 600)
+        return np.zeros((600, 0)), np.column_stack([one, one ^ (rng.random(600) < (0.8 if turned else 0.2))])
+
+    names = ((), ("one", "two"), (("a", "b"), ("c", "d")))
+    found = abo.fidelity(records(*table(False), *names), release_of([table(True) for _ in range(8)], *names))
+    assert abs(np.median(found.categories.synthetic_cramers_v[:, 0, 1]) - found.categories.cramers_v[0, 1]) < 0.15
+    assert far(found) == CategoryDifferences(tables=("one and two",))
 
 
 def test_gaps_are_passed_over_pair_by_pair(rng):
