@@ -96,14 +96,31 @@ def from_datasets(others: NIW, root: Float[Array, "*#batch p p"], released: Mome
     Add Z first and the candidate last: with X₋ᵢ ∪ Z⁽ʲ⁾ ~ NIW(rⱼ, kⱼ, ·, Bⱼ) and hⱼ = kⱼ/(kⱼ+1),
     s(x) = (n_k − 1)ν′·log(1 + c·q₀) − Σⱼ (ν′ + n_z)·log(1 + hⱼ(x − rⱼ)ᵀBⱼ⁻¹(x − rⱼ))
     """
-    xp, p, z, rows = array_namespace(released.mean), others.p, released.mean, released.count
-    # one κ and ν a target, but one number of rows a dataset of a target
-    kappa, df = append_axes(others.mean_weight, 1), append_axes(others.df, 1) + 1
-    weight, unit = kappa + rows, eye(p, like=z)
-    scale = unit + released.scatter + append_axes(kappa * rows / weight, 2) * (z[..., :, None] * z[..., None, :])
-    half = xp.linalg.solve(_root(scale), xp.broadcast_to(unit, scale.shape))
+    z, rows = released.mean, released.count
+    # one κ a target, but one number of rows a dataset of a target
+    kappa = append_axes(others.mean_weight, 1)
+    weight = kappa + rows
+    outer = append_axes(kappa * rows / weight, 2) * (z[..., :, None] * z[..., None, :])
+    scale = eye(others.p, like=z) + released.scatter + outer
+    return from_updated(others, root, weight, append_axes(rows / weight, 1) * z, scale, rows)
+
+
+def from_updated(
+    others: NIW,
+    root: Float[Array, "*#batch p p"],
+    weight: Float[Array, "*#batch k"],
+    location: Float[Array, "*batch k p"],
+    scale: Float[Array, "*batch k p p"],
+    rows: Float[Array, "*#batch k"],
+) -> LogQuadratic:
+    """Return the posterior from the others' model and that after each of k datasets, in the coordinates of root.
+
+    `weight` kⱼ, `location` rⱼ, `scale` Bⱼ and `rows` are the mean weight, mean, scale and number of rows of the
+    model given the others and the j-th dataset.
+    """
+    xp, p = array_namespace(location), others.p
+    half = xp.linalg.solve(_root(scale), xp.broadcast_to(eye(p, like=location), scale.shape))
     shapes = append_axes(weight / (weight + 1), 2) * (xp.matrix_transpose(half) @ half)
-    location = append_axes(rows / weight, 1) * z
     slopes = (shapes @ location[..., None])[..., 0]
     return LogQuadratic(
         centre=others.mean,
@@ -111,9 +128,9 @@ def from_datasets(others: NIW, root: Float[Array, "*#batch p p"], released: Mome
         df=others.df,
         outward=(rows.shape[-1] - 1) * (others.df + 1),
         inflation=others.mean_weight / (others.mean_weight + 1),
-        precision=zeros((p, p), like=z),
-        pull=zeros(p, like=z),
-        weights=df + rows,
+        precision=zeros((p, p), like=location),
+        pull=zeros(p, like=location),
+        weights=append_axes(others.df, 1) + 1 + rows,
         levels=1 + xp.sum(location * slopes, axis=-1),
         slopes=slopes,
         shapes=shapes,

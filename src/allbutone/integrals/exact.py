@@ -15,7 +15,7 @@ NODES = 513  # of the trapezoid rule on the curve
 def exact_log_totals(problem: LogQuadratic) -> Float[np.ndarray, " n"] | None:
     """Return log ∫ exp ℓ dv where it needs no sampling: one release, or released parameters."""
     p = problem.p
-    if problem.wells == 0 and not problem.outward:
+    if problem.wells == 0 and not problem.pushes_outward:
         solved = np.linalg.solve(problem.precision, problem.pull[..., None])[..., 0]
         bowl = np.sum(problem.pull * solved, axis=-1)
         return 0.5 * (p * np.log(2 * np.pi) - np.linalg.slogdet(problem.precision)[1] + bowl)
@@ -24,7 +24,7 @@ def exact_log_totals(problem: LogQuadratic) -> Float[np.ndarray, " n"] | None:
             return contour_log_totals(problem)
     if problem.wells > 1 or problem.pushes_outward:
         return None
-    shape, slope, weight = problem.shapes[..., 0, :, :], problem.slopes[..., 0, :], float(problem.weights[0])
+    shape, slope, weight = problem.shapes[..., 0, :, :], problem.slopes[..., 0, :], problem.weights[..., 0]
     location = np.linalg.solve(shape, slope[..., None])[..., 0]
     floor = problem.levels[..., 0] - np.sum(location * slope, axis=-1)
     constant = 0.5 * p * np.log(np.pi) + gammaln((weight - p) / 2) - gammaln(weight / 2)
