@@ -15,6 +15,8 @@ from allbutone.releases.combining import Combined, combine, combine_means
 from allbutone.releases.combining_tables import combine_proportions, combine_regression
 from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release
+from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.releases.parts import without_columns
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.statistics import ParameterStatistics
@@ -40,6 +42,8 @@ __all__ = [
     "Fidelity",
     "InputError",
     "Limit",
+    "MixedRelease",
+    "MixedSynthesizer",
     "Moments",
     "NIWSynthesizer",
     "Normal",

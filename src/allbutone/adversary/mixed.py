@@ -102,8 +102,8 @@ class MixedLeaveOneOut:
     ) -> tuple[LogQuadratic, Float[np.ndarray, " b"]]:
         """Return the posteriors of the measurements of these records if they were in these cells, and offsets.
 
-        The offset is the logarithm of what ℓ leaves out, so that ℓ + offset is log Πⱼ t(x | X₋, Z⁽ʲ⁾)·Πₗ N(x | θ⁽ˡ⁾)
-        − (k + m − 1)·log t(x | X₋): between cells it matters.
+        The offset is the logarithm of what ℓ leaves out, which matters between cells:
+        ℓ + offset = Σⱼ log t(x | X₋, Z⁽ʲ⁾) + Σₗ log N(x | θ⁽ˡ⁾) − (k + m − 1)·log t(x | X₋)
         """
         others = self._without(self.whole, rows, cells, None)
         each = [self._without(model, rows, cells, number) for number, model in enumerate(self.after)]

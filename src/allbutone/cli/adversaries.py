@@ -25,7 +25,7 @@ from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.weaker_adversaries import risk_by_lacking
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.lacking import lacking_figure
-from allbutone.releases.folder import load_release
+from allbutone.releases.folder import load_measurements
 from allbutone.reports.findings import most_exposed
 from allbutone.reports.html import words_of
 from allbutone.support.checks import count_of
@@ -54,7 +54,7 @@ def adversaries(
     count_of("people", people)
     require_outside(out, release_dir)
     with outputs(out, force, [table, prior]) as save:
-        release = load_release(release_dir)
+        release = load_measurements(release_dir)
         records = records_of(context, table, release)
         given = read_prior(prior, records.columns, records.schema) if prior else None
         # random numbers that are no secret, and a fixed start gives the same answer twice

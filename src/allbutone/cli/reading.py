@@ -10,7 +10,7 @@ import pyarrow as pa
 import typer
 
 from allbutone.model.niw import NIW
-from allbutone.releases.folder import load_release
+from allbutone.releases.folder import load_measurements
 from allbutone.releases.joined import Released
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure, InputError
@@ -174,7 +174,7 @@ def release_like(context: typer.Context) -> Release | None:
     if both := [name for name in decided if given.get(name)]:
         flag = f"--{both[0].replace('_', '-')}"
         raise InputError(f"--like and {flag} are both given", "leave one out: a release says it all")
-    return load_release(given["like"])
+    return load_measurements(given["like"])
 
 
 def given_prior(context: typer.Context) -> NIW | Path | None:

@@ -32,7 +32,7 @@ from allbutone.cli.reading import (
 from allbutone.disclosure.limits import Limit
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
-from allbutone.releases.folder import load_release
+from allbutone.releases.folder import load_measurements
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.findings import verdict
@@ -97,7 +97,7 @@ def report(
         require_outside(out, release_dir)
     require_distinct([out], [table, prior])
     with fresh_file(out, force=force, private=not public) as path:
-        release = load_release(release_dir)
+        release = load_measurements(release_dir)
         records = records_of(context, table, release)
         if public:
             path.write_text(public_report(release, note), encoding="utf-8")

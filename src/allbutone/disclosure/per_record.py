@@ -13,11 +13,13 @@ from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
 from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
+from allbutone.disclosure.mixed_risk import mixed_risk_columns
 from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
-from allbutone.releases.folder import AnyRelease, release_of
+from allbutone.releases.folder import AnyRelease, any_release_of
 from allbutone.releases.joined import Released
+from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.parts import AReleased, in_columns, known_columns
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -58,6 +60,10 @@ def risk(
     `lacking_records` besides the target: so many chosen at random, or rows (from 1) by a list. These are inferred
     together with it by sampling, and the standard errors of mass and gain come as columns.
 
+    Of a table with categories, `probability_…` is that of each record's own level, beside `baseline_…`, without
+    the release; the measurements are judged as if the adversary had the categories right, and mass and gain are of
+    everything at once.
+
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
     >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=1)
@@ -67,7 +73,16 @@ def risk(
     >>> len(found)
     503
     """
-    release = release_of(release)
+    release = any_release_of(release)
+    if isinstance(release, MixedRelease):
+        if prior is not None or len(lacking_columns) or lacks_records(lacking_records):
+            raise InputError(
+                "of a table with categories an adversary has all other records, and the release's own prior",
+                Cure("leave out what is lacking, and the prior", "lacking_records", 0),
+            )
+        records = Records.of(table, **reading_of(release), **how_to_read)
+        columns = mixed_risk_columns(records, release, known=known, radius=radius, mass=mass, rng=rng)
+        return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
     records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
     prior = None if prior is None else prior_of(prior, records.columns, records.schema)
     columns = risk_columns(

@@ -13,6 +13,7 @@ from allbutone.integrals.importance_sampling import integrate, log_mean_and_erro
 from allbutone.integrals.many_points import JOINT
 from allbutone.integrals.proposal import Points, Proposal
 from allbutone.model.distributions import Normal
+from allbutone.model.location import LocationModel
 from allbutone.model.regression import Regression
 from allbutone.support.arrays import cholesky, half_log_det, log_sum_exp, solve_rows
 
@@ -43,17 +44,35 @@ class CellIntegrals:
     everyone: MixedLeaveOneOut
     points: Points
     shared: "_Shared | None"
+    given: tuple[int, ...] = ()  # measurements (positions) that the adversary knows of every record
 
     @classmethod
-    def of(cls, everyone: MixedLeaveOneOut, points: Points) -> "CellIntegrals":
-        """Prepare what all records share."""
-        sharing = everyone.after and everyone.opinions > 1 and not everyone.whole.is_separate
-        return cls(everyone, points, _Shared.of(everyone, points) if sharing else None)
+    def of(cls, everyone: MixedLeaveOneOut, points: Points, given: tuple[int, ...] = ()) -> "CellIntegrals":
+        """Prepare what all records share; where measurements are known of them, they share nothing."""
+        whole = everyone.whole
+        sharing = everyone.after and everyone.opinions > 1 and not (whole.is_separate or whole.covariates or given)
+        return cls(everyone, points, _Shared.of(everyone, points) if sharing else None, given)
+
+    def before(
+        self, rows: Int[np.ndarray, " b"], possible: Bool[np.ndarray, "b cells"]
+    ) -> Float[np.ndarray, "b cells"]:
+        """Return what the measurements that are known say for each cell without the release: log t(x_known)."""
+        found = np.zeros(possible.shape)
+        if not self.given:
+            return found
+        places, cells = np.nonzero(possible)
+        for start in range(0, len(places), PAIRS):
+            some = slice(start, start + PAIRS)
+            others = self.everyone.before(rows[places[some]], cells[some]).marginal(self.given)
+            values = self.everyone.records.values[rows[places[some]]][:, self.given]
+            found[places[some], cells[some]] = others.predictive().log_density(values)
+        return found
 
     def totals(self, rows: Int[np.ndarray, " b"], possible: Bool[np.ndarray, "b cells"]) -> CellTotals:
         """Return the totals of these records in the cells that they can be in; elsewhere they are 0."""
         found = CellTotals(np.zeros(possible.shape), np.zeros(possible.shape))
-        if self.everyone.opinions == 1 or not np.any(np.sum(possible, axis=1) > 1):
+        one = self.everyone.opinions == 1 and not self.given
+        if one or not np.any(np.sum(possible, axis=1) > 1):
             return found
         wanted = possible.copy()
         if self.shared is not None:
@@ -77,6 +96,16 @@ class CellIntegrals:
 
     def _integrated(self, rows: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         problem, offset = self.everyone.problem(rows, cells)
+        if self.given:
+            values = self.everyone.records.values[rows]
+            if len(self.given) == problem.p:
+                return problem.log_density_unnormalized(values) + offset, np.zeros(len(rows))
+            whole, problem = problem, problem.given(self.given, values[:, self.given])
+            unknown = [place for place in range(whole.p) if place not in self.given]
+            values[:, unknown] = problem.centre
+            offset = (
+                offset + whole.log_density_unnormalized(values) - problem.log_density_unnormalized(problem.centre)
+            )
         found = integrate(problem, find_modes(problem), None, self.points, ALONE, REPLICATES)
         return found.log_total + offset + problem.log_volume, found.log_total_error
 
@@ -84,6 +113,9 @@ class CellIntegrals:
         """Integrate separate cells: those that a record is not in do not know it, and are the same for all."""
         own = cells == self.everyone.records.cells[rows[places]]
         self._each(rows[places[own]], found, places[own], cells[own])
+        if self.given:  # which differ from record to record
+            self._each(rows[places[~own]], found, places[~own], cells[~own])
+            return found
         for cell in np.unique(cells[~own]):
             these = places[~own & (cells == cell)]
             log_total, error = self._integrated(rows[these[:1]], np.array([cell]))
@@ -95,8 +127,9 @@ class CellIntegrals:
 class _Model:
     """The model given the table, or the table and a dataset, in the coordinates of the table's own scale.
 
-    `times`: the power in which its predictive stands. `gram`: z̃ᵀK⁻¹z of each pair of cells. `places`: where the cells' means lie, off the table's. `inverse`: Λ⁻¹;
-    `normal`, `reach`: Λ⁻¹t and tᵀΛ⁻¹t of each record's residual t.
+    `times`: the power in which its predictive stands. `gram`: z̃ᵀK⁻¹z of each pair of cells. `places`: where the
+    cells' means lie, off the table's. `inverse`: Λ⁻¹; `normal`, `reach`: Λ⁻¹t and tᵀΛ⁻¹t of each record's
+    residual t.
     """
 
     times: int
@@ -134,7 +167,10 @@ class _Shared:
         root = cholesky(everyone.whole.measured.scale, "scale")
         whole, models = everyone.whole, (everyone.whole, *everyone.after)
         powers = (1 - everyone.opinions, *(1 for _ in everyone.after))
-        found = tuple(_model_of(everyone, model.measured, whole.measured, root, times) for model, times in zip(models, powers, strict=True))
+        found = tuple(
+            _model_of(everyone, _regression(model), _regression(whole), root, times)
+            for model, times in zip(models, powers, strict=True)
+        )
         here, log_weights = np.concatenate(white, axis=1), np.concatenate(weights, axis=1) + half_log_det(root)
         return cls(everyone.records.cells, found, here, log_weights + _by_parameters(everyone, here, root))
 
@@ -192,7 +228,9 @@ def _multiply(products: list[tuple[np.ndarray, int]], level: Float[np.ndarray, "
         products.append((level, 1))
 
 
-def _model_of(everyone: MixedLeaveOneOut, model: Regression, whole: Regression, root: np.ndarray, times: int) -> _Model:
+def _model_of(
+    everyone: MixedLeaveOneOut, model: Regression, whole: Regression, root: np.ndarray, times: int
+) -> _Model:
     """Bring a model into the coordinates of the whole table's root."""
     codes, records = everyone.whole.cells.main_effects, everyone.records
     white = solve_rows(model.root.T, codes)
@@ -220,7 +258,12 @@ def _by_parameters(everyone: MixedLeaveOneOut, white: Float[np.ndarray, "cells s
         return 0.0
     found = np.zeros(white.shape[:2])
     for coefficients, (covariance,) in zip(drawn.coefficients, drawn.covariances, strict=True):
-        place = solve_rows(root, codes @ (coefficients - everyone.whole.measured.coefficients))
+        place = solve_rows(root, codes @ (coefficients - _regression(everyone.whole).coefficients))
         spread = solve_rows(root, solve_rows(root, covariance).T)
         found += Normal(np.zeros(white.shape[-1]), spread).log_density(white - place[:, None])
     return found - len(drawn) * half_log_det(root)
+
+
+def _regression(model: LocationModel) -> Regression:
+    assert isinstance(model.measured, Regression)  # separate cells share no points
+    return model.measured

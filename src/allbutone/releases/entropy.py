@@ -36,19 +36,21 @@ def new_repeat_key() -> str:
 
 
 def keyed_generator(
-    repeat_key: Any, kind: str, sizes: Sequence[int], columns: Sequence[str], prior: NIW, posterior: NIW
+    repeat_key: Any, kind: str, sizes: Sequence[int], columns: Sequence[str], *models: Any
 ) -> np.random.Generator:
     """Return the generator that a repeat key stands for, for this one release and no other.
 
     The key alone is not the seed. If it were, two releases under one key would share their noise, and comparing
     them would take it away: for a table before and after one record was corrected, that shows the record. So the
     seed is a keyed hash, under the key, of all that decides the release: its kind and sizes, the columns, the
-    prior, the versions of this package and of NumPy, and the posterior, which stands for the table. The same
-    release is repeated bit by bit; anything else gets unrelated noise. Without the key the hash tells nothing.
+    models (the prior, and the posterior, which stands for the table), the versions of this package and of NumPy.
+    The same release is repeated bit by bit; anything else gets unrelated noise. Without the key the hash tells
+    nothing.
     """
     secret = bytes.fromhex(_checked_key(repeat_key))
-    versions, models = [version("allbutone"), np.__version__], [prior_entries(prior), prior_entries(posterior)]
-    decides = json.dumps([versions, kind, list(map(int, sizes)), list(columns), models]).encode()
+    versions = [version("allbutone"), np.__version__]
+    entries = [prior_entries(model) if isinstance(model, NIW) else model for model in models]
+    decides = json.dumps([versions, kind, list(map(int, sizes)), list(columns), entries]).encode()
     # blake2b takes a key of up to 64 bytes; a longer one is hashed first
     short = secret if len(secret) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(secret).digest()
     digest = hashlib.blake2b(decides, key=short, digest_size=32, person=b"allbutone").digest()

@@ -17,6 +17,9 @@ import numpy as np
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_entries, prior_from
 from allbutone.releases.joined import Released, join_releases
+from allbutone.releases.mixed.folder import read_mixed, write_mixed
+from allbutone.releases.mixed.mechanism import MODEL
+from allbutone.releases.mixed.release import MixedRelease, join_mixed
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
 from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
@@ -27,7 +30,7 @@ from allbutone.tables.records import Records
 from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 
-OneRelease = Released | str | Path  # a release, or its folder
+OneRelease = Released | MixedRelease | str | Path  # a release, or its folder
 AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together
 MANIFEST = "release.json"
 PARAMETERS = "parameters.json"
@@ -40,7 +43,9 @@ _MECHANISM = (
 )
 
 
-def save_release(release: Release, folder: str | Path, *, format: str = "csv", force: bool = False) -> None:
+def save_release(
+    release: Release | MixedRelease, folder: str | Path, *, format: str = "csv", force: bool = False
+) -> None:
     """Write a release to a new folder, whole or not at all."""
     if release.columns is None or release.prior is None:
         raise InputError(
@@ -48,6 +53,9 @@ def save_release(release: Release, folder: str | Path, *, format: str = "csv", f
             "give it columns and the prior it was made with",
         )
     with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+        if isinstance(release, MixedRelease):
+            write_mixed(release, work, format)
+            return
         if release.datasets:
             public = _manifest("datasets", release.columns, release.prior, release.schema)
             _write_datasets(work, _blocks(release), release.rows, public, format)
@@ -94,12 +102,14 @@ def _blocks(release: Release) -> Iterator[tuple[int, np.ndarray]]:
             yield number, np.asarray(dataset[start : start + room])
 
 
-def load_release(folder: str | Path) -> Release:
+def load_release(folder: str | Path) -> Release | MixedRelease:
     """Read a release back from its folder."""
     folder = Path(folder)
     restore_replaced(folder)
     manifest = read_json(folder / MANIFEST)
     try:
+        if manifest.get("model") == MODEL:
+            return read_mixed(folder, manifest)
         columns = tuple(manifest["columns"])
         if not all(isinstance(name, str) for name in columns):
             raise TypeError("columns must be text")
@@ -141,9 +151,38 @@ def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) 
 
 
 def release_of(given: AnyRelease) -> Released:
-    """Return a release as it is, or that of a folder; several in a list as one."""
+    """Return a release as it is, or that of a folder; several in a list as one. One with categories is refused."""
+    return _without_categories(any_release_of(given))
+
+
+def load_measurements(folder: str | Path) -> Release:
+    """Read a release of measurements from its folder; one with categories is refused."""
+    return _without_categories(load_release(folder))
+
+
+def _without_categories(release: Any) -> Any:
+    if isinstance(release, MixedRelease):
+        raise InputError(
+            "the release is of a table with categories or kept columns, which this does not take",
+            "use risk, fidelity or report",
+        )
+    return release
+
+
+def any_release_of(given: AnyRelease) -> Released | MixedRelease:
+    """Return a release of any kind as it is, or that of a folder; several in a list as one."""
     if isinstance(given, list | tuple):
-        return join_releases([release_of(each) for each in given])
+        every = [any_release_of(each) for each in given]
+        mixed = [each for each in every if isinstance(each, MixedRelease)]
+        if mixed and len(mixed) < len(every):
+            raise InputError(
+                "some of the releases are of a table with categories, some are not", "take them apart"
+            )
+        return (
+            join_mixed(mixed)
+            if mixed
+            else join_releases([each for each in every if not isinstance(each, MixedRelease)])
+        )
     return load_release(given) if isinstance(given, str | Path) else given  # type: ignore[return-value]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from allbutone.disclosure.limits import Limit
 from allbutone.model.prior_file import AnyPrior, prior_of
-from allbutone.releases.folder import AnyRelease, load_release
+from allbutone.releases.folder import AnyRelease, load_measurements
 from allbutone.releases.release import Release
 from allbutone.reports.assessment import assess
 from allbutone.reports.findings import Finding, verdict
@@ -74,7 +74,7 @@ def report(
     if isinstance(release, str | Path) and not public:
         require_outside(path, Path(release))
     with fresh_file(path, force=force, private=not public) as work:
-        release = load_release(release) if isinstance(release, str | Path) else release
+        release = load_measurements(release) if isinstance(release, str | Path) else release
         records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
         if public:
             work.write_text(public_report(release, note), encoding="utf-8")

@@ -1,0 +1,148 @@
+"""Risk in mixed tables: what the release gives away of each person's measurements and categories."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from jaxtyping import Bool
+
+from allbutone.adversary.mixed import MixedLeaveOneOut
+from allbutone.disclosure.cell_beliefs import CellBeliefs, cell_beliefs
+from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
+from allbutone.integrals.cell_totals import CellIntegrals
+from allbutone.integrals.proposal import Points
+from allbutone.releases.mixed.mechanism import MixedMechanism
+from allbutone.releases.mixed.release import MixedRelease
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.parallel import in_parallel
+from allbutone.tables.names import split_names
+from allbutone.tables.records import Records
+
+BLOCK = 256  # records that are attacked at once
+WORK = 1 << 28  # of all records: points times wells times columns
+PROBABILITY, BASELINE, ERROR = "probability_", "baseline_", "probability_error_"
+
+
+def mixed_risk_columns(
+    records: Records,
+    release: MixedRelease,
+    *,
+    known: str | Sequence[str] = (),
+    radius: float = RADIUS,
+    mass: bool = True,
+    rng: np.random.Generator | None = None,
+    watch: Callable[[int], None] = lambda records: None,
+) -> dict[str, np.ndarray]:
+    """Return the measures of each record as columns.
+
+    The measurements are judged as if the adversary had the categories right: distances, exposure and relative
+    error are those of the guess in the record's own cell. `mass` and `information_gain` are of everything at once,
+    the right cell and the measurements near the truth. For each category `probability_…` is that of the record's
+    own level, beside `baseline_…`, without the release. `watch` is called with the number of records finished.
+    """
+    mechanism = release.mechanism
+    require_same_table(records, release)
+    if not radius > 0:
+        raise InputError(f"radius must exceed 0, got {radius}")
+    categories, measurements = _known(known, mechanism)
+    everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, *release.opinions())
+    integrals = CellIntegrals.of(everyone, Points.of(rng), measurements)
+    attack = partial(_attack, integrals, categories, radius if mass else None)
+    n = len(everyone.records)
+    blocks = np.array_split(np.arange(n), max(1, -(-n // BLOCK)))
+    parts = in_parallel(attack, blocks, watch=lambda part: watch(len(part[0])))
+    return _columns(records, mechanism, parts, categories, measurements, mass)
+
+
+def is_found(found: Mapping[str, np.ndarray], category: str) -> Bool[np.ndarray, " n"]:
+    """Say whose level of a category is found out: it is more likely than not, and the release doubled its odds."""
+    with_release, without = found[PROBABILITY + category], found[BASELINE + category]
+    doubled = with_release * (1 - without) >= np.exp(TWICE) * without * (1 - with_release)
+    return ((with_release >= HALF) & doubled) | ~np.isfinite(with_release)
+
+
+def judged_categories(found: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the categories of which the columns speak."""
+    return [
+        name.removeprefix(BASELINE) for name in found if name.startswith(BASELINE) and name != "baseline_distance"
+    ]
+
+
+def require_same_table(records: Records, release: MixedRelease) -> None:
+    """Refuse a table that is not read as the release declares it."""
+    if records.order != release.order or not records.schema.same_mechanism(release.schema):
+        raise InputError(
+            f"the release is of the columns {', '.join(release.order)}, the table of {', '.join(records.order)}, "
+            "or they are declared in another way",
+            Cure("read the table as the release declares it", "schema"),
+        )
+
+
+def _known(known: str | Sequence[str], mechanism: MixedMechanism) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the positions of the categories and of the drawn measurements that the adversary knows."""
+    names = split_names(known, set(mechanism.order)) if known else []
+    if unknown := [name for name in names if name not in mechanism.order]:
+        raise InputError(f"there is no column {unknown[0]!r}", f"the columns are {', '.join(mechanism.order)}")
+    known_categories = {place for place, name in enumerate(mechanism.categories) if name in names}
+    categories = tuple(sorted(known_categories | set(mechanism.kept_categories)))
+    measurements = tuple(place for place, name in enumerate(mechanism.measurements) if name in names)
+    if len(measurements) == len(mechanism.measurements) and len(categories) == len(mechanism.categories):
+        raise InputError("the adversary knows everything", Cure("leave something unknown", "known"))
+    return categories, measurements
+
+
+def _attack(
+    integrals: CellIntegrals, known: tuple[int, ...], radius: float | None, rows: np.ndarray
+) -> tuple[np.ndarray, CellBeliefs, Measures | None]:
+    everyone, given = integrals.everyone, integrals.given
+    beliefs = cell_beliefs(integrals, rows, known)
+    truth = everyone.records.values[rows]
+    if len(given) == truth.shape[1]:
+        return rows, beliefs, None  # only categories are unknown
+    posteriors, _ = everyone.problem(rows, everyone.records.cells[rows])
+    if given:
+        posteriors = posteriors.given(given, truth[:, given])
+        truth = np.delete(truth, given, axis=1)
+    each = WORK / (len(everyone.records) * (posteriors.wells + 10) * posteriors.p)
+    size = 1 << int(np.clip(np.log2(max(each, 1)), 5, 11))
+    return rows, beliefs, measure(posteriors, truth, Effort(integrals.points, size), radius=radius)
+
+
+def _columns(
+    records: Records,
+    mechanism: MixedMechanism,
+    parts: list[tuple[np.ndarray, CellBeliefs, Measures | None]],
+    known: tuple[int, ...],
+    given: tuple[int, ...],
+    mass: bool,
+) -> dict[str, np.ndarray]:
+    """Put the blocks together: measures, categories, errors of the guess in each column's units."""
+    found: dict[str, np.ndarray] = {"row": records.rows}
+    beliefs = [each for _, each, _ in parts]
+    own, without = (
+        np.concatenate([getattr(each, name) for each in beliefs]) for name in ("own_probability", "own_baseline")
+    )
+    measured = [each for _, _, each in parts if each is not None]
+    if measured:
+        for name in ("distance", "baseline_distance", "relative_error", "exposure"):
+            found[name] = np.concatenate([getattr(each, name) for each in measured])
+        if mass:
+            found["mass"] = own * np.concatenate([each.mass for each in measured])
+            found["prior_mass"] = without * np.concatenate([each.prior_mass for each in measured])
+        gain = np.concatenate([each.information_gain for each in measured])
+        with np.errstate(divide="ignore"):
+            found["information_gain"] = gain + np.log(own) - np.log(without)
+    for place, name in enumerate(mechanism.categories):
+        if place in known:
+            continue
+        levels = [each.of_true_level(place) for each in beliefs]
+        for prefix, index in ((PROBABILITY, 0), (BASELINE, 2), (ERROR, 1)):
+            found[prefix + name] = np.concatenate([each[index] for each in levels])
+    if measured:
+        guesses = records.values.copy()
+        unknown = [name for place, name in enumerate(mechanism.measurements) if place not in given]
+        places = [records.columns.index(name) for name in unknown]
+        guesses[:, places] = np.concatenate([each.guess for each in measured])
+        off = records.schema.to_natural(guesses) - records.natural
+        found |= {f"error_{name}": off[:, place] for name, place in zip(unknown, places, strict=True)}
+    return found

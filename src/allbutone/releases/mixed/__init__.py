@@ -1,0 +1,1 @@
+"""Releases of mixed tables: measurements, categories, columns that are kept as they are, and gaps."""

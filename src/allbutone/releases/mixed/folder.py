@@ -1,0 +1,134 @@
+"""A mixed release as a folder: tables with levels by name, parameters, and release.json with what is public."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+
+from allbutone.model.location import MixedParameters
+from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
+from allbutone.releases.mixed.release import MixedRelease
+from allbutone.support.errors import InputError
+from allbutone.tables.categories import encode, match_levels
+from allbutone.tables.files import read_table
+from allbutone.tables.records import Records
+
+PARAMETERS = "parameters.json"
+MECHANISM = (
+    "Posterior of a general location model: cells of the categories by a Dirichlet distribution, measurements "
+    "within a cell multivariate normal, under the prior below; every draw or dataset from its own independent "
+    "posterior draw. Columns under keep are the table's own, and the others were drawn given them. Where columns "
+    "are declared on another scale, parameters and prior are on that scale; datasets are in natural units, "
+    "rounded and limited as declared."
+)
+FORMATS = ("csv", "parquet")
+
+
+def write_mixed(release: MixedRelease, work: Path, format: str = "csv") -> None:
+    """Write the files of a release into an empty folder."""
+    if format not in FORMATS:
+        raise InputError(f"format must be csv or parquet, got {format!r}")
+    digits = max(3, len(str(len(release.tables))))
+    files = [f"dataset-{number:0{digits}d}.{format}" for number in range(1, len(release.tables) + 1)]
+    for name, table in zip(files, release.tables, strict=True):
+        frame = table.to_frame("pyarrow", released=True)
+        if format == "csv":
+            pyarrow.csv.write_csv(frame, work / name)
+        else:
+            pyarrow.parquet.write_table(frame.replace_schema_metadata(None), work / name)
+    kind = "datasets" if release.parameters is None else "both" if release.tables else "parameters"
+    content: dict[str, Any] = {
+        "made_by": f"allbutone {version('allbutone')}",
+        "release": kind,
+        "mechanism": MECHANISM,
+        **release.mechanism.entries(),
+        "datasets": len(release.datasets),
+        "rows": list(release.rows),
+    }
+    if release.parameters is not None:
+        _write_parameters(work / PARAMETERS, release)
+        content["draws"] = release.draws
+        files.append(PARAMETERS)
+    _write_json(work / "release.json", content | {"files": files})
+
+
+def read_mixed(folder: Path, manifest: dict[str, Any]) -> MixedRelease:
+    """Read a release whose description has been read."""
+    mechanism = MixedMechanism.of_entries(manifest, "release.json")
+    names = [name for name in manifest["files"] if name != PARAMETERS]
+    sizes = list(manifest["rows"])
+    tables = [_read_table(folder, name, rows, mechanism) for name, rows in zip(names, sizes, strict=True)]
+    apart = int(manifest["datasets"])
+    parameters = None
+    if manifest["release"] != "datasets":
+        content = json.loads((folder / PARAMETERS).read_text(encoding="utf-8"))
+        names = list(MixedParameters.__dataclass_fields__)
+        parameters = MixedParameters(*(np.array(content[name], dtype=np.float64) for name in names))
+        _check_parameters(parameters, mechanism)
+    return MixedRelease(mechanism, tuple(tables[:apart]), parameters, tuple(tables[apart:]))
+
+
+def _read_table(folder: Path, name: Any, rows: Any, mechanism: MixedMechanism) -> Records:
+    if not isinstance(name, str) or Path(name).name != name:
+        raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / "release.json"))
+    where, frame = str(folder / name), nw.from_native(read_table(folder / name, delimiter=","), eager_only=True)
+    if tuple(frame.columns) != mechanism.order or len(frame) != rows:
+        raise InputError(
+            f"the file holds {len(frame)} rows of {', '.join(frame.columns)}; release.json says {rows} rows of "
+            f"{', '.join(mechanism.order)}",
+            where=where,
+        )
+    codes = np.empty((rows, len(mechanism.categories)), dtype=np.int64)
+    for place, (column, levels) in enumerate(zip(mechanism.categories, mechanism.levels, strict=True)):
+        found, names = encode(frame[column])
+        codes[:, place], beyond = match_levels(found, names, levels, frame[column].dtype)
+        if beyond:
+            raise InputError(f"{column!r} holds values that are none of its levels", where=where)
+    gaps = mechanism.missing == KEEP_GAPS
+    natural = np.column_stack([_numbers(frame[column], where) for column in mechanism.columns])
+    return mechanism.table(natural, codes, gaps)
+
+
+def _numbers(column: nw.Series[Any], where: str) -> np.ndarray:
+    try:
+        return column.cast(nw.Float64).to_numpy()
+    except Exception as error:  # every dataframe library has an error of its own for this
+        raise InputError(f"{column.name!r} does not hold numbers", where=where) from error
+
+
+def _check_parameters(parameters: MixedParameters, mechanism: MixedMechanism) -> None:
+    model, m = mechanism.prior, len(parameters)
+    r = model.coded(np.zeros(1, dtype=np.int64), np.zeros((1, model.covariates))).shape[1]
+    own = model.cells.count if model.is_separate else 1
+    wanted = [(m, model.cells.count), (m, r, model.p), (m, own, model.p, model.p)]
+    found = [each.shape for each in (parameters.shares, parameters.coefficients, parameters.covariances)]
+    if found != wanted or not all(np.all(np.isfinite(each)) for each in vars(parameters).values()):
+        raise InputError("the released parameters do not fit the columns", where=PARAMETERS)
+
+
+def _write_parameters(path: Path, release: MixedRelease) -> None:
+    assert release.parameters is not None
+    content: dict[str, Any] = {"columns": list(release.mechanism.measurements), "terms": _terms(release.mechanism)}
+    _write_json(path, content | {name: value.tolist() for name, value in vars(release.parameters).items()})
+
+
+def _terms(mechanism: MixedMechanism) -> list[str]:
+    """Name the rows of the coefficients."""
+    pairs = list(zip(mechanism.categories, mechanism.levels, strict=True))
+    if mechanism.prior.is_separate:
+        codes = mechanism.prior.cells.codes
+        return [
+            ", ".join(f"{name}[{levels[code]}]" for (name, levels), code in zip(pairs, row, strict=True))
+            for row in codes
+        ]
+    effects = [f"{name}[{level}]" for name, levels in pairs if len(levels) > 1 for level in levels]
+    return ["1", *effects, *mechanism.covariates]
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

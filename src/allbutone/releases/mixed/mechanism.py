@@ -1,0 +1,195 @@
+"""How mixed tables are drawn: which columns, by which model and prior. All of it is public."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from allbutone.model.cells import UNKNOWN
+from allbutone.model.location import MAIN_EFFECTS, SEPARATE, LocationModel, MixedRecords
+from allbutone.model.niw import NIW
+from allbutone.model.prior_file import prior_entries, prior_from
+from allbutone.support.errors import Cure, InputError
+from allbutone.tables.categories import Categories, require_few_cells
+from allbutone.tables.declared.schema import Schema
+from allbutone.tables.records import Records
+
+REFUSE, IMPUTE, KEEP_GAPS = "refuse", "impute", "keep"
+MODEL = "general location"
+
+
+@dataclass(frozen=True, eq=False)
+class MixedMechanism:
+    """What is declared of all columns, in the table's order, and the model that draws those that are not kept.
+
+    normal: the prior of the drawn measurements in every cell. cells: whether cells share one spread, each level
+    moving the mean ("main effects"), or have a normal of their own ("separate"). cell_weight: how many records the
+    prior is worth in each cell. keep: columns that go out as they are; the others are drawn given them.
+    missing: what is done with gaps.
+    """
+
+    schema: Schema
+    normal: NIW
+    cell_weight: float
+    cells: str = MAIN_EFFECTS
+    keep: tuple[str, ...] = ()
+    missing: str = REFUSE
+
+    def __post_init__(self) -> None:
+        """Refuse what the model cannot do, all columns taken together."""
+        if self.cells not in (MAIN_EFFECTS, SEPARATE):
+            raise InputError(f"cells are {MAIN_EFFECTS!r} or {SEPARATE!r}, got {self.cells!r}")
+        if self.missing not in (REFUSE, IMPUTE, KEEP_GAPS):
+            raise InputError(f"missing is {REFUSE!r}, {IMPUTE!r} or {KEEP_GAPS!r}, got {self.missing!r}")
+        if not (np.isfinite(self.cell_weight) and self.cell_weight > 0):
+            raise InputError(f"cell_weight must exceed 0, got {self.cell_weight}")
+        self._require_drawable()
+        if self.normal.p != len(self.measurements):
+            raise InputError(
+                f"{len(self.measurements)} measurements are drawn and the prior is for {self.normal.p}"
+            )
+        require_few_cells(dict(zip(self.categories, self.sizes, strict=True)))
+
+    def _require_drawable(self) -> None:
+        if unknown := [name for name in self.keep if name not in self.order]:
+            raise InputError(
+                f"there is no column {unknown[0]!r} to keep", f"the columns are {', '.join(self.order)}"
+            )
+        if not self.measurements:
+            raise InputError(
+                "no measurement is left to be drawn: tables of categories alone cannot be synthesized yet",
+                Cure("keep fewer columns", "keep"),
+                "add a measurement",
+            )
+        drawn = [name for name in self.categories if name not in self.keep]
+        if self.covariates and drawn:
+            raise InputError(
+                f"categories cannot be drawn given a measurement that is kept: {', '.join(drawn)} given "
+                f"{', '.join(self.covariates)}",
+                Cure("keep these, too", "keep", [*self.keep, *drawn]),
+                Cure("do not keep the measurement", "keep", [n for n in self.keep if n not in self.covariates]),
+            )
+        if self.covariates and self.cells == SEPARATE:
+            raise InputError("separate cells have no covariates", Cure("use main effects", "cells", MAIN_EFFECTS))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """All columns, in the table's order."""
+        return tuple(column.name for column in self.schema.columns)
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """The columns of categories."""
+        return tuple(column.name for column in self.schema.categories)
+
+    @property
+    def levels(self) -> tuple[tuple[str, ...], ...]:
+        """The levels of each category."""
+        return tuple(column.levels for column in self.schema.categories)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many levels each category has."""
+        return tuple(len(each) for each in self.levels)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All measurements, drawn or kept."""
+        return tuple(column.name for column in self.schema.measurements)
+
+    @property
+    def measurements(self) -> tuple[str, ...]:
+        """The measurements that are drawn."""
+        return tuple(name for name in self.columns if name not in self.keep)
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """The measurements that are kept, on which the others depend."""
+        return tuple(name for name in self.columns if name in self.keep)
+
+    @property
+    def kept_categories(self) -> tuple[int, ...]:
+        """The positions, among the categories, of those that are kept."""
+        return tuple(place for place, name in enumerate(self.categories) if name in self.keep)
+
+    @cached_property
+    def prior(self) -> LocationModel:
+        """The model before any record."""
+        return LocationModel.prior(
+            self.sizes,
+            self.normal,
+            weight=self.cell_weight,
+            covariates=len(self.covariates),
+            separate=self.cells == SEPARATE,
+        )
+
+    def split(self, records: Records) -> MixedRecords:
+        """Return complete records as the model sees them: cell, measurements and covariates."""
+        drawn, kept = (
+            [records.columns.index(name) for name in each] for each in (self.measurements, self.covariates)
+        )
+        codes = records.categories.select(self.categories).codes
+        return MixedRecords(self.prior.cells.of_codes(codes), records.values[:, drawn], records.values[:, kept])
+
+    def kept_levels(self, records: Records) -> Int[np.ndarray, "n q"] | None:
+        """Return the levels that are kept of each record, −1 for those to be drawn; None where nothing is kept."""
+        if not self.keep:
+            return None
+        codes = np.full((len(records.values), len(self.categories)), UNKNOWN, dtype=np.int64)
+        for place in self.kept_categories:
+            codes[:, place] = records.categories.codes[:, records.categories.columns.index(self.categories[place])]
+        return codes
+
+    def released(self, drawn: MixedRecords) -> Records:
+        """Return what the model drew as it goes out: in natural units, rounded, within limits."""
+        values = np.empty((len(drawn), len(self.columns)))
+        for names, part in ((self.measurements, drawn.values), (self.covariates, drawn.covariates)):
+            values[:, [self.columns.index(name) for name in names]] = part
+        return self.table(self.schema.released(values), self.prior.cells.codes[drawn.cells])
+
+    def table(
+        self, natural: Float[np.ndarray, "n p"], codes: Int[np.ndarray, "n q"], gaps: bool = False
+    ) -> Records:
+        """Return a synthetic table from natural values and level numbers."""
+        categories = Categories(codes, self.categories, self.levels)
+        values = self.schema.to_model(natural)
+        return Records(
+            values, self.columns, schema=self.schema, categories=categories, order=self.order, gaps=gaps
+        )
+
+    def entries(self) -> dict[str, Any]:
+        """Return all of it as entries of release.json."""
+        return {
+            "model": MODEL,
+            "cells": self.cells,
+            "cell_weight": self.cell_weight,
+            "keep": list(self.keep),
+            "missing": self.missing,
+            "columns": list(self.order),
+            "prior": prior_entries(self.normal),
+            "declared": self.schema.entries()["columns"],
+        }
+
+    @classmethod
+    def of_entries(cls, entries: Mapping[str, Any], where: str) -> "MixedMechanism":
+        """Read what `entries` wrote."""
+        order = _names(entries["columns"])
+        schema = Schema.of_entries({"columns": entries["declared"]}, where).for_columns(order)
+        keep = _names(entries["keep"])
+        drawn = [column.name for column in schema.measurements if column.name not in keep]
+        normal = prior_from(entries["prior"], drawn)
+        return cls(schema, normal, float(entries["cell_weight"]), entries["cells"], keep, entries["missing"])
+
+    def same_as(self, other: "MixedMechanism") -> bool:
+        """Say whether both draw the same from the same table."""
+        words = [each.entries() | {"declared": None} for each in (self, other)]
+        return words[0] == words[1] and self.schema.same_mechanism(other.schema)
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise TypeError("names must be text")
+    return tuple(given)

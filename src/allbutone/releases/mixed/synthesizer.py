@@ -1,0 +1,255 @@
+"""Fit and sample for mixed tables: categories, columns to keep, and gaps."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from allbutone.model.location import MAIN_EFFECTS, LocationModel, default_weight
+from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
+from allbutone.model.regression import Regression
+from allbutone.releases.entropy import fresh_generator, keyed_generator
+from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism
+from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.releases.release import MOST_DATASETS
+from allbutone.support.checks import count_of
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.parallel import one_thread
+from allbutone.support.text import counted, listed
+from allbutone.tables.names import split_names
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_file
+
+NOTICE = (
+    "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records, and the "
+    "columns that are kept. Keep it with the data; release only what sample() draws."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """What fitting leaves; the mechanism is public, the rest is confidential."""
+
+    mechanism: MixedMechanism
+    posteriors: tuple[LocationModel, ...]
+    people: int
+    kept: Int[np.ndarray, "n q"] | None
+    covariates: Float[np.ndarray, "n s"] | None
+
+
+class MixedSynthesizer:
+    """Fits the general location model to a table with categories, and draws releases from it.
+
+    `prior`: of the measurements, as for `NIWSynthesizer`; flat by default. `cells`: "main effects" (one spread,
+    each level moves the means) or "separate" (a normal in each cell). `cell_weight`: what the prior is worth in
+    each cell, in records; ½ by default, or less where there are many cells. `keep`: columns that are public and go
+    out as they are, the others drawn given each person's own. Nothing of it may be computed from the confidential
+    data.
+
+    >>> import allbutone as abo, pandas as pd, numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> table = pd.DataFrame({"sex": rng.choice(["f", "m"], 200), "ldl": rng.normal(3.4, 0.9, 200)})
+    >>> abo.MixedSynthesizer().fit(table).sample(datasets=3)
+    MixedRelease: 3 datasets of 200 rows, columns sex, ldl
+    """
+
+    def __init__(
+        self,
+        prior: AnyPrior | None = None,
+        *,
+        cells: str = MAIN_EFFECTS,
+        cell_weight: float | None = None,
+        keep: str | Sequence[str] = (),
+        missing: str = REFUSE,
+    ) -> None:
+        self._given, self._cells, self._weight = prior, cells, cell_weight
+        self._keep, self._missing = keep, missing
+        self._fitted: _Fit | None = None
+
+    def fit(self, table: Any, **how_to_read: Any) -> "MixedSynthesizer":
+        """Fit to a file, dataframe or `Records`; how to read the table is said as to `Records.of`."""
+        gaps = self._missing != REFUSE
+        records = Records.of(table, **{"categories": True, "gaps": gaps, **how_to_read})
+        mechanism = self._mechanism(records)
+        model, people = mechanism.prior, len(records.values)
+        if mechanism.normal.is_flat:
+            _require_enough(people, model.p + model.covariates)
+        with one_thread():
+            split = mechanism.split(records)
+            posteriors = (model.update(split),)
+        covariates = split.covariates if mechanism.keep else None
+        self._fitted = _Fit(mechanism, posteriors, people, mechanism.kept_levels(records), covariates)
+        return self
+
+    def _mechanism(self, records: Records) -> MixedMechanism:
+        keep = tuple(split_names(self._keep, set(records.order))) if self._keep else ()
+        drawn = [name for name in records.columns if name not in keep]
+        schema = records.schema.for_columns(drawn)
+        normal = declared_prior(schema) if self._given is None else prior_of(self._given, drawn, schema)
+        weight = self._weight
+        if weight is None:
+            weight = default_weight(len(records.values), records.categories.cells)
+        return MixedMechanism(records.schema, normal, weight, self._cells, keep, self._missing)
+
+    @property
+    def mechanism(self) -> MixedMechanism:
+        """The public part of what draws."""
+        return self._require_fit().mechanism
+
+    @property
+    def posterior(self) -> LocationModel:
+        """The model given the table; confidential."""
+        return self._require_fit().posteriors[0]
+
+    def __repr__(self) -> str:
+        """Return what it was fitted to by size and names alone."""
+        if self._fitted is None:
+            return "MixedSynthesizer, not fitted"
+        order = self._fitted.mechanism.order
+        return f"MixedSynthesizer, fitted to {counted(self._fitted.people, 'record')} of {listed(order)}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
+
+    def sample(
+        self,
+        *,
+        datasets: int | None = None,
+        rows: int | Sequence[int] | np.ndarray | None = None,
+        parameters: bool = False,
+        repeat_key: Any = None,
+        rng_for_tests: Any = None,
+    ) -> MixedRelease:
+        """Draw synthetic tables; with `parameters`, also those that each was drawn from.
+
+        `rows` is a size for all, one for each, or as many as the table has; with columns to keep there is a row
+        for each person. Where the randomness comes from, `NIWSynthesizer.sample` says.
+        """
+        fit, sizes = self._require_fit(), self.sizes(datasets, rows)
+        rng = self._generator("both" if parameters else "datasets", sizes, repeat_key, rng_for_tests)
+        drawn, behind = draw_mixed(fit.posteriors, sizes, rng, kept=fit.kept, covariates=fit.covariates)
+        # rows in an order of their own: kept columns need not tell in which order the table has them
+        mixed = [each.take(rng.permutation(len(each))) if fit.kept is not None else each for each in drawn]
+        tables = tuple(fit.mechanism.released(each) for each in mixed)
+        if parameters:
+            return MixedRelease(fit.mechanism, (), behind, tables)
+        return MixedRelease(fit.mechanism, tables)
+
+    def sample_parameters(
+        self, draws: int = 1, *, repeat_key: Any = None, rng_for_tests: Any = None
+    ) -> MixedRelease:
+        """Draw parameters alone: shares of the cells, coefficients and covariances."""
+        fit, draws = self._require_fit(), count_of("draws", draws, MOST_DATASETS)
+        rng = self._generator("parameters", [draws], repeat_key, rng_for_tests)
+        if len(fit.posteriors) > 1:
+            _, drawn = draw_mixed(fit.posteriors, [1] * draws, rng)
+            return MixedRelease(fit.mechanism, (), drawn)
+        return MixedRelease(fit.mechanism, (), fit.posteriors[0].draw(rng, draws))
+
+    def sizes(self, datasets: int | None, rows: Any) -> list[int]:
+        """Return the number of rows of each dataset to draw."""
+        fit = self._require_fit()
+        if rows is not None and fit.kept is not None:
+            raise InputError("with columns to keep there is a row for each person", Cure("leave rows out", "rows"))
+        if rows is not None and np.ndim(rows) > 0:
+            if datasets is not None and len(rows) != datasets:
+                raise InputError(
+                    f"rows names {len(rows)} sizes for {datasets} datasets", "give one for all or one for each"
+                )
+            return [count_of("rows", count) for count in rows]
+        count = fit.people if rows is None else count_of("rows", rows)
+        return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
+
+    def _generator(
+        self, kind: str, sizes: Sequence[int], repeat_key: Any, rng_for_tests: Any
+    ) -> np.random.Generator:
+        if repeat_key is not None and rng_for_tests is not None:
+            raise InputError("a release is drawn by a repeat key or by a generator, not by both")
+        if repeat_key is None:
+            return fresh_generator() if rng_for_tests is None else rng_for_tests
+        fit = self._require_fit()
+        kept = [] if fit.kept is None or fit.covariates is None else [fit.kept.tolist(), fit.covariates.tolist()]
+        models = [fit.mechanism.entries(), *(model_entries(each) for each in fit.posteriors), kept]
+        return keyed_generator(repeat_key, kind, sizes, fit.mechanism.order, *models)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the fitted synthesizer to a JSON file that only its owner can read. It is confidential."""
+        fit = self._require_fit()
+        content = {
+            "notice": NOTICE,
+            "records": fit.people,
+            "mechanism": fit.mechanism.entries(),
+            "posteriors": [model_entries(each) for each in fit.posteriors],
+            "kept": None if fit.kept is None else fit.kept.tolist(),
+            "covariates": None if fit.covariates is None else fit.covariates.tolist(),
+        }
+        with fresh_file(Path(path), force=force, private=True) as work:
+            work.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "MixedSynthesizer":
+        """Read a synthesizer that `save` wrote."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            mechanism = MixedMechanism.of_entries(content["mechanism"], str(path))
+            posteriors = tuple(_model_of(each, mechanism) for each in content["posteriors"])
+            kept, covariates = content["kept"], content["covariates"]
+            people = count_of("records", content["records"])
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"this is not a saved synthesizer: {error!r:.200}", where=str(path)) from error
+        loaded = cls(mechanism.normal, cells=mechanism.cells, keep=mechanism.keep, missing=mechanism.missing)
+        loaded._fitted = _Fit(
+            mechanism,
+            posteriors,
+            people,
+            None if kept is None else np.array(kept, dtype=np.int64).reshape(people, -1),
+            None if covariates is None else np.array(covariates, dtype=np.float64).reshape(people, -1),
+        )
+        return loaded
+
+    def _require_fit(self) -> _Fit:
+        if self._fitted is None:
+            raise InputError("the synthesizer is not fitted", "call fit(table) first")
+        return self._fitted
+
+
+def model_entries(model: LocationModel) -> dict[str, Any]:
+    """Return a posterior's numbers, exact to the last bit."""
+    measured = model.measured
+    names = (
+        ("coefficients", "root", "df", "scale")
+        if isinstance(measured, Regression)
+        else ("mean", "mean_weight", "df", "scale")
+    )
+    return {"weights": model.weights.tolist()} | {
+        name: np.asarray(getattr(measured, name)).tolist() for name in names
+    }
+
+
+def _model_of(entries: dict[str, Any], mechanism: MixedMechanism) -> LocationModel:
+    numbers = {name: np.array(value, dtype=np.float64) for name, value in entries.items()}
+    weights, scale = numbers["weights"], numbers["scale"]
+    measured: Regression | NIW
+    if "root" in numbers:
+        measured = Regression(numbers["coefficients"], numbers["root"], float(numbers["df"]), scale)
+    else:
+        measured = NIW(numbers["mean"], numbers["mean_weight"], numbers["df"], scale)
+    return LocationModel(mechanism.prior.cells, weights, measured, mechanism.prior.covariates)
+
+
+def _require_enough(people: int, columns: int) -> None:
+    """Ask for a prior where the flat one leaves an adversary, who has one record less, without a posterior."""
+    if people <= columns + 1:
+        raise InputError(
+            f"{people} rows are too few for {counted(columns, 'measurement')} without a prior: at least "
+            f"{columns + 2} are needed",
+            Cure("give a prior from public knowledge", "prior"),
+            Cure("use fewer columns", "columns"),
+        )
