@@ -1,13 +1,13 @@
 """Missing values: fit and synthesis of a large mixed table with gaps."""
 
 import numpy as np
+from allbutone.releases.mixed_sampling import draw_mixed
 
 import allbutone as abo
 from allbutone.model.augmentation import augment
 from allbutone.model.cells import Cells
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel
-from allbutone.releases.mixed_sampling import draw_mixed
 from benchmarks.clock import seconds
 
 SIZES, PEOPLE, COLUMNS, MISSING, DATASETS = (2, 2, 3, 4), 10_000, 8, 0.1, 10

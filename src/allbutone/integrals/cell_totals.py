@@ -116,10 +116,10 @@ class CellIntegrals:
         if self.given:  # which differ from record to record
             self._each(rows[places[~own]], found, places[~own], cells[~own])
             return found
-        for cell in np.unique(cells[~own]):
-            these = places[~own & (cells == cell)]
-            log_total, error = self._integrated(rows[these[:1]], np.array([cell]))
-            found.log_total[these, cell], found.error[these, cell] = log_total[0], error[0]
+        others, first, which = np.unique(cells[~own], return_index=True, return_inverse=True)
+        log_total, error = self._integrated(rows[places[~own][first]], others)
+        found.log_total[places[~own], cells[~own]] = log_total[which]
+        found.error[places[~own], cells[~own]] = error[which]
         return found
 
 

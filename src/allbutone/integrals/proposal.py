@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -161,7 +162,7 @@ class Proposal:
         return Proposal(locations, roots, inverses, dfs, portions)
 
 
-def spread_at(hessian: Float[np.ndarray, "*batch p p"], df: float) -> Float[np.ndarray, "*batch p p"]:
+def spread_at(hessian: Float[np.ndarray, "*batch p p"], df: Any) -> Float[np.ndarray, "*batch p p"]:
     """Return the inverse curvature, no wider than a few times the other records where the surface is flat."""
     values, vectors = np.linalg.eigh(-np.asarray(hessian))
     floor = 1e-2 * np.asarray(df)[..., None]
