@@ -51,7 +51,7 @@ def others_of(records, row):
 
 
 def log_release(model, datasets, drawn):
-    """Return log p(release | records) up to a constant, by the chain of predictives and by the density of a draw."""
+    """Return log p(release | records): the chain of predictives, and the density of each draw."""
     total = 0.0
     for data in datasets:
         so_far = model

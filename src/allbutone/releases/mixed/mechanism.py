@@ -58,12 +58,7 @@ class MixedMechanism:
             raise InputError(
                 f"there is no column {unknown[0]!r} to keep", f"the columns are {', '.join(self.order)}"
             )
-        if not self.measurements:
-            raise InputError(
-                "no measurement is left to be drawn: tables of categories alone cannot be synthesized yet",
-                Cure("keep fewer columns", "keep"),
-                "add a measurement",
-            )
+        require_measurements(self.measurements)
         drawn = [name for name in self.categories if name not in self.keep]
         if self.covariates and drawn:
             raise InputError(
@@ -187,6 +182,16 @@ class MixedMechanism:
         """Say whether both draw the same from the same table."""
         words = [each.entries() | {"declared": None} for each in (self, other)]
         return words[0] == words[1] and self.schema.same_mechanism(other.schema)
+
+
+def require_measurements(drawn: Sequence[str]) -> None:
+    """Refuse tables of categories alone, and such of which all measurements are kept."""
+    if not drawn:
+        raise InputError(
+            "no measurement is left to be drawn: tables of categories alone cannot be synthesized yet",
+            Cure("keep fewer columns", "keep"),
+            "add a measurement",
+        )
 
 
 def _names(given: Any) -> tuple[str, ...]:

@@ -133,6 +133,6 @@ def join_mixed(releases: Sequence[MixedRelease]) -> MixedRelease:
 
 
 def reading_of(release: MixedRelease) -> dict[str, Any]:
-    """Return how the table of a release is read: with its columns, as it declares them, gaps where it took them."""
+    """Return how the table of a release is read: its columns, as it declares them, gaps where it took them."""
     gaps = release.mechanism.missing != REFUSE
     return {"columns": release.order, "schema": release.schema, "categories": True, "gaps": gaps}

@@ -15,7 +15,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
 from allbutone.model.regression import Regression
 from allbutone.releases.entropy import fresh_generator, keyed_generator
-from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism
+from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism, require_measurements
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.sampling import draw_mixed
 from allbutone.releases.release import MOST_DATASETS
@@ -91,6 +91,7 @@ class MixedSynthesizer:
     def _mechanism(self, records: Records) -> MixedMechanism:
         keep = tuple(split_names(self._keep, set(records.order))) if self._keep else ()
         drawn = [name for name in records.columns if name not in keep]
+        require_measurements(drawn)
         schema = records.schema.for_columns(drawn)
         normal = declared_prior(schema) if self._given is None else prior_of(self._given, drawn, schema)
         weight = self._weight

@@ -1,0 +1,175 @@
+"""Mixed tables from the data holder's side: fit, sample, keep, save, read back, and the risk of each person."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allbutone as abo
+from allbutone.disclosure.mixed_risk import is_found
+
+CELLS = ["main effects", "separate"]
+
+
+@pytest.fixture
+def table(rng):
+    n = 120
+    sex, smoker = rng.choice(["f", "m"], n), rng.choice(["no", "yes"], n, p=[0.7, 0.3])
+    age = rng.normal(55, 12, n).round(1)
+    return pd.DataFrame(
+        {
+            "sex": sex,
+            "age": age,
+            "smoker": smoker,
+            "ldl": (3.4 + 0.3 * (sex == "m") + rng.normal(0, 0.8, n)).round(2),
+            "crp": np.exp(0.5 + 0.4 * (smoker == "yes") + rng.normal(0, 0.7, n)).round(2) + 0.01,
+        }
+    )
+
+
+DECLARED = {"columns": {"crp": {"scale": "log", "decimals": 2}, "age": {"decimals": 1}}}
+
+
+def fitted(table, **how):
+    return abo.MixedSynthesizer(**how).fit(table, schema=DECLARED)
+
+
+def test_synthetic_tables_look_like_the_table(table):
+    (frame,) = fitted(table).sample(datasets=1, rows=2000).to_frames()
+    assert list(frame.columns) == list(table.columns)
+    assert set(frame["sex"]) == {"f", "m"}
+    assert (frame["crp"] > 0).all()
+    np.testing.assert_array_equal(frame["age"], frame["age"].round(1))
+    for name in ("sex", "smoker"):
+        share = (table[name] == table[name].iloc[0]).mean()
+        drawn = (frame[name] == table[name].iloc[0]).mean()
+        assert abs(share - drawn) < 5 * np.sqrt(0.25 / 120 + 0.25 / 2000)
+    for name in ("age", "ldl"):
+        spread = table[name].std()
+        assert abs(frame[name].mean() - table[name].mean()) < 5 * spread * np.sqrt(1 / 120 + 1 / 2000)
+        assert 0.6 < frame[name].std() / spread < 1.6
+
+
+@pytest.mark.parametrize("cells", CELLS)
+@pytest.mark.parametrize("kind", ["datasets", "parameters", "both"])
+def test_a_release_comes_back_from_its_folder(table, tmp_path, kind, cells):
+    prior = {"centre": [50, 3, 1], "spread": [15, 1, 2]} if cells == "separate" else None
+    synthesizer = fitted(table, cells=cells, prior=prior)
+    release = {
+        "datasets": lambda: synthesizer.sample(datasets=2),
+        "parameters": lambda: synthesizer.sample_parameters(2),
+        "both": lambda: synthesizer.sample(datasets=2, parameters=True),
+    }[kind]()
+    abo.save_release(release, tmp_path / "release")
+    back = abo.load_release(tmp_path / "release")
+    assert repr(back) == repr(release)
+    assert back.mechanism.same_as(release.mechanism)
+    one, two = (abo.risk(table, each, rng=np.random.default_rng(1)) for each in (release, back))
+    pd.testing.assert_frame_equal(one, two, rtol=1e-6)
+    content = json.loads((tmp_path / "release" / "release.json").read_text())
+    assert not {"posterior", "posteriors", "weights", "seed"} & set(content)
+
+
+def test_kept_columns_go_out_as_they_are(table):
+    release = fitted(table, keep=["sex", "smoker", "age"]).sample(datasets=2)
+    for frame in release.to_frames():
+        names = ["sex", "smoker", "age"]
+        assert sorted(map(tuple, frame[names].to_numpy())) == sorted(map(tuple, table[names].to_numpy()))
+        assert not set(map(tuple, frame.to_numpy())) & set(map(tuple, table.to_numpy()))
+    found = abo.risk(table, release, mass=False)
+    assert not [name for name in found.columns if name.startswith("probability")]
+    assert [name for name in found.columns if name.startswith("error_")] == ["error_ldl", "error_crp"]
+
+
+def test_a_kept_category_is_known_to_the_adversary(table):
+    """Its probability is not asked for, and the other category is judged within it."""
+    found = abo.risk(table, fitted(table, keep="sex").sample(datasets=1), mass=False)
+    assert "probability_sex" not in found
+    # after one dataset the cell's odds are counts alone
+    assert found["probability_smoker"].between(0.02, 0.98).all()
+
+
+def test_what_cannot_be_drawn_is_refused_in_words(table):
+    with pytest.raises(abo.InputError, match="categories cannot be drawn given a measurement"):
+        fitted(table, keep=["age"])
+    with pytest.raises(abo.InputError, match="no measurement is left"):
+        fitted(table, keep=["age", "ldl", "crp"])
+    with pytest.raises(abo.InputError, match="no column 'height'"):
+        fitted(table, keep=["height"])
+    with pytest.raises(abo.InputError, match="a row for each person"):
+        fitted(table, keep="sex").sample(rows=10)
+    with pytest.raises(abo.InputError, match="main effects"):
+        fitted(table, cells="together")
+
+
+def test_separate_cells_need_a_prior_or_many_records(table):
+    table["site"] = np.where(np.arange(len(table)) == 0, "z", "a")
+    with pytest.raises(abo.InputError, match="separate cells need at least 5 records in each cell"):
+        fitted(table, cells="separate")
+
+
+def test_a_repeat_key_repeats_the_release(table):
+    key = abo.new_repeat_key()
+    one, two = (fitted(table, keep="sex").sample(datasets=2, repeat_key=key) for _ in range(2))
+    other = fitted(table, keep="smoker").sample(datasets=2, repeat_key=key)
+    for ours, theirs in zip(one.to_frames(), two.to_frames(), strict=True):
+        pd.testing.assert_frame_equal(ours, theirs)
+    assert not one.to_frames()[0].equals(other.to_frames()[0])
+
+
+def test_a_saved_synthesizer_draws_the_same(table, tmp_path):
+    key = abo.new_repeat_key()
+    synthesizer = fitted(table, keep=["sex", "smoker", "age"])
+    synthesizer.save(tmp_path / "fit.json")
+    loaded = abo.MixedSynthesizer.load(tmp_path / "fit.json")
+    one, two = (each.sample(datasets=1, repeat_key=key).to_frames()[0] for each in (synthesizer, loaded))
+    pd.testing.assert_frame_equal(one, two)
+    assert (tmp_path / "fit.json").stat().st_mode & 0o077 == 0
+
+
+def test_nothing_of_the_table_is_shown(table):
+    assert repr(fitted(table)) == "MixedSynthesizer, fitted to 120 records of sex, age, smoker, ldl, crp"
+    release = fitted(table).sample(datasets=2)
+    assert repr(release) == "MixedRelease: 2 datasets of 120 rows, columns sex, age, smoker, ldl, crp"
+    assert release._repr_html_().count("<tr>") == 6
+
+
+def test_a_category_that_one_person_has_is_found_out_by_many_datasets(table):
+    """Alone with a level: every released row with it says that somebody had it."""
+    table["site"] = np.where(np.arange(len(table)) == 7, "rare", np.where(np.arange(len(table)) % 2, "a", "b"))
+    synthesizer = fitted(table)
+    release = synthesizer.sample(datasets=60)
+    found = {name: column.to_numpy() for name, column in abo.risk(table, release, mass=False).items()}
+    assert found["baseline_site"][7] < 0.05
+    assert found["probability_site"][7] > 0.5
+    assert is_found(found, "site")[7]
+    few = abo.risk(table, synthesizer.sample(datasets=1), mass=False)
+    few = {name: column.to_numpy() for name, column in few.items()}
+    assert is_found(few, "site").sum() <= 1  # a single dataset moves the odds of an ordinary level little
+
+
+def test_several_releases_are_attacked_together(table):
+    synthesizer = fitted(table)
+    parts = [synthesizer.sample(datasets=2), synthesizer.sample_parameters(2), synthesizer.sample(datasets=1)]
+    found = abo.risk(table, parts, mass=False)
+    alone = abo.risk(table, parts[0], mass=False)
+    assert not np.allclose(found["exposure"], alone["exposure"])
+    with pytest.raises(abo.InputError, match="another way"):
+        abo.risk(table, [parts[0], fitted(table, keep="sex").sample(datasets=1)])
+
+
+def test_the_adversary_may_know_columns_of_any_kind(table):
+    release = fitted(table).sample(datasets=3)
+    found = abo.risk(table, release, known=["sex", "age"], mass=False)
+    assert "probability_sex" not in found
+    assert "error_age" not in found
+    everything = ["age", "ldl", "crp"]
+    found = abo.risk(table, release, known=everything)
+    assert list(found.columns) == ["row"] + [
+        prefix + name
+        for name in ("sex", "smoker")
+        for prefix in ("probability_", "baseline_", "probability_error_")
+    ]
+    with pytest.raises(abo.InputError, match="knows everything"):
+        abo.risk(table, release, known=[*everything, "sex", "smoker"])
