@@ -5,7 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
@@ -14,7 +13,6 @@ from allbutone.model.location import MixedParameters
 from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.errors import InputError
-from allbutone.tables.categories import encode, match_levels
 from allbutone.tables.files import read_table
 from allbutone.tables.records import Records
 
@@ -76,29 +74,14 @@ def read_mixed(folder: Path, manifest: dict[str, Any]) -> MixedRelease:
 def _read_table(folder: Path, name: Any, rows: Any, mechanism: MixedMechanism) -> Records:
     if not isinstance(name, str) or Path(name).name != name:
         raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / "release.json"))
-    where, frame = str(folder / name), nw.from_native(read_table(folder / name, delimiter=","), eager_only=True)
-    if tuple(frame.columns) != mechanism.order or len(frame) != rows:
+    table = Records.of_synthetic(
+        read_table(folder / name, delimiter=","), mechanism.schema, gaps=mechanism.missing == KEEP_GAPS
+    )
+    if len(table.values) != rows:
         raise InputError(
-            f"the file holds {len(frame)} rows of {', '.join(frame.columns)}; release.json says {rows} rows of "
-            f"{', '.join(mechanism.order)}",
-            where=where,
+            f"the file holds {len(table.values)} rows; release.json says {rows}", where=str(folder / name)
         )
-    codes = np.empty((rows, len(mechanism.categories)), dtype=np.int64)
-    for place, (column, levels) in enumerate(zip(mechanism.categories, mechanism.levels, strict=True)):
-        found, names = encode(frame[column])
-        codes[:, place], beyond = match_levels(found, names, levels, frame[column].dtype)
-        if beyond:
-            raise InputError(f"{column!r} holds values that are none of its levels", where=where)
-    gaps = mechanism.missing == KEEP_GAPS
-    natural = np.column_stack([_numbers(frame[column], where) for column in mechanism.columns])
-    return mechanism.table(natural, codes, gaps)
-
-
-def _numbers(column: nw.Series[Any], where: str) -> np.ndarray:
-    try:
-        return column.cast(nw.Float64).to_numpy()
-    except Exception as error:  # every dataframe library has an error of its own for this
-        raise InputError(f"{column.name!r} does not hold numbers", where=where) from error
+    return table
 
 
 def _check_parameters(parameters: MixedParameters, mechanism: MixedMechanism) -> None:
