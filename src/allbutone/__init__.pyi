@@ -4,6 +4,7 @@ from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.per_record import risk
+from allbutone.disclosure.privacy_loss import privacy
 from allbutone.integrals.posterior import PoorSampling, Posterior, posterior
 from allbutone.integrals.several_missing import posterior_missing
 from allbutone.model.distributions import Normal, StudentT
@@ -76,6 +77,7 @@ __all__ = [
     "plan_budget",
     "posterior",
     "posterior_missing",
+    "privacy",
     "read_prior",
     "report",
     "risk",

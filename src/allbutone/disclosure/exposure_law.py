@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
 
+from allbutone.disclosure.draw_loss import DrawLoss
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.arrays import solve_rows
@@ -142,10 +143,11 @@ class ExposureLaw:
         return ndtr(np.sqrt(lean))
 
     def gain_of_one_draw(self, leverage: Any) -> Any:
-        """Return the average information gained at the truth from one parameter draw, in nats (approximate).
+        """Return the average information gained at the truth from one parameter draw, in nats: K′(1) of its loss.
 
-        ½·ν′·(log(1 + q) − q/(1 + q)) − ½·log(1 + q)
+        About ½·ν′·(log(1 + q) − q/(1 + q)) − ½·log(1 + q).
         """
-        leverage = np.asarray(leverage, dtype=float)
-        log = np.log1p(leverage)
-        return 0.5 * (self.df + 1) * (log - leverage / (1 + leverage)) - 0.5 * log
+        leverage = np.atleast_1d(np.asarray(leverage, dtype=float))
+        augmented = leverage * (self.mean_weight + 1) / self.mean_weight + 1 / self.mean_weight
+        found = DrawLoss(self.p, self.mean_weight, self.df, augmented).slopes(np.ones_like(augmented))[1]
+        return found if len(found) > 1 else found[0]

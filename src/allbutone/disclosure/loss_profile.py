@@ -1,0 +1,185 @@
+"""From the cumulants of a privacy loss to its exact δ(ε), and back: one integral along a line, no simulation.
+
+A privacy loss L = log P/Q of two distributions of what is released has the cumulants K(s) = log E_Q[exp(sL)],
+so that K(0) = K(1) = 0. The smallest δ for which no event is more than e^ε times (plus δ) as likely under P as
+under Q is
+
+    δ(ε) = E_Q[(e^L − e^ε)₊] = (1/2πi) ∫ exp(count·K(s) − (s − 1)·ε)/(s(s − 1)) ds    on the line Re s = c > 1
+
+by Mellin's transform of the payoff, for `count` independent releases. The line runs through the saddle of the
+whole integrand, poles included, so that it cannot come too near to the pole at 1 and nothing cancels.
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Complex, Float
+
+STEP = 0.125  # of the trapezoid rule in x, where Im s = width·sinh x; halving it changes nothing in 12 digits
+BLOCK = 8  # points along the line at a time
+ROUNDS = 200
+AGREE = 1e-6  # of an ε on two lines
+
+
+@runtime_checkable
+class Cumulants(Protocol):
+    """K(s) of one or several losses, one for each entry of the batch."""
+
+    @property
+    def negligible(self) -> float:
+        """The relative size from which exp K counts as 0: how exactly it is known."""
+        ...
+
+    @property
+    def most_blocks(self) -> int:
+        """How far along the line K can be had, in blocks of points, each e times as far as the last."""
+        ...
+
+    @property
+    def end(self) -> Float[np.ndarray, " batch"]:
+        """The s up to which K is finite."""
+        ...
+
+    @property
+    def rough(self) -> "Cumulants":
+        """The same, perhaps cheaper, to find a line by."""
+        ...
+
+    def at(self, s: Complex[np.ndarray, "batch points"]) -> Complex[np.ndarray, "batch points"]:
+        """Return K at complex s."""
+        ...
+
+    def slopes(self, s: Float[np.ndarray, " batch"]) -> tuple[Any, Any, Any]:
+        """Return K, K′ and K″ at real s."""
+        ...
+
+
+def epsilon(
+    loss: Cumulants, delta: float, count: int = 1, *, checked: bool = False
+) -> Float[np.ndarray, " batch"]:
+    """Return the ε at which δ(ε) = delta; it is below 0 where even ε = 0 leaves a smaller δ.
+
+    Not a number where the integrand does not end on the line. `checked` computes it on a second line, too, and
+    it is not a number where the two differ, as they must not: what is known of K ends too early.
+    """
+    c = _line_for_delta(loss.rough, delta, count)
+    level = count * loss.rough.slopes(c)[1] - 1 / c - 1 / (c - 1)
+    level, settled = _level_on_line(loss, c, level, delta, count)
+    if not checked:
+        return np.where(settled, level, np.nan)
+    other, agreed = _level_on_line(loss, 1 + 0.85 * (c - 1), level, delta, count)
+    same = np.abs(other - level) <= AGREE * np.maximum(np.abs(level), delta)
+    return np.where(settled & agreed & same, level, np.nan)
+
+
+def _level_on_line(loss: Cumulants, c: Any, level: Any, delta: float, count: int) -> tuple[Any, Any]:
+    """Return the ε at which the integral along one line is delta, by Newton from some ε, and where it settled."""
+    line = _Line(loss, c, level, count)
+    settled = line.settled
+    for _ in range(ROUNDS):
+        with np.errstate(invalid="ignore", divide="ignore"):  # of a line that did not settle
+            log_found, log_slope = line.log_integral(level)
+        step = (np.log(delta) - log_found) / log_slope
+        # ln δ is nearly a parabola: far from the solution a step that is too long may leave the line's reach
+        step = np.clip(step, -1 / line.width, 1 / line.width)
+        level = level + step
+        if not np.any(np.abs(step[settled]) > 1e-13 * (1 + np.abs(level[settled]))):
+            break
+    return np.maximum(level, np.log1p(-delta)), settled
+
+
+def delta(loss: Cumulants, level: Float[np.ndarray, " batch"], count: int = 1) -> Float[np.ndarray, " batch"]:
+    """Return δ(ε) at the levels ε given.
+
+    Below the mean loss the line runs between 0 and 1, where it gives δ − 1: the pole at 1 has the residue 1.
+    """
+    below = level < count * loss.slopes(np.ones_like(level))[1]
+    c = _line_for_level(loss, level, count, below)
+    line = _Line(loss, c, level, count)
+    total = line.integral(level)
+    return np.where(line.settled, np.clip(np.where(below, 1 + total, total), 0.0, 1.0), np.nan)
+
+
+class _Line:
+    """The integrand on Re s = c with Im s = width·sinh x, as the terms of a trapezoid rule; ε may still change."""
+
+    def __init__(self, loss: Cumulants, c: Any, level: Any, count: int) -> None:
+        value, _, curvature = loss.slopes(c)
+        self.width = 1 / np.sqrt(count * curvature + 1 / c**2 + 1 / (c - 1) ** 2)
+        top = count * value - (c - 1) * level - np.log(c * np.abs(c - 1)) + np.log(self.width)
+        points, terms = [], []
+        for block in range(loss.most_blocks):
+            x = STEP * (np.arange(BLOCK) + block * BLOCK)
+            s = c[:, None] + 1j * self.width[:, None] * np.sinh(x)
+            # half of the first term: the line's lower half is the mirror image of the upper
+            share = np.where(x == 0, 0.5, 1.0) * np.cosh(x) * STEP / np.pi
+            term = count * loss.at(s) - np.log(s * (s - 1)) + np.log(self.width[:, None] * share)
+            points.append(s - 1)
+            terms.append(term)
+            left = term.real - ((c - 1) * level + top)[:, None]
+            self.settled = left[:, -BLOCK // 2 :].max(axis=1) < np.log(loss.negligible)
+            if np.all(self.settled):
+                break
+        self.s, self.log_terms = np.concatenate(points, axis=1), np.concatenate(terms, axis=1)
+
+    def scaled(self, level: Any) -> tuple[Any, Any, Any]:
+        """Return the terms at these ε over their largest size, that size's log, and the terms' sum."""
+        exponent = self.log_terms - self.s * level[:, None]
+        top = exponent.real.max(axis=1)
+        terms = np.exp(exponent - top[:, None])
+        return terms, top, terms.real.sum(axis=1)
+
+    def integral(self, level: Any) -> Any:
+        """Return the integral at these ε."""
+        _, top, total = self.scaled(level)
+        return total * np.exp(top)
+
+    def log_integral(self, level: Any) -> tuple[Any, Any]:
+        """Return the log of the integral, where that is positive, and its derivative in ε."""
+        terms, top, total = self.scaled(level)
+        return np.log(total) + top, -(terms * self.s).real.sum(axis=1) / total
+
+
+def _line_for_level(loss: Cumulants, level: Any, count: int, below: Any) -> Any:
+    """Return the saddle c: count·K′(c) = ε + 1/c + 1/(c − 1)."""
+
+    def off(c: Any, value: Any, slope: Any, curvature: Any) -> tuple[Any, Any]:
+        return count * slope - 1 / c - 1 / (c - 1) - level, count * curvature + 1 / c**2 + 1 / (c - 1) ** 2
+
+    return _search(loss, off, np.where(below, 0.0, 1.0), np.where(below, 1.0, loss.end))
+
+
+def _line_for_delta(loss: Cumulants, delta: float, count: int) -> Any:
+    """Return about the c that is the saddle at the ε sought: where the saddle point's approximation of δ is delta.
+
+    With ε(c) that of the saddle, log δ ≈ φ(c) − ½·log(2πφ″(c)), and dφ/dc = −(c − 1)·φ″(c).
+    """
+
+    def off(c: Any, value: Any, slope: Any, curvature: Any) -> tuple[Any, Any]:
+        level = count * slope - 1 / c - 1 / (c - 1)
+        bend = count * curvature + 1 / c**2 + 1 / (c - 1) ** 2
+        log_found = count * value - (c - 1) * level - np.log(c * (c - 1)) - 0.5 * np.log(2 * np.pi * bend)
+        return np.log(delta) - log_found, (c - 1) * bend
+
+    return _search(loss, off, np.ones_like(loss.end), loss.end)
+
+
+def _search(loss: Cumulants, off: Any, start: Any, end: Any) -> Any:
+    """Return the c between start and end at which an increasing function is 0; any line near it serves."""
+    x = np.zeros_like(start)
+    low, high = np.full_like(x, -30.0), np.full_like(x, 40.0)
+    for _ in range(ROUNDS):
+        beyond = _beyond(x, end - start)
+        value, slope = off(start + beyond, *loss.slopes(start + beyond))
+        low, high = np.where(value < 0, x, low), np.where(value < 0, high, x)
+        step = np.clip(-value / (slope * beyond**2 * np.exp(-x)), -2.0, 2.0)
+        inside = (x + step >= low) & (x + step <= high)
+        x = np.where(inside, x + step, 0.5 * (low + high))
+        if np.all((np.abs(step) < 0.05) | (high - low < 0.05)):
+            break
+    return start + _beyond(x, end - start)
+
+
+def _beyond(x: Any, length: Any) -> Any:
+    """Return a number between 0 and length, which may be infinite, for any x; its slope is b²·e^−x."""
+    return 1 / (np.exp(-x) + 1 / length)

@@ -1,0 +1,322 @@
+"""The privacy loss of a record: every closed form against the integral or the simulation that it stands for."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from dp_accounting import rdp
+from scipy.special import multigammaln
+from scipy.stats import norm
+
+import allbutone as abo
+from allbutone.disclosure.dataset_loss import DatasetLoss
+from allbutone.disclosure.draw_loss import DrawLoss
+from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.loss_profile import delta, epsilon
+from allbutone.disclosure.privacy_loss import PrivacyLoss, delta_of, looked_up
+
+LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
+SIMULATED = 2_000_000 if LONG else 100_000
+FINE = (96, 72, 48)  # points of the dataset's grid where ten digits are asked for
+
+
+class Gaussian:
+    """The loss of the Gaussian mechanism, whose δ(ε) is known."""
+
+    negligible, most_blocks = 1e-16, 40
+
+    def __init__(self, mu):
+        self.mu, self.rough, self.end = mu, self, np.full(mu.shape, np.inf)
+
+    def at(self, s):
+        return self.mu[:, None] ** 2 * s * (s - 1) / 2
+
+    def slopes(self, s):
+        return self.mu**2 * s * (s - 1) / 2, self.mu**2 * (s - 0.5), self.mu**2 + 0 * s
+
+
+def known_delta(mu, level):
+    return norm.cdf(mu / 2 - level / mu) - np.exp(level + norm.logcdf(-mu / 2 - level / mu))
+
+
+def test_the_integral_along_a_line_is_the_gaussian_mechanism_s_delta():
+    mu = np.array([1e-5, 1e-3, 0.1, 1.0, 5.0, 30.0])
+    for level in (0.0, 0.5, 2.0, 10.0, 40.0):
+        levels = np.full(len(mu), level)
+        np.testing.assert_allclose(delta(Gaussian(mu), levels), known_delta(mu, levels), rtol=1e-8, atol=1e-30)
+    for wanted in (1e-3, 1e-6, 1e-12):
+        found = epsilon(Gaussian(mu), wanted)
+        np.testing.assert_allclose(known_delta(mu, found), wanted, rtol=1e-7)
+
+
+def test_delta_needs_no_simulation_down_to_1e_minus_30():
+    levels = np.array([6.0, 9.0, 12.0])
+    found = delta(Gaussian(np.ones(3)), levels)
+    np.testing.assert_allclose(found, known_delta(1.0, levels), rtol=1e-6)
+    assert found[-1] < 1e-29
+
+
+def problem(rng, p, people=12, far=2.0):
+    """The posterior without a record, the record, the posterior with it, and the record's ℓ."""
+    without = abo.NIW.default(p).update(rng.standard_normal((people, p)))
+    record = without.mean + far * rng.standard_normal(p)
+    off = record - without.mean
+    augmented = float(off @ np.linalg.solve(without.scale, off) + 1 / without.mean_weight)
+    return without, record, without.update(record[None]), augmented
+
+
+def log_normal(record, means, covariances):
+    off = record - means
+    white = np.einsum("...i,...i->...", off, np.linalg.solve(covariances, off[..., None])[..., 0])
+    return -0.5 * (white + np.linalg.slogdet(2 * np.pi * covariances)[1])
+
+
+@pytest.mark.parametrize("far", [0.0, 1.0, 4.0])
+def test_cumulants_of_a_draw_agree_with_quadrature(rng, far):
+    """One column: the average of exp(sL) over (μ, σ²), written out and integrated."""
+    without, record, _, augmented = problem(rng, 1, far=far)
+    kappa, nu, scale = without.mean_weight, without.df, float(without.scale[0, 0])
+    t, log_variance = np.linspace(-14, 14, 1201)[:, None], np.linspace(-9, 13, 2401)[None]
+    # μ = m + t·σ/√κ; IW(Λ, ν) in one column is the inverse gamma (ν/2, Λ/2); σ² = Λ·e^y/ν
+    variance = scale / nu * np.exp(log_variance)
+    log_density = -0.5 * t**2 - 0.5 * np.log(2 * np.pi) - 0.5 * scale / variance - 0.5 * nu * np.log(variance)
+    log_density = log_density + 0.5 * nu * np.log(scale / 2) - multigammaln(nu / 2, 1)
+    cell = (t[1, 0] - t[0, 0]) * (log_variance[0, 1] - log_variance[0, 0])
+    off = record[0] - without.mean[0] - t * np.sqrt(variance / kappa)
+    loss = -0.5 * np.log(2 * np.pi * variance) - 0.5 * off**2 / variance
+    loss = loss - float(without.predictive().log_density(record))
+    for s in (-0.15 / augmented, 0.3, 1.0, 1.7, 4.0):
+        integral = np.log(np.sum(np.exp(s * loss + log_density)) * cell)
+        ours = DrawLoss(1, kappa, nu, np.array([augmented])).slopes(np.array([s]))[0]
+        other_way = DrawLoss(1, kappa, nu, np.array([augmented]), True).slopes(np.array([1 - s]))[0]
+        assert ours[0] == pytest.approx(integral, abs=1e-10)
+        assert other_way[0] == pytest.approx(integral, abs=1e-10)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_cumulants_mean_and_spread_of_a_draw_agree_with_simulation(rng, p):
+    without, record, with_it, augmented = problem(rng, p)
+    ours = DrawLoss(p, without.mean_weight, without.df, np.array([augmented]))
+    base = float(without.predictive().log_density(record))
+    for s in (0.5, 0.9):
+        sample = np.exp(s * (log_normal(record, *without.draw(rng, SIMULATED)) - base))
+        error = sample.std() / np.sqrt(SIMULATED)
+        assert abs(np.exp(ours.slopes(np.array([s]))[0][0]) - sample.mean()) < 5 * error
+    loss = log_normal(record, *with_it.draw(rng, SIMULATED)) - base
+    _, mean, variance = ours.slopes(np.ones(1))
+    assert abs(loss.mean() - mean[0]) < 5 * loss.std() / np.sqrt(SIMULATED)
+    fourth = np.mean((loss - loss.mean()) ** 4)
+    assert abs(loss.var() - variance[0]) < 5 * np.sqrt((fourth - variance[0] ** 2) / SIMULATED)
+
+
+def test_the_gain_of_the_papers_outlier():
+    """p = 2, n = 100, leverage 2.4: 26.69 nats, where the approximate law had 26.3."""
+    found = PrivacyLoss(ExposureLaw.of(abo.NIW.default(2), 100, None)).columns(np.array([2.4]))
+    assert found["gain_of_one"][0] == pytest.approx(26.69, abs=0.005)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 3])
+def test_delta_agrees_with_simulated_losses(rng, p, count):
+    without, record, with_it, augmented = problem(rng, p)
+    base = float(without.predictive().log_density(record))
+    for reverse, truth in ((False, with_it), (True, without)):
+        loss = sum(log_normal(record, *truth.draw(rng, SIMULATED)) - base for _ in range(count))
+        loss = -loss if reverse else loss
+        law = DrawLoss(p, without.mean_weight, without.df, np.array([augmented]), reverse)
+        for level in (0.0, *np.quantile(loss, [0.5, 0.99, 0.999])):
+            sample = np.maximum(-np.expm1(level - loss), 0)
+            error = np.sqrt((sample.var() + 1e-6) / SIMULATED)
+            assert abs(delta(law, np.array([level]), count)[0] - sample.mean()) < 5 * error
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_epsilon_stays_below_the_bound_of_dp_accounting(reverse):
+    """Google's accountant turns the Rényi divergences D_α = K(α)/(α − 1) into a bound; the exact ε is less."""
+    augmented = np.array([0.012, 0.05, 0.4])
+    law = DrawLoss(5, 503.0, 508.0, augmented, reverse)
+    for count in (1, 10, 100):
+        exact = epsilon(law, 1e-6, count)
+        for place, one in enumerate(augmented):
+            end = float(DrawLoss(5, 503.0, 508.0, np.array([one]), reverse).end[0])
+            orders = 1 + np.geomspace(1e-2, 0.999 * min(end - 1, 1e3), 400)
+            same = DrawLoss(5, 503.0, 508.0, np.full(len(orders), one), reverse)
+            divergences = count * same.slopes(orders)[0] / (orders - 1)
+            bound, _ = rdp.compute_epsilon(orders, divergences, 1e-6)
+            assert 0.8 * bound < exact[place] < bound
+
+
+def simulated_dataset_losses(rng, source, without, record, rows, number):
+    """Losses of datasets drawn from `source`: sufficient statistics drawn, and the NIW's updates written out."""
+    p, kappa, nu = without.p, without.mean_weight, without.df
+    means, covariances = source.draw(rng, number)
+    root = np.linalg.cholesky(covariances)
+    noise = rng.standard_normal((number, rows, p)) @ root.swapaxes(-1, -2) + means[:, None]
+    middle = noise.mean(axis=1)
+    scatter = np.einsum("nri,nrj->nij", noise - middle[:, None], noise - middle[:, None])
+    off = middle - without.mean
+    scale = without.scale + scatter + kappa * rows / (kappa + rows) * off[:, :, None] * off[:, None]
+    centre, kappa, nu = without.mean + rows / (kappa + rows) * off, kappa + rows, nu + rows
+    away = record - centre
+    quad = np.einsum("ni,ni->n", away, np.linalg.solve(scale, away[..., None])[..., 0]) * kappa / (kappa + 1)
+    log = multigammaln((nu + 1) / 2, p) - multigammaln(nu / 2, p) - 0.5 * p * np.log(np.pi * (kappa + 1) / kappa)
+    log = log - 0.5 * np.linalg.slogdet(scale)[1] - 0.5 * (nu + 1) * np.log1p(quad)
+    return log - float(without.predictive().log_density(record))
+
+
+@pytest.mark.parametrize(("p", "rows"), [(1, 1), (1, 8), (2, 1), (2, 20), (3, 2), (3, 20)])
+def test_cumulants_of_a_dataset_agree_with_simulation(rng, p, rows):
+    without, record, with_it, augmented = problem(rng, p)
+    law = DatasetLoss(p, without.mean_weight, without.df, np.array([augmented]), rows)
+    number = SIMULATED // 5
+    loss = simulated_dataset_losses(rng, without, without, record, rows, number)
+    for s in (0.5, 0.9):
+        sample = np.exp(s * loss)
+        assert abs(np.exp(law.slopes(np.array([s]))[0][0]) - sample.mean()) < 5 * sample.std() / np.sqrt(number)
+    loss = simulated_dataset_losses(rng, with_it, without, record, rows, number)
+    _, mean, variance = law.slopes(np.ones(1))
+    assert abs(loss.mean() - mean[0]) < 5 * loss.std() / np.sqrt(number)
+    assert variance[0] == pytest.approx(loss.var(), rel=0.1)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("p", [2, 3])
+def test_delta_of_datasets_agrees_with_simulated_losses(rng, p, reverse):
+    without, record, with_it, augmented = problem(rng, p, people=30, far=1.0)
+    number, rows = SIMULATED // 5, 30
+    truth = without if reverse else with_it
+    loss = simulated_dataset_losses(rng, truth, without, record, rows, number) * (-1 if reverse else 1)
+    law = DatasetLoss(p, without.mean_weight, without.df, np.array([augmented]), rows, reverse)
+    for level in np.quantile(loss, [0.5, 0.99, 0.999]):
+        sample = np.maximum(-np.expm1(level - loss), 0)
+        error = np.sqrt((sample.var() + 1e-6) / number)
+        assert abs(delta(law, np.array([level]))[0] - sample.mean()) < 5 * error
+
+
+@pytest.mark.parametrize(
+    ("p", "people", "rows"), [(1, 20, 1), (1, 20, 15), (2, 20, 1), (3, 30, 20), (5, 503, 503)]
+)
+def test_the_mean_of_exp_loss_of_a_dataset_is_one(p, people, rows):
+    augmented = 1 / people + np.array([0.0, p / people, 1.0])
+    law = DatasetLoss(p, float(people), people + 3.0, augmented, rows, points=FINE)
+    for s in (0.0, 1.0):
+        np.testing.assert_allclose(law.slopes(np.full(3, s))[0], 0, atol=1e-10)
+
+
+def test_many_rows_say_as_much_as_the_parameters():
+    augmented = np.array([0.03, 0.3])
+    draws = epsilon(DrawLoss(2, 60.0, 62.0, augmented), 1e-6)
+    before = np.zeros(2)
+    for rows in (60, 600, 60_000, 6_000_000):
+        found = epsilon(DatasetLoss(2, 60.0, 62.0, augmented, rows), 1e-6)
+        assert np.all((found > before) & (found < draws))
+        before = found
+    np.testing.assert_allclose(before, draws, rtol=1e-4)
+
+
+def test_derivatives_are_those_of_the_cumulants():
+    for law in (
+        DrawLoss(3, 12.0, 15.0, np.array([0.09, 0.3, 2.0])),
+        DrawLoss(3, 12.0, 15.0, np.array([0.09, 0.3, 2.0]), True),
+        DatasetLoss(3, 12.0, 15.0, np.array([0.09, 0.3, 2.0]), 30, points=FINE),
+    ):
+        at, step = np.full(3, 1.2), 1e-4
+        low, here, high = (law.slopes(at + move) for move in (-step, 0.0, step))
+        np.testing.assert_allclose((high[0] - low[0]) / (2 * step), here[1], rtol=1e-5)
+        np.testing.assert_allclose((high[1] - low[1]) / (2 * step), here[2], rtol=1e-5)
+        np.testing.assert_allclose(law.at(at[:, None] + 0j)[:, 0], here[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize(("rows", "p"), [(None, 5), (503, 1)])
+def test_the_table_is_the_function_to_1e_6(rng, rows, p):
+    law = PrivacyLoss(ExposureLaw.of(abo.NIW.default(p), 503, rows), 2)
+    leverage = np.append(rng.chisquare(5, 3000) / 503, [0.4, 3.0])
+    found = law.columns(leverage)
+    some = np.append(rng.integers(0, 3000, 8), [3000, 3001])
+    alone = law.columns(leverage[some])  # so few are not tabulated
+    for name in ("epsilon", "gain_of_one", "gain_of_one_sd"):
+        np.testing.assert_allclose(found[name][some], alone[name], rtol=1e-6)
+    assert np.all(found["exact"])
+
+
+def test_a_table_of_few_different_numbers_is_computed():
+    at = np.array([2.0, 1.0, 2.0, 5.0])
+    np.testing.assert_array_equal(looked_up(lambda x: np.array([x**2]), at), [at**2])
+    many = np.random.default_rng(1).uniform(0.1, 50, 1000)
+    found = looked_up(lambda x: np.array([x / (1 + x), np.log1p(x)]), many)
+    np.testing.assert_allclose(found, [many / (1 + many), np.log1p(many)], rtol=1e-6)
+
+
+def test_a_million_records_lose_no_digits():
+    """What is left after all linear terms cancel is tiny; the Gaussian mechanism with μ² = K″ agrees."""
+    law = DrawLoss(5, 1e8, 1e8, np.array([5e-8, 1e-7]))
+    mu = np.sqrt(law.slopes(np.ones(2))[2])
+    np.testing.assert_allclose(epsilon(law, 1e-6), epsilon(Gaussian(mu), 1e-6), rtol=1e-2)
+
+
+def test_every_record_has_its_epsilon_in_the_tables_own_library():
+    values = np.random.default_rng(2).standard_normal((40, 2))
+    values[7] = [6.0, -6.0]
+    frame = pd.DataFrame(values, columns=["bmi", "ldl"])
+    prior = abo.NIW.default(2)
+    found = abo.privacy(frame, prior, draws=2)
+    assert isinstance(found, pd.DataFrame)
+    assert isinstance(abo.privacy(pl.from_pandas(frame), prior, draws=1), pl.DataFrame)
+    assert found["row"].tolist() == list(range(1, 41))
+    assert found["epsilon"].idxmax() == 7
+    without = prior.update(np.delete(values, 7, axis=0))
+    off = values[7] - without.mean
+    augmented = np.array([off @ np.linalg.solve(without.scale, off) + 1 / without.mean_weight])
+    losses = [DrawLoss(2, without.mean_weight, without.df, augmented, reverse) for reverse in (False, True)]
+    expected = max(float(epsilon(loss, 1e-6, 2)[0]) for loss in losses)
+    assert found["epsilon"][7] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_dataset_never_costs_more_than_its_parameters():
+    values = np.random.default_rng(3).standard_normal((10, 2))
+    draws = abo.privacy(values, draws=3).to_pandas()
+    for rows in (1, 10, 5000):
+        found = abo.privacy(values, datasets=3, rows=rows).to_pandas()
+        assert np.all(found["epsilon"] <= draws["epsilon"] * (1 + 1e-6))
+        bound = ~found["exact"].to_numpy()
+        np.testing.assert_allclose(found["epsilon"][bound], draws["epsilon"][bound])
+
+
+def test_epsilon_has_no_units(rng):
+    """The flat prior commutes with every change of units."""
+    values = rng.standard_normal((50, 3))
+    moved = values @ (rng.standard_normal((3, 3)) + 3 * np.eye(3)) * 40 + 120
+    one, other = (abo.privacy(each, draws=1)["epsilon"].to_numpy() for each in (values, moved))
+    np.testing.assert_allclose(one, other, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "either parameter draws or datasets"),
+        ({"draws": 1, "datasets": 1}, "either parameter draws or datasets"),
+        ({"draws": 1, "rows": 10}, "have no rows"),
+        ({"draws": 0}, "draws must be at least 1"),
+        ({"datasets": 1, "rows": 0}, "rows must be at least 1"),
+        ({"draws": 1, "delta": 0}, "delta must lie above 0 and below 1/30"),
+        ({"draws": 1, "delta": 1 / 30}, "delta must lie above 0 and below 1/30"),
+        ({"draws": 1, "delta": float("nan")}, "delta must lie above 0"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(arguments, message):
+    values = np.random.default_rng(1).standard_normal((30, 2))
+    with pytest.raises(abo.InputError, match=message) as caught:
+        abo.privacy(values, **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_delta_that_is_no_number_is_refused():
+    with pytest.raises(abo.InputError, match="delta must be a number, got 'small'"):
+        delta_of("small", 30)
+
+
+def test_too_few_records_for_the_flat_prior_are_refused():
+    with pytest.raises(abo.InputError, match="leave the flat prior no distribution"):
+        abo.privacy(np.random.default_rng(1).standard_normal((3, 2)), draws=1)
