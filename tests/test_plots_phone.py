@@ -6,6 +6,7 @@ from plotly.offline import get_plotlyjs
 
 from allbutone.plots.export import text_left_by
 from allbutone.tables.demo import demo_cohort
+from drawn_categories import NAMES, mixed
 from drawn_results import HOSTILE, renamed, results, simulated
 
 PAGE = """<!doctype html><html><head><meta charset="utf-8"><script>{plotly}</script></head><body><script>
@@ -35,7 +36,8 @@ PAGE = """<!doctype html><html><head><meta charset="utf-8"><script>{plotly}</scr
 def test_nothing_is_cut_off_on_a_phone_and_hostile_names_show():
     few, hostile = results(demo_cohort(), 3), renamed(results(demo_cohort(), 40, (1, 5, 40)), HOSTILE)
     wide = results(simulated(60, 12), 21)
-    figures = [figure for found in (few, hostile, wide) for figure in found.figures().values()]
+    figures = list(mixed(3)) + list(mixed(25)) + list(mixed(25, NAMES))
+    figures += [figure for found in (few, hostile, wide) for figure in found.figures().values()]
     content = ",".join(figure.to_json() for figure in figures)
     left = json.loads(text_left_by(PAGE.format(plotly=get_plotlyjs(), figures=f"[{content}]", width=390), 90))
     assert left["outside"] == []

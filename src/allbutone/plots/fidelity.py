@@ -26,15 +26,16 @@ from allbutone.utility.fidelity import MEAN_BAND, Fidelity
 MOST_QUARTILES = 7  # columns whose quartiles still fit the cells of a heatmap on a phone
 MOST_NUMBERS = 12  # columns whose correlations do
 MOST_NAMES = 20  # columns whose names fit below it
-_DIVERGING = [[0.0, BLUE], [0.25, "#7FB8D8"], [0.5, "#FFFFFF"], [0.75, "#EAAE7F"], [1.0, VERMILION]]
-_PALE = "#F2F2F2"
+DIVERGING = [[0.0, BLUE], [0.25, "#7FB8D8"], [0.5, "#FFFFFF"], [0.75, "#EAAE7F"], [1.0, VERMILION]]
+PALE = "#F2F2F2"
+NO_MEASUREMENTS = "The release has categories alone, and no measurements."
 
 
 def correlation_figure(fidelity: Fidelity) -> go.Figure:
     """Draw the correlations as one square: real below the diagonal, synthetic medians and quartiles above it."""
     p, k = len(fidelity.columns), len(fidelity.rows)
-    if p == 1:
-        return empty("A single column has no correlations.")
+    if p < 2:
+        return empty("A single column has no correlations." if p else NO_MEASUREMENTS)
     upper, median = np.triu(np.ones((p, p), dtype=bool), 1), fidelity.correlation_quartiles[1]
     shown = np.where(upper, median, fidelity.correlations)
     np.fill_diagonal(shown, np.nan)
@@ -47,7 +48,7 @@ def correlation_figure(fidelity: Fidelity) -> go.Figure:
     }  # fmt: skip
     figure = go.Figure(
         go.Heatmap(
-            z=shown, zmin=-1, zmax=1, colorscale=_DIVERGING, colorbar=bar, xgap=1.5, ygap=1.5, hoverongaps=False,
+            z=shown, zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar, xgap=1.5, ygap=1.5, hoverongaps=False,
             text=_cell_texts(fidelity), texttemplate="%{text}", textfont={"size": SMALL},
             hovertext=_cell_words(fidelity), hoverinfo="text",
         )
@@ -60,7 +61,7 @@ def correlation_figure(fidelity: Fidelity) -> go.Figure:
         tickvals=np.arange(p), ticktext=labels if p <= MOST_NAMES else [""] * p, side="top", showgrid=False,
         title_text=words, title_standoff=10, ticks="", showline=False, tickangle=0 if p <= 5 else -90,
     )  # fmt: skip
-    return figure.update_layout(plot_bgcolor=_PALE).update_yaxes(
+    return figure.update_layout(plot_bgcolor=PALE).update_yaxes(
         tickvals=np.arange(p), ticktext=labels, autorange="reversed", showgrid=False, ticks="", showline=False
     )
 
@@ -112,13 +113,13 @@ def correlation_difference_figure(fidelity: Fidelity) -> go.Figure:
     """Draw how far each pair's correlation is from the real one, over the datasets."""
     pairs = list(combinations(range(len(fidelity.columns)), 2))
     if not pairs:
-        return empty("A single column has no correlations.")
+        return empty("A single column has no correlations." if fidelity.columns else NO_MEASUREMENTS)
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
     values = fidelity.correlation_differences[:, first, second]
     quartiles = (fidelity.correlation_quartiles - fidelity.correlations)[:, first, second]
     shown = furthest(np.abs(quartiles[1]), MOST_ROWS)
     names = [" and ".join(text_of(fidelity.columns[at], 40) for at in pairs[place]) for place in shown]
-    figure = _ranges(values[:, shown], quartiles[:, shown], names, np.ones(len(shown), dtype=bool))
+    figure = ranges(values[:, shown], quartiles[:, shown], names, np.ones(len(shown), dtype=bool))
     message = (
         f"Over {counted(len(values), 'dataset')} the correlations differ from the real ones by "
         f"{number(values.min(), 2)} to {number(values.max(), 2)}"
@@ -129,7 +130,7 @@ def correlation_difference_figure(fidelity: Fidelity) -> go.Figure:
         message += f"; the median by {number(quartiles[1, 0], 2)}"
     frame(figure, message + ".", 130 + 34 * len(shown), l=20)
     name_rows(figure, [" · ".join(text_of(fidelity.columns[at], 9) for at in pairs[place]) for place in shown])
-    key = _range_key(len(values), of_all(len(shown), len(pairs), "pairs"))
+    key = range_key(len(values), of_all(len(shown), len(pairs), "pairs"))
     figure.update_xaxes(
         title_text=wrapped("Correlation, synthetic less real", key), range=_around(values[:, shown], 0.1)
     )
@@ -138,6 +139,8 @@ def correlation_difference_figure(fidelity: Fidelity) -> go.Figure:
 
 def mean_difference_figure(fidelity: Fidelity) -> go.Figure:
     """Draw the standardized mean differences by column, with the band within which they are negligible."""
+    if not fidelity.columns:
+        return empty(NO_MEASUREMENTS)
     values, quartiles, within = (
         fidelity.mean_differences,
         fidelity.mean_difference_quartiles,
@@ -146,12 +149,12 @@ def mean_difference_figure(fidelity: Fidelity) -> go.Figure:
     p = len(fidelity.columns)
     shown = furthest(np.abs(quartiles[1]), MOST_ROWS)
     names = [text_of(fidelity.columns[place], 40) for place in shown]
-    figure = _ranges(values[:, shown], quartiles[:, shown], names, within[shown])
+    figure = ranges(values[:, shown], quartiles[:, shown], names, within[shown])
     frame(figure, _mean_message(fidelity), 150 + 44 * len(shown), l=20)
     name_rows(figure, [text_of(fidelity.columns[place], 14) for place in shown])
     figure.add_vrect(x0=-MEAN_BAND, x1=MEAN_BAND, fillcolor=GREEN, opacity=0.12, line_width=0, layer="below")
     beyond = "" if within.all() else "red: middle half not within"
-    key = _range_key(len(values), f"shaded: within ±{MEAN_BAND:g}", beyond, of_all(len(shown), p, "columns"))
+    key = range_key(len(values), f"shaded: within ±{MEAN_BAND:g}", beyond, of_all(len(shown), p, "columns"))
     title = wrapped("Standardized mean difference, synthetic less real", key)
     figure.update_xaxes(title_text=title, range=_around(values[:, shown], 1.4 * MEAN_BAND))
     return figure.add_vline(x=0, line={"color": INK, "width": 1})
@@ -174,7 +177,7 @@ def _mean_message(fidelity: Fidelity) -> str:
     )
 
 
-def _ranges(
+def ranges(
     values: Float[np.ndarray, "k rows"],
     quartiles: Float[np.ndarray, "3 rows"],
     names: list[str],
@@ -208,7 +211,8 @@ def _ranges(
     return figure.add_scatter(x=x, y=y, mode="markers", marker=mark, hovertext=words, hoverinfo="text")
 
 
-def _range_key(k: int, *more: str) -> str:
+def range_key(k: int, *more: str) -> str:
+    """Say what the marks of `ranges` are, and more."""
     marks = "dot median, bar middle half, line all datasets" if k > FEW else "a dot a dataset"
     return "; ".join(part for part in (marks, *more) if part)
 

@@ -3,10 +3,12 @@
 import numpy as np
 import plotly.graph_objects as go
 
+from allbutone.plots.fidelity import NO_MEASUREMENTS
 from allbutone.plots.framing import (
     FEW,
     MOST_ROWS,
     SMALL,
+    empty,
     frame,
     furthest,
     name_rows,
@@ -29,6 +31,8 @@ def ks_figure(fidelity: Fidelity) -> go.Figure:
     Of few datasets a dot a test.
     """
     k, p = fidelity.ks_p.shape
+    if not p:
+        return empty(NO_MEASUREMENTS)
     shown = furthest(1 - fidelity.ks_p_share, MOST_ROWS)
     figure = _p_value_bars(fidelity, shown) if k > FEW else _p_value_dots(fidelity, shown)
     frame(figure, _ks_message(fidelity), 120 + 62 * len(shown), l=20)
@@ -115,6 +119,8 @@ def _p_value_dots(fidelity: Fidelity, shown: np.ndarray) -> go.Figure:
 
 def propensity_figure(fidelity: Fidelity) -> go.Figure:
     """Draw each dataset's propensity mean squared error over its expectation if the model is right, which is 1."""
+    if np.isnan(fidelity.pmse).all():
+        return empty("There are too few rows without gaps for propensity scores.")
     ratio, k = fidelity.pmse_ratio_drawn, len(fidelity.rows)
     most = 1.05 * max(2.0, float(ratio.max()))
     figure = go.Figure()
