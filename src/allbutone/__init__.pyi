@@ -3,6 +3,7 @@ from allbutone.adversary.one_target import Attack, attack, attack_many
 from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
 from allbutone.disclosure.per_record import risk
 from allbutone.disclosure.privacy_loss import privacy
 from allbutone.integrals.posterior import PoorSampling, Posterior, posterior
@@ -43,6 +44,7 @@ __all__ = [
     "Fidelity",
     "InputError",
     "Limit",
+    "MixedBudget",
     "MixedRelease",
     "MixedSynthesizer",
     "Moments",
@@ -75,6 +77,7 @@ __all__ = [
     "load_release",
     "new_repeat_key",
     "plan_budget",
+    "plan_mixed_budget",
     "posterior",
     "posterior_missing",
     "privacy",

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from allbutone.adversary.mixed import MixedLeaveOneOut
+from allbutone.disclosure.category_budget import is_found_out
 from allbutone.disclosure.cell_beliefs import CellBeliefs, cell_beliefs
-from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
+from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
 from allbutone.releases.mixed.mechanism import MixedMechanism
@@ -55,10 +56,9 @@ def mixed_risk_columns(
 
 
 def is_found(found: Mapping[str, np.ndarray], category: str) -> Bool[np.ndarray, " n"]:
-    """Say whose level of a category is found out: it is more likely than not, and the release doubled its odds."""
+    """Say whose level of a category is found out: likelier than not by the release alone, at doubled odds."""
     with_release, without = found[PROBABILITY + category], found[BASELINE + category]
-    doubled = with_release * (1 - without) >= np.exp(TWICE) * without * (1 - with_release)
-    return ((with_release >= HALF) & doubled) | ~np.isfinite(with_release)
+    return is_found_out(with_release, without) | ~np.isfinite(with_release)
 
 
 def judged_categories(found: Mapping[str, np.ndarray]) -> list[str]:

@@ -1,0 +1,81 @@
+"""The budget of mixed tables: categories by counts, measurements by leverage, both checked by exact attacks."""
+
+import numpy as np
+import pandas as pd
+
+import allbutone as abo
+from allbutone.adversary.mixed import MixedLeaveOneOut
+from allbutone.disclosure.category_budget import CountedCells, category_chances, is_found_out
+from allbutone.disclosure.cell_beliefs import cell_beliefs
+from allbutone.disclosure.exposure_law import leverages
+from allbutone.disclosure.mixed_budget import leverages_of
+from allbutone.integrals.cell_totals import CellIntegrals
+from allbutone.integrals.proposal import Points
+from allbutone.model.location import LocationModel, MixedRecords
+from allbutone.releases.mixed.sampling import draw_mixed
+
+
+def case(rng, n=60):
+    prior = LocationModel.prior((2, 3), abo.NIW.flat(2))
+    cells = np.append(rng.integers(0, 5, n - 1), 5)
+    return prior, MixedRecords.of(cells, rng.standard_normal((n, 2)))
+
+
+def counted_of(prior, records, known=()):
+    whole = prior.update(records)
+    return CountedCells.of(prior.cells, whole.weights, whole.counts(records), known)
+
+
+def test_after_one_dataset_counts_say_all_of_a_category(rng):
+    """Then the measurements' part is 1, so the shares by counts are the exact attack's, whatever is known."""
+    prior, records = case(rng)
+    whole = prior.update(records)
+    datasets, _ = draw_mixed([whole], [60], rng)
+    everyone = MixedLeaveOneOut.of(records, prior, datasets)
+    seen = np.bincount(datasets[0].cells, minlength=6)
+    less = whole.weights - (whole.counts(records) > 0)
+    for known in ((), (0,)):
+        beliefs = cell_beliefs(CellIntegrals.of(everyone, Points(1)), np.arange(60), known)
+        shares = counted_of(prior, records, known).level_shares(
+            np.log(whole.weights + seen)[None], np.log(less + seen)[None]
+        )[0]
+        wanted, _, _ = beliefs.of_true_level(1)
+        np.testing.assert_allclose(shares[records.cells, -1], wanted, rtol=1e-10)
+
+
+def test_chances_are_those_of_releases(rng):
+    """The simulated counts against attacks on whole releases of one dataset, within noise."""
+    prior, records = case(rng, n=20)
+    chance, each = category_chances(counted_of(prior, records), 200, rng, most=1, replicates=4000)
+    found, times = 0, 300
+    whole = prior.update(records)
+    for _ in range(times):
+        datasets, _ = draw_mixed([whole], [200], rng)
+        beliefs = cell_beliefs(
+            CellIntegrals.of(MixedLeaveOneOut.of(records, prior, datasets), Points(1)), np.arange(20), ()
+        )
+        levels = [beliefs.of_true_level(place) for place in (0, 1)]
+        found += any(np.any(is_found_out(share, baseline)) for share, _, baseline in levels)
+    share = found / times
+    assert abs(share - chance[0]) < 4 * np.sqrt(max(share * (1 - share), 0.01) * (1 / times + 1 / 4000))
+    assert each.shape == (1, 6)
+
+
+def test_leverage_without_categories_is_the_usual_one(rng):
+    values = rng.standard_normal((40, 3))
+    everyone = MixedLeaveOneOut.of(MixedRecords.of(np.zeros(40), values), LocationModel.prior((), abo.NIW.flat(3)))
+    np.testing.assert_allclose(leverages_of(everyone), leverages(values, abo.NIW.flat(3)), rtol=1e-10)
+
+
+def test_the_verdict_says_who_and_why(rng):
+    n = 400
+    frame = pd.DataFrame(rng.uniform(-1, 1, (n, 3)), columns=["x", "y", "z"])  # nobody's measurements stand out
+    frame["site"] = np.where(np.arange(n) == 7, "rare", "usual")
+    found = abo.plan_mixed_budget(frame, rows=n, rng=1)
+    assert found.limiting_row == 8
+    assert "row 8 sets the limit, by its categories" in found.sentence
+    kept = abo.plan_mixed_budget(frame, rows=n, rng=1, keep="site")
+    assert kept.by_categories == 200  # nothing is left to find
+    assert "by its measurements" in kept.sentence
+    assert list(found.columns()) == ["row", "leverage", "max_datasets"]
+    assert found.confident_count <= min(found.by_measurements, found.by_categories)
