@@ -173,3 +173,42 @@ def test_the_adversary_may_know_columns_of_any_kind(table):
     ]
     with pytest.raises(abo.InputError, match="knows everything"):
         abo.risk(table, release, known=[*everything, "sex", "smoker"])
+
+
+def with_gaps(table, rng, share=0.1):
+    table = table.copy()
+    for name in table.columns[1:]:
+        table.loc[rng.random(len(table)) < share, name] = None
+    return table
+
+
+def test_gaps_are_refused_or_imputed_and_said(table, rng):
+    holes = with_gaps(table, rng)
+    with pytest.raises(abo.InputError, match="missing|gaps|misses|lack"):
+        fitted(holes)
+    synthesizer = fitted(holes, missing="impute")
+    release = synthesizer.sample(datasets=5)
+    assert all(not frame.isna().any().any() for frame in release.to_frames())
+    assert "missing at random" in synthesizer.gaps_in_words
+    assert "R-hat" in synthesizer.gaps_in_words
+    with pytest.raises(abo.InputError, match="kept must be complete"):
+        fitted(holes, missing="impute", keep=["smoker"])
+
+
+def test_without_gaps_imputing_is_the_closed_form(table):
+    key = abo.new_repeat_key()
+    plain, asked = (fitted(table, missing=how) for how in ("refuse", "impute"))
+    np.testing.assert_array_equal(plain.posterior.measured.scale, asked.posterior.measured.scale)
+    assert asked.sample(datasets=2, repeat_key=key).count == 2
+    assert asked.gaps_in_words == ""
+
+
+def test_a_saved_synthesizer_keeps_its_gaps(table, tmp_path):
+    key = abo.new_repeat_key()
+    holes = table.copy()
+    holes.loc[:10, "ldl"] = None
+    synthesizer = fitted(holes, missing="impute", keep=["sex", "smoker", "age"])
+    synthesizer.save(tmp_path / "fit.json")
+    loaded = abo.MixedSynthesizer.load(tmp_path / "fit.json")
+    one, two = (each.sample(datasets=1, repeat_key=key).to_frames()[0] for each in (synthesizer, loaded))
+    pd.testing.assert_frame_equal(one, two)

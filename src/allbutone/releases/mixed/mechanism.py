@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.model.cells import UNKNOWN
+from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, SEPARATE, LocationModel, MixedRecords
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_entries, prior_from
@@ -128,6 +129,21 @@ class MixedMechanism:
         )
         codes = records.categories.select(self.categories).codes
         return MixedRecords(self.prior.cells.of_codes(codes), records.values[:, drawn], records.values[:, kept])
+
+    def incomplete(self, records: Records) -> IncompleteRecords:
+        """Return records with gaps as the model sees them; what is kept must be complete."""
+        drawn, kept = (
+            [records.columns.index(name) for name in each] for each in (self.measurements, self.covariates)
+        )
+        codes = records.categories.select(self.categories).codes
+        gaps = dict(zip(self.categories, (codes == UNKNOWN).any(axis=0), strict=True))
+        gaps |= dict(zip(records.columns, np.isnan(records.values).any(axis=0), strict=True))
+        if open_columns := [name for name in self.keep if gaps[name]]:
+            raise InputError(
+                f"columns that are kept must be complete: {', '.join(open_columns)} lack values",
+                Cure("do not keep them", "keep", [name for name in self.keep if name not in open_columns]),
+            )
+        return IncompleteRecords.of(codes, records.values[:, drawn], records.values[:, kept])
 
     def kept_levels(self, records: Records) -> Int[np.ndarray, "n q"] | None:
         """Return the levels that are kept of each record, −1 for those to be drawn; None where nothing is kept."""

@@ -118,18 +118,19 @@ def join_mixed(releases: Sequence[MixedRelease]) -> MixedRelease:
                 "attack one at a time",
             )
     drawn = [each.parameters for each in releases if each.parameters is not None]
-    names = MixedParameters.__dataclass_fields__
-    joined = (
-        MixedParameters(*(np.concatenate([getattr(one, name) for one in drawn]) for name in names))
-        if drawn
-        else None
-    )
+    joined = joined_parameters(drawn) if drawn else None
     return MixedRelease(
         first.mechanism,
         tuple(data for each in releases for data in each.datasets),
         joined,
         tuple(data for each in releases for data in each.illustrating),
     )
+
+
+def joined_parameters(parts: Sequence[MixedParameters]) -> MixedParameters:
+    """Return the draws of several sets after one another."""
+    names = MixedParameters.__dataclass_fields__
+    return MixedParameters(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def reading_of(release: MixedRelease) -> dict[str, Any]:

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from allbutone.model.augmentation import FEWEST_CHAINS, augment
+from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, LocationModel, default_weight
-from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
-from allbutone.model.regression import Regression
 from allbutone.releases.entropy import fresh_generator, keyed_generator
 from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism, require_measurements
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.release import MixedRelease, joined_parameters
 from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.releases.mixed.saved import table_entries, table_from
 from allbutone.releases.release import MOST_DATASETS
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -27,6 +28,7 @@ from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
 
+MOST_CHAINS = 16  # more draws come from the same chains, far enough apart
 NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records, and the "
     "columns that are kept. Keep it with the data; release only what sample() draws."
@@ -38,7 +40,8 @@ class _Fit:
     """What fitting leaves; the mechanism is public, the rest is confidential."""
 
     mechanism: MixedMechanism
-    posteriors: tuple[LocationModel, ...]
+    posterior: LocationModel | None  # none where values are missing
+    incomplete: IncompleteRecords | None
     people: int
     kept: Int[np.ndarray, "n q"] | None
     covariates: Float[np.ndarray, "n s"] | None
@@ -50,8 +53,9 @@ class MixedSynthesizer:
     `prior`: of the measurements, as for `NIWSynthesizer`; flat by default. `cells`: "main effects" (one spread,
     each level moves the means) or "separate" (a normal in each cell). `cell_weight`: what the prior is worth in
     each cell, in records; ½ by default, or less where there are many cells. `keep`: columns that are public and go
-    out as they are, the others drawn given each person's own. Nothing of it may be computed from the confidential
-    data.
+    out as they are, the others drawn given each person's own. `missing`: "refuse" gaps, or "impute" them: the
+    missing values are drawn given the observed ones, anew for each dataset, and synthetic tables are complete.
+    Nothing of it may be computed from the confidential data.
 
     >>> import allbutone as abo, pandas as pd, numpy as np
     >>> rng = np.random.default_rng(1)
@@ -72,6 +76,7 @@ class MixedSynthesizer:
         self._given, self._cells, self._weight = prior, cells, cell_weight
         self._keep, self._missing = keep, missing
         self._fitted: _Fit | None = None
+        self._gaps_in_words = ""
 
     def fit(self, table: Any, **how_to_read: Any) -> "MixedSynthesizer":
         """Fit to a file, dataframe or `Records`; how to read the table is said as to `Records.of`."""
@@ -81,11 +86,18 @@ class MixedSynthesizer:
         model, people = mechanism.prior, len(records.values)
         if mechanism.normal.is_flat:
             _require_enough(people, model.p + model.covariates)
+        table = mechanism.incomplete(records)
         with one_thread():
-            split = mechanism.split(records)
-            posteriors = (model.update(split),)
-        covariates = split.covariates if mechanism.keep else None
-        self._fitted = _Fit(mechanism, posteriors, people, mechanism.kept_levels(records), covariates)
+            posterior = None if records.has_gaps else model.update(table.complete(model.cells))
+        covariates = table.covariates if mechanism.keep else None
+        self._fitted = _Fit(
+            mechanism,
+            posterior,
+            table if records.has_gaps else None,
+            people,
+            mechanism.kept_levels(records),
+            covariates,
+        )
         return self
 
     def _mechanism(self, records: Records) -> MixedMechanism:
@@ -107,7 +119,15 @@ class MixedSynthesizer:
     @property
     def posterior(self) -> LocationModel:
         """The model given the table; confidential."""
-        return self._require_fit().posteriors[0]
+        posterior = self._require_fit().posterior
+        if posterior is None:
+            raise InputError("values are missing, so there is no closed form", "draw with sample")
+        return posterior
+
+    @property
+    def gaps_in_words(self) -> str:
+        """What was done about missing values by the last draw, and how surely; confidential."""
+        return self._gaps_in_words
 
     def __repr__(self) -> str:
         """Return what it was fitted to by size and names alone."""
@@ -135,7 +155,8 @@ class MixedSynthesizer:
         """
         fit, sizes = self._require_fit(), self.sizes(datasets, rows)
         rng = self._generator("both" if parameters else "datasets", sizes, repeat_key, rng_for_tests)
-        drawn, behind = draw_mixed(fit.posteriors, sizes, rng, kept=fit.kept, covariates=fit.covariates)
+        posteriors = self._posteriors(len(sizes), rng)
+        drawn, behind = draw_mixed(posteriors, sizes, rng, kept=fit.kept, covariates=fit.covariates)
         # rows in an order of their own: kept columns need not tell in which order the table has them
         mixed = [each.take(rng.permutation(len(each))) if fit.kept is not None else each for each in drawn]
         tables = tuple(fit.mechanism.released(each) for each in mixed)
@@ -149,10 +170,28 @@ class MixedSynthesizer:
         """Draw parameters alone: shares of the cells, coefficients and covariances."""
         fit, draws = self._require_fit(), count_of("draws", draws, MOST_DATASETS)
         rng = self._generator("parameters", [draws], repeat_key, rng_for_tests)
-        if len(fit.posteriors) > 1:
-            _, drawn = draw_mixed(fit.posteriors, [1] * draws, rng)
-            return MixedRelease(fit.mechanism, (), drawn)
-        return MixedRelease(fit.mechanism, (), fit.posteriors[0].draw(rng, draws))
+        posteriors = self._posteriors(draws, rng)
+        if len(posteriors) == 1:
+            return MixedRelease(fit.mechanism, (), posteriors[0].draw(rng, draws))
+        return MixedRelease(fit.mechanism, (), joined_parameters([each.draw(rng, 1) for each in posteriors]))
+
+    def _posteriors(self, count: int, rng: np.random.Generator) -> Sequence[LocationModel]:
+        """Return the posterior, or, where values are missing, one for each draw from its own draw of them."""
+        fit = self._require_fit()
+        if fit.incomplete is None:
+            return [self.posterior]
+        chains = min(max(count, FEWEST_CHAINS), MOST_CHAINS)
+        found = augment(
+            fit.incomplete,
+            fit.mechanism.prior,
+            rng,
+            chains=chains,
+            draws=-(-count // chains),
+            columns=fit.mechanism.measurements,
+            categories=fit.mechanism.categories,
+        )
+        self._gaps_in_words = found.words
+        return found.posteriors[:count]
 
     def sizes(self, datasets: int | None, rows: Any) -> list[int]:
         """Return the number of rows of each dataset to draw."""
@@ -177,7 +216,7 @@ class MixedSynthesizer:
             return fresh_generator() if rng_for_tests is None else rng_for_tests
         fit = self._require_fit()
         kept = [] if fit.kept is None or fit.covariates is None else [fit.kept.tolist(), fit.covariates.tolist()]
-        models = [fit.mechanism.entries(), *(model_entries(each) for each in fit.posteriors), kept]
+        models = [fit.mechanism.entries(), table_entries(fit.posterior, fit.incomplete), kept]
         return keyed_generator(repeat_key, kind, sizes, fit.mechanism.order, *models)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -187,7 +226,7 @@ class MixedSynthesizer:
             "notice": NOTICE,
             "records": fit.people,
             "mechanism": fit.mechanism.entries(),
-            "posteriors": [model_entries(each) for each in fit.posteriors],
+            **table_entries(fit.posterior, fit.incomplete),
             "kept": None if fit.kept is None else fit.kept.tolist(),
             "covariates": None if fit.covariates is None else fit.covariates.tolist(),
         }
@@ -200,49 +239,22 @@ class MixedSynthesizer:
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             mechanism = MixedMechanism.of_entries(content["mechanism"], str(path))
-            posteriors = tuple(_model_of(each, mechanism) for each in content["posteriors"])
-            kept, covariates = content["kept"], content["covariates"]
             people = count_of("records", content["records"])
+            kept, covariates = (
+                None if content[name] is None else np.array(content[name], dtype=kind).reshape(people, -1)
+                for name, kind in (("kept", np.int64), ("covariates", np.float64))
+            )
+            posterior, incomplete = table_from(content, mechanism.prior, covariates)
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"this is not a saved synthesizer: {error!r:.200}", where=str(path)) from error
         loaded = cls(mechanism.normal, cells=mechanism.cells, keep=mechanism.keep, missing=mechanism.missing)
-        loaded._fitted = _Fit(
-            mechanism,
-            posteriors,
-            people,
-            None if kept is None else np.array(kept, dtype=np.int64).reshape(people, -1),
-            None if covariates is None else np.array(covariates, dtype=np.float64).reshape(people, -1),
-        )
+        loaded._fitted = _Fit(mechanism, posterior, incomplete, people, kept, covariates)
         return loaded
 
     def _require_fit(self) -> _Fit:
         if self._fitted is None:
             raise InputError("the synthesizer is not fitted", "call fit(table) first")
         return self._fitted
-
-
-def model_entries(model: LocationModel) -> dict[str, Any]:
-    """Return a posterior's numbers, exact to the last bit."""
-    measured = model.measured
-    names = (
-        ("coefficients", "root", "df", "scale")
-        if isinstance(measured, Regression)
-        else ("mean", "mean_weight", "df", "scale")
-    )
-    return {"weights": model.weights.tolist()} | {
-        name: np.asarray(getattr(measured, name)).tolist() for name in names
-    }
-
-
-def _model_of(entries: dict[str, Any], mechanism: MixedMechanism) -> LocationModel:
-    numbers = {name: np.array(value, dtype=np.float64) for name, value in entries.items()}
-    weights, scale = numbers["weights"], numbers["scale"]
-    measured: Regression | NIW
-    if "root" in numbers:
-        measured = Regression(numbers["coefficients"], numbers["root"], float(numbers["df"]), scale)
-    else:
-        measured = NIW(numbers["mean"], numbers["mean_weight"], numbers["df"], scale)
-    return LocationModel(mechanism.prior.cells, weights, measured, mechanism.prior.covariates)
 
 
 def _require_enough(people: int, columns: int) -> None:
