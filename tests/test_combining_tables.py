@@ -97,6 +97,17 @@ def test_intervals_of_a_regression_cover_as_often_as_they_say(people, rows, rng)
     np.testing.assert_allclose(share, 0.95, atol=5 * np.sqrt(0.95 * 0.05 / 1200) + 0.005)
 
 
+def test_intervals_cover_with_the_synthesizer_itself(rng):
+    truth, hits = true_line(), []
+    for _ in range(250):
+        real = location.records(*location.population_table(rng, 150))
+        release = abo.MixedSynthesizer().fit(real).sample(datasets=3, rng_for_tests=rng)
+        found = abo.combine_regression(release, "bmi", ["age", "sex", "event", "stage"], people=150)
+        hits.append((found.low <= truth) & (truth <= found.high))
+    # six coefficients of one table are worth about three
+    assert abs(np.mean(hits) - 0.95) < 5 * np.sqrt(0.05 * 0.95 / 250 / 3)
+
+
 def test_intervals_of_log_odds_ratios_cover(rng):
     """A logistic regression knows less than the model that drew the tables: it may cover a little more."""
     share = coverage(rng, "event", ["age", "bmi", "sex", "stage"], true_odds(), 250, [250] * 3, tables=800)

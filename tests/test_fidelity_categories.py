@@ -281,3 +281,28 @@ def test_the_counts_of_pairs_are_made_of_those_of_columns(rng):
     assert [pair.columns for pair in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
     np.testing.assert_array_equal(pairs[1].real.sum(axis=1), singles[0].real)
     np.testing.assert_array_equal(pairs[1].real.sum(axis=0), singles[2].real)
+
+
+def test_a_release_of_the_synthesizer_and_its_folder(rng, tmp_path):
+    real = records(*location.population_table(rng, 200))
+    release = abo.MixedSynthesizer().fit(real).sample(datasets=4, rng_for_tests=rng)
+    abo.save_release(release, tmp_path / "release")
+    one, other = abo.fidelity(real, release), abo.fidelity(real, tmp_path / "release")
+    np.testing.assert_allclose(one.pmse, other.pmse, rtol=1e-6)
+    np.testing.assert_array_equal(one.categories.tables[0].synthetic, other.categories.tables[0].synthetic)
+    shares = abo.combine_proportions(tmp_path / "release", people=200)
+    np.testing.assert_allclose(shares.estimate[:2], one.categories.shares[0].synthetic_shares.mean(axis=0))
+    parameters = abo.MixedSynthesizer().fit(real).sample_parameters(draws=2)
+    with pytest.raises(abo.InputError, match="parameters alone"):
+        abo.fidelity(real, parameters)
+
+
+def test_gaps_without_categories_are_compared_too(rng):
+    values = rng.standard_normal((60, 2))
+    values[:5, 0] = np.nan
+    codes, names = np.zeros((60, 0), dtype=np.int64), (("a", "b"), (), ())
+    found = abo.fidelity(
+        records(values, codes, *names), release_of([(rng.standard_normal((60, 2)), codes)], *names)
+    )
+    assert found.observed.tolist() == [[55, 55], [55, 60]]
+    assert found.complete == 55

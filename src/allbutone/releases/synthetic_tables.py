@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.releases.folder import release_of
+from allbutone.releases.folder import any_release_of
 from allbutone.releases.parts import datasets_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.categories import Categories
@@ -19,6 +19,7 @@ class SyntheticTables:
     """Measurements and categories of every synthetic table, with the names they share; schema: of the columns.
 
     order: all names in the table's own order; None where the release has no names.
+    mixed: whether the release is of a kind that takes categories and gaps.
     """
 
     values: tuple[Float[np.ndarray, "_ p"], ...]
@@ -26,6 +27,7 @@ class SyntheticTables:
     columns: tuple[str, ...]
     order: tuple[str, ...] | None
     schema: Schema
+    mixed: bool
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -46,13 +48,18 @@ class SyntheticTables:
 
 def synthetic_tables(release: Any, *, on_model_scale: bool = False) -> SyntheticTables:
     """Return the tables of a release, of its folder or of several: in natural units, or as the model sees them."""
-    release = release_of(release) if isinstance(release, str | Path | list | tuple) else release
+    release = any_release_of(release) if isinstance(release, str | Path | list | tuple) else release
     if hasattr(release, "tables"):  # measurements and categories
+        if not release.tables:
+            raise InputError(
+                "parameters alone were released, and no datasets to compare or to estimate from",
+                Cure("release datasets, too (sample)", "parameters", True),
+            )
         values = tuple(each.values if on_model_scale else each.natural for each in release.tables)
         categories = tuple(each.categories for each in release.tables)
-        return SyntheticTables(values, categories, release.columns, release.order, release.schema)
+        return SyntheticTables(values, categories, release.columns, release.order, release.schema, mixed=True)
     release = datasets_of(release)
     arrays = release.modelled if on_model_scale else release.datasets
     values = tuple(np.asarray(each, dtype=np.float64) for each in arrays)
     none = tuple(Categories.none(len(each)) for each in values)
-    return SyntheticTables(values, none, release.column_names, release.columns, release.schema)
+    return SyntheticTables(values, none, release.column_names, release.columns, release.schema, mixed=False)

@@ -33,7 +33,7 @@ def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
     """
     tables = synthetic_tables(release, on_model_scale=True)
     categories = tables.categories[0]
-    if categories.columns:  # such a release may have come from a table with gaps
+    if tables.mixed:  # such a release may have come from a table with gaps
         how_to_read = {"categories": True, "gaps": True} | how_to_read
     records = Records.of(table, columns=tables.order, schema=tables.schema, **how_to_read)
     count = len(tables.columns)
