@@ -200,3 +200,15 @@ def test_scales_limits_and_decimals_act_on_measurements_alone(rng):
     out = records.to_frame("pandas", released=True)
     assert list(out.columns) == list(table.columns)
     np.testing.assert_array_equal(out["bili"], table["bili"].round(1))
+
+
+def test_describe_shows_levels_and_drafts_a_table_file_that_reads_the_table_alike(rng, allbutone, tmp_path):
+    table = pd.DataFrame(clinic(rng))
+    table.to_csv("table.csv", index=False)
+    code, out, _ = allbutone("describe", "table.csv", "--out", "table.toml")
+    assert code == 0
+    assert "f (30), m (30)" in out
+    assert "I (20), II (20), III (20)" in out
+    records = abo.Records.of("table.csv", schema="table.toml", categories=True)
+    require_same(records, abo.Records.of("table.csv", categories=True))
+    assert not any("levels" in note for note in records.notes)

@@ -194,7 +194,7 @@ def test_a_draft_can_be_used_and_holds_no_value_of_the_table(allbutone, tmp_path
     text = (tmp_path / "table.toml").read_text()
     drafted = tomllib.loads(text)["columns"]
     assert drafted["bili"]["scale"] == "log"
-    assert drafted["sex"] == {"kind": "left out", "why": "category"}
+    assert drafted["sex"] == {"kind": "left out", "why": "constant"}
     assert drafted["site"]["why"] == "constant"
     said = [value for entry in drafted.values() for value in entry.values() if isinstance(value, float | int)]
     assert set(said) <= {0, 1, 2}  # decimals and the limit 0

@@ -23,7 +23,15 @@ from allbutone.cli.reading import (
 )
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, percent
-from allbutone.tables.admission import columns_together, doubts_of, few_rows
+from allbutone.tables.admission import (
+    categories_of,
+    columns_together,
+    doubts_of,
+    few_rows,
+    levels_in_words,
+    measured,
+    rows_of,
+)
 from allbutone.tables.declared.column import Column
 from allbutone.tables.declared.draft import MANY_GAPS, draft, left_out_because
 from allbutone.tables.declared.schema import Schema
@@ -49,7 +57,7 @@ def describe(
     schema = declared(context.params, content.column_names)
     columns = chosen_columns(context.params)
     frame = chosen_frame(content, columns, list(context.params["drop"] or ()) or None)
-    looks, rows = look_at(frame, schema, trusted=columns is not None), len(frame)
+    looks, rows = look_at(frame, schema, trusted=columns is not None, categories=True), len(frame)
     others = _others(looks, rows, schema)
     if out is not None:
         require_distinct([out], [table, context.params["table_file"]])
@@ -61,7 +69,7 @@ def describe(
     console.print(f"[bold]{escape(_sentence(table.name, looks, kept, rows))}[/bold]\n")
     _show(looks, rows, others, schema)
     _show_onward(context, table, out, gaps, bool(kept))
-    show_notes([*doubts_of(kept), few_rows(rows, len(kept)) if kept else ""])
+    show_notes([*doubts_of(kept), levels_in_words(kept), few_rows(rows, len(kept)) if kept else ""])
 
 
 def _others(looks: list[Look], rows: int, schema: Schema) -> dict[str, str]:
@@ -69,10 +77,9 @@ def _others(looks: list[Look], rows: int, schema: Schema) -> dict[str, str]:
     usable = [look for look in looks if not left_out_because(look, rows)]
     if not usable:
         return {}
-    values = np.column_stack([look.numbers for look in usable])
-    whole = values[~np.isnan(values).any(axis=1)]
-    names = tuple(look.name for look in usable)
-    found = columns_together(schema.for_columns(names).to_model(whole), names)
+    rows_kept = rows_of(usable, rows)
+    values, names = measured(usable, schema, rows_kept)
+    found = columns_together(values, names, categories_of(usable, rows_kept))
     return {problem.column: problem.words for problem in found}
 
 
@@ -80,7 +87,7 @@ def _sentence(name: str, looks: list[Look], kept: list[Look], rows: int) -> str:
     whole = f"{name}: {counted(rows, 'row')}, {counted(len(looks), 'column')}."
     complete = np.ones(rows, dtype=bool)
     for look in kept:
-        complete &= ~np.isnan(look.numbers)
+        complete &= ~look.gaps
     words = f"{whole} {len(kept)} can be used" + (
         "" if len(kept) == len(looks) else f", {len(looks) - len(kept)} not"
     )
@@ -92,7 +99,7 @@ def _sentence(name: str, looks: list[Look], kept: list[Look], rows: int) -> str:
 def _show(looks: list[Look], rows: int, others: dict[str, str], schema: Schema) -> None:
     lines = []
     for look in looks:
-        there = look.numbers[~np.isnan(look.numbers)] if look.usable else np.zeros(0)
+        there = look.numbers[~look.gaps] if look.usable and not look.is_category else np.zeros(0)
         picture = sparkline(there, 12) if len(there) else ""
         gaps = percent(look.missing / rows) if look.missing else ""
         lines.append(
@@ -116,10 +123,19 @@ def _what(look: Look, rows: int, others: dict[str, str], declared: Column) -> st
         return f"left out: {others[look.name]}"
     if look.missing > MANY_GAPS * rows:
         return "left out: too many gaps"
+    if look.is_category:
+        return f"kept as a category: {_levels(look)}" + ("; rows without it go" if look.missing else "")
     kept = "kept" if look.scale == "as it is" else f"kept; the scale {look.scale} is proposed"
     if declared.in_words:
         kept = f"kept, {declared.in_words}"
     return kept + ("; rows without it go" if look.missing else "")
+
+
+def _levels(look: Look, most: int = 8) -> str:
+    """Return the levels, each with how many people have it."""
+    counts = np.bincount(look.codes[look.codes >= 0], minlength=len(look.levels))
+    some = [f"{level} ({count:,})" for level, count in zip(look.levels[:most], counts, strict=False)]
+    return ", ".join(some) + (f" and {len(look.levels) - most} more" if len(look.levels) > most else "")
 
 
 def _show_onward(context: typer.Context, table: Path, out: Path | None, gaps: bool, usable: bool) -> None:
