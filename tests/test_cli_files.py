@@ -105,7 +105,9 @@ def test_a_release_with_names_of_its_own_says_how_to_read_the_file_again(allbuto
 
 def test_a_cure_can_be_added_to_what_was_asked(allbutone, tmp_path):
     """A list of columns to keep refuses one to drop, so that no message may ask for both."""
-    (tmp_path / "t.csv").write_text("a,b,c\n1,2,x\n2,4,y\n4,3,z\n5,7,u\n3,9,v\n")
+    (tmp_path / "t.csv").write_text(
+        "a,b,c\n1,2,2020-01-01\n2,4,2020-01-02\n4,3,2020-01-02\n5,7,2020-01-03\n3,9,2020-01-05\n"
+    )
     assert "leave it out (--drop c)" in allbutone("synthesize", "t.csv", "--out", "r")[2]
     assert allbutone("synthesize", "t.csv", "--out", "r", "--drop", "c")[0] == 0
     for keep in (["--columns", "b,c"], ["--columns=b,c"]):

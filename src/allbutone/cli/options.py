@@ -4,6 +4,7 @@ import os
 import shlex
 import warnings
 from collections.abc import Container
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
@@ -18,6 +19,7 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.files import READABLE
 from allbutone.tables.records import Records
+from allbutone.utility.released_values import Oddity
 
 
 class ReleaseKind(StrEnum):
@@ -26,6 +28,19 @@ class ReleaseKind(StrEnum):
     datasets = "datasets"
     parameters = "parameters"
     both = "both"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be drawn, and where it goes."""
+
+    out: Path
+    datasets: int
+    rows: int | None
+    kind: ReleaseKind
+    format: str
+    repeat_key: str | None
+    force: bool
 
 
 Table = Annotated[
@@ -60,6 +75,18 @@ def describe_prior(given: Path | None, prior: NIW) -> str:
     if prior.is_flat:
         return "the flat prior (it has no units and says nothing of the data)"
     return f"the prior of {given}" if given else "the prior of the table file, or of the release to be like"
+
+
+def prior_and_worth(given: Path | None, prior: NIW) -> str:
+    """Return in words which prior is in use, and how much it counts."""
+    weight = prior.mean_weight
+    worth = f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean" if weight else ""
+    return describe_prior(given, prior) + worth
+
+
+def worded(odd: Oddity) -> str:
+    """Say what is odd about synthetic values, and which option cures it."""
+    return f"{odd.words}; {in_flags(odd.cure, {'log', 'decimals', 'positive'})}."
 
 
 def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:
@@ -123,7 +150,7 @@ def in_flags(cure: Cure, options: Container[str]) -> str:
         return cure.words
     option = f"--{name.replace('_', '-')}"
     typed = f"{option} …" if value is None else shlex.join(as_typed(option, value))
-    return f"{cure.words} ({typed})"
+    return f"{cure.words} ({typed})" if typed else cure.words
 
 
 def free_name(name: str | Path, *besides: str) -> Path:

@@ -10,8 +10,10 @@ import pyarrow as pa
 import typer
 
 from allbutone.model.niw import NIW
-from allbutone.releases.folder import load_measurements
+from allbutone.releases.folder import load_release, without_categories
 from allbutone.releases.joined import Released
+from allbutone.releases.mixed.mechanism import REFUSE
+from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.declared.schema import Schema
@@ -74,7 +76,7 @@ DropUnusable = Annotated[
 
 Like = Annotated[
     Path | None,
-    typer.Option(help="A release made before: take its columns, prior, scales, limits and decimals."),
+    typer.Option(help="A release made before: take its columns, prior, model, scales, limits and decimals."),
 ]
 
 
@@ -119,13 +121,19 @@ def also_asked(options: dict[str, tuple[Any, Any]]) -> Callable[[Callable[..., N
     return widened
 
 
-def read_records(context: typer.Context, table: Path) -> Records:
-    """Read the table as the options of this command say, or as the release that it is to be like."""
-    given, like = context.params, release_like(context)
+def read_records(context: typer.Context, table: Path, *, mixed: bool = False) -> Records:
+    """Read the table as the options of this command say, or as the release that it is to be like.
+
+    Categories and gaps are let in where the command can do with them (`mixed`).
+    """
+    given = context.params
+    like = any_release_like(context) if mixed else release_like(context)
     content = read_content(given, table)
-    columns = chosen_columns(given)
+    columns, missing = chosen_columns(given), given.get("missing") or REFUSE
     if like is not None:
         columns = _columns_of(like, content.column_names, table.name, given["no_header"])
+        mixed = isinstance(like, MixedRelease)
+        missing = like.mechanism.missing if isinstance(like, MixedRelease) else REFUSE
     return Records.of(
         content,
         columns=columns,
@@ -133,23 +141,22 @@ def read_records(context: typer.Context, table: Path) -> Records:
         schema=declared(given, content.column_names, like),
         complete_cases=given["complete_cases"],
         drop_unusable=given["drop_unusable"],
+        categories=mixed,
+        gaps=missing != REFUSE,
     )
 
 
-def records_of(context: typer.Context, table: Path, release: Released) -> Records:
+def records_of(context: typer.Context, table: Path, release: Released | MixedRelease) -> Records:
     """Read the release's columns of the table, or those asked for."""
     given = context.params
     content = read_content(given, table)
-    columns, drop = chosen_columns(given), list(given["drop"] or ()) or None
-    if not (columns or drop):
-        columns = _columns_of(release, content.column_names, table.name, given["no_header"])
-    return Records.of(
-        content,
-        columns=columns,
-        drop=drop,
-        schema=declared(given, content.column_names, release),
-        complete_cases=given["complete_cases"],
-    )
+    names, columns = content.column_names, chosen_columns(given)
+    drop = _columns(given["drop"], names)
+    if not columns and set(drop).isdisjoint(_names_of(release)):  # what is left out has no part in the release
+        columns, drop = _columns_of(release, names, table.name, given["no_header"]), []
+    how = reading_of(release) if isinstance(release, MixedRelease) else {}
+    how |= {"columns": columns, "drop": drop or None, "schema": declared(given, names, release)}
+    return Records.of(content, **how, complete_cases=given["complete_cases"])
 
 
 def read_content(given: dict[str, Any], table: Path) -> pa.Table:
@@ -164,26 +171,33 @@ def chosen_columns(given: dict[str, Any]) -> list[str] | None:
     return None if given["no_header"] else list(given["columns"] or ()) or None
 
 
-def release_like(context: typer.Context) -> Release | None:
+def any_release_like(context: typer.Context) -> Release | MixedRelease | None:
     """Return the release that --like names; what it decides cannot be asked for besides."""
     given = context.params
     if given.get("like") is None:
         return None
     decided = ["prior", "table_file", "log", "positive", "decimals", "drop", "drop_unusable"]
+    decided += ["keep", "cells", "cell_weight", "missing"]
     decided += [] if given["no_header"] else ["columns"]
     if both := [name for name in decided if given.get(name)]:
         flag = f"--{both[0].replace('_', '-')}"
         raise InputError(f"--like and {flag} are both given", "leave one out: a release says it all")
-    return load_measurements(given["like"])
+    return load_release(given["like"])
+
+
+def release_like(context: typer.Context) -> Release | None:
+    """Return the release of measurements that --like names; one with categories is refused."""
+    like = any_release_like(context)
+    return None if like is None else without_categories(like)
 
 
 def given_prior(context: typer.Context) -> NIW | Path | None:
     """Return the prior file of this command, or the prior of the release that it is to be like."""
-    like = release_like(context)
+    like = any_release_like(context)
     return context.params["prior"] if like is None else like.prior
 
 
-def declared(given: dict[str, Any], names: list[str], like: Released | None = None) -> Schema:
+def declared(given: dict[str, Any], names: list[str], like: Released | MixedRelease | None = None) -> Schema:
     """Return what the table file, or a release, and the short options declare of the columns."""
     schema = Schema.of(given.get("table_file")) if like is None else like.schema
     log, positive = (_columns(given.get(option), names) for option in ("log", "positive"))
@@ -217,15 +231,19 @@ def _codes(asked: Sequence[str] | None) -> list[float]:
         raise InputError(f"--missing-codes cannot be {', '.join(asked or ())!r:.60}", cure) from error
 
 
-def _columns_of(release: Released, names: list[str], file: str, no_header: bool) -> list[str]:
+def _names_of(release: Released | MixedRelease) -> tuple[str, ...]:
+    return release.order if isinstance(release, MixedRelease) else release.column_names
+
+
+def _columns_of(release: Released | MixedRelease, names: list[str], file: str, no_header: bool) -> list[str]:
     """Return the release's columns, which the table must have."""
-    absent = [name for name in release.column_names if name not in names]
+    absent = [name for name in _names_of(release) if name not in names]
     if not absent:
-        return list(release.column_names)
+        return list(_names_of(release))
     cures: list[Cure | str] = ["give the table that it was made from"]
     if no_header:
         cures.append(Cure("name every column of the file, in order", "columns"))
     elif any(map(reads_as_data, names)):
         cures.append(NO_HEADER)
-    listed = ", ".join(release.column_names)
+    listed = ", ".join(_names_of(release))
     raise InputError(f"the release is of the columns {listed}, and {file} has no {', '.join(absent)}", *cures)

@@ -8,18 +8,20 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from allbutone.cli.mixed import OF_MIXED, is_mixed, release_mixed
 from allbutone.cli.options import (
     Kind,
     Prior,
     ReleaseKind,
     Rows,
     Table,
-    describe_prior,
+    Wanted,
     fit,
     following,
     free_name,
-    in_flags,
+    prior_and_worth,
     require_rows_of_datasets,
+    worded,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_notes, sparkline
 from allbutone.cli.reading import (
@@ -38,8 +40,9 @@ from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.tables.files import TableWriter
+from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_folder, require_distinct
-from allbutone.utility.released_values import Oddity, ValueCounter
+from allbutone.utility.released_values import ValueCounter
 
 
 class FileFormat(StrEnum):
@@ -68,7 +71,7 @@ Seed = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
 
-@also_asked(OF_TABLE | LIKE)
+@also_asked(OF_TABLE | OF_MIXED | LIKE)
 def synthesize(
     context: typer.Context,
     table: Table,
@@ -89,17 +92,10 @@ def synthesize(
     require_rows_of_datasets(rows, release)
     require_distinct([out], [table, prior, context.params["table_file"]])
     require_place(out, force=force)
-    records = read_records(context, table)
-    synthesizer, note = fit(records, given_prior(context))
-    counter = ValueCounter(records.schema)
-    first = _release(synthesizer, out, datasets, rows, release, format, key, force, counter)
-    place = escape(str(out))
-    if release is ReleaseKind.parameters:
-        _describe_parameters(synthesizer, first, f"{counted(datasets, 'parameter draw')} in {place}")
-    else:
-        what = f"{counted(datasets, 'dataset')} of {counted(rows or len(records.values), 'row')}"
-        _describe_datasets(synthesizer, first, f"{what} in {place}")
-    console.print(_assumed(synthesizer, prior))
+    records = read_records(context, table, mixed=True)
+    wanted = Wanted(out, datasets, rows, release, format, key, force)
+    mixed = is_mixed(context, records)
+    remarks = (release_mixed if mixed else _release_normal)(context, records, wanted)
     if release is ReleaseKind.both:
         console.print(
             "With its parameters each dataset tells no more of the records than the parameters alone: `risk` "
@@ -107,9 +103,8 @@ def synthesize(
         )
     if new_repeat_key:
         _show_key(key)
-    _show_next(context, table, out)
-    odd = [_worded(odd) for odd in counter.oddities(records)] if release is not ReleaseKind.parameters else []
-    show_notes([*records.notes, *odd, note])
+    _show_next(context, table, out, mixed)
+    show_notes([*records.notes, *remarks])
 
 
 def demo(
@@ -136,10 +131,11 @@ def demo(
     _show_next(context, out / "cohort.csv", out / "release")
 
 
-def _show_next(context: typer.Context, table: Path, release: Path) -> None:
+def _show_next(context: typer.Context, table: Path, release: Path, mixed: bool = False) -> None:
     before = context.params.get("like")  # what is out already is attacked together with it
     releases = [release] if before is None else [before, release]
-    command = following(context, "risk", table, *releases, out=free_name("risk.csv", ".html"))
+    told = {"prior": None} if mixed else {}  # the release has it
+    command = following(context, "risk", table, *releases, out=free_name("risk.csv", ".html"), **told)
     with_it = "" if before is None else f" together with {before}"
     show_next(f"see what it gives away of each record{with_it}, before anyone else does:", command)
 
@@ -165,10 +161,6 @@ def _key(new: bool, given: str | None, seed: str | None) -> str | None:
     return entropy.new_repeat_key() if new else given
 
 
-def _worded(odd: Oddity) -> str:
-    return f"{odd.words}; {in_flags(odd.cure, {'log', 'decimals', 'positive'})}."
-
-
 def _show_key(key: str | None) -> None:
     console.print(
         f"Repeat key: {key}\nIt is shown this once and stored nowhere. Keep it as you keep the table, or not "
@@ -176,42 +168,43 @@ def _show_key(key: str | None) -> None:
     )
 
 
-def _release(
-    synthesizer: NIWSynthesizer,
-    out: Path,
-    datasets: int,
-    rows: int | None,
-    kind: ReleaseKind,
-    format: FileFormat,
-    repeat_key: str | None,
-    force: bool,
-    counter: ValueCounter,
-) -> np.ndarray:
+def _release_normal(context: typer.Context, records: Records, wanted: Wanted) -> list[str]:
+    """Draw and write a release of measurements, say so, and return what there is to note."""
+    synthesizer, note = fit(records, given_prior(context))
+    counter = ValueCounter(records.schema)
+    first = _write(synthesizer, wanted, counter)
+    place = escape(str(wanted.out))
+    if wanted.kind is ReleaseKind.parameters:
+        _describe_parameters(synthesizer, first, f"{counted(wanted.datasets, 'parameter draw')} in {place}")
+    else:
+        rows = counted(wanted.rows or len(records.values), "row")
+        _describe_datasets(synthesizer, first, f"{counted(wanted.datasets, 'dataset')} of {rows} in {place}")
+    console.print(_assumed(synthesizer, context.params["prior"]))
+    odd = [] if wanted.kind is ReleaseKind.parameters else counter.oddities(records)
+    return [*map(worded, odd), note]
+
+
+def _write(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
     """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
-    if kind is ReleaseKind.parameters:
-        drawn = synthesizer.sample_parameters(datasets, repeat_key=repeat_key)
-        save_release(drawn, out, force=force)
+    if wanted.kind is ReleaseKind.parameters:
+        drawn = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
+        save_release(drawn, wanted.out, force=wanted.force)
         return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
-    if kind is ReleaseKind.both:
-        both = synthesizer.sample(datasets=datasets, rows=rows, parameters=True, repeat_key=repeat_key)
-        save_release(both, out, format=format, force=force)
+    if wanted.kind is ReleaseKind.both:
+        both = synthesizer.sample(
+            datasets=wanted.datasets, rows=wanted.rows, parameters=True, repeat_key=wanted.repeat_key
+        )
+        save_release(both, wanted.out, format=wanted.format, force=wanted.force)
         for dataset in both.datasets:
             counter.add(dataset, dataset)
         return both.datasets[0]
-    return _stream(synthesizer, out, synthesizer.sizes(datasets, rows), format, repeat_key, force, counter)
+    return _stream(synthesizer, wanted, counter)
 
 
-def _stream(
-    synthesizer: NIWSynthesizer,
-    out: Path,
-    sizes: list[int],
-    format: FileFormat,
-    repeat_key: str | None,
-    force: bool,
-    counter: ValueCounter,
-) -> np.ndarray:
+def _stream(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
     """Draw and write datasets block by block; return the first block."""
     seen: list[np.ndarray] = []
+    sizes = synthesizer.sizes(wanted.datasets, wanted.rows)
     with late_progress("Writing rows", sum(sizes)) as advance:
 
         def watch(drawn: np.ndarray, block: np.ndarray) -> None:
@@ -223,13 +216,13 @@ def _stream(
         synthesize_to_folder(
             synthesizer.posterior,
             sizes,
-            synthesizer.generator("datasets", sizes, repeat_key),
-            out,
+            synthesizer.generator("datasets", sizes, wanted.repeat_key),
+            wanted.out,
             columns=synthesizer.columns,
             prior=synthesizer.prior,
             schema=synthesizer.schema,
-            format=format,
-            force=force,
+            format=wanted.format,
+            force=wanted.force,
             watch=watch,
         )
     return seen[0]
@@ -252,9 +245,8 @@ def _describe_parameters(synthesizer: NIWSynthesizer, first: np.ndarray, what: s
 
 
 def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
-    p, weight = len(synthesizer.columns), synthesizer.prior.mean_weight
-    worth = f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean" if weight else ""
+    p = len(synthesizer.columns)
     what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
     what += escape(synthesizer.schema.scales_in_words)
-    prior = escape(describe_prior(given, synthesizer.prior))
-    return f"Assumed: {what}; {prior}{worth}; each dataset from its own posterior draw."
+    prior = escape(prior_and_worth(given, synthesizer.prior))
+    return f"Assumed: {what}; {prior}; each dataset from its own posterior draw."

@@ -152,15 +152,16 @@ def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) 
 
 def release_of(given: AnyRelease) -> Released:
     """Return a release as it is, or that of a folder; several in a list as one. One with categories is refused."""
-    return _without_categories(any_release_of(given))
+    return without_categories(any_release_of(given))
 
 
 def load_measurements(folder: str | Path) -> Release:
     """Read a release of measurements from its folder; one with categories is refused."""
-    return _without_categories(load_release(folder))
+    return without_categories(load_release(folder))
 
 
-def _without_categories(release: Any) -> Any:
+def without_categories(release: Any) -> Any:
+    """Return a release of measurements as it is; one with categories is refused."""
     if isinstance(release, MixedRelease):
         raise InputError(
             "the release is of a table with categories or kept columns, which this does not take",

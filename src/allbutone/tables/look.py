@@ -149,6 +149,11 @@ def _no_category(
     """Say why a column of which nothing is declared is not taken as a category, if it is not."""
     there = codes[codes >= 0]
     different = len(np.unique(there))
+    few = different <= FEW and different * 5 <= len(there)
+    if column.dtype == nw.String and not few and _mostly_numbers(levels):
+        row, value = _first_text(column)
+        problem = f"is not numeric: row {row} holds {value}, and most of its values are numbers"
+        return Look(column.name, "numbers and text", len(codes) - len(there), problem, ("correct it", _CATEGORY))
     reason = "is different in every row" if 2 < different == len(there) else ""
     reason = "is named like one" if looks_like_identifier(column.name) else reason
     if reason and not trusted:
@@ -252,6 +257,19 @@ def _not_numeric(column: nw.Series[Any]) -> Look:
     return Look(name, kind, missing, f"is not numeric: row {row} holds {value}")
 
 
+def _mostly_numbers(levels: tuple[str, ...]) -> bool:
+    numbers = sum(map(_is_number, levels))
+    return 2 * numbers > len(levels) > numbers
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[int, str]:
     """Return the row and the value of the first entry that is no number (or the first, if all are)."""
     first = None
@@ -266,9 +284,7 @@ def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[int, str]:
         for row, value in enumerate(values, start=start + 1):
             if value is None:
                 continue
-            try:
-                float(str(value).strip())
-            except ValueError:
+            if not _is_number(str(value)):
                 return row, f"{str(value)!r:.60}"
             first = first or (row, f"{str(value)!r:.60}")
     return first or (1, "nothing")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure
 from allbutone.support.text import percent
@@ -47,8 +48,8 @@ class ValueCounter:
         """Say what is odd beside the real records; confidential, for it tells of them."""
         rows, real = max(self._rows, 1), records.natural
         beyond, negative = self._beyond / rows, self._negative / rows
-        whole = np.all(real >= 0, axis=0)
-        skewed = np.array([proposed_scale(values) == "log" for values in real.T])
+        whole = ~np.any(real < 0, axis=0)
+        skewed = np.array([proposed_scale(values[~np.isnan(values)]) == "log" for values in real.T])
         never, limit = "negative, and no real value is", Cure("declare that they are not", "positive")
         log = Cure("model them on a log scale", "log")
         at_limit = "drawn beyond the declared limits and set to them"
@@ -79,20 +80,26 @@ def _unrounded(records: Records) -> list[Oddity]:
     return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)), False)]
 
 
-def odd_values(records: Records, release: Release) -> list[Oddity]:
-    """Look at all datasets of a release beside the records it was made from."""
-    counter = ValueCounter(release.schema)
-    for dataset in release.datasets:
+def odd_values(records: Records, release: Release | MixedRelease) -> list[Oddity]:
+    """Look at all datasets of a release beside the records it was made from; kept columns are as they are."""
+    if isinstance(release, MixedRelease):
+        drawn = release.mechanism.measurements
+        records = records.select(drawn)
+        datasets = [each.select(drawn).natural for each in release.tables]
+    else:
+        datasets = [np.asarray(each) for each in release.datasets]
+    counter = ValueCounter(records.schema)
+    for dataset in datasets:
         # what was drawn beyond a limit stands at it now, so only the limits' own values could be counted
-        counter.add(np.asarray(dataset), np.asarray(dataset))
-    return counter.oddities(records) if release.datasets else []
+        counter.add(dataset, dataset)
+    return counter.oddities(records) if datasets else []
 
 
 def _rounded(records: Records) -> dict[str, int]:
     """Return the decimals of columns that were recorded with few and are released with all."""
     found: dict[str, int] = {}
     for column, values in zip(records.schema.measurements, records.natural.T, strict=True):
-        decimals = decimals_of(values) if column.scale.is_plain else None
+        decimals = decimals_of(values[~np.isnan(values)]) if column.scale.is_plain else None
         finer = column.decimals is None or (decimals is not None and column.decimals > decimals)
         if decimals is not None and decimals <= 2 and finer:
             found[column.name] = decimals
