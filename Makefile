@@ -42,7 +42,7 @@ system-parts: ## Install what some tests need from Debian, where that is possibl
 		|| echo "chromium is missing and could not be installed (try: sudo apt-get install chromium); the browser tests are left out"
 
 test-long: $(VENV)/dev ## Run the tests that take long with all their cases: 500 posteriors instead of 50
-	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest tests/test_mass.py
+	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest tests/test_mass.py tests/test_privacy_loss.py tests/test_guarantee.py
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch

@@ -2,6 +2,14 @@ from allbutone.adversary.leave_one_out import attack_all
 from allbutone.adversary.one_target import Attack, attack, attack_many
 from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
+from allbutone.disclosure.guarantee import Guarantee, guarantee
+from allbutone.disclosure.guarantee_routes import (
+    Certificate,
+    certificate_for,
+    expected_errors,
+    prior_for,
+    weight_for,
+)
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
 from allbutone.disclosure.per_record import risk
@@ -38,10 +46,12 @@ __all__ = [
     "NIW",
     "Attack",
     "Budget",
+    "Certificate",
     "Combined",
     "DatasetRelease",
     "Densities",
     "Fidelity",
+    "Guarantee",
     "InputError",
     "Limit",
     "MixedBudget",
@@ -66,6 +76,7 @@ __all__ = [
     "attack_all",
     "attack_many",
     "budget",
+    "certificate_for",
     "check_normality",
     "combine",
     "combine_means",
@@ -73,18 +84,22 @@ __all__ = [
     "combine_regression",
     "demo_cohort",
     "densities",
+    "expected_errors",
     "fidelity",
+    "guarantee",
     "load_release",
     "new_repeat_key",
     "plan_budget",
     "plan_mixed_budget",
     "posterior",
     "posterior_missing",
+    "prior_for",
     "privacy",
     "read_prior",
     "report",
     "risk",
     "save_release",
     "verify_budget",
+    "weight_for",
     "without_columns",
 ]

@@ -67,8 +67,8 @@ class DrawLoss:
         """
         half = 0.5 * a
         mean = a / self.mean_weight
-        total = 0.5 * (self.df - self.p) * _curved_log(mean) + half * _log1p(mean)
-        total = total - 0.5 * self.df * _curved_log(a * ell) - half * _log1p(a * ell)
+        total = 0.5 * (self.df - self.p) * curved_log(mean) + half * _log1p(mean)
+        total = total - 0.5 * self.df * curved_log(a * ell) - half * _log1p(a * ell)
         for i in range(self.p):
             total = total + curved_log_gamma(0.5 * (self.df - i), half)
         return total
@@ -96,10 +96,10 @@ def curved_log_gamma(z: Any, t: Any) -> Any:
     By Stirling's formula with its remainder R: (z + t − ½)·log(1 + t/z) − t + R(z + t) − R(z).
     """
     u = t / z
-    return (z + t - 0.5) * _curved_log(u) + u * (t - 0.5) + _remainder(z + t) - _remainder(np.asarray(z))
+    return (z + t - 0.5) * curved_log(u) + u * (t - 0.5) + _remainder(z + t) - _remainder(np.asarray(z))
 
 
-def _curved_log(u: Any) -> Any:
+def curved_log(u: Any) -> Any:
     """Return log(1 + u) − u, accurate for small u: with r = u/(2 + u) it is −u·r + 2(r³/3 + r⁵/5 + …)."""
     u = np.asarray(u)
     r = u / (2 + u)
@@ -112,7 +112,7 @@ def _curved_log(u: Any) -> Any:
 
 
 def _log1p(u: Any) -> Any:
-    return _curved_log(u) + u
+    return curved_log(u) + u
 
 
 def _by_size(z: Any, series: Callable[[Any], Any], exact: Callable[[Any], Any]) -> Any:

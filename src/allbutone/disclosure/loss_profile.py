@@ -62,14 +62,17 @@ def epsilon(
     Not a number where the integrand does not end on the line. `checked` computes it on a second line, too, and
     it is not a number where the two differ, as they must not: what is known of K ends too early.
     """
-    c = _line_for_delta(loss.rough, delta, count)
-    level = count * loss.rough.slopes(c)[1] - 1 / c - 1 / (c - 1)
+    rough = loss.rough
+    # total variation is at most √(mean loss/2): where that is below δ already, ε = 0 serves and no line is needed
+    nothing = count * rough.slopes(np.ones_like(loss.end))[1] <= 2 * delta**2
+    c = _line_for_delta(rough, delta, count)
+    level = count * rough.slopes(c)[1] - 1 / c - 1 / (c - 1)
     level, settled = _level_on_line(loss, c, level, delta, count)
     if not checked:
-        return np.where(settled, level, np.nan)
+        return np.where(nothing, 0.0, np.where(settled, level, np.nan))
     other, agreed = _level_on_line(loss, 1 + 0.85 * (c - 1), level, delta, count)
     same = np.abs(other - level) <= AGREE * np.maximum(np.abs(level), delta)
-    return np.where(settled & agreed & same, level, np.nan)
+    return np.where(nothing, 0.0, np.where(settled & agreed & same, level, np.nan))
 
 
 def _level_on_line(loss: Cumulants, c: Any, level: Any, delta: float, count: int) -> tuple[Any, Any]:
