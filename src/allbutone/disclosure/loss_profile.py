@@ -57,7 +57,7 @@ class Cumulants(Protocol):
 def epsilon(
     loss: Cumulants, delta: float, count: int = 1, *, checked: bool = False
 ) -> Float[np.ndarray, " batch"]:
-    """Return the ε at which δ(ε) = delta; it is below 0 where even ε = 0 leaves a smaller δ.
+    """Return the ε at which δ(ε) = delta; it is 0 or less where even ε = 0 leaves a smaller δ.
 
     Not a number where the integrand does not end on the line. `checked` computes it on a second line, too, and
     it is not a number where the two differ, as they must not: what is known of K ends too early.
