@@ -5,8 +5,8 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.model import augmentation
 from allbutone.model.augmentation import augment
+from allbutone.model.chain_posteriors import ChainPosteriors
 from allbutone.model.cells import Cells
 from allbutone.model.convergence import effective_size, split_r_hat
 from allbutone.model.incomplete import IncompleteRecords, possible_cells
@@ -133,17 +133,22 @@ def test_covariates_carry_the_missing_values(rng):
     assert 0.1 < np.sqrt(np.mean(off**2)) < 0.2  # twice the noise's variance
 
 
-def test_cells_are_enough_for_the_posterior_of_a_sweep(rng):
-    codes, values = mixed_table(rng, 60, 2, (2, 3))
-    prior = LocationModel.prior((2, 3), abo.NIW.flat(2))
-    table = MixedRecords.of(prior.cells.of_codes(codes), values)
-    short, whole = augmentation._posterior(prior, table), prior.update(table)
-    np.testing.assert_allclose(short.measured.coefficients, whole.measured.coefficients, atol=1e-12)
-    np.testing.assert_allclose(short.measured.scale, whole.measured.scale, rtol=1e-10)
-    np.testing.assert_allclose(
-        short.measured.root.T @ short.measured.root, whole.measured.root.T @ whole.measured.root, atol=1e-12
-    )
-    assert short.measured.df == whole.measured.df
+@pytest.mark.parametrize(("covariates", "separate"), [(0, False), (2, False), (0, True)])
+def test_all_chains_have_the_posterior_of_their_own_table(covariates, separate, rng):
+    prior = LocationModel.prior((2, 3), abo.NIW.default(2), covariates=covariates, separate=separate)
+    tables = [mixed_table(rng, 60, 2, (2, 3)) for _ in range(3)]
+    cells = np.stack([prior.cells.of_codes(codes) for codes, _ in tables])
+    values, known = np.stack([values for _, values in tables]), rng.standard_normal((60, covariates))
+    found = ChainPosteriors.of(prior, cells, values, known)
+    for chain in range(3):
+        exact = prior.update(MixedRecords.of(cells[chain], values[chain], known))
+        np.testing.assert_array_equal(found.weights[chain], exact.weights)
+        np.testing.assert_allclose(found.scales[chain].squeeze(), exact.measured.scale, rtol=1e-10, atol=1e-12)
+        if not separate:
+            np.testing.assert_allclose(found.coefficients[chain], exact.measured.coefficients, atol=1e-12)
+            precision = exact.measured.root.T @ exact.measured.root
+            np.testing.assert_allclose(found.roots[chain].T @ found.roots[chain], precision, atol=1e-11)
+            assert found.df == exact.measured.df
 
 
 def test_possible_cells_are_those_that_agree(rng):

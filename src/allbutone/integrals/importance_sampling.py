@@ -160,7 +160,7 @@ def _replicate(
     The log total by all points, and by those of the proposal alone; the log of ∫ exp ℓ over the ball by the ball's
     alone; the share of the weight inside, Σw², and the share's squared error for independent points.
     """
-    white, log_parts, inside = _weighed(proposal, ball, points, turn, size)
+    white, log_parts, inside = weighed_points(proposal, ball, points, turn, size)
     values = values_at(problem, white)
     log_weights = values - log_sum_exp(log_parts, axis=0)
     total = log_sum_exp(log_weights, axis=1)
@@ -184,7 +184,7 @@ def _agreed(
     return np.where(better, closer[0], safer[0]), np.where(better, closer[1], safer[1])
 
 
-def _weighed(
+def weighed_points(
     proposal: Proposal, ball: Ball | None, points: Points, turn: int, size: int
 ) -> tuple[Float[np.ndarray, "n s p"], Float[np.ndarray, "parts n s"], Bool[np.ndarray, "n s"]]:
     """Return points of all parts, the ball's last; each part's log density times its number; which lie inside."""

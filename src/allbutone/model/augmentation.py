@@ -1,17 +1,17 @@
 """Data augmentation: missing values and the model's parameters drawn in turn, by several chains at once."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.model.cells import UNKNOWN
+from allbutone.model.chain_posteriors import ChainPosteriors
 from allbutone.model.convergence import Convergence
 from allbutone.model.incomplete import GapFilling, IncompleteRecords
-from allbutone.model.location import MAIN_EFFECTS, LocationModel, MixedParameters, MixedRecords
+from allbutone.model.location import MAIN_EFFECTS, LocationModel, MixedRecords
 from allbutone.model.regression import Regression
-from allbutone.support.arrays import half_log_det
 from allbutone.support.checks import require_memory
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import one_thread
@@ -20,6 +20,7 @@ from allbutone.support.text import counted, percent
 FEWEST_CHAINS = 4  # fewer cannot be told from one another
 FIRST_SWEEPS, LONGER, MOST_SWEEPS = 40, 1.5, 4000
 WORTH_WATCHING = 0.01  # of the records: cells with fewer are too few to judge chains by
+WITHIN = "spread within cells"
 FARTHEST = 25  # sweeps between two draws of one chain that are both kept
 
 
@@ -146,45 +147,20 @@ class _Sampler:
 
     def sweep(self) -> None:
         """Draw each chain's parameters, then its missing values."""
-        drawn, seen = [], []
-        for table in self.tables(copied=False):
-            posterior = _posterior(self.prior, table)
-            drawn.append(posterior.draw(self.rng, 1))
-            seen.append(self.watched.at(table, posterior))
-        names = MixedParameters.__dataclass_fields__
-        parameters = MixedParameters(*(np.concatenate([getattr(one, name) for one in drawn]) for name in names))
-        self.history.append(np.stack(seen))
-        self.filling.draw_into(self.cells, self.values, parameters, self.rng)
+        known = self.filling.records.covariates
+        posteriors = ChainPosteriors.of(self.prior, self.cells, self.values, known)
+        self.history.append(self.watched.at(self.values, posteriors))
+        self.filling.draw_into(self.cells, self.values, posteriors.draw(self.rng), self.rng)
 
-    def tables(self, copied: bool = True) -> list[MixedRecords]:
+    def tables(self) -> list[MixedRecords]:
         """Return the completed table of each chain."""
         known, pairs = self.filling.records.covariates, zip(self.cells, self.values, strict=True)
-        if copied:
-            return [MixedRecords(cells.copy(), values.copy(), known) for cells, values in pairs]
-        return [MixedRecords(cells, values, known) for cells, values in pairs]
+        return [MixedRecords(cells.copy(), values.copy(), known) for cells, values in pairs]
 
     def judge(self) -> Convergence:
         """Compare the later halves of the chains."""
         sweeps = len(self.history)
         return Convergence.of(sweeps, self.watched.labels, np.stack(self.history[sweeps // 2 :]))
-
-
-def _posterior(prior: LocationModel, table: MixedRecords) -> LocationModel:
-    """Return prior.update(table), by way of each cell's mean where the cells are all that matters.
-
-    √n_c·x̄_c given √n_c·z_c says of B what n_c records say; what varies within cells goes to Σ alone.
-    """
-    if not isinstance(prior.measured, Regression) or prior.covariates:
-        return prior.update(table)
-    count = prior.counts(table)
-    (full,) = np.nonzero(count)
-    sums = [np.bincount(table.cells, column, prior.cells.count)[full] for column in table.values.T]
-    mean = np.zeros((prior.cells.count, prior.p))
-    mean[full] = np.stack(sums, axis=1) / count[full, None]
-    away, weight = table.values - mean[table.cells], np.sqrt(count[full, None])
-    between = prior.measured.update(weight * mean[full], weight * prior.cells.main_effects[full])
-    measured = replace(between, df=prior.measured.df + len(table), scale=between.scale + away.T @ away)
-    return LocationModel(prior.cells, prior.weights + count, measured)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +191,7 @@ class _Watched:
         pairs = first[either], second[either]
         labels = [f"{what} of {columns[at]}" for what in ("mean", "spread") for at in moving]
         labels += [f"correlation of {columns[one]} and {columns[two]}" for one, two in zip(*pairs, strict=True)]
-        labels += ["spread within cells"] if cells.sizes else []
+        labels += [WITHIN] if cells.sizes else []
         shares: list[np.ndarray] = []
         unknown = np.any(records.codes == UNKNOWN, axis=0)
         for place in np.flatnonzero(unknown):
@@ -230,20 +206,22 @@ class _Watched:
         table = np.stack(shares, axis=1) if shares else np.zeros((cells.count, 0))
         return cls(moving, pairs, table, tuple(labels))
 
-    def at(self, table: MixedRecords, posterior: LocationModel) -> Float[np.ndarray, " s"]:
-        """Return what is watched, of one completed table."""
-        mean = np.mean(table.values, axis=0)
-        away = table.values - mean
-        scatter = away.T @ away
-        spread = np.sqrt(np.diagonal(scatter))
+    def at(
+        self, values: Float[np.ndarray, "chains n p"], posteriors: ChainPosteriors
+    ) -> Float[np.ndarray, "chains s"]:
+        """Return what is watched, of each completed table."""
+        mean = np.mean(values, axis=1)
+        away = values - mean[:, None]
+        scatter = away.swapaxes(1, 2) @ away
+        spread = np.sqrt(np.diagonal(scatter, axis1=1, axis2=2))
         first, second = self.pairs
-        correlation = np.clip(scatter[first, second] / (spread[first] * spread[second]), -1 + 1e-12, 1 - 1e-12)
-        within = []
-        if posterior.cells.sizes:
-            within = [np.sum(half_log_det(np.linalg.cholesky(posterior.measured.scale)))]
-        shares = posterior.weights @ self.levels / posterior.weights.sum()
-        parts = (mean[self.moving], np.log(spread[self.moving]), np.arctanh(correlation), within, shares)
-        return np.concatenate([np.asarray(part, dtype=float) for part in parts])
+        correlation = scatter[:, first, second] / (spread[:, first] * spread[:, second])
+        correlation = np.arctanh(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
+        within = posteriors.log_spread[:, None] if WITHIN in self.labels else mean[:, :0]
+        weights = posteriors.weights
+        shares = weights @ self.levels / weights.sum(axis=1, keepdims=True)
+        moving = (mean[:, self.moving], np.log(spread[:, self.moving]))
+        return np.concatenate([*moving, correlation, within, shares], axis=1)
 
 
 def _starting_table(

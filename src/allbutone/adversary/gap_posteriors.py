@@ -1,0 +1,264 @@
+"""Posteriors of the observed part of records, where the others' gaps were drawn many times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from allbutone.adversary.gap_predictives import LEAST_LEFT, CellPredictives
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.modes import Modes, find_modes
+from allbutone.adversary.student_mixture import StudentMixture
+from allbutone.model.cells import UNKNOWN, Cells
+from allbutone.model.incomplete import IncompleteRecords
+from allbutone.support.arrays import log_sum_exp
+
+MOST_STEPS = 60
+ARRIVED = 1e-16  # squared length of a step in posterior standard deviations
+HEAVY = 2.5  # degrees of freedom from which a Student t has a variance worth matching
+
+
+@dataclass(frozen=True, eq=False)
+class GapPosteriors:
+    """The posteriors of m targets that lack the same columns, at every combination of their known categories.
+
+    A target's combinations stand one after the other: t = m·`combinations`. `before` and `after` are the mixtures
+    of what is known without releases and of each release's opinion, in the coordinates v of x = centre + root·v:
+
+        ℓ(v) = Σⱼ log afterⱼ(v) − (number of releases − 1)·log before(v)
+
+    `shape`: the single Student t's that the mixtures are nearly, as one posterior of the usual family; its ν
+    measures distances. `log_draws`: the log weight of each draw of the gaps, before. `effective_draws`: what the
+    draws are worth after weighing, the least of all mixtures; 0 where a target could not be taken out.
+    """
+
+    columns: Int[np.ndarray, " p"]
+    combinations: Int[np.ndarray, "a q"]
+    truth: Float[np.ndarray, "m p"]
+    true_combination: Int[np.ndarray, " m"]
+    before: StudentMixture
+    after: tuple[StudentMixture, ...]
+    shape: LogQuadratic | None
+    log_draws: Float[np.ndarray, "m d"]
+    effective_draws: Float[np.ndarray, " m"]
+
+    @classmethod
+    def of(
+        cls,
+        cells: Cells,
+        targets: IncompleteRecords,
+        before: tuple[CellPredictives, int],
+        after: Sequence[tuple[CellPredictives, int]],
+        weighed: bool,
+    ) -> "GapPosteriors":
+        """Turn predictives, each with its number of chains (0: a released draw), into mixtures.
+
+        `weighed`: the gaps were drawn with the targets in the table, so that weights must take them out.
+        """
+        (columns,) = np.nonzero(~np.isnan(targets.values[0]))
+        known = targets.codes[0] != UNKNOWN
+        combinations, which = np.unique(cells.codes[:, known], axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable").reshape(len(combinations), -1)
+        true = np.argmax(np.all(targets.codes[:, None, known] == combinations, axis=-1), axis=1)
+        truth = targets.values[:, columns]
+        mixtures, worth, log_draws = [], np.full(len(truth), np.inf), np.zeros((len(truth), 1))
+        for place, (each, chains) in enumerate((before, *after)):
+            mixture, log_weights = _mixture(each, chains, columns, order, truth, true, weighed)
+            mixtures.append(mixture)
+            worth = np.minimum(worth, np.exp(-log_sum_exp(2 * log_weights, axis=1)))
+            log_draws = log_weights if place == 0 else log_draws
+        left = np.min([each.left for each, _ in (before, *after)], axis=0)
+        worth = np.where(left > LEAST_LEFT, worth, 0.0)
+        inflation = np.mean(before[0].inflations[:, order], axis=(2, 3)).ravel()
+        shape = _nearly(mixtures[0], mixtures[1:], inflation) if len(columns) else None
+        if shape is not None:
+            mixtures = [each.seen_from(shape.centre, shape.root) for each in mixtures]
+        return cls(columns, combinations, truth, true, mixtures[0], tuple(mixtures[1:]), shape, log_draws, worth)
+
+    @property
+    def true_places(self) -> Int[np.ndarray, " m"]:
+        """Where each target's own combination stands."""
+        return np.arange(len(self.truth)) * len(self.combinations) + self.true_combination
+
+    def whiten(self, points: Float[np.ndarray, "m p"]) -> Float[np.ndarray, "t p"]:
+        """Return a target's point in the coordinates of each of its combinations."""
+        every = np.repeat(points, len(self.combinations), axis=0)
+        return every if self.shape is None else self.shape.whiten(every)
+
+    @cached_property
+    def truth_groups(self) -> "LogGroups":
+        """The mixtures at the truth of each target, summed within each chain."""
+        own = self.true_places
+        white = self.whiten(self.truth)[own][:, None]
+        before, *after = (each.take(own).log_groups(white) for each in (self.before, *self.after))
+        return LogGroups(before, tuple(after))
+
+    @property
+    def log_volume(self) -> Float[np.ndarray, " t"]:
+        """What a unit of volume in v is worth in x."""
+        return np.zeros(len(self.before.dfs)) if self.shape is None else np.asarray(self.shape.log_volume)
+
+    def log_groups(self, white: Float[np.ndarray, "t s p"]) -> "LogGroups":
+        """Return the mixtures at s points, summed within each chain."""
+        return LogGroups(self.before.log_groups(white), tuple(each.log_groups(white) for each in self.after))
+
+    def log_density_unnormalized(self, white: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t s"]:
+        """Return ℓ at s points."""
+        return self.log_groups(white).log_posterior()
+
+    def local(
+        self, white: Float[np.ndarray, "t p"]
+    ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"]]:
+        """Return value, gradient and Hessian of ℓ."""
+        total = [-(len(self.after) - 1) * part for part in self.before.local(white)]
+        for mixture in self.after:
+            total = [whole + part for whole, part in zip(total, mixture.local(white), strict=True)]
+        return total[0], total[1], total[2]
+
+    def find_modes(self) -> Modes:
+        """Climb from both modes of the nearly equal single Student t's; the higher of the two is the best."""
+        assert self.shape is not None
+        start = find_modes(self.shape)
+        best, value, hessian, done = self._climb(start.best)
+        second = np.where(np.isfinite(start.gap)[:, None], start.other, -start.best)
+        other, low, bend, _ = self._climb(second)
+        swap = low > value
+        best, other = np.where(swap[:, None], other, best), np.where(swap[:, None], best, other)
+        value, low = np.maximum(value, low), np.minimum(value, low)
+        bends = np.where(swap[:, None, None], bend, hessian), np.where(swap[:, None, None], hessian, bend)
+        apart = best - other
+        same = -np.einsum("tp,tpq,tq->t", apart, bends[0], apart) < 1e-8
+        gap = np.where(same, np.inf, value - low)
+        return Modes(best, np.where(same[:, None], np.nan, other), gap, value, *bends, done, MOST_STEPS)
+
+    def _climb(self, white: Float[np.ndarray, "t p"]) -> "_Summits":
+        """Climb by Newton's steps, uphill along all axes, none so long as to leap onto another hill."""
+        assert self.shape is not None
+        length, done = np.ones(len(white)), np.zeros(len(white), dtype=bool)
+        value, gradient, hessian = self.local(white)
+        floor = 1e-3 * np.broadcast_to(np.asarray(self.shape.df), len(white))[:, None]
+        for _ in range(MOST_STEPS):
+            values, axes = np.linalg.eigh(-hessian)
+            along = np.einsum("tpq,tp->tq", axes, gradient) / np.maximum(np.abs(values), floor)
+            step = np.einsum("tpq,tq->tp", axes, along)
+            done = np.sum(step * gradient, axis=1) < ARRIVED
+            if np.all(done):
+                break
+            reach = 0.5 * np.linalg.norm(white, axis=1) + np.asarray(self.shape.df) ** -0.5
+            share = length * np.minimum(1.0, reach / np.maximum(np.linalg.norm(step, axis=1), 1e-300))
+            trial = white + share[:, None] * step
+            new = self.local(trial)
+            better = (new[0] > value) & ~done
+            white, value = np.where(better[:, None], trial, white), np.where(better, new[0], value)
+            gradient = np.where(better[:, None], new[1], gradient)
+            hessian = np.where(better[:, None, None], new[2], hessian)
+            length = np.where(better, np.minimum(2 * length, 1.0), length / 4)
+            if np.all(done | (length < 1e-6)):
+                break
+        return white, value, hessian, done | (length < 1e-6)
+
+
+_Summits = tuple[
+    Float[np.ndarray, "t p"], Float[np.ndarray, " t"], Float[np.ndarray, "t p p"], Bool[np.ndarray, " t"]
+]
+
+
+@dataclass(frozen=True, eq=False)
+class LogGroups:
+    """Mixtures at points, summed within chains: all that leaving a chain out needs."""
+
+    before: Float[np.ndarray, "t g s"]
+    after: tuple[np.ndarray, ...]
+
+    def log_posterior(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
+        """Return ℓ, perhaps without one chain of every mixture."""
+        opinions = sum(log_sum(each, without) for each in self.after)
+        return opinions - (len(self.after) - 1) * log_sum(self.before, without)
+
+
+def log_sum(groups: Float[np.ndarray, "t g s"], without: int | None) -> Float[np.ndarray, "t s"]:
+    """Return the log of all groups' sum, perhaps without one; a single group, no draw of gaps, stays."""
+    if without is None or groups.shape[1] == 1:
+        return log_sum_exp(groups, axis=1)
+    return log_sum_exp(np.delete(groups, without, axis=1), axis=1)
+
+
+def _mixture(
+    each: CellPredictives,
+    chains: int,
+    columns: Int[np.ndarray, " o"],
+    order: Int[np.ndarray, "a u"],
+    truth: Float[np.ndarray, "m o"],
+    true: Int[np.ndarray, " m"],
+    weighed: bool,
+) -> tuple[StudentMixture, Float[np.ndarray, "m d"]]:
+    """Return each target's mixture at each combination, and the log weights of the draws, which add up to 1."""
+    m, draws, (a, u) = len(truth), each.dfs.shape[-1], order.shape
+
+    def arranged(array: np.ndarray) -> np.ndarray:
+        # records, combinations, draws, cells of the combination: chains stay together
+        parts = np.moveaxis(array[:, order], 3, 2)
+        return parts.reshape(m * a, draws * u, *array.shape[3:])
+
+    square = each.scales[..., columns[:, None], columns]
+    mixture = StudentMixture.of(
+        arranged(each.log_shares),
+        arranged(each.locations[..., columns]),
+        arranged(square),
+        arranged(each.dfs),
+        max(chains, 1),
+    )
+    log_weights = np.full((m, draws), -np.log(draws))
+    if weighed and chains:
+        own = mixture.take(np.arange(m) * a + true)
+        parts = own.log_parts(truth[:, None])[..., 0] + own.log_weights
+        at_truth = log_sum_exp(parts.reshape(m, draws, u), axis=2)
+        log_weights = -at_truth - log_sum_exp(-at_truth, axis=1)[:, None]
+    every = np.repeat(np.repeat(log_weights, a, axis=0), u, axis=1)
+    return replace(mixture, log_weights=mixture.log_weights + every), log_weights
+
+
+def _nearly(
+    before: StudentMixture, after: Sequence[StudentMixture], inflation: Float[np.ndarray, " t"]
+) -> LogQuadratic:
+    """Return the posterior of the single Student t's with the mixtures' means and covariances."""
+    location, covariance, df = _moments(before)
+    p = before.p
+    nu = df + p - 1
+    # V = covariance·(δ − 2)/δ, and the scale of the NIW whose predictive it is, Λ = c·δ·V
+    root = np.linalg.cholesky(covariance * (inflation * (df - 2))[:, None, None])
+    m, precision, pull = len(location), np.zeros((len(location), p, p)), np.zeros((len(location), p))
+    weights, levels, slopes, shapes = [], [], [], []
+    for mixture in after:
+        place, spread, tail = _moments(mixture)
+        middle = np.linalg.solve(root, (place - location)[..., None])[..., 0]
+        half = np.linalg.solve(np.linalg.cholesky(spread), root)
+        bend = half.swapaxes(-1, -2) @ half
+        if np.all(np.isinf(tail)):
+            precision, pull = precision + bend, pull + (bend @ middle[..., None])[..., 0]
+            continue
+        bend = bend / (tail - 2)[:, None, None]
+        slope = (bend @ middle[..., None])[..., 0]
+        weights.append(tail + p)
+        levels.append(1 + np.sum(slope * middle, axis=-1))
+        slopes.append(slope)
+        shapes.append(bend)
+    empty = (np.zeros((m, 0)), np.zeros((m, 0)), np.zeros((m, 0, p)), np.zeros((m, 0, p, p)))
+    wells = [np.stack(each, axis=1) for each in (weights, levels, slopes, shapes)] if weights else empty
+    return LogQuadratic(location, root, nu, (len(after) - 1) * (nu + 1), inflation, precision, pull, *wells)
+
+
+def _moments(
+    mixture: StudentMixture,
+) -> tuple[Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"], Float[np.ndarray, " t"]]:
+    """Return mean and covariance of the mixtures, and the mean degrees of freedom."""
+    share = np.exp(mixture.log_weights - log_sum_exp(mixture.log_weights, axis=1)[:, None])
+    mean = np.einsum("tk,tkp->tp", share, mixture.locations)
+    away = mixture.locations - mean[:, None]
+    df = np.maximum(mixture.dfs, HEAVY)
+    wider = np.where(np.isinf(df), 1.0, df / (np.where(np.isinf(df), 3.0, df) - 2))
+    within = np.einsum("tk,tkpq->tpq", share * wider, np.linalg.inv(mixture.precisions))
+    tail = np.full(len(df), np.inf) if np.all(np.isinf(df)) else np.sum(share * df, axis=1)
+    return mean, within + np.einsum("tk,tkp,tkq->tpq", share, away, away), tail

@@ -1,0 +1,154 @@
+"""The attack on a table with missing values: a product of predictives, each averaged over draws of the gaps."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from allbutone.adversary.gap_posteriors import GapPosteriors
+from allbutone.adversary.gap_predictives import CellPredictives, next_record, of_parameters, without_own_record
+from allbutone.model.augmentation import augment
+from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.support.errors import InputError
+from allbutone.support.parallel import in_parallel
+
+CHAINS, DRAWS = 8, 16  # of each augmentation: 128 completed tables, in groups whose spread gives standard errors
+
+
+@dataclass(frozen=True, eq=False)
+class FilledTable:
+    """Draws of a table's missing values given the table, and perhaps a released dataset beside it.
+
+    `models`: given each completed table and the dataset; they and `tables` stand chain by chain. Without gaps
+    there is one of each.
+    """
+
+    models: tuple[LocationModel, ...]
+    tables: tuple[MixedRecords, ...]
+    chains: int
+    words: str
+
+    @classmethod
+    def of(
+        cls,
+        records: IncompleteRecords,
+        prior: LocationModel,
+        rng: np.random.Generator,
+        dataset: IncompleteRecords | None = None,
+        *,
+        chains: int = CHAINS,
+        draws: int = DRAWS,
+    ) -> "FilledTable":
+        """Draw the gaps; the dataset, which may have gaps of its own, is so many records more."""
+        whole = records if dataset is None else records.joined(dataset)
+        found = augment(whole, prior, rng, chains=chains, draws=draws)
+        own, chains = slice(0, len(records)), found.convergence.chains if found.missing else 1
+        by_chain = np.arange(chains * (draws if found.missing else 1)).reshape(-1, chains).T.ravel()
+        tables = tuple(found.tables[at].take(own) for at in by_chain)
+        return cls(tuple(found.posteriors[at] for at in by_chain), tables, chains, found.words)
+
+
+@dataclass(frozen=True, eq=False)
+class GapAdversary:
+    """All that is needed to attack records of a table with gaps, or a record that it lacks.
+
+    `before`: the table's gaps drawn given the table; `after`: given it and each released dataset; `parameters`:
+    released draws of the model's parameters. The table holds the targets, each of which is taken out of it in turn
+    (`rows`), or all other records.
+    """
+
+    records: IncompleteRecords
+    prior: LocationModel
+    datasets: tuple[IncompleteRecords, ...]
+    before: FilledTable
+    after: tuple[FilledTable, ...]
+    parameters: MixedParameters | None
+
+    @classmethod
+    def of(
+        cls,
+        records: IncompleteRecords,
+        prior: LocationModel,
+        rng: np.random.Generator,
+        *,
+        datasets: Sequence[IncompleteRecords] = (),
+        parameters: MixedParameters | None = None,
+        chains: int = CHAINS,
+        draws: int = DRAWS,
+        watch: Callable[[int], None] = lambda tables: None,
+    ) -> "GapAdversary":
+        """Draw the gaps given the table, and given it and each dataset; `watch` is called after each."""
+        if not len(datasets) and parameters is None:
+            raise InputError("nothing was released: give datasets or parameters")
+        given = [None, *datasets]
+        streams = rng.spawn(len(given))
+
+        def fill(number: int) -> FilledTable:
+            return FilledTable.of(records, prior, streams[number], given[number], chains=chains, draws=draws)
+
+        filled = in_parallel(fill, range(len(given)), watch=lambda table: watch(1))
+        return cls(records, prior, tuple(datasets), filled[0], tuple(filled[1:]), parameters)
+
+    @property
+    def releases(self) -> int:
+        """The number of datasets and of draws of the parameters."""
+        return len(self.after) + (0 if self.parameters is None else len(self.parameters))
+
+    @property
+    def parts(self) -> int:
+        """The most Student t's that an attack on one record weighs, in all cells."""
+        return self.prior.cells.count * sum(len(each.models) for each in (self.before, *self.after))
+
+    def without(self, row: int, rng: np.random.Generator) -> "GapAdversary":
+        """Return the adversary who lacks this record, with gaps drawn anew without it.
+
+        It is what weights stand for; where they say too little, it is done.
+        """
+        others = self.records.take(np.delete(np.arange(len(self.records)), row))
+        return GapAdversary.of(
+            others,
+            self.prior,
+            rng,
+            datasets=self.datasets,
+            parameters=self.parameters,
+            chains=self.before.chains,
+            draws=len(self.before.models) // self.before.chains,
+        )
+
+    def posteriors(self, targets: IncompleteRecords, rows: Int[np.ndarray, " m"] | None = None) -> GapPosteriors:
+        """Return the posteriors of what is observed of some targets, which all lack the same columns.
+
+        `rows`: where they stand in the table, if it holds them. With x the observed part, and d = 1 … D the draws
+        of the others' gaps,
+
+            log p(x) = Σⱼ log[Σ_d w_dj·t(x | X₋⁽ᵈ⁾ ∪ Z⁽ʲ⁾)] + Σⱼ log f(x | θ⁽ʲ⁾)
+                       − (k + m − 1)·log[Σ_d w_d·t(x | X₋⁽ᵈ⁾)]
+
+        Draws were made given the whole table; the weights 1/p(xᵢ | X₋⁽ᵈ⁾) take the target out of it again.
+        """
+        known = targets.covariates
+        before = self._predictives(self.before, known, rows)
+        after = [(self._predictives(each, known, rows), each.chains) for each in self.after]
+        draws = self.parameters
+        for at in range(0 if draws is None else len(draws)):
+            assert draws is not None
+            one = (draws.shares[at], draws.coefficients[at], draws.covariances[at])
+            after.append((of_parameters(*one, self.prior, known), 0))
+        return GapPosteriors.of(self.prior.cells, targets, (before, self.before.chains), after, rows is not None)
+
+    def _predictives(
+        self, filled: FilledTable, known: Float[np.ndarray, "m s"], rows: Int[np.ndarray, " m"] | None
+    ) -> CellPredictives:
+        if rows is None:
+            return next_record(filled.models, known)
+        return without_own_record(filled.models, filled.tables, rows)
+
+
+def targets_by_gaps(records: IncompleteRecords) -> list[Int[np.ndarray, " m"]]:
+    """Return the records that have any value, in groups that lack the same ones."""
+    gaps = records.gaps
+    _, which = np.unique(gaps, axis=0, return_inverse=True)
+    groups = [np.flatnonzero(which.ravel() == number) for number in range(int(np.max(which)) + 1)]
+    return [group for group in groups if not np.all(gaps[group[0]])]

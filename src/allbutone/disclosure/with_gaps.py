@@ -1,0 +1,107 @@
+"""Risk of everyone in a table with missing values: what a release tells of the observed part of each record."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from allbutone.adversary.with_gaps import GapAdversary, targets_by_gaps
+from allbutone.disclosure.measures import ALWAYS_THE_SAME, RADIUS
+from allbutone.integrals.proposal import Points
+from allbutone.integrals.with_gaps import GapMeasures, measure_gaps
+from allbutone.model.cells import UNKNOWN
+from allbutone.model.incomplete import IncompleteRecords
+from allbutone.support.parallel import in_parallel
+
+AT_ONCE = 1 << 22  # numbers that a block of targets holds
+ENOUGH = 0.2  # of the draws: weights that leave fewer are not trusted
+
+
+@dataclass(frozen=True, eq=False)
+class GapRisk:
+    """What a release tells of each of n records; NaN (codes: −1) where a value is missing anyway.
+
+    `guess` and `guess_codes`: the most probable record, at what is observed. For each category, `probabilities` of
+    its levels beside `baselines`, those without the release, and `probability_errors`. The rest: `GapMeasures`.
+    `effective_draws`: what the draws of the others' gaps are worth without the record; `redrawn`: where they were
+    drawn anew without it.
+    """
+
+    guess: Float[np.ndarray, "n p"]
+    guess_codes: Int[np.ndarray, "n q"]
+    probabilities: tuple[Float[np.ndarray, "n levels"], ...]
+    probability_errors: tuple[Float[np.ndarray, "n levels"], ...]
+    baselines: tuple[Float[np.ndarray, "n levels"], ...]
+    gain: Float[np.ndarray, " n"]
+    gain_error: Float[np.ndarray, " n"]
+    mass: Float[np.ndarray, " n"]
+    mass_error: Float[np.ndarray, " n"]
+    prior_mass: Float[np.ndarray, " n"]
+    effective_draws: Float[np.ndarray, " n"]
+    redrawn: Bool[np.ndarray, " n"]
+
+
+def risk_with_gaps(
+    adversary: GapAdversary,
+    rng: np.random.Generator,
+    *,
+    rows: Int[np.ndarray, " t"] | None = None,
+    radius: float = RADIUS,
+    points: Points = ALWAYS_THE_SAME,
+    size: int = 128,
+    watch: Callable[[int], None] = lambda records: None,
+) -> GapRisk:
+    """Attack all records of the adversary's table, or some of its rows, each as if it alone were unknown.
+
+    The gaps were drawn given the whole table. Where the weights that take a record out of it leave too few draws,
+    the gaps are drawn anew without that record. `watch` is told how many records are done, block by block.
+    """
+    records = adversary.records
+    chosen = np.arange(len(records)) if rows is None else rows
+    many = max(1, AT_ONCE // (adversary.parts * adversary.prior.p**2))
+    groups = [chosen[group] for group in targets_by_gaps(records.take(chosen))]
+    blocks = [group[at : at + many] for group in groups for at in range(0, len(group), many)]
+
+    def attack(block: np.ndarray) -> GapMeasures:
+        return measure_gaps(adversary.posteriors(records.take(block), block), radius, points, size)
+
+    measured = in_parallel(attack, blocks, watch=lambda each: watch(len(each.gain)))
+    found = _nothing(adversary)
+    for block, each in zip(blocks, measured, strict=True):
+        _put(found, records, block, each)
+    few = found.effective_draws < ENOUGH * len(adversary.before.models)
+    (doubtful,) = np.nonzero(few)
+    for row, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
+        alone = records.take([row])
+        posteriors = adversary.without(int(row), stream).posteriors(alone)
+        _put(found, records, np.array([row]), measure_gaps(posteriors, radius, points, size))
+        found.redrawn[row] = True
+        watch(0)
+    return found
+
+
+def _nothing(adversary: GapAdversary) -> GapRisk:
+    """Return a risk in which nothing is known yet."""
+    n, p = adversary.records.values.shape
+    sizes = adversary.prior.cells.sizes
+    by_level = [tuple(np.full((n, size), np.nan) for size in sizes) for _ in range(3)]
+    codes, numbers = np.full((n, len(sizes)), UNKNOWN), [np.full(n, np.nan) for _ in range(6)]
+    return GapRisk(np.full((n, p), np.nan), codes, *by_level, *numbers, np.zeros(n, dtype=bool))
+
+
+def _put(found: GapRisk, records: IncompleteRecords, rows: Int[np.ndarray, " m"], each: GapMeasures) -> None:
+    """Write what was measured of some records, which all have the same values missing."""
+    found.guess[rows[:, None], each.columns] = each.guess
+    (known,) = np.nonzero(records.codes[rows[0]] != UNKNOWN)
+    found.guess_codes[rows[:, None], known] = each.combinations[each.guess_combination]
+    start = 0
+    for category in known:
+        size = found.probabilities[category].shape[1]
+        levels = slice(start, start + size)
+        found.probabilities[category][rows] = each.levels[:, levels]
+        found.probability_errors[category][rows] = each.level_errors[:, levels]
+        found.baselines[category][rows] = each.level_baselines[:, levels]
+        start += size
+    for name in ("gain", "gain_error", "mass", "mass_error", "prior_mass", "effective_draws"):
+        getattr(found, name)[rows] = getattr(each, name)

@@ -1,0 +1,193 @@
+"""The posteriors of records of a table with gaps in numbers: totals, category probabilities, masses, gains."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from allbutone.adversary.gap_posteriors import GapPosteriors, LogGroups, log_sum
+from allbutone.integrals.importance_sampling import HOPELESS, STUDENT, Ball, weighed_points
+from allbutone.integrals.proposal import Points, Proposal
+from allbutone.support.arrays import log_sum_exp
+
+
+@dataclass(frozen=True, eq=False)
+class GapMeasures:
+    """What is learned of m targets that lack the same columns; errors are standard errors.
+
+    `columns`: the measurements they have; `combinations`: of levels of the categories they have. `probabilities`
+    of each combination, and `levels`, of each level of one category after the other; beside both, the baselines
+    without the release. `modes`: the most probable measurements given each combination; `guess` and
+    `guess_combination`: the most probable of all. `gain`: log p(x | release, others) − log p(x | others) at the
+    truth, in nats. `mass` within the radius of the true measurements, given the true combination, beside
+    `prior_mass`. `more_probable`: the probability of all records that are more probable than the truth, which lies
+    in every region that holds more than that.
+    `log_totals`: the constants that ℓ lacks, without each chain in turn and, last, with all. Errors hold that of the
+    integrals and that of the draws of the gaps.
+    """
+
+    columns: Int[np.ndarray, " p"]
+    combinations: Int[np.ndarray, "a q"]
+    probabilities: Float[np.ndarray, "m a"]
+    probability_errors: Float[np.ndarray, "m a"]
+    baselines: Float[np.ndarray, "m a"]
+    levels: Float[np.ndarray, "m l"]
+    level_errors: Float[np.ndarray, "m l"]
+    level_baselines: Float[np.ndarray, "m l"]
+    modes: Float[np.ndarray, "m a p"]
+    guess: Float[np.ndarray, "m p"]
+    guess_combination: Int[np.ndarray, " m"]
+    gain: Float[np.ndarray, " m"]
+    gain_error: Float[np.ndarray, " m"]
+    mass: Float[np.ndarray, " m"]
+    mass_error: Float[np.ndarray, " m"]
+    prior_mass: Float[np.ndarray, " m"]
+    effective_draws: Float[np.ndarray, " m"]
+
+
+def measure_gaps(
+    found: GapPosteriors, radius: float, points: Points, size: int = 128, replicates: int = 4
+) -> GapMeasures:
+    """Integrate the posteriors of targets, and say what was learned of each."""
+    m, a = len(found.truth), len(found.combinations)
+    baselines = np.exp(log_sum_exp(found.before.log_weights, axis=1)).reshape(m, a)
+    if found.shape is None:
+        modes, heights = np.zeros((m, a, 0)), found.log_density_unnormalized(np.zeros((m * a, 1, 0)))[:, 0]
+        sums = _only_categories(found)
+    else:
+        peaks = found.find_modes()
+        modes, heights = found.shape.unwhiten(peaks.best).reshape(m, a, -1), peaks.value - found.log_volume
+        proposal = Proposal.around(found.shape, peaks)
+        ball = Ball(found.whiten(found.truth), radius / np.sqrt(np.broadcast_to(found.shape.df, m * a)))
+        turns = [_replicate(found, proposal, ball, points, turn, size) for turn in range(replicates)]
+        sums = _Sums(*(np.stack(each) for each in zip(*turns, strict=True)))
+    best = np.argmax(heights.reshape(m, a), axis=1)
+    gain, probability, level, mass, prior = (_estimate(found, sums, what) for what in _MEASURES)
+    effective = np.sum(1 / sums.squares, axis=0)[found.true_places]
+    hopeless = effective < (HOPELESS if found.shape is not None else 0)
+    return GapMeasures(
+        columns=found.columns,
+        combinations=found.combinations,
+        probabilities=probability[0],
+        probability_errors=probability[1],
+        baselines=baselines,
+        levels=level[0],
+        level_errors=level[1],
+        level_baselines=baselines @ _levels(found.combinations),
+        modes=modes,
+        guess=modes[np.arange(m), best],
+        guess_combination=best,
+        gain=gain[0],
+        gain_error=gain[1],
+        mass=np.where(hopeless, np.nan, mass[0]),
+        mass_error=mass[1],
+        prior_mass=prior[0],
+        effective_draws=found.effective_draws,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What replicates say, without each chain in turn, and with all (last): log totals and those inside the ball.
+
+    `prior`: the log of what is known before, within the ball. `squares`: Σw² of the weights.
+    """
+
+    totals: Float[np.ndarray, "r g t"]
+    inside: Float[np.ndarray, "r g t"]
+    prior: Float[np.ndarray, "r g t"]
+    squares: Float[np.ndarray, "r t"]
+
+
+def _without(groups: LogGroups) -> list[int | None]:
+    """Return what to leave out: each chain in turn, then none."""
+    chains = max(each.shape[1] for each in (groups.before, *groups.after))
+    return [*range(chains if chains > 1 else 0), None]
+
+
+def _replicate(
+    found: GapPosteriors, proposal: Proposal, ball: Ball, points: Points, turn: int, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    white, log_parts, inside = weighed_points(proposal, ball, points, turn, size)
+    groups, density = found.log_groups(white), log_sum_exp(log_parts, axis=0)
+    totals, held, prior = [], [], []
+    for without in _without(groups):
+        log_weights = groups.log_posterior(without) - density
+        totals.append(log_sum_exp(log_weights, axis=1))
+        held.append(log_sum_exp(np.where(inside, log_weights, -np.inf), axis=1))
+        known = log_sum(groups.before, without)[:, -size:]  # the ball's own points
+        prior.append(ball.log_volume + log_sum_exp(known, axis=1) - np.log(size))
+    squares = np.sum(np.exp(2 * (log_weights - totals[-1][:, None])), axis=1)
+    return np.stack(totals), np.stack(held), np.stack(prior), squares
+
+
+def _only_categories(found: GapPosteriors) -> _Sums:
+    """Return totals where nothing is measured: the densities themselves."""
+    groups = found.log_groups(np.zeros((len(found.before.dfs), 1, 0)))
+    totals = np.stack([groups.log_posterior(without)[:, 0] for without in _without(groups)])[None]
+    prior = np.stack([log_sum(groups.before, without)[:, 0] for without in _without(groups)])[None]
+    return _Sums(totals, totals, prior, np.ones(totals.shape[::2]))
+
+
+def _estimate(found: GapPosteriors, sums: _Sums, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return a measure with its standard error.
+
+    Without each of G chains in turn, θ_g, the draws' error is √[(G−1)/G·Σ(θ_g − θ̄)²]; replicates of the points,
+    taken apart, give that of the integrals.
+    """
+    pooled = [
+        np.logaddexp.reduce(each, axis=0) - np.log(len(each)) for each in (sums.totals, sums.inside, sums.prior)
+    ]
+    chains = len(pooled[0]) - 1
+    every = [
+        _measure(found, what, number if number < chains else None, *(each[number] for each in pooled))
+        for number in range(chains + 1)
+    ]
+    error = np.zeros_like(every[-1])
+    if chains:
+        error = np.std(every[:-1], axis=0) * np.sqrt(chains - 1)
+    if len(sums.totals) > 1:
+        apart = [
+            _measure(found, what, None, *(each[-1] for each in turn))
+            for turn in zip(sums.totals, sums.inside, sums.prior, strict=True)
+        ]
+        error = np.hypot(error, STUDENT * np.std(apart, axis=0, ddof=1) / np.sqrt(len(apart)))
+    return every[-1], error
+
+
+_MEASURES = ("gain", "probability", "level", "mass", "prior mass")
+
+
+def _levels(combinations: Int[np.ndarray, "a q"]) -> Float[np.ndarray, "a l"]:
+    """Say which combinations hold each level of each category."""
+    parts = [np.eye(int(np.max(column)) + 1)[column] for column in combinations.T]
+    return np.concatenate([np.zeros((len(combinations), 0)), *parts], axis=1)
+
+
+def _measure(
+    found: GapPosteriors,
+    what: str,
+    without: int | None,
+    totals: Float[np.ndarray, " t"],
+    inside: Float[np.ndarray, " t"],
+    prior: Float[np.ndarray, " t"],
+) -> np.ndarray:
+    """Return one measure from log totals; `without` a chain the weights of the others do not add up to 1."""
+    m, a, true = len(found.truth), len(found.combinations), found.true_places
+    if what == "mass":
+        return np.exp(np.minimum(inside - totals, 0.0))[true]
+    if what in ("probability", "level"):
+        by_target = totals.reshape(m, a)
+        shares = np.exp(by_target - log_sum_exp(by_target, axis=1)[:, None])
+        return shares if what == "probability" else shares @ _levels(found.combinations)
+    groups = found.before.log_weights[true].reshape(m, found.before.groups, -1)
+    if without is not None and groups.shape[1] > 1:
+        groups = np.delete(groups, without, axis=1)
+    if what == "prior mass":
+        return np.exp(np.minimum(prior[true] - log_sum_exp(groups.reshape(m, -1), axis=1), 0.0))
+    at_truth = found.truth_groups
+    draws = found.log_draws.reshape(m, found.before.groups, -1)
+    if without is not None and draws.shape[1] > 1:
+        draws = np.delete(draws, without, axis=1)
+    before = log_sum(at_truth.before, without)[:, 0] - log_sum_exp(draws.reshape(m, -1), axis=1)
+    return at_truth.log_posterior(without)[:, 0] - log_sum_exp(totals.reshape(m, a), axis=1) - before
