@@ -8,7 +8,7 @@ import allbutone as abo
 from allbutone.model.augmentation import augment
 from allbutone.model.chain_posteriors import ChainPosteriors
 from allbutone.model.cells import Cells
-from allbutone.model.convergence import effective_size, split_r_hat
+from allbutone.model.convergence import Convergence, effective_size, split_r_hat
 from allbutone.model.incomplete import IncompleteRecords, possible_cells
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.support.errors import InputError
@@ -171,9 +171,9 @@ def test_r_hat_and_effective_size_of_known_chains(rng):
     assert np.all(split_r_hat(history) < 1.02)
     assert np.all(split_r_hat(history + 2 * np.arange(chains)[:, None]) > 1.5)
     assert np.all(split_r_hat(history + np.linspace(0, 3, sweeps)[:, None, None]) > 1.1)
-    still = np.ones((10, 4, 1))
-    assert split_r_hat(still) == 1
-    assert effective_size(still) == np.inf
+    still = Convergence.of(40, ("a share", "another"), np.full((511, 4, 2), [0.14583333, 1 / 3]))
+    assert still.reached
+    np.testing.assert_array_equal(still.effective_size, np.inf)
 
 
 def test_chains_that_do_not_agree_are_an_error(rng):

@@ -67,7 +67,8 @@ class GapPosteriors:
         for place, (each, chains) in enumerate((before, *after)):
             mixture, log_weights = _mixture(each, chains, columns, order, truth, true, weighed)
             mixtures.append(mixture)
-            worth = np.minimum(worth, np.exp(-log_sum_exp(2 * log_weights, axis=1)))
+            if chains:
+                worth = np.minimum(worth, np.exp(-log_sum_exp(2 * log_weights, axis=1)))
             log_draws = log_weights if place == 0 else log_draws
         left = np.min([each.left for each, _ in (before, *after)], axis=0)
         worth = np.where(left > LEAST_LEFT, worth, 0.0)

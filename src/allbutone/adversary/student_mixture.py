@@ -1,6 +1,6 @@
 """Mixtures of Student t's, one for each of many records: what is known of a record where gaps were drawn often."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, pi
 
 import numpy as np
@@ -64,8 +64,8 @@ class StudentMixture:
 
     def take(self, rows: np.ndarray) -> "StudentMixture":
         """Return the mixtures of some records."""
-        parts = (self.log_weights, self.locations, self.precisions, self.dfs, self.heights)
-        return StudentMixture(*(part[rows] for part in parts), self.groups)
+        names = ("log_weights", "locations", "precisions", "dfs", "heights")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def log_parts(self, points: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t k s"]:
         """Return the log density of each part, without its weight, at s points for each record.

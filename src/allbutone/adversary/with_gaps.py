@@ -14,7 +14,7 @@ from allbutone.model.location import LocationModel, MixedParameters, MixedRecord
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
 
-CHAINS, DRAWS = 8, 16  # of each augmentation: 128 completed tables, in groups whose spread gives standard errors
+CHAINS, DRAWS = 16, 8  # of each augmentation: 128 completed tables, in groups whose spread gives standard errors
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -15,6 +16,7 @@ from allbutone.model.incomplete import IncompleteRecords
 from allbutone.support.parallel import in_parallel
 
 AT_ONCE = 1 << 22  # numbers that a block of targets holds
+NUMBERS = ("gain", "gain_error", "mass", "mass_error", "prior_mass", "more_probable", "effective_draws")
 ENOUGH = 0.2  # of the draws: weights that leave fewer are not trusted
 
 
@@ -38,6 +40,7 @@ class GapRisk:
     mass: Float[np.ndarray, " n"]
     mass_error: Float[np.ndarray, " n"]
     prior_mass: Float[np.ndarray, " n"]
+    more_probable: Float[np.ndarray, " n"]
     effective_draws: Float[np.ndarray, " n"]
     redrawn: Bool[np.ndarray, " n"]
 
@@ -85,9 +88,18 @@ def _nothing(adversary: GapAdversary) -> GapRisk:
     """Return a risk in which nothing is known yet."""
     n, p = adversary.records.values.shape
     sizes = adversary.prior.cells.sizes
-    by_level = [tuple(np.full((n, size), np.nan) for size in sizes) for _ in range(3)]
-    codes, numbers = np.full((n, len(sizes)), UNKNOWN), [np.full(n, np.nan) for _ in range(6)]
-    return GapRisk(np.full((n, p), np.nan), codes, *by_level, *numbers, np.zeros(n, dtype=bool))
+    by_level: dict[str, Any] = {
+        name: tuple(np.full((n, size), np.nan) for size in sizes)
+        for name in ("probabilities", "probability_errors", "baselines")
+    }
+    numbers: dict[str, Any] = {name: np.full(n, np.nan) for name in NUMBERS}
+    return GapRisk(
+        guess=np.full((n, p), np.nan),
+        guess_codes=np.full((n, len(sizes)), UNKNOWN),
+        redrawn=np.zeros(n, dtype=bool),
+        **by_level,
+        **numbers,
+    )
 
 
 def _put(found: GapRisk, records: IncompleteRecords, rows: Int[np.ndarray, " m"], each: GapMeasures) -> None:
@@ -103,5 +115,5 @@ def _put(found: GapRisk, records: IncompleteRecords, rows: Int[np.ndarray, " m"]
         found.probability_errors[category][rows] = each.level_errors[:, levels]
         found.baselines[category][rows] = each.level_baselines[:, levels]
         start += size
-    for name in ("gain", "gain_error", "mass", "mass_error", "prior_mass", "effective_draws"):
+    for name in NUMBERS:
         getattr(found, name)[rows] = getattr(each, name)

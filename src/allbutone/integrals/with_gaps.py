@@ -22,8 +22,8 @@ class GapMeasures:
     truth, in nats. `mass` within the radius of the true measurements, given the true combination, beside
     `prior_mass`. `more_probable`: the probability of all records that are more probable than the truth, which lies
     in every region that holds more than that.
-    `log_totals`: the constants that ℓ lacks, without each chain in turn and, last, with all. Errors hold that of the
-    integrals and that of the draws of the gaps.
+    `log_totals`: the constants that ℓ lacks, without each chain in turn and, last, with all. Errors hold that of
+    the integrals and that of the draws of the gaps.
     """
 
     columns: Int[np.ndarray, " p"]
@@ -42,6 +42,8 @@ class GapMeasures:
     mass: Float[np.ndarray, " m"]
     mass_error: Float[np.ndarray, " m"]
     prior_mass: Float[np.ndarray, " m"]
+    more_probable: Float[np.ndarray, " m"]
+    log_totals: Float[np.ndarray, "g m"]
     effective_draws: Float[np.ndarray, " m"]
 
 
@@ -62,7 +64,7 @@ def measure_gaps(
         turns = [_replicate(found, proposal, ball, points, turn, size) for turn in range(replicates)]
         sums = _Sums(*(np.stack(each) for each in zip(*turns, strict=True)))
     best = np.argmax(heights.reshape(m, a), axis=1)
-    gain, probability, level, mass, prior = (_estimate(found, sums, what) for what in _MEASURES)
+    gain, probability, level, mass, prior, above = (_estimate(found, sums, what) for what in _MEASURES)
     effective = np.sum(1 / sums.squares, axis=0)[found.true_places]
     hopeless = effective < (HOPELESS if found.shape is not None else 0)
     return GapMeasures(
@@ -82,6 +84,8 @@ def measure_gaps(
         mass=np.where(hopeless, np.nan, mass[0]),
         mass_error=mass[1],
         prior_mass=prior[0],
+        more_probable=above[0],
+        log_totals=log_sum_exp(_pooled(sums.totals).reshape(-1, m, a), axis=2),
         effective_draws=found.effective_draws,
     )
 
@@ -90,12 +94,14 @@ def measure_gaps(
 class _Sums:
     """What replicates say, without each chain in turn, and with all (last): log totals and those inside the ball.
 
-    `prior`: the log of what is known before, within the ball. `squares`: Σw² of the weights.
+    `prior`: the log of what is known before, within the ball; `above`: log totals of what is more probable than
+    the truth. `squares`: Σw² of the weights.
     """
 
     totals: Float[np.ndarray, "r g t"]
     inside: Float[np.ndarray, "r g t"]
     prior: Float[np.ndarray, "r g t"]
+    above: Float[np.ndarray, "r g t"]
     squares: Float[np.ndarray, "r t"]
 
 
@@ -107,18 +113,28 @@ def _without(groups: LogGroups) -> list[int | None]:
 
 def _replicate(
     found: GapPosteriors, proposal: Proposal, ball: Ball, points: Points, turn: int, size: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, ...]:
+    """Return what one set of points says: the fields of `_Sums`."""
     white, log_parts, inside = weighed_points(proposal, ball, points, turn, size)
     groups, density = found.log_groups(white), log_sum_exp(log_parts, axis=0)
-    totals, held, prior = [], [], []
+    totals, held, prior, above = [], [], [], []
     for without in _without(groups):
-        log_weights = groups.log_posterior(without) - density
+        values = groups.log_posterior(without)
+        log_weights = values - density
+        higher = values > _height_of_truth(found, without)[:, None]
+        above.append(log_sum_exp(np.where(higher, log_weights, -np.inf), axis=1))
         totals.append(log_sum_exp(log_weights, axis=1))
         held.append(log_sum_exp(np.where(inside, log_weights, -np.inf), axis=1))
         known = log_sum(groups.before, without)[:, -size:]  # the ball's own points
         prior.append(ball.log_volume + log_sum_exp(known, axis=1) - np.log(size))
     squares = np.sum(np.exp(2 * (log_weights - totals[-1][:, None])), axis=1)
-    return np.stack(totals), np.stack(held), np.stack(prior), squares
+    return np.stack(totals), np.stack(held), np.stack(prior), np.stack(above), squares
+
+
+def _height_of_truth(found: GapPosteriors, without: int | None) -> Float[np.ndarray, " t"]:
+    """Return ℓ at each target's truth, as it would be in the coordinates of each combination."""
+    value = found.truth_groups.log_posterior(without)[:, 0] - found.log_volume[found.true_places]
+    return np.repeat(value, len(found.combinations)) + found.log_volume
 
 
 def _only_categories(found: GapPosteriors) -> _Sums:
@@ -126,7 +142,14 @@ def _only_categories(found: GapPosteriors) -> _Sums:
     groups = found.log_groups(np.zeros((len(found.before.dfs), 1, 0)))
     totals = np.stack([groups.log_posterior(without)[:, 0] for without in _without(groups)])[None]
     prior = np.stack([log_sum(groups.before, without)[:, 0] for without in _without(groups)])[None]
-    return _Sums(totals, totals, prior, np.ones(totals.shape[::2]))
+    truth = np.stack([_height_of_truth(found, without) for without in _without(groups)])[None]
+    above = np.where(totals > truth + 1e-9, totals, -np.inf)  # not the truth itself
+    return _Sums(totals, totals, prior, above, np.ones(totals.shape[::2]))
+
+
+def _pooled(logs: Float[np.ndarray, "r g t"]) -> Float[np.ndarray, "g t"]:
+    """Return the log of the replicates' mean."""
+    return log_sum_exp(logs, axis=0) - np.log(len(logs))
 
 
 def _estimate(found: GapPosteriors, sums: _Sums, what: str) -> tuple[np.ndarray, np.ndarray]:
@@ -135,9 +158,8 @@ def _estimate(found: GapPosteriors, sums: _Sums, what: str) -> tuple[np.ndarray,
     Without each of G chains in turn, θ_g, the draws' error is √[(G−1)/G·Σ(θ_g − θ̄)²]; replicates of the points,
     taken apart, give that of the integrals.
     """
-    pooled = [
-        np.logaddexp.reduce(each, axis=0) - np.log(len(each)) for each in (sums.totals, sums.inside, sums.prior)
-    ]
+    logs = (sums.totals, sums.inside, sums.prior, sums.above)
+    pooled = [_pooled(each) for each in logs]
     chains = len(pooled[0]) - 1
     every = [
         _measure(found, what, number if number < chains else None, *(each[number] for each in pooled))
@@ -147,15 +169,12 @@ def _estimate(found: GapPosteriors, sums: _Sums, what: str) -> tuple[np.ndarray,
     if chains:
         error = np.std(every[:-1], axis=0) * np.sqrt(chains - 1)
     if len(sums.totals) > 1:
-        apart = [
-            _measure(found, what, None, *(each[-1] for each in turn))
-            for turn in zip(sums.totals, sums.inside, sums.prior, strict=True)
-        ]
+        apart = [_measure(found, what, None, *(each[-1] for each in turn)) for turn in zip(*logs, strict=True)]
         error = np.hypot(error, STUDENT * np.std(apart, axis=0, ddof=1) / np.sqrt(len(apart)))
     return every[-1], error
 
 
-_MEASURES = ("gain", "probability", "level", "mass", "prior mass")
+_MEASURES = ("gain", "probability", "level", "mass", "prior mass", "more probable")
 
 
 def _levels(combinations: Int[np.ndarray, "a q"]) -> Float[np.ndarray, "a l"]:
@@ -171,11 +190,15 @@ def _measure(
     totals: Float[np.ndarray, " t"],
     inside: Float[np.ndarray, " t"],
     prior: Float[np.ndarray, " t"],
+    above: Float[np.ndarray, " t"],
 ) -> np.ndarray:
     """Return one measure from log totals; `without` a chain the weights of the others do not add up to 1."""
     m, a, true = len(found.truth), len(found.combinations), found.true_places
     if what == "mass":
         return np.exp(np.minimum(inside - totals, 0.0))[true]
+    if what == "more probable":
+        shares = np.exp(log_sum_exp(above.reshape(m, a), axis=1) - log_sum_exp(totals.reshape(m, a), axis=1))
+        return np.minimum(shares, 1.0)
     if what in ("probability", "level"):
         by_target = totals.reshape(m, a)
         shares = np.exp(by_target - log_sum_exp(by_target, axis=1)[:, None])
@@ -191,3 +214,29 @@ def _measure(
         draws = np.delete(draws, without, axis=1)
     before = log_sum(at_truth.before, without)[:, 0] - log_sum_exp(draws.reshape(m, -1), axis=1)
     return at_truth.log_posterior(without)[:, 0] - log_sum_exp(totals.reshape(m, a), axis=1) - before
+
+
+def candidate_log_density(
+    found: GapPosteriors,
+    measures: GapMeasures,
+    candidates: Float[np.ndarray, "m s p"],
+    combination: Int[np.ndarray, " m"] | None = None,
+) -> tuple[Float[np.ndarray, "m s"], Float[np.ndarray, "m s"]]:
+    """Return the normalised log posterior density of candidates for each target, with the draws' standard error.
+
+    `combination` of the categories, the true one unless given; the density is that of both together.
+    """
+    which = found.true_combination if combination is None else combination
+    places = np.arange(len(found.truth)) * len(found.combinations) + which
+    white = candidates
+    if found.shape is not None:
+        white = np.stack([found.shape.take(places).whiten(each) for each in np.moveaxis(candidates, 1, 0)], axis=1)
+    before, *after = (each.take(places).log_groups(white) for each in (found.before, *found.after))
+    groups, volume = LogGroups(before, tuple(after)), found.log_volume[places, None]
+    every = [
+        groups.log_posterior(without) - volume - total[:, None]
+        for without, total in zip(_without(groups), measures.log_totals, strict=True)
+    ]
+    chains = len(every) - 1
+    error = np.std(every[:-1], axis=0) * np.sqrt(chains - 1) if chains else np.zeros_like(every[-1])
+    return every[-1], error

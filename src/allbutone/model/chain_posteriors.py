@@ -39,11 +39,16 @@ class ChainPosteriors:
             each = tuple(
                 prior.update(MixedRecords(*table, covariates)) for table in zip(cells, values, strict=True)
             )
-            weights, scales = np.stack([one.weights for one in each]), np.stack([one.measured.scale for one in each])
+            weights, scales = (
+                np.stack([one.weights for one in each]),
+                np.stack([one.measured.scale for one in each]),
+            )
             return cls(weights, scales, 0.0, None, None, each)
         chains, n = cells.shape
         places = cells + prior.cells.count * np.arange(chains)[:, None]
-        counts = np.bincount(places.ravel(), minlength=chains * prior.cells.count).reshape(chains, -1).astype(float)
+        counts = (
+            np.bincount(places.ravel(), minlength=chains * prior.cells.count).reshape(chains, -1).astype(float)
+        )
         if prior.covariates:
             coded = np.stack([prior.coded(each, covariates) for each in cells])
             measured = _regressions(prior.measured, coded, values, np.zeros((prior.p, prior.p)))
@@ -91,9 +96,7 @@ def _by_cell_means(
     means = np.stack(sums, axis=1) / np.maximum(counts.reshape(-1, 1), 1.0)
     away = (flat - means[places.ravel()]).reshape(chains, n, p)
     within, weight = away.swapaxes(1, 2) @ away, np.sqrt(counts)[..., None]
-    return _regressions(
-        measured, weight * prior.cells.main_effects, weight * means.reshape(chains, -1, p), within
-    )
+    return _regressions(measured, weight * prior.cells.main_effects, weight * means.reshape(chains, -1, p), within)
 
 
 def _regressions(

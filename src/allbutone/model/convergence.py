@@ -8,6 +8,7 @@ from jaxtyping import Float
 from allbutone.support.text import counted
 
 MOST_R_HAT = 1.05
+ROUNDING = 1e-12
 LEAST_SIZE = 100.0  # independent draws that all chains together must be worth
 
 
@@ -30,7 +31,10 @@ class Convergence:
         cls, sweeps: int, labels: tuple[str, ...], history: Float[np.ndarray, "kept chains s"]
     ) -> "Convergence":
         """Judge the later part of the chains."""
-        return cls(history.shape[1], sweeps, labels, split_r_hat(history), effective_size(history))
+        # what no gap touches moves by rounding alone, and says nothing
+        moves = np.ptp(history, axis=(0, 1)) > ROUNDING * np.max(np.abs(history), axis=(0, 1))
+        steady = np.where(moves, history - history[0, 0], 0.0)
+        return cls(history.shape[1], sweeps, labels, split_r_hat(steady), effective_size(steady))
 
     @property
     def reached(self) -> bool:
