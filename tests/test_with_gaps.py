@@ -259,7 +259,7 @@ def test_the_adversary_is_calibrated(kind, separate, rng):
     # a normal for each cell, which main effects share
     normal = abo.NIW(np.zeros((4, 2)) if separate else np.zeros(2), 1.0, 6.0, 3 * np.eye(2))
     prior = LocationModel.prior((2, 2), normal, weight=2.0, separate=separate)
-    people, tables = 40, 50 if LONG else 4
+    people, tables = 30, 70 if LONG else 3
     depth, off, spread = [], [], []
     for _ in range(tables):
         (whole,), _ = draw_mixed([prior], [people], rng)
@@ -273,7 +273,8 @@ def test_the_adversary_is_calibrated(kind, separate, rng):
         released = {"parameters": parameters}
         if kind == "datasets":
             released = {"datasets": [incomplete(prior, each) for each in drawn]}
-        found = risk_with_gaps(GapAdversary.of(records, prior, rng, **released), rng)
+        adversary = GapAdversary.of(records, prior, rng, **released, chains=8, draws=8)
+        found = risk_with_gaps(adversary, rng)
         depth.append(found.more_probable[np.any(~records.gaps, axis=1)])
         for place, chances in enumerate(found.probabilities):
             known = codes[:, place] >= 0

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -16,6 +17,7 @@ from allbutone.model.incomplete import IncompleteRecords
 from allbutone.support.arrays import log_sum_exp
 
 MOST_STEPS = 60
+MOST_GROUPS = 8  # of draws, by chains; each is left out in turn
 ARRIVED = 1e-16  # squared length of a step in posterior standard deviations
 HEAVY = 2.5  # degrees of freedom from which a Student t has a variance worth matching
 
@@ -90,10 +92,15 @@ class GapPosteriors:
 
     @cached_property
     def truth_groups(self) -> "LogGroups":
-        """The mixtures at the truth of each target, summed within each chain."""
+        """The mixtures at the truth of each target, summed within each group of draws."""
         own = self.true_places
         white = self.whiten(self.truth)[own][:, None]
-        before, *after = (each.take(own).log_groups(white) for each in (self.before, *self.after))
+        return self.log_groups_of(own, white)
+
+    def log_groups_of(self, places: Int[np.ndarray, " m"], white: Float[np.ndarray, "m s p"]) -> "LogGroups":
+        """Return the mixtures of some combinations at s points of each, summed within each group of draws."""
+        mixtures = (each.take(places).log_groups(white) for each in (self.before, *self.after))
+        before, *after = (GroupSums.of(each) for each in mixtures)
         return LogGroups(before, tuple(after))
 
     @property
@@ -102,8 +109,9 @@ class GapPosteriors:
         return np.zeros(len(self.before.dfs)) if self.shape is None else np.asarray(self.shape.log_volume)
 
     def log_groups(self, white: Float[np.ndarray, "t s p"]) -> "LogGroups":
-        """Return the mixtures at s points, summed within each chain."""
-        return LogGroups(self.before.log_groups(white), tuple(each.log_groups(white) for each in self.after))
+        """Return the mixtures at s points, summed within each group of draws."""
+        before, *after = (GroupSums.of(each.log_groups(white)) for each in (self.before, *self.after))
+        return LogGroups(before, tuple(after))
 
     def log_density_unnormalized(self, white: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t s"]:
         """Return ℓ at s points."""
@@ -168,22 +176,44 @@ _Summits = tuple[
 
 @dataclass(frozen=True, eq=False)
 class LogGroups:
-    """Mixtures at points, summed within chains: all that leaving a chain out needs."""
+    """Mixtures at points, summed within groups of draws: all that leaving a group out needs."""
 
-    before: Float[np.ndarray, "t g s"]
-    after: tuple[np.ndarray, ...]
+    before: "GroupSums"
+    after: "tuple[GroupSums, ...]"
+
+    @property
+    def groups(self) -> list[int | None]:
+        """What to leave out: each group in turn, then none."""
+        count = max(each.parts.shape[1] for each in (self.before, *self.after))
+        return [*range(count if count > 1 else 0), None]
 
     def log_posterior(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
-        """Return ℓ, perhaps without one chain of every mixture."""
-        opinions = sum(log_sum(each, without) for each in self.after)
-        return opinions - (len(self.after) - 1) * log_sum(self.before, without)
+        """Return ℓ, perhaps without one group of every mixture."""
+        opinions = sum(each.log_total(without) for each in self.after)
+        return opinions - (len(self.after) - 1) * self.before.log_total(without)
 
 
-def log_sum(groups: Float[np.ndarray, "t g s"], without: int | None) -> Float[np.ndarray, "t s"]:
-    """Return the log of all groups' sum, perhaps without one; a single group, no draw of gaps, stays."""
-    if without is None or groups.shape[1] == 1:
-        return log_sum_exp(groups, axis=1)
-    return log_sum_exp(np.delete(groups, without, axis=1), axis=1)
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Sums of a mixture's groups at points, exp(top)·parts."""
+
+    top: Float[np.ndarray, "t s"]
+    parts: Float[np.ndarray, "t g s"]
+    total: Float[np.ndarray, "t s"]
+
+    @classmethod
+    def of(cls, logs: Float[np.ndarray, "t g s"]) -> "GroupSums":
+        """Take their logarithms."""
+        top = np.max(logs, axis=1)
+        parts = np.exp(logs - top[:, None])
+        return cls(top, parts, np.sum(parts, axis=1))
+
+    def log_total(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
+        """Return the log of the sum, perhaps without one group; a single group, no draws of gaps, stays."""
+        if without is None or self.parts.shape[1] == 1:
+            return self.top + np.log(self.total)
+        # a group that is all there is leaves rounding; that it matters shows well before that
+        return self.top + np.log(np.maximum(self.total - self.parts[:, without], 1e-12 * self.total))
 
 
 def _mixture(
@@ -209,7 +239,7 @@ def _mixture(
         arranged(each.locations[..., columns]),
         arranged(square),
         arranged(each.dfs),
-        max(chains, 1),
+        gcd(chains, MOST_GROUPS) if chains else 1,
     )
     log_weights = np.full((m, draws), -np.log(draws))
     if weighed and chains:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.adversary.gap_posteriors import GapPosteriors, LogGroups, log_sum
+from allbutone.adversary.gap_posteriors import GapPosteriors
 from allbutone.integrals.importance_sampling import HOPELESS, STUDENT, Ball, weighed_points
 from allbutone.integrals.proposal import Points, Proposal
 from allbutone.support.arrays import log_sum_exp
@@ -22,8 +22,8 @@ class GapMeasures:
     truth, in nats. `mass` within the radius of the true measurements, given the true combination, beside
     `prior_mass`. `more_probable`: the probability of all records that are more probable than the truth, which lies
     in every region that holds more than that.
-    `log_totals`: the constants that ℓ lacks, without each chain in turn and, last, with all. Errors hold that of
-    the integrals and that of the draws of the gaps.
+    `log_totals`: the constants that ℓ lacks, without each group of draws in turn and, last, with all. Errors hold
+    that of the integrals and that of the draws of the gaps.
     """
 
     columns: Int[np.ndarray, " p"]
@@ -92,10 +92,10 @@ def measure_gaps(
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """What replicates say, without each chain in turn, and with all (last): log totals and those inside the ball.
+    """What replicates say, without each group of draws in turn, and with all (last).
 
-    `prior`: the log of what is known before, within the ball; `above`: log totals of what is more probable than
-    the truth. `squares`: Σw² of the weights.
+    `totals`: log totals; `inside`: those of the ball; `prior`: the log of what is known before, within it;
+    `above`: log totals of what is more probable than the truth. `squares`: Σw² of the weights.
     """
 
     totals: Float[np.ndarray, "r g t"]
@@ -105,29 +105,28 @@ class _Sums:
     squares: Float[np.ndarray, "r t"]
 
 
-def _without(groups: LogGroups) -> list[int | None]:
-    """Return what to leave out: each chain in turn, then none."""
-    chains = max(each.shape[1] for each in (groups.before, *groups.after))
-    return [*range(chains if chains > 1 else 0), None]
-
-
 def _replicate(
     found: GapPosteriors, proposal: Proposal, ball: Ball, points: Points, turn: int, size: int
 ) -> tuple[np.ndarray, ...]:
     """Return what one set of points says: the fields of `_Sums`."""
     white, log_parts, inside = weighed_points(proposal, ball, points, turn, size)
     groups, density = found.log_groups(white), log_sum_exp(log_parts, axis=0)
-    totals, held, prior, above = [], [], [], []
-    for without in _without(groups):
+    totals: list[np.ndarray] = []
+    held: list[np.ndarray] = []
+    prior: list[np.ndarray] = []
+    above: list[np.ndarray] = []
+    for without in groups.groups:
         values = groups.log_posterior(without)
         log_weights = values - density
+        top = np.max(log_weights, axis=1)
+        weights = np.exp(log_weights - top[:, None])
         higher = values > _height_of_truth(found, without)[:, None]
-        above.append(log_sum_exp(np.where(higher, log_weights, -np.inf), axis=1))
-        totals.append(log_sum_exp(log_weights, axis=1))
-        held.append(log_sum_exp(np.where(inside, log_weights, -np.inf), axis=1))
-        known = log_sum(groups.before, without)[:, -size:]  # the ball's own points
+        with np.errstate(divide="ignore"):  # nothing inside, or nothing above
+            for sums, which in ((totals, 1.0), (held, inside), (above, higher)):
+                sums.append(top + np.log(np.sum(weights * which, axis=1)))
+        known = groups.before.log_total(without)[:, -size:]  # the ball's own points
         prior.append(ball.log_volume + log_sum_exp(known, axis=1) - np.log(size))
-    squares = np.sum(np.exp(2 * (log_weights - totals[-1][:, None])), axis=1)
+    squares = np.sum(weights * weights, axis=1) / np.sum(weights, axis=1) ** 2
     return np.stack(totals), np.stack(held), np.stack(prior), np.stack(above), squares
 
 
@@ -140,9 +139,9 @@ def _height_of_truth(found: GapPosteriors, without: int | None) -> Float[np.ndar
 def _only_categories(found: GapPosteriors) -> _Sums:
     """Return totals where nothing is measured: the densities themselves."""
     groups = found.log_groups(np.zeros((len(found.before.dfs), 1, 0)))
-    totals = np.stack([groups.log_posterior(without)[:, 0] for without in _without(groups)])[None]
-    prior = np.stack([log_sum(groups.before, without)[:, 0] for without in _without(groups)])[None]
-    truth = np.stack([_height_of_truth(found, without) for without in _without(groups)])[None]
+    totals = np.stack([groups.log_posterior(without)[:, 0] for without in groups.groups])[None]
+    prior = np.stack([groups.before.log_total(without)[:, 0] for without in groups.groups])[None]
+    truth = np.stack([_height_of_truth(found, without) for without in groups.groups])[None]
     above = np.where(totals > truth + 1e-9, totals, -np.inf)  # not the truth itself
     return _Sums(totals, totals, prior, above, np.ones(totals.shape[::2]))
 
@@ -155,7 +154,7 @@ def _pooled(logs: Float[np.ndarray, "r g t"]) -> Float[np.ndarray, "g t"]:
 def _estimate(found: GapPosteriors, sums: _Sums, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return a measure with its standard error.
 
-    Without each of G chains in turn, θ_g, the draws' error is √[(G−1)/G·Σ(θ_g − θ̄)²]; replicates of the points,
+    Without each of G groups in turn, θ_g, the draws' error is √[(G−1)/G·Σ(θ_g − θ̄)²]; replicates of the points,
     taken apart, give that of the integrals.
     """
     logs = (sums.totals, sums.inside, sums.prior, sums.above)
@@ -192,7 +191,7 @@ def _measure(
     prior: Float[np.ndarray, " t"],
     above: Float[np.ndarray, " t"],
 ) -> np.ndarray:
-    """Return one measure from log totals; `without` a chain the weights of the others do not add up to 1."""
+    """Return one measure from log totals; `without` a group, the other weights do not add up to 1."""
     m, a, true = len(found.truth), len(found.combinations), found.true_places
     if what == "mass":
         return np.exp(np.minimum(inside - totals, 0.0))[true]
@@ -212,7 +211,7 @@ def _measure(
     draws = found.log_draws.reshape(m, found.before.groups, -1)
     if without is not None and draws.shape[1] > 1:
         draws = np.delete(draws, without, axis=1)
-    before = log_sum(at_truth.before, without)[:, 0] - log_sum_exp(draws.reshape(m, -1), axis=1)
+    before = at_truth.before.log_total(without)[:, 0] - log_sum_exp(draws.reshape(m, -1), axis=1)
     return at_truth.log_posterior(without)[:, 0] - log_sum_exp(totals.reshape(m, a), axis=1) - before
 
 
@@ -231,11 +230,10 @@ def candidate_log_density(
     white = candidates
     if found.shape is not None:
         white = np.stack([found.shape.take(places).whiten(each) for each in np.moveaxis(candidates, 1, 0)], axis=1)
-    before, *after = (each.take(places).log_groups(white) for each in (found.before, *found.after))
-    groups, volume = LogGroups(before, tuple(after)), found.log_volume[places, None]
+    groups, volume = found.log_groups_of(places, white), found.log_volume[places, None]
     every = [
         groups.log_posterior(without) - volume - total[:, None]
-        for without, total in zip(_without(groups), measures.log_totals, strict=True)
+        for without, total in zip(groups.groups, measures.log_totals, strict=True)
     ]
     chains = len(every) - 1
     error = np.std(every[:-1], axis=0) * np.sqrt(chains - 1) if chains else np.zeros_like(every[-1])
