@@ -140,8 +140,8 @@ class MixedLeaveOneOut:
         known = some.covariates
         high = self.hat[rows] > MOST_HAT
         if not np.any(high):
-            return _downdated(model, some, cells)
-        found = _downdated(model, some.take(~high), cells[~high]) if not np.all(high) else None
+            return downdated(model, some, cells)
+        found = downdated(model, some.take(~high), cells[~high]) if not np.all(high) else None
         mean, weight, df, scale = _room(len(rows), model.p)
         if found is not None:
             mean[~high], weight[~high], df[~high], scale[~high] = _fields(found)
@@ -184,7 +184,7 @@ def _after_datasets(others: NIW, each: Sequence[NIW]) -> LogQuadratic:
     return from_updated(others, root, weight, location, (scale + np.swapaxes(scale, -1, -2)) / 2, rows)
 
 
-def _downdated(model: LocationModel, records: MixedRecords, cells: Int[np.ndarray, " b"]) -> NIW:
+def downdated(model: LocationModel, records: MixedRecords, cells: Int[np.ndarray, " b"]) -> NIW:
     """Return the model at these cells without each record."""
     known = records.covariates
     if isinstance(model.measured, Regression):

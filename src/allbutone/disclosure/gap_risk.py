@@ -1,0 +1,98 @@
+"""Risk in tables with missing values as columns, under the names that risk has everywhere."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.adversary.mixed import downdated
+from allbutone.adversary.with_gaps import GapAdversary
+from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.mixed_risk import BASELINE, ERROR, PROBABILITY, require_same_table
+from allbutone.disclosure.with_gaps import GapRisk, risk_with_gaps
+from allbutone.integrals.proposal import Points
+from allbutone.releases.mixed.mechanism import MixedMechanism
+from allbutone.releases.mixed.release import MixedRelease
+from allbutone.tables.records import Records
+
+
+def gap_risk_columns(
+    records: Records,
+    release: MixedRelease,
+    *,
+    radius: float = RADIUS,
+    mass: bool = True,
+    rng: np.random.Generator | None = None,
+    watch: Callable[[int], None] = lambda records: None,
+) -> dict[str, np.ndarray]:
+    """Return the measures of what is observed of each record; not a number of what is missing anyway.
+
+    The columns are those of `mixed_risk_columns`, with the standard errors that drawing the others' gaps leaves:
+    `information_gain_error` and `mass_error`.
+    """
+    require_same_table(records, release)
+    mechanism, stream = release.mechanism, np.random.default_rng(rng)
+    table = mechanism.incomplete(records)
+    datasets = [mechanism.incomplete(each) for each in release.datasets]
+    adversary = GapAdversary.of(
+        table, mechanism.prior, stream, datasets=datasets, parameters=release.parameters
+    )
+    found = risk_with_gaps(adversary, stream, radius=radius, points=Points.of(stream), watch=watch)
+    columns = {"row": records.rows, **_distances(adversary, found)}
+    if mass:
+        columns |= {"mass": found.mass, "prior_mass": found.prior_mass}
+    columns |= {"information_gain": found.gain, "information_gain_error": found.gain_error}
+    if mass:
+        columns["mass_error"] = found.mass_error
+    return columns | _levels(found, table.codes, mechanism) | _errors(records, found, mechanism)
+
+
+def _distances(adversary: GapAdversary, found: GapRisk) -> dict[str, np.ndarray]:
+    """Return how near the guess comes to what is observed, beside the others' centre, on average over their gaps."""
+    truth, n = adversary.records.values, len(adversary.records)
+    centre, spread = np.zeros(truth.shape), np.zeros((*truth.shape, truth.shape[1]))
+    models = list(zip(adversary.before.models, adversary.before.tables, strict=True))
+    for model, filled in models:
+        others = downdated(model, filled, filled.cells)
+        df = np.broadcast_to(np.asarray(others.df, dtype=float), n)
+        centre += np.asarray(others.mean) / len(models)
+        spread += np.asarray(others.scale) / df[:, None, None] / len(models)
+    columns = {name: np.full(n, np.nan) for name in ("distance", "baseline_distance", "relative_error", "exposure")}
+    for row in range(n):
+        (seen,) = np.nonzero(np.isfinite(truth[row]))
+        if not len(seen):
+            continue
+        away, guess = truth[row, seen] - centre[row, seen], found.guess[row, seen] - centre[row, seen]
+        white = np.linalg.solve(np.linalg.cholesky(spread[row][np.ix_(seen, seen)]), np.stack([away, guess]).T)
+        columns["distance"][row] = np.linalg.norm(guess - away)
+        columns["baseline_distance"][row] = np.linalg.norm(away)
+        columns["relative_error"][row] = np.linalg.norm(white[:, 1] - white[:, 0]) / np.linalg.norm(white[:, 0])
+        columns["exposure"][row] = white[:, 1] @ white[:, 0] / (white[:, 0] @ white[:, 0])
+    return columns
+
+
+def _levels(
+    found: GapRisk, codes: np.ndarray, mechanism: MixedMechanism
+) -> dict[str, Float[np.ndarray, " n"]]:
+    """Return the probability of each record's own level of the categories that are drawn."""
+    columns = {}
+    for place, name in enumerate(mechanism.categories):
+        if place in mechanism.kept_categories:
+            continue
+        level, rows = codes[:, place], np.arange(len(codes))
+        for prefix, values in (
+            (PROBABILITY, found.probabilities[place]),
+            (BASELINE, found.baselines[place]),
+            (ERROR, found.probability_errors[place]),
+        ):
+            columns[prefix + name] = np.where(level < 0, np.nan, values[rows, level])
+    return columns
+
+
+def _errors(records: Records, found: GapRisk, mechanism: MixedMechanism) -> dict[str, np.ndarray]:
+    """Return the errors of the guess in each column's units."""
+    guesses = records.values.copy()
+    places = [records.columns.index(name) for name in mechanism.measurements]
+    guesses[:, places] = found.guess
+    off = records.schema.to_natural(guesses) - records.natural
+    return {f"error_{name}": off[:, place] for name, place in zip(mechanism.measurements, places, strict=True)}
