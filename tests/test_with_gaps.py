@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from allbutone.releases.mixed_sampling import draw_mixed
 from scipy.special import logsumexp
 
 import allbutone as abo
@@ -23,7 +24,6 @@ from allbutone.model.augmentation import augment
 from allbutone.model.cells import Cells
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
-from allbutone.releases.mixed_sampling import draw_mixed
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 

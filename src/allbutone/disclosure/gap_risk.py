@@ -1,6 +1,7 @@
 """Risk in tables with missing values as columns, under the names that risk has everywhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -8,18 +9,34 @@ from jaxtyping import Float
 from allbutone.adversary.mixed import downdated
 from allbutone.adversary.with_gaps import GapAdversary
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.mixed_risk import BASELINE, ERROR, PROBABILITY, require_same_table
+from allbutone.disclosure.mixed_risk import (
+    BASELINE,
+    ERROR,
+    PROBABILITY,
+    mixed_risk_columns,
+    require_same_table,
+)
 from allbutone.disclosure.with_gaps import GapRisk, risk_with_gaps
 from allbutone.integrals.proposal import Points
-from allbutone.releases.mixed.mechanism import MixedMechanism
+from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior
+from allbutone.model.incomplete import IncompleteRecords
+from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
+from allbutone.support.errors import Cure, InputError
 from allbutone.tables.records import Records
+
+
+def any_risk_columns(records: Records, release: MixedRelease, **how: Any) -> dict[str, np.ndarray]:
+    """Return the risk of a mixed table's records as columns, by what its gaps need."""
+    gaps = any(each.has_gaps for each in (records, *release.datasets))
+    return (gap_risk_columns if gaps else mixed_risk_columns)(records, release, **how)
 
 
 def gap_risk_columns(
     records: Records,
     release: MixedRelease,
     *,
+    known: str | Sequence[str] = (),
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
@@ -28,15 +45,20 @@ def gap_risk_columns(
     """Return the measures of what is observed of each record; not a number of what is missing anyway.
 
     The columns are those of `mixed_risk_columns`, with the standard errors that drawing the others' gaps leaves:
-    `information_gain_error` and `mass_error`.
+    `information_gain_error` and `mass_error`. The guess is the most probable record of all cells. Where synthetic
+    tables have gaps of their own, which values a record lacks is judged like a category, under `gaps`.
     """
     require_same_table(records, release)
+    if known or release.mechanism.kept_categories:
+        raise InputError(
+            "with missing values an adversary who knows columns of the target is not computed yet, nor categories "
+            "that are kept",
+            Cure("leave rows with gaps out", "complete_cases", True),
+        )
     mechanism, stream = release.mechanism, np.random.default_rng(rng)
     table = mechanism.incomplete(records)
     datasets = [mechanism.incomplete(each) for each in release.datasets]
-    adversary = GapAdversary.of(
-        table, mechanism.prior, stream, datasets=datasets, parameters=release.parameters
-    )
+    adversary = GapAdversary.of(table, mechanism.prior, stream, datasets=datasets, parameters=release.parameters)
     found = risk_with_gaps(adversary, stream, radius=radius, points=Points.of(stream), watch=watch)
     columns = {"row": records.rows, **_distances(adversary, found)}
     if mass:
@@ -44,11 +66,13 @@ def gap_risk_columns(
     columns |= {"information_gain": found.gain, "information_gain_error": found.gain_error}
     if mass:
         columns["mass_error"] = found.mass_error
+    if mechanism.missing == KEEP_GAPS:
+        columns |= _patterns(table, datasets)
     return columns | _levels(found, table.codes, mechanism) | _errors(records, found, mechanism)
 
 
 def _distances(adversary: GapAdversary, found: GapRisk) -> dict[str, np.ndarray]:
-    """Return how near the guess comes to what is observed, beside the others' centre, on average over their gaps."""
+    """Return how near the guess comes to what is observed, beside the others' centre, averaged over their gaps."""
     truth, n = adversary.records.values, len(adversary.records)
     centre, spread = np.zeros(truth.shape), np.zeros((*truth.shape, truth.shape[1]))
     models = list(zip(adversary.before.models, adversary.before.tables, strict=True))
@@ -57,7 +81,9 @@ def _distances(adversary: GapAdversary, found: GapRisk) -> dict[str, np.ndarray]
         df = np.broadcast_to(np.asarray(others.df, dtype=float), n)
         centre += np.asarray(others.mean) / len(models)
         spread += np.asarray(others.scale) / df[:, None, None] / len(models)
-    columns = {name: np.full(n, np.nan) for name in ("distance", "baseline_distance", "relative_error", "exposure")}
+    columns = {
+        name: np.full(n, np.nan) for name in ("distance", "baseline_distance", "relative_error", "exposure")
+    }
     for row in range(n):
         (seen,) = np.nonzero(np.isfinite(truth[row]))
         if not len(seen):
@@ -71,9 +97,25 @@ def _distances(adversary: GapAdversary, found: GapRisk) -> dict[str, np.ndarray]
     return columns
 
 
-def _levels(
-    found: GapRisk, codes: np.ndarray, mechanism: MixedMechanism
-) -> dict[str, Float[np.ndarray, " n"]]:
+def _patterns(table: IncompleteRecords, datasets: Sequence[IncompleteRecords]) -> dict[str, np.ndarray]:
+    """Return the probability of each record's own pattern of gaps among those of the table and of the datasets."""
+    gaps = table.gaps
+    whole = GapPatterns.of(table)
+    possible = np.unique(np.concatenate([gaps, *(each.gaps for each in datasets)]), axis=0)
+    own, which = np.unique(gaps, axis=0, return_inverse=True)
+    found = np.empty((2, len(own)))
+    for place, pattern in enumerate(own):
+        others, mine = whole.without(pattern), np.all(possible == pattern, axis=1)
+        for line, logs in enumerate(
+            (log_pattern_posterior(others, datasets, possible), others.log_probability(possible))
+        ):
+            weights = np.exp(logs - logs.max())
+            found[line, place] = np.sum(weights[mine]) / np.sum(weights)
+    probability, baseline = found[:, which.ravel()]
+    return {f"{PROBABILITY}gaps": probability, f"{BASELINE}gaps": baseline, f"{ERROR}gaps": np.zeros(len(gaps))}
+
+
+def _levels(found: GapRisk, codes: np.ndarray, mechanism: MixedMechanism) -> dict[str, Float[np.ndarray, " n"]]:
     """Return the probability of each record's own level of the categories that are drawn."""
     columns = {}
     for place, name in enumerate(mechanism.categories):

@@ -36,10 +36,9 @@ def mixed_risk_columns(
 ) -> dict[str, np.ndarray]:
     """Return the measures of each record as columns.
 
-    The measurements are judged as if the adversary had the categories right: distances, exposure and relative
-    error are those of the guess in the record's own cell. `mass` and `information_gain` are of everything at once,
-    the right cell and the measurements near the truth. For each category `probability_…` is that of the record's
-    own level, beside `baseline_…`, without the release. `watch` is called with the number of records finished.
+    The measurements are judged as if the adversary had the categories right: distances, exposure, relative error
+    and mass are those in the record's own cell. `information_gain` is of everything at once. For each category `probability_…` is that of the record's own level, beside `baseline_…`, without the release.
+    `watch` is called with the number of records finished.
     """
     mechanism = release.mechanism
     require_same_table(records, release)
@@ -127,8 +126,8 @@ def _columns(
         for name in ("distance", "baseline_distance", "relative_error", "exposure"):
             found[name] = np.concatenate([getattr(each, name) for each in measured])
         if mass:
-            found["mass"] = own * np.concatenate([each.mass for each in measured])
-            found["prior_mass"] = without * np.concatenate([each.prior_mass for each in measured])
+            found["mass"] = np.concatenate([each.mass for each in measured])
+            found["prior_mass"] = np.concatenate([each.prior_mass for each in measured])
         gain = np.concatenate([each.information_gain for each in measured])
         with np.errstate(divide="ignore"):
             found["information_gain"] = gain + np.log(own) - np.log(without)

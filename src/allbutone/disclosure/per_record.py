@@ -11,9 +11,9 @@ from jaxtyping import Bool
 from allbutone.adversary.inputs import known_mask, known_patterns, require_same_prior
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
 from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
-from allbutone.disclosure.mixed_risk import mixed_risk_columns
 from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
@@ -61,8 +61,8 @@ def risk(
     together with it by sampling, and the standard errors of mass and gain come as columns.
 
     Of a table with categories, `probability_…` is that of each record's own level, beside `baseline_…`, without
-    the release; the measurements are judged as if the adversary had the categories right, and mass and gain are of
-    everything at once.
+    the release; the measurements are judged as if the adversary had the categories right, and the gain is of
+    everything at once. With gaps, what is observed of each record is judged, and standard errors come as columns.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -81,7 +81,7 @@ def risk(
                 Cure("leave out what is lacking, and the prior", "lacking_records", 0),
             )
         records = Records.of(table, **reading_of(release), **how_to_read)
-        columns = mixed_risk_columns(records, release, known=known, radius=radius, mass=mass, rng=rng)
+        columns = any_risk_columns(records, release, known=known, radius=radius, mass=mass, rng=rng)
         return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
     records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
     prior = None if prior is None else prior_of(prior, records.columns, records.schema)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from allbutone.model.cells import UNKNOWN
 from allbutone.model.incomplete import IncompleteRecords
@@ -154,12 +154,20 @@ class MixedMechanism:
             codes[:, place] = records.categories.codes[:, records.categories.columns.index(self.categories[place])]
         return codes
 
-    def released(self, drawn: MixedRecords) -> Records:
-        """Return what the model drew as it goes out: in natural units, rounded, within limits."""
+    def released(self, drawn: MixedRecords, gaps: Bool[np.ndarray, "n d"] | None = None) -> Records:
+        """Return what the model drew as it goes out: in natural units, rounded, within limits, with these gaps.
+
+        `gaps`: which values are taken away, of the drawn measurements, then of the categories.
+        """
         values = np.empty((len(drawn), len(self.columns)))
         for names, part in ((self.measurements, drawn.values), (self.covariates, drawn.covariates)):
             values[:, [self.columns.index(name) for name in names]] = part
-        return self.table(self.schema.released(values), self.prior.cells.codes[drawn.cells])
+        codes = self.prior.cells.codes[drawn.cells]
+        if gaps is not None:
+            places = [self.columns.index(name) for name in self.measurements]
+            values[:, places] = np.where(gaps[:, : len(places)], np.nan, values[:, places])
+            codes = np.where(gaps[:, len(places) :], UNKNOWN, codes)
+        return self.table(self.schema.released(values), codes, gaps is not None)
 
     def table(
         self, natural: Float[np.ndarray, "n p"], codes: Int[np.ndarray, "n q"], gaps: bool = False

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from allbutone.model.augmentation import FEWEST_CHAINS, augment
+from allbutone.model.gap_patterns import GapPatterns
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, LocationModel, default_weight
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
 from allbutone.releases.entropy import fresh_generator, keyed_generator
-from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism, require_measurements
+from allbutone.releases.mixed.mechanism import KEEP_GAPS, REFUSE, MixedMechanism, require_measurements
 from allbutone.releases.mixed.release import MixedRelease, joined_parameters
 from allbutone.releases.mixed.sampling import draw_mixed
 from allbutone.releases.mixed.saved import table_entries, table_from
@@ -54,7 +55,8 @@ class MixedSynthesizer:
     each level moves the means) or "separate" (a normal in each cell). `cell_weight`: what the prior is worth in
     each cell, in records; ½ by default, or less where there are many cells. `keep`: columns that are public and go
     out as they are, the others drawn given each person's own. `missing`: "refuse" gaps, or "impute" them: the
-    missing values are drawn given the observed ones, anew for each dataset, and synthetic tables are complete.
+    missing values are drawn given the observed ones, anew for each dataset, and synthetic tables are complete, or
+    "keep" them: the synthetic tables have gaps of their own, in patterns as frequent as the table's.
     Nothing of it may be computed from the confidential data.
 
     >>> import allbutone as abo, pandas as pd, numpy as np
@@ -159,7 +161,7 @@ class MixedSynthesizer:
         drawn, behind = draw_mixed(posteriors, sizes, rng, kept=fit.kept, covariates=fit.covariates)
         # rows in an order of their own: kept columns need not tell in which order the table has them
         mixed = [each.take(rng.permutation(len(each))) if fit.kept is not None else each for each in drawn]
-        tables = tuple(fit.mechanism.released(each) for each in mixed)
+        tables = tuple(fit.mechanism.released(each, self._gaps_of(len(each), rng)) for each in mixed)
         if parameters:
             return MixedRelease(fit.mechanism, (), behind, tables)
         return MixedRelease(fit.mechanism, tables)
@@ -174,6 +176,13 @@ class MixedSynthesizer:
         if len(posteriors) == 1:
             return MixedRelease(fit.mechanism, (), posteriors[0].draw(rng, draws))
         return MixedRelease(fit.mechanism, (), joined_parameters([each.draw(rng, 1) for each in posteriors]))
+
+    def _gaps_of(self, rows: int, rng: np.random.Generator) -> Bool[np.ndarray, "rows d"] | None:
+        """Draw which values of a synthetic table are missing, where such gaps are asked for."""
+        fit = self._require_fit()
+        if fit.incomplete is None or fit.mechanism.missing != KEEP_GAPS:
+            return None
+        return GapPatterns.of(fit.incomplete).draw(rng, rows)
 
     def _posteriors(self, count: int, rng: np.random.Generator) -> Sequence[LocationModel]:
         """Return the posterior, or, where values are missing, one for each draw from its own draw of them."""
