@@ -37,7 +37,8 @@ def mixed_risk_columns(
     """Return the measures of each record as columns.
 
     The measurements are judged as if the adversary had the categories right: distances, exposure, relative error
-    and mass are those in the record's own cell. `information_gain` is of everything at once. For each category `probability_…` is that of the record's own level, beside `baseline_…`, without the release.
+    and mass are those in the record's own cell. `information_gain` is of everything at once. For each category
+    `probability_…` is that of the record's own level, beside `baseline_…`, without the release.
     `watch` is called with the number of records finished.
     """
     mechanism = release.mechanism
