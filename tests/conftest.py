@@ -30,6 +30,7 @@ collect_ignore = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["test_torch.
 BROWSER_TESTS = (
     "test_app_data.py",
     "test_app_explore.py",
+    "test_app_mixed.py",
     "test_app_release.py",
     "test_app_release_files.py",
     "test_app_screens.py",

@@ -45,22 +45,22 @@ def problems(page):
 def test_all_problems_stand_beside_their_columns_and_go_when_mended(tab, address, tmp_path):
     opened(tab, f"{address}/data")
     send(tab, "messy.csv", messy())
-    assert problems(tab) == [1, 4, 5, 6, 7, 8]
-    assert tab.inner_text("#error").startswith("6 columns cannot be used:\n")
+    assert problems(tab) == [1, 4, 6, 7, 8]
+    assert tab.inner_text("#error").startswith("5 columns cannot be used:\n")
     assert "is determined by 'age'" in tab.inner_text("#said-8").replace("Is", "is")
-    assert tab.inner_text("#kind-4") == "whole numbers, 4 gaps"
+    assert tab.inner_text("#what-4") == "whole numbers; 4 gaps"
     assert "Proposed: scale log" in tab.inner_text("#said-3")
     tab.fill("#codes", "-999")
     tab.keyboard.press("Tab")
     tab.select_option("#gaps", "leave-out")
     settled(tab)
-    assert problems(tab) == [1, 5, 6, 8]
+    assert problems(tab) == [1, 6, 8]
     tab.select_option("#unusable", "leave-out")
     settled(tab)
     assert problems(tab) == []
     assert tab.is_hidden("#error")
     note = tab.inner_text("#note")
-    assert "Left out 4 columns:" in note
+    assert "Left out 3 columns:" in note
     assert "Left out 5 rows of 60 with gaps; 55 are used." in note
     # what is typed wrongly is said there, and gone when it is right
     tab.fill("#low-2", "200")
@@ -104,7 +104,7 @@ def test_a_table_file_comes_back_as_it_went(browser):
         "bili": {"scale": "log(x + 0.5)", "decimals": 2, "label": "Bilirubin", "unit": "mg/dl"},
         "age": {"low": 0.0, "high": 120.0, "scale": "logit", "centre": 50.0, "spread": 10.0},
         "chol": {"scale": "quantiles", "quantiles": [[0.1, 200.0], [0.9, 400.0]], "missing": [-1.0]},
-        "sex": {"kind": "left out", "why": "category"},
+        "sex": {"kind": "left out", "why": "not used"},
     }
     body = json.dumps({"columns": declared}).encode()
     _, _, sent = browser.ask(f"/data/declare?table={table}&name=all.json", "POST", body)
@@ -123,7 +123,7 @@ def test_proposals_are_those_of_a_draft_and_tell_no_value(browser):
     fields = last_line(browser.ask(f"/data/propose?table={table}&codes=-999", "POST", b"")[2])["fields"]
     assert fields["scale-3"] == "log"
     assert fields["decimals-2"] == "1"
-    assert fields["columns"] == ["age", "bili", "chol", "albumin", "twice"]
+    assert fields["columns"] == ["age", "bili", "chol", "sex", "albumin", "twice"]
     assert {text for name, text in fields.items() if name.startswith("low-")} <= {"", "0"}
     assert {re.sub(r"\d+$", "", name) for name in fields} == {"scale-", "low-", "decimals-", "columns"}
 

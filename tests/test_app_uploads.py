@@ -39,12 +39,12 @@ def ticked(page):
 
 
 BAD = {
-    "text.csv": (b"age,sex\n51.5,F\n42,M\n47,M\n", "'sex' is not numeric: row 1 holds 'F'"),
+    "dates.csv": (b"age,visit\n51.5,2020-01-02\n42,2021-03-04\n47,2021-03-04\n", "'visit' holds dates or times"),
     "missing.csv": (b"age,ldl\n51.5,3\n42,\n40,4\n", "misses 1 of 3 values, the first in row 2"),
     "nan.parquet": (as_parquet({"age": [1.0, float("nan"), 3.0]}), "misses 1 of 3 values"),
     "infinite.parquet": (as_parquet({"age": [1.0, float("-inf")]}), "holds -inf in row 2"),
     "huge.csv": (b"age\n1e300\n2\n", "holds 1e+300 in row 1"),
-    "true.parquet": (as_parquet({"age": [True, False]}), "'age' is not numeric"),
+    "true.parquet": (as_parquet({"age": [True, False]}), "no measurement is left to be drawn"),
     "twice.csv": (b"a,a,b\n1,2,3\n2,4,7\n", "'a' appears 2 times"),
     "who.csv": (b"patient_id,ldl\n1.5,3\n2.5,4\n", "'patient_id' looks like an identifier"),
     "row.csv": (b"age,ldl\n51.5,3\n", "one row"),
@@ -82,9 +82,9 @@ def test_bad_tables_are_refused_beside_their_columns(tab, address):
 
 def test_a_way_out_is_named_by_its_control(tab, address):
     opened(tab, f"{address}/data")
-    send(tab, "text.csv", BAD["text.csv"][0])
+    send(tab, "dates.csv", BAD["dates.csv"][0])
     assert tab.inner_text("#error").endswith("leave it out (untick at “The columns” of Your data)")
-    tab.uncheck("#columns [value=sex]")
+    tab.uncheck("#columns [value=visit]")
     settled(tab)
     assert tab.is_hidden("#error")
 
@@ -147,8 +147,8 @@ def test_files_that_cannot_be_read_leave_all_as_it_was(tab, address):
 def test_an_error_is_about_the_last_thing_done(tab, address):
     """A table that is refused, a file that cannot be read, and a good table: each says only what is its own."""
     opened(tab, f"{address}/data")
-    content, words = BAD["text.csv"]
-    send(tab, "text.csv", content)
+    content, words = BAD["dates.csv"]
+    send(tab, "dates.csv", content)
     assert words in tab.inner_text("#error")
     for name, (content, words) in UNREADABLE.items():
         send(tab, name, content)

@@ -26,6 +26,7 @@ CONTROLS = {
     "datasets": "at “How many”",
     "draws": "at “How many”",
     "limit": "at “No record may pass”",
+    "keep": "at “Keep” of Your data",
     "lacking_columns": "at “Columns of everyone”",
     "lacking_records": "at “Records, besides the one looked at”",
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.mixed_risk import BASELINE, PROBABILITY, is_found, judged_categories
 from allbutone.disclosure.per_record import is_exposed
 from allbutone.support.errors import Cure
 from allbutone.support.text import counted
@@ -91,6 +92,35 @@ def gain_finding(found: dict[str, np.ndarray]) -> Finding:
     if much:
         words += f" {much:,} record{'’s' if much == 1 else 's’'} values become more than twenty times as likely."
     return Finding("Information", much > 0, words)
+
+
+def most_told(found: dict[str, np.ndarray], category: str) -> np.ndarray:
+    """Return the records whose level of a category is found out, then the others, by how much its odds grew."""
+    with_release, without = found[PROBABILITY + category], found[BASELINE + category]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = np.log(with_release / (1 - with_release)) - np.log(without / (1 - without))
+    # what could not be computed comes first: nobody knows that it is harmless
+    return np.lexsort((-np.where(np.isnan(grown), np.inf, grown), ~is_found(found, category)))
+
+
+def categories_finding(found: dict[str, np.ndarray]) -> Finding | None:
+    """Judge whose category the adversary could tell from this very release; None where there are none to tell."""
+    people, names, parts = len(found["row"]), judged_categories(found), []
+    for name in names:
+        if count := int(np.sum(is_found(found, name))):
+            first = most_told(found, name)[0]
+            parts.append(
+                f"The {name} of {count:,} of {people:,} records is found out, that of row {found['row'][first]} "
+                f"before all: its probability is {found[PROBABILITY + name][first]:.0%} with the release and "
+                f"{found[BASELINE + name][first]:.0%} without it."
+            )
+    if parts:
+        return Finding("Categories", True, " ".join(parts))
+    words = (
+        f"Nobody's {' or '.join(names)} is found out: of nobody does the release make the true one more likely than "
+        "not and double its odds."
+    )
+    return Finding("Categories", False, words) if names else None
 
 
 def budget_finding(budget: Budget, released: int) -> Finding:

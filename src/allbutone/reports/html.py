@@ -24,6 +24,8 @@ from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import most_exposed, verdict
 from allbutone.support.text import number
+from allbutone.utility.fidelity import Fidelity
+from allbutone.utility.marginal_densities import Densities
 
 SHOWN = 10  # of the most exposed records
 PACKAGES = ("allbutone", "numpy", "scipy", "plotly")
@@ -96,20 +98,20 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     if assessment.by_count:
         found["distances"] = distance_violins(assessment.by_count)
         found["relative-errors"] = relative_error_violins(assessment.by_count)
-    return found | fidelity_figures(assessment)
+    return found | fidelity_figures(assessment.fidelity, assessment.densities)
 
 
-def fidelity_figures(assessment: Assessment) -> dict[str, go.Figure]:
+def fidelity_figures(fidelity: Fidelity | None, densities: Densities | None) -> dict[str, go.Figure]:
     """Return the figures of real beside synthetic data, by name; none of released parameters."""
     found: dict[str, go.Figure] = {}
-    if assessment.fidelity and assessment.densities:
-        if len(assessment.records.columns) > 1:
-            found["correlations"] = correlation_figure(assessment.fidelity)
-            found["correlation-differences"] = correlation_difference_figure(assessment.fidelity)
-        found["means"] = mean_difference_figure(assessment.fidelity)
-        found["ks"] = ks_figure(assessment.fidelity)
-        found["densities"] = density_figure(assessment.densities)
-        found["propensity"] = propensity_figure(assessment.fidelity)
+    if fidelity and densities:
+        if len(fidelity.columns) > 1:
+            found["correlations"] = correlation_figure(fidelity)
+            found["correlation-differences"] = correlation_difference_figure(fidelity)
+        found["means"] = mean_difference_figure(fidelity)
+        found["ks"] = ks_figure(fidelity)
+        found["densities"] = density_figure(densities)
+        found["propensity"] = propensity_figure(fidelity)
     return found
 
 

@@ -3,24 +3,38 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 
-from allbutone.app.forms import Choice, Field, Group, Hidden, Numbers
+from allbutone.app.forms import Choice, Field, Group, Hidden, Numbers, Switch
 from allbutone.support.errors import InputError
-from allbutone.support.text import counted
+from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem
-from allbutone.tables.declared.column import Column, column_from
+from allbutone.tables.declared.column import CATEGORY, MEASUREMENT, Column, column_from
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.look import Look, look_at_column
 from allbutone.tables.names import check_names
 
 # Of every column one, in addresses under its place in the table: scale-3=log
-FIELDS: tuple[Field, ...] = (
+KIND = Choice(
+    "kind", "Kind", "",
+    "Text of few levels and numbers of two values are taken as categories. Codes with more values are taken as "
+    "measurements unless you say that they are a category. What is to be left out is unticked.",
+    {"": "as it looks", MEASUREMENT: MEASUREMENT, CATEGORY: CATEGORY},
+)  # fmt: skip
+KEEP = Switch(
+    "keep", "Keep",
+    help="Public: it goes out as it is, a row for each person, and the other columns are drawn given it. The "
+    "adversary knows it of everyone, the missing record included.",
+)  # fmt: skip
+LEVELS = Field(
+    "levels", "Levels", "",
+    "All that there can be, in order, between commas. They go out with a release; left empty, those of this table "
+    "do.",
+)  # fmt: skip
+OF_A_MEASUREMENT: tuple[Field, ...] = (
     Choice(
         "scale", "Scale", "as it is",
         "On which the column is near to normal. It must follow from what is publicly known of the column, as "
@@ -41,13 +55,14 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "spread", "Spread", "", "And of its standard deviation, in its own units.", only="prior=public",
     ),
-    Hidden("label", "Label"),
-    Hidden("unit", "Unit"),
     Hidden("quantiles", "Quantiles"),
-    Hidden("missing", "Codes of its own"),
 )  # fmt: skip
+WORDS = (Hidden("label", "Label"), Hidden("unit", "Unit"), Hidden("missing", "Codes of its own"))
+FIELDS = (KIND, *OF_A_MEASUREMENT, LEVELS, *WORDS)
 OF_THE_PRIOR = ("centre", "spread")
 _NUMBERS, _LISTS = ("low", "high", "decimals", *OF_THE_PRIOR), ("quantiles", "missing")
+_NOT_OF = {CATEGORY: {one.name for one in OF_A_MEASUREMENT}, MEASUREMENT: {"levels"}}
+LEVELS_SHOWN = 8
 PUBLIC_FIELDS = tuple(f"{one.name}-" for one in FIELDS if one.name in OF_THE_PRIOR)
 READ_FIELDS = tuple(f"{one.name}-" for one in FIELDS if one.name not in OF_THE_PRIOR)
 
@@ -74,29 +89,75 @@ GAPS = Group(
 )  # fmt: skip
 
 
-def declared(
-    query: Mapping[str, str], names: Sequence[str], codes: Sequence[float], public: bool
-) -> tuple[Schema, list[Problem]]:
-    """Return what an address declares of the columns, and what is wrong with it; `public`: also of the prior."""
-    columns, problems = [], []
-    for place, name in enumerate(names, start=1):
-        asked = {one.name: query.get(f"{one.name}-{place}", "").strip() for one in FIELDS}
-        entries = {
-            key: _meant(key, text) for key, text in asked.items() if text and (public or key not in OF_THE_PRIOR)
-        }
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """What an address declares of a table's columns, each looked at beside it, and what is wrong with it.
+
+    In the schema a column of which nothing is declared has the kind that it looks like.
+    """
+
+    schema: Schema
+    looks: tuple[Look, ...]
+    problems: tuple[Problem, ...]
+
+
+def declaration(query: Mapping[str, str], held: Any, asked: Mapping[str, Any]) -> Declaration:
+    """Read an address; `held`: the table, `asked`: how it is read besides, and whether the prior is public."""
+    columns, looks, problems = [], [], []
+    for place, name in enumerate(held.thing.names, start=1):
+        entries = _entries(query, place, asked["prior"] == "public")
         try:
-            columns.append(column_from(name, entries))
+            column = column_from(name, entries)
         except InputError as error:
-            columns.append(Column(name))
+            column = Column(name)
             problems.append(Problem(name, f"is declared wrongly: {error.problem}", error.cures))
-    return Schema(tuple(columns)).adjusted(missing=codes), problems
+        column = replace(column, missing=tuple(dict.fromkeys((*column.missing, *asked["codes"]))))
+        look = _look(held, column, asked["measured"] == "yes", not entries)
+        if look.is_category and column.kind != CATEGORY:
+            if entries.get("kind") == MEASUREMENT:
+                cure = "choose another at “Kind”, or untick it"
+                problems.append(Problem(name, "is declared a measurement, and holds no numbers", (cure,)))
+            column = column.as_category(())
+        columns.append(column)
+        looks.append(look)
+    return Declaration(Schema(tuple(columns)), tuple(looks), tuple(problems))
+
+
+def _entries(query: Mapping[str, str], place: int, public: bool) -> dict[str, Any]:
+    """Return the entries of one column, without what its kind cannot have: no field shows that."""
+    asked = {one.name: query.get(f"{one.name}-{place}", "").strip() for one in FIELDS}
+    if asked["levels"] and not asked["kind"]:
+        asked["kind"] = CATEGORY
+    silent = {*_NOT_OF.get(asked["kind"], ()), *(() if public else OF_THE_PRIOR)}
+    return {key: _meant(key, text) for key, text in asked.items() if text and key not in silent}
+
+
+def _look(held: Any, column: Column, trusted: bool, two_valued: bool) -> Look:
+    """Look at a column by itself, once for what is declared of it; its values are not kept."""
+
+    def look() -> Look:
+        content = held.thing.content
+        place = content.column_names.index(column.name)
+        series = nw.from_native(content.column(place), series_only=True).alias(column.name)
+        seen = look_at_column(series, column, trusted=trusted, categories=True, two_valued=two_valued)
+        return replace(seen, numbers=np.zeros(0), codes=np.zeros(0, dtype=np.int64))
+
+    return held.get_or_compute((f"look {column.name}", column, trusted, two_valued), look)
+
+
+def kept_columns(query: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that an address says to be kept as they are."""
+    said = (query.get(f"{KEEP.name}-{place}", KEEP.default) for place in range(1, len(names) + 1))
+    return tuple(name for name, text in zip(names, said, strict=True) if KEEP.value(text))
 
 
 def _meant(key: str, text: str) -> Any:
     """Return what a field's text means; what means nothing stays text, which the check of the entries refuses."""
     try:
-        if key in _LISTS:
+        if key in _LISTS or (key == "levels" and text.startswith("[")):
             return json.loads(text)
+        if key == "levels":
+            return [level.strip() for level in text.split(",")]
         number = float(text) if key in _NUMBERS else None
     except (ValueError, RecursionError):
         return text
@@ -113,7 +174,10 @@ def fields_of(schema: Schema, names: Sequence[str]) -> dict[str, str | list[str]
     shared = sorted(set.intersection(*(set(schema.column(name).missing) for name in names)))
     found: dict[str, str | list[str]] = {"codes": ", ".join(map(_text, shared))}
     for place, name in enumerate(names, start=1):
-        entries = schema.column(name).entries()
+        column = schema.column(name)
+        entries = column.entries() | {"kind": column.kind if schema.declares(name) else ""}
+        if entries["kind"] not in KIND.options:
+            entries["kind"] = ""
         if entries.get("label") == name:
             del entries["label"]
         if own := [code for code in entries.pop("missing", ()) if code not in shared]:
@@ -129,7 +193,10 @@ def fields_of(schema: Schema, names: Sequence[str]) -> dict[str, str | list[str]
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(value) if isinstance(value, list) else repr(value).removesuffix(".0")
+    if isinstance(value, list):
+        plain = ", ".join(map(str, value))
+        return plain if _meant("levels", plain) == value else json.dumps(value, ensure_ascii=False)
+    return repr(value).removesuffix(".0")
 
 
 def name_problems(names: Sequence[str], every_name: Sequence[str]) -> list[Problem]:
@@ -143,27 +210,15 @@ def name_problems(names: Sequence[str], every_name: Sequence[str]) -> list[Probl
     return found
 
 
-def looks_of(content: pa.Table, held: Any, schema: Schema, trusted: bool) -> list[Look]:
-    """Look at each column by itself, once for what is declared of it; its numbers are not kept."""
-
-    def look(name: str) -> Look:
-        place = content.column_names.index(name)
-        series = nw.from_native(content.column(place), series_only=True).alias(name)
-        return replace(look_at_column(series, schema.column(name), trusted=trusted), numbers=np.zeros(0))
-
-    names = dict.fromkeys(content.column_names)
-    kinds = {name: (f"look {name}", schema.column(name), trusted) for name in names}
-    return [held.get_or_compute(kind, partial(look, name)) for name, kind in kinds.items()]
-
-
 def kind_in_words(look: Look) -> str:
-    """Say what a column is, and how much of it is missing."""
-    return look.kind + (f", {counted(look.missing, 'gap')}" if look.missing else "")
+    """Say what a column is, its levels if it is a category, and how much of it is missing."""
+    levels = f": {listed(look.levels, LEVELS_SHOWN)}" if look.is_category else ""
+    return look.kind + levels + (f"; {counted(look.missing, 'gap')}" if look.missing else "")
 
 
 def proposed_in_words(look: Look, column: Column) -> str:
     """Say what could be declared of a column of which nothing is; it is for the holder to confirm."""
-    if not look.usable or not column.is_plain:
+    if not look.usable or look.is_category or not column.is_plain:
         return ""
     parts = [f"scale {look.scale}"] if look.scale != "as it is" else []
     parts += ["lowest 0"] if look.positive and look.scale not in ("log", "sqrt") else []

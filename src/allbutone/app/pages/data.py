@@ -23,8 +23,9 @@ from allbutone.app.pages.record import (
     row_of,
     trial,
 )
-from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, READ, TABLE, Chosen, chosen, table_of, upload
+from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, READ, TABLE, Chosen, chosen, table_of
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
+from allbutone.app.pages.uploads import upload
 from allbutone.disclosure.budget import COUNTS, Budget, expected_columns
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.limits import Limit
@@ -139,6 +140,9 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Rank the records by their expected exposure."""
     asked = Asked.of(query, context)
+    note = piece("data_note.html", table=asked.table, note=asked.table.note)
+    if asked.table.is_mixed:
+        return Answer({"note": note, "mixed": piece("data_mixed.html", table=asked.table)})
     with step("Measuring every record's leverage", None):
         columns = expected_columns(
             asked.law, asked.leverage, asked.table.records.rows, asked.limit, (asked.count,)
@@ -146,7 +150,8 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     shown = asked.values["shown"]
     order = np.argsort(-asked.leverage, kind="stable")
     parts = {
-        "note": piece("data_note.html", table=asked.table, note=asked.table.note),
+        "note": note,
+        "mixed": "",
         "ranking": piece(
             "data_records.html", asked=asked, people=len(order), most=MOST_SHOWN,
             rows=_ranked(columns, order[:shown], asked), shown=shown,
@@ -168,6 +173,8 @@ def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> 
 def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Judge whether the normal model fits; what is wrong with the table another answer says."""
     table = chosen(query, context)
+    if table.is_mixed:
+        return Answer()
     with step("Judging the model", None):
         found = table.held.get_or_compute(("normality", table.key[0]), lambda: check_normality(table.records))
     doubtful = [verdict for verdict in (*found.verdicts, found.together) if verdict.level != "fit"]
@@ -178,6 +185,8 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     asked = Asked.of(query, context)
+    if asked.table.is_mixed:
+        return Answer()
     plan = asked.budget(step)
     parts = {
         "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
@@ -198,6 +207,8 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     if not query.get("row"):
         return Answer({"record": "", "measures": ""})
     asked = Asked.of(query, context)
+    if asked.table.is_mixed:
+        return Answer()
     found = _findings(asked, step)
     if found is None:
         row, size = asked.values["row"], f"{asked.rows:,} rows and {len(asked.table.records.columns):,} columns"
@@ -238,8 +249,16 @@ def _findings(asked: Asked, step: Progress) -> RecordFindings | None:
         return findings_of(asked.table, release, row, asked.count, *shown, without=without, missing=missing)
 
 
+def _of_measurements(query: QueryParams, context: RequestContext) -> Asked:
+    """Read an address whose table must be of measurements alone."""
+    asked = Asked.of(query, context)
+    if asked.table.is_mixed:
+        raise InputError("there is no such file of a table with categories or columns to keep", "draw a release")
+    return asked
+
+
 def _measures_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    found = _findings(Asked.of(query, context), step)
+    found = _findings(_of_measurements(query, context), step)
     if found is None:
         raise InputError("there is no trial release of this size to measure", Cure("choose fewer", "rows"))
     return measures_csv(found.measures)
@@ -247,7 +266,7 @@ def _measures_file(query: QueryParams, context: RequestContext, step: Progress) 
 
 def _file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return every record from the most exposed down: row numbers and measures, nothing that names anyone."""
-    asked = Asked.of(query, context)
+    asked = _of_measurements(query, context)
     plan = replace(asked.budget(step), counts=tuple(sorted({*COUNTS, asked.count})))
     order, columns = np.argsort(-asked.leverage, kind="stable"), plan.columns()
     columns.pop("confident_datasets", None)  # a look-up in the few counts that the search has tried

@@ -11,39 +11,45 @@ from allbutone.app.forms import in_app_words, read, takes
 from allbutone.app.jobs import Progress
 from allbutone.app.page import RequestContext, piece
 from allbutone.app.pages.columns import (
-    FIELDS,
-    declared,
+    KEEP,
+    KIND,
+    LEVELS,
+    OF_A_MEASUREMENT,
+    WORDS,
+    Declaration,
+    declaration,
     declared_in_words,
     fields_of,
     kind_in_words,
-    looks_of,
     proposed_in_words,
 )
-from allbutone.app.pages.source import COLUMNS, GROUPS, chosen, sent_file, table_of
+from allbutone.app.pages.source import COLUMNS, GROUPS, chosen, table_of
+from allbutone.app.pages.uploads import sent_file
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import listed
 from allbutone.tables.admission import ColumnsError, Problem, refusal
 from allbutone.tables.declared.column import LEFT_OUT
 from allbutone.tables.declared.draft import draft, left_out_because, table_file
 from allbutone.tables.declared.schema import Schema
-from allbutone.tables.look import Look
 from allbutone.tables.safe_read import parse
 
 
 def columns_parts(query: QueryParams, context: RequestContext) -> dict[str, str]:
     """Return the table of columns, and what is said beside each: all problems of all columns at once."""
-    table = table_of(query, context).thing
-    looks, schema, _ = _looked_at(query, context)
+    said = _declared(query, context)
     problems, doubted = _problems(query, context)
     codes = read(GROUPS, query, "codes")["codes"]
     kept = "" if doubted else query.get("measured", "no")
     parts = {
-        "columns": piece("data_columns.html", names=table.names, fields=FIELDS),
+        "columns": piece(
+            "data_columns.html", columns=said.schema.columns, kind=KIND, keep=KEEP, levels=LEVELS,
+            measured=OF_A_MEASUREMENT, words=WORDS,
+        ),
         "doubt": piece("data_doubt.html", doubted=doubted, kept=kept == "yes"),
-    }
-    for place, (name, look) in enumerate(zip(table.names, looks, strict=True), start=1):
-        problem, column = problems.get(name), schema.column(name)
-        parts[f"kind-{place}"] = piece(
+    }  # fmt: skip
+    for place, (column, look) in enumerate(zip(said.schema.columns, said.looks, strict=True), start=1):
+        problem = problems.get(column.name)
+        parts[f"what-{place}"] = piece(
             "data_kind.html", kind=kind_in_words(look), more=declared_in_words(column, codes)
         )
         parts[f"said-{place}"] = piece(
@@ -53,11 +59,8 @@ def columns_parts(query: QueryParams, context: RequestContext) -> dict[str, str]
     return parts
 
 
-def _looked_at(query: QueryParams, context: RequestContext) -> tuple[list[Look], Schema, list[Problem]]:
-    """Look at every column beside what is declared of it; also what is wrong with the declarations."""
-    held, asked = table_of(query, context), read(GROUPS, query)
-    schema, faults = declared(query, held.thing.names, asked["codes"], asked["prior"] == "public")
-    return looks_of(held.thing.content, held, schema, asked["measured"] == "yes"), schema, faults
+def _declared(query: QueryParams, context: RequestContext) -> Declaration:
+    return declaration(query, table_of(query, context), read(GROUPS, query))
 
 
 def _problems(query: QueryParams, context: RequestContext) -> tuple[dict[str, Problem], bool]:
@@ -90,9 +93,8 @@ def read_table_file(query: QueryParams, context: RequestContext, place: Path) ->
 
 def take_proposals(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
     """Fill the fields with what a draft of a table file proposes."""
-    looks, _, _ = _looked_at(query, context)
     table = table_of(query, context).thing
-    text = draft(looks, table.content.num_rows, {})
+    text = draft(_declared(query, context).looks, table.content.num_rows, {})
     schema = Schema.of_entries(parse(text, "TOML", "the draft"), "the draft")
     proposed = ("columns", "scale-", "low-", "decimals-")  # the rest is left as it is
     fields = {name: text for name, text in fields_of(schema, table.names).items() if takes(proposed, name)}
@@ -101,15 +103,17 @@ def take_proposals(query: QueryParams, sent: Mapping[str, str], context: Request
 
 def write_table_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return what is declared now as a table file; columns that are not ticked are left out in it."""
-    looks, schema, faults = _looked_at(query, context)
+    said = _declared(query, context)
     ticked, table = query.getlist(COLUMNS), table_of(query, context).thing
-    if wrong := [fault for fault in faults if not ticked or fault.column in ticked]:
+    if wrong := [fault for fault in said.problems if not ticked or fault.column in ticked]:
         raise refusal(wrong)
-    rows = table.content.num_rows
-    columns = [
-        replace(column, kind=LEFT_OUT, why=left_out_because(look, rows) or "not used")
-        if ticked and look.name not in ticked
-        else column
-        for look, column in zip(looks, schema.columns, strict=True)
-    ]
-    return Download("table.toml", table_file(Schema(tuple(columns))).encode(), "application/toml; charset=utf-8")
+    rows, columns, found = table.content.num_rows, [], {}
+    for look, column in zip(said.looks, said.schema.columns, strict=True):
+        if ticked and look.name not in ticked:
+            why = left_out_because(look, rows) or "not used"
+            column = replace(column, kind=LEFT_OUT, levels=(), why=why)
+        elif look.is_category and not column.levels:
+            found[look.name] = look.levels
+        columns.append(column)
+    text = table_file(Schema(tuple(columns)), found)
+    return Download("table.toml", text.encode(), "application/toml; charset=utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from starlette.datastructures import QueryParams
 
-from allbutone.app.forms import Choice, Group, Hidden, Whole, read
+from allbutone.app.forms import Choice, FieldError, Group, Hidden, Whole, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
@@ -57,6 +57,9 @@ class ReleaseRequest:
     def of(cls, query: QueryParams, context: RequestContext) -> "ReleaseRequest":
         """Return what an address asks for."""
         asked, chosen = read(GROUPS, query), source.chosen(query, context)
+        if chosen.keep and asked["kind"] == "datasets" and asked["rows"]:
+            problem = "with columns that are kept there is a row for each person"
+            raise FieldError("rows", problem, "leave it empty", where="Rows of each dataset")
         return cls(chosen, asked["number"], rows_of(asked, chosen), asked["limit"], asked["format"])
 
     @property
@@ -72,8 +75,12 @@ class ReleaseRequest:
     @property
     def values(self) -> int:
         """How many numbers the release holds."""
-        p = len(self.chosen.records.columns)
-        return self.number * p * (p + 1 if self.rows is None else self.rows)
+        records, p = self.chosen.records, self.chosen.prior.p
+        if self.rows is not None:
+            return self.number * self.rows * len(records.order)
+        # shares of the cells, and by main effects a mean for each level and kept column; one covariance
+        means = 1 + sum(records.categories.sizes) + len(self.chosen.keep)
+        return self.number * (records.categories.cells - 1 + p * means + p * p)
 
     @property
     def bytes(self) -> int:
@@ -111,7 +118,8 @@ class ReleaseRequest:
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
         alike = [] if self.chosen.held.thing.header else ["--no-header"]
         alike += ["--complete-cases"] if self.chosen.reading.complete_cases else []
-        lines.append(["allbutone", "report", table, "release", "--limit", self.limit.text, *alike])
+        judged = ["risk"] if self.chosen.is_mixed else ["report", "--limit", self.limit.text]
+        lines.append(["allbutone", judged[0], table, "release", *judged[1:], *alike])
         return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
 
 

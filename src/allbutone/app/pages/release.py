@@ -11,31 +11,33 @@ import numpy as np
 import plotly.graph_objects as go
 from starlette.datastructures import QueryParams
 
-from allbutone.app.answer import Answer, Download
+from allbutone.app.answer import Answer, Download, as_csv
 from allbutone.app.forms import in_app_words, names, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Forecast, ReleaseRequest, forecast
+from allbutone.app.pages.judged import Judged, judge_mixed, judged_figures, mixed_risk, told_lines
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.pages.terms import budget_of
 from allbutone.app.sessions import Held
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import untitled
-from allbutone.plots.risk import risk_figure
 from allbutone.plots.style import INK
 from allbutone.releases.folder import save_release
+from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import budget_finding, most_exposed, verdict
-from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
+from allbutone.reports.html import MEASURES, confidential_report, public_report
 from allbutone.support.errors import InputError
 from allbutone.utility.fidelity import fidelity
 from allbutone.utility.marginal_densities import densities
 from allbutone.utility.normality import check_normality
 
 SHOWN = 10  # records listed
+TOLD = 5  # and of each category
 HTML = "text/html; charset=utf-8"
 
 
@@ -43,7 +45,7 @@ HTML = "text/html; charset=utf-8"
 class DrawnRelease:
     """A release, and what was asked for."""
 
-    release: Release
+    release: Release | MixedRelease
     request: ReleaseRequest
 
 
@@ -56,7 +58,10 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 
 def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    found = forecast(ReleaseRequest.of(query, context), step)
+    request = ReleaseRequest.of(query, context)
+    if request.chosen.is_mixed:
+        return Answer({"ahead": piece("release_mixed_ahead.html", request=request)})
+    found = forecast(request, step)
     lines = found.lines(np.argsort(-found.plan.leverage)[:SHOWN])
     finding = budget_finding(found.plan, found.request.number)
     part = piece("release_ahead.html", found=found, lines=lines, finding=finding)
@@ -82,41 +87,63 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
     request = ReleaseRequest.of(query, context)
     if request.too_large:
         raise InputError("this release is too large to be drawn here", "\n".join(["run", *request.commands]))
-    found = forecast(request, step)
-    if found.beyond and sent.get("confirm") != request.mark:
-        refused = f"Nothing was drawn. {budget_finding(found.plan, request.number).words} Confirm it to draw it."
-        return Answer({"confirm": piece("release_confirm.html", found=found, shown=SHOWN)}, error=refused)
+    if not request.chosen.is_mixed:
+        found = forecast(request, step)
+        if found.beyond and sent.get("confirm") != request.mark:
+            refused = (
+                f"Nothing was drawn. {budget_finding(found.plan, request.number).words} Confirm it to draw it."
+            )
+            return Answer({"confirm": piece("release_confirm.html", found=found, shown=SHOWN)}, error=refused)
     with step("Drawing", None):
-        synthesizer = NIWSynthesizer(request.chosen.prior).fit(request.chosen.records)
-        release: Release
-        # from the system's own entropy, which nobody can try out: what can be repeated can be undone
-        if request.rows is None:
-            release = synthesizer.sample_parameters(request.number)
-        else:
-            release = synthesizer.sample(datasets=request.number, rows=request.rows)
+        release = _drawn(request)
     return Answer(fields={"drawn": context.session.keep(DrawnRelease(release, request), request.bytes)})
+
+
+def _drawn(request: ReleaseRequest) -> Release | MixedRelease:
+    """Draw from the system's own entropy, which nobody can try out: what can be repeated can be undone."""
+    chosen, synthesizer = request.chosen, NIWSynthesizer(request.chosen.prior)
+    if chosen.is_mixed:
+        mixed = chosen.mixed_synthesizer()
+        if request.rows is None:
+            return mixed.sample_parameters(request.number)
+        return mixed.sample(datasets=request.number, rows=None if chosen.keep else request.rows)
+    synthesizer.fit(chosen.records)
+    if request.rows is None:
+        return synthesizer.sample_parameters(request.number)
+    return synthesizer.sample(datasets=request.number, rows=request.rows)
 
 
 def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     if not query.get("drawn"):
         return Answer({"after": ""})
     held = _found(query, context)
-    assessment = _assessment(held, query, step)
-    order = most_exposed(assessment.risk)
-    with step("Drawing figures", None):
-        risk = risk_figure(assessment.risk, assessment.records.columns, order, labels=3)
-        figures = {name: untitled(one) for name, one in {"risk": risk, **fidelity_figures(assessment)}.items()}
+    judged = judge_mixed(held, step) if _is_mixed(held) else _judged(_assessment(held, query, step), step)
+    order = most_exposed(judged.risk)
     measures = ("row", *MEASURES)
     part = piece(
         "release_after.html",
         request=held.thing.request,
-        assessment=assessment,
-        verdict=verdict(assessment.findings),
-        figures=list(figures),
-        lines=[[assessment.risk[name][place] for name in measures] for place in order[:SHOWN]],
-        ks=list(zip(*assessment.fidelity.ks_table().values(), strict=True)) if assessment.fidelity else [],
+        is_mixed=_is_mixed(held),
+        findings=judged.findings,
+        verdict=verdict(judged.findings),
+        figures=list(judged.figures),
+        lines=[[judged.risk[name][place] for name in measures] for place in order[:SHOWN]],
+        told=told_lines(judged.risk, TOLD),
+        ks=list(zip(*judged.fidelity.ks_table().values(), strict=True)) if judged.fidelity else [],
     )
-    return Answer({"after": part}, figures)
+    return Answer({"after": part}, judged.figures)
+
+
+def _judged(assessment: Assessment, step: Progress) -> Judged:
+    with step("Drawing figures", None):
+        figures = judged_figures(
+            assessment.risk, assessment.records.columns, assessment.fidelity, assessment.densities
+        )
+    return Judged(assessment.findings, assessment.risk, assessment.fidelity, figures)
+
+
+def _is_mixed(held: Held) -> bool:
+    return held.thing.request.chosen.is_mixed
 
 
 def _found(query: QueryParams, context: RequestContext) -> Held:
@@ -159,15 +186,31 @@ def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Downloa
 
 
 def _report(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    held = _found(query, context)
+    held = _of_measurements(query, context)
     request = replace(held.thing.request, **read(GROUPS, query, "limit", "format"))
     page = confidential_report(_assessment(held, query, step), request.commands, _note(request))
     return Download("report.html", page.encode(), HTML)
 
 
 def _public(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    drawn = _found(query, context).thing
+    drawn = _of_measurements(query, context).thing
     return Download("public.html", public_report(drawn.release, _note(drawn.request)).encode(), HTML)
+
+
+def _of_measurements(query: QueryParams, context: RequestContext) -> Held:
+    held = _found(query, context)
+    if _is_mixed(held):
+        raise InputError(
+            "there is no such page of a table with categories or columns to keep", "save release.zip and risk.csv"
+        )
+    return held
+
+
+def _risk(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    """Return what the release gives away of every record: row numbers and measures."""
+    held = _found(query, context)
+    found = mixed_risk(held, step) if _is_mixed(held) else _assessment(held, query, step).risk
+    return as_csv("risk.csv", {name: column.tolist() for name, column in found.items()})
 
 
 def _note(request: ReleaseRequest) -> str:
@@ -183,7 +226,7 @@ PAGE = Page(
         "ahead": Source(_ahead, (*CARRIED, *names(GROUPS, but=("drawn", "format"))), slow=True),
         "after": Source(_after, ("drawn", "limit"), slow=True),
     },
-    files={"release.zip": _zip, "report.html": _report, "public.html": _public},
+    files={"release.zip": _zip, "report.html": _report, "public.html": _public, "risk.csv": _risk},
     acts={"draw": _draw},
     carried=CARRIED,
 )

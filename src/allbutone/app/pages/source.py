@@ -1,56 +1,39 @@
 """Which table, which of its columns, and which prior: what the pages about one's own data share."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from starlette.datastructures import QueryParams
 
-from allbutone.app.answer import Answer
 from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, names, read
-from allbutone.app.page import RequestContext, templates
-from allbutone.app.pages.columns import GAPS, PUBLIC_FIELDS, READ_FIELDS, declared, name_problems
+from allbutone.app.page import RequestContext
+from allbutone.app.pages.columns import (
+    GAPS,
+    KEEP,
+    PUBLIC_FIELDS,
+    READ_FIELDS,
+    declaration,
+    kept_columns,
+    name_problems,
+)
+from allbutone.app.pages.uploads import Uploaded
 from allbutone.app.sessions import Held
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import prior_conflict
 from allbutone.model.prior_file import prior_from
-from allbutone.support.errors import InputError
+from allbutone.releases.mixed.mechanism import require_measurements
+from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.support.text import counted
 from allbutone.tables.admission import ColumnsError, Problem, refusal
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.demo import demo_cohort
-from allbutone.tables.files import FORMATS, READABLE, format_of, read_table
-from allbutone.tables.formats.limits import Limits
-from allbutone.tables.names import check_names, reads_as_data
 from allbutone.tables.records import Records
 
 COHORT = "cohort"
-# Of an upload, known before it is read. At 200 columns the budget takes minutes; 20 million values are a million
-# records of 20 columns, 160 MB, and as much again while they are read.
-LIMITS = Limits(columns=200, values=20_000_000, bytes=400_000_000)
-templates.globals |= {"LIMITS": LIMITS, "ENDINGS": ",".join(FORMATS)}
-
-
-@dataclass(frozen=True, eq=False)
-class Uploaded:
-    """A table as it came; without a `header` its first line was a record, and its columns are x1, x2, …
-
-    `asked`: the encoding or the sheet that was chosen, by name.
-    """
-
-    name: str
-    content: pa.Table
-    header: bool = True
-    asked: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its columns, each once: a column's place among them names its fields."""
-        return tuple(dict.fromkeys(self.content.column_names))
 
 
 @dataclass(frozen=True)
@@ -68,7 +51,8 @@ class Reading:
 class Chosen:
     """The records and the prior that a page is about; `held` keeps what is computed of them, under `key`.
 
-    `reading`: how they were read; `public`: the prior was typed in.
+    `reading`: how they were read; `public`: the prior, of the measurements that are drawn, was typed in; `keep`:
+    the columns that go out as they are.
     """
 
     name: str
@@ -78,13 +62,25 @@ class Chosen:
     held: Held
     reading: Reading
     public: bool
+    keep: tuple[str, ...]
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether there are categories or columns to keep: then less can be said before a release is drawn."""
+        return bool(self.records.categories.columns or self.keep)
+
+    def mixed_synthesizer(self) -> MixedSynthesizer:
+        """Return what draws releases of a table with categories or columns to keep."""
+        return self.held.get_or_compute(
+            ("fitted", *self.key), lambda: MixedSynthesizer(self.prior, keep=self.keep).fit(self.records)
+        )
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells two of one table apart: how it is read, and the prior."""
+        """What tells two of one table apart: how it is read, the prior, and what is kept."""
         prior = self.prior
         numbers = (*prior.mean.tolist(), prior.mean_weight, prior.df, *np.diagonal(prior.scale).tolist())
-        return (self.reading, numbers)
+        return (self.reading, numbers, self.keep)
 
     @property
     def entries(self) -> dict[str, Any]:
@@ -94,9 +90,10 @@ class Chosen:
     @property
     def options(self) -> list[str]:
         """What the command line needs to read the same columns from the same file."""
-        kept, reading = self.records.columns, self.reading
+        kept, reading = self.records.order, self.reading
         asked = [part for name, value in self.held.thing.asked.items() for part in (f"--{name}", value)]
         asked += ["--complete-cases"] if reading.complete_cases else []
+        asked += [part for name in self.keep for part in ("--keep", name)]
         if self.held.thing.header:
             named = reading.columns or reading.measured or reading.drop_unusable
             return asked + [part for name in kept if named for part in ("--columns", name)]
@@ -138,7 +135,7 @@ PUBLIC = Group(
 GROUPS = (TABLE, GAPS, PRIOR, PUBLIC)
 COLUMNS = "columns"  # ticks, of which there are as many as the table has
 READ = (COLUMNS, *READ_FIELDS, *names((TABLE, GAPS)))  # all that decides the records
-CARRIED = (*READ, *PUBLIC_FIELDS, *names((PRIOR, PUBLIC)))
+CARRIED = (*READ, f"{KEEP.name}-", *PUBLIC_FIELDS, *names((PRIOR, PUBLIC)))
 
 _COHORT = Held(
     Uploaded("the demo cohort", pa.table(dict(zip(demo_cohort().columns, demo_cohort().values.T, strict=True))))
@@ -157,42 +154,55 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     columns, public = tuple(query.getlist(COLUMNS)), asked["prior"] == "public"
     if COLUMNS in query and not any(columns):
         raise FieldError(COLUMNS, "none is ticked", "tick at least one", where="The columns")
-    schema, faults = declared(query, held.thing.names, asked["codes"], public)
+    said = declaration(query, held, asked)
+    keep = kept_columns(query, held.thing.names)
     reading = Reading(
         columns,
         asked["measured"] == "yes",
-        _without_prior(schema.for_columns(columns or held.thing.names)),
+        _without_prior(said.schema.for_columns(columns or held.thing.names)),
         asked["gaps"] == "leave-out",
         asked["unusable"] == "leave-out",
     )
-    records = _admitted(held, reading, faults, schema if public else None)
-    p = len(records.columns)
+    records = _admitted(held, reading, said.problems, _needs_prior(said.schema, keep) if public else None)
+    keep = tuple(name for name in keep if name in records.order)
+    drawn = [name for name in records.columns if name not in keep]
+    require_measurements(drawn)
+    p = len(drawn)
     prior, note = NIW.flat(p), ""
     if public:
-        known = [schema.column(name) for name in records.columns]
+        known = [said.schema.column(name) for name in drawn]
         entries = {key: [getattr(column, key) for column in known] for key in ("centre", "spread")}
         entries |= {"mean_weight": asked["weight"], "df": p + asked["extra"]}
-        prior = prior_from(entries, records.columns, records.schema)
-        moments = held.get_or_compute(("moments", reading), lambda: Moments.of(records.values))
-        note = prior_conflict(prior, moments, records.columns) or ""
-    elif len(records.values) <= p + 1:
+        measured = records.select(drawn)
+        prior = prior_from(entries, drawn, measured.schema)
+        moments = held.get_or_compute(("moments", reading, keep), lambda: Moments.of(measured.values))
+        note = prior_conflict(prior, moments, drawn) or ""
+    elif len(records.values) <= len(records.columns) + 1:
         raise FieldError(
             "prior",
-            f"{len(records.values)} rows are too few for {p} columns without one",
+            f"{len(records.values)} rows are too few for {len(records.columns)} columns without one",
             "choose one from public knowledge, or fewer columns",
             where="The prior",
         )
-    return Chosen(held.thing.name, records, prior, note, held, reading, public)
+    found = Chosen(held.thing.name, records, prior, note, held, reading, public, keep)
+    if found.is_mixed:
+        found.mixed_synthesizer()  # what cannot be drawn is refused before anyone asks for it
+    return found
+
+
+def _needs_prior(schema: Schema, keep: tuple[str, ...]) -> Schema:
+    """Return the schema of the columns that a prior is needed for."""
+    return Schema(tuple(column for column in schema.measurements if column.name not in keep))
 
 
 def _without_prior(schema: Schema) -> Schema:
     return Schema(tuple(replace(column, centre=None, spread=None) for column in schema.columns))
 
 
-def _admitted(held: Held, reading: Reading, faults: list[Problem], prior_of: Schema | None) -> Records:
+def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of: Schema | None) -> Records:
     """Return the records, or refuse them with all that stands against any column.
 
-    `faults`: of the fields; `prior_of`: what must give every column a centre and a spread.
+    `faults`: of the fields; `prior_of`: of the columns that need a centre and a spread.
     """
     ticked, records = reading.columns or held.thing.names, None
     problems = [fault for fault in faults if fault.column in ticked]
@@ -207,7 +217,7 @@ def _admitted(held: Held, reading: Reading, faults: list[Problem], prior_of: Sch
         problems += [
             Problem(name, "has no centre and spread, and the prior is from public knowledge", (cure,))
             for name in (ticked if records is None else records.columns)
-            if name not in refused and prior_of.column(name).centre is None
+            if name not in refused and prior_of.declares(name) and prior_of.column(name).centre is None
         ]
     if records is None or problems:
         raise refusal(problems)
@@ -235,6 +245,7 @@ def _records(table: Uploaded, reading: Reading) -> Records:
             schema=reading.schema,
             complete_cases=reading.complete_cases,
             drop_unusable=reading.drop_unusable,
+            categories=True,
         )
     except ColumnsError as error:
         raise refusal([*bad, *error.problems]) from error
@@ -244,30 +255,3 @@ def _records(table: Uploaded, reading: Reading) -> Records:
         raise refusal(bad)
     left_out = "".join(f"\n  {problem.column!r} {problem.words}" for problem in bad)
     return replace(records, notes=(f"Left out {counted(len(bad), 'column')}:{left_out}", *records.notes))
-
-
-def sent_file(query: QueryParams, place: Path, readable: str) -> Path:
-    """Return the file that was sent under the name that it has with its owner."""
-    name = Path(query.get("name", "")).name
-    if not name:
-        raise InputError("the file has no name", f"choose a {readable} file")
-    try:
-        return place.rename(place.with_name(name))
-    except (OSError, ValueError) as error:
-        raise InputError(f"a file cannot be called {name[:60]!r} here", "give it a short, plain name") from error
-
-
-def upload(query: QueryParams, context: RequestContext, place: Path) -> Answer:
-    """Read a file that was sent, and keep it for the session; the file itself goes at once."""
-    named = sent_file(query, place, READABLE)
-    # controls that this kind of file has no use for are left as they are
-    takes = format_of(named).options
-    header = query.get("header") != "no" or "header" not in takes
-    asked: dict[str, str] = {
-        option: query[option] for option in ("encoding", "sheet") if query.get(option) and option in takes
-    }
-    content = read_table(named, header=header, limits=LIMITS, **asked)
-    # names are shown as ticks and stand in addresses, so what may be someone's data is refused at once
-    check_names([column for column in content.column_names if reads_as_data(column)])
-    table = Uploaded(named.name, content, header, asked)
-    return Answer(fields={"table": context.session.keep(table, content.nbytes)})

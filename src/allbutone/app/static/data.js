@@ -27,8 +27,9 @@ function answered(found, source) {
     dispatchEvent(new Event("resize")); // its figures had no width
   }
   if (source?.path === "answer") {
-    const was = by("found").hidden;
+    const was = by("found").hidden || by("measured-alone").hidden;
     by("found").hidden = Boolean(found.error);
+    by("measured-alone").hidden = Boolean(by("mixed").firstElementChild);
     if (was && !found.error) dispatchEvent(new Event("resize")); // figures drawn meanwhile had no width
     listen();
   }

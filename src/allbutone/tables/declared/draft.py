@@ -54,9 +54,14 @@ def draft(looks: Sequence[Look], rows: int, others: dict[str, str], declared: Sc
     return "".join(parts)
 
 
-def table_file(schema: Schema) -> str:
-    """Return the text of a table file that declares this schema."""
-    return "".join([_TOP, *(_column(name, entries) for name, entries in schema.entries()["columns"].items())])
+def table_file(schema: Schema, found: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the text of a table file that declares this schema; `found`: levels of which none are declared."""
+    parts = [_TOP]
+    for name, entries in schema.entries()["columns"].items():
+        levels = (found or {}).get(name)
+        known = {"levels": list(levels)} if levels else {}
+        parts.append(_column(name, entries | known, {"levels": _LEVELS} if levels else None))
+    return "".join(parts)
 
 
 def _column(name: str, entries: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,202 @@
+"""Tables with categories in the app: declared, kept, released, and what that tells of whom; no wrong number of them."""
+
+import csv
+import html
+import io
+import json
+import re
+import tomllib
+import zipfile
+from urllib.parse import urlencode
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+import allbutone as abo
+from allbutone.disclosure.mixed_risk import is_found
+from allbutone.tables.declared.schema import Schema
+from allbutone.tables.records import Records
+from app_server import CUT_OFF, Browser, last_line, opened, settled
+from test_app_uploads import send
+
+NAMES = ("sex", "stage", "score", "age", "bili")
+
+
+def clinic(n=60):
+    """Two categories of text, codes of three values, two measurements."""
+    rng = np.random.default_rng(8)
+    sex, stage = rng.permutation(["f"] * (n - 20) + ["m"] * 20), rng.permutation(["I", "II, or more"] * (n // 2))
+    numbers = rng.integers(1, 4, n), rng.normal(50, 10, n).round(1), np.exp(rng.normal(0, 0.5, n)).round(2)
+    lines = zip(sex, stage, *numbers, strict=True)
+    content = io.StringIO()
+    csv.writer(content).writerows([NAMES, *lines])
+    return content.getvalue().encode()
+
+
+@pytest.fixture
+def asked(served):
+    """A browser with the table, and a function that asks: `asked("data/answer", kind_3="category")`."""
+    browser = Browser(served.host)
+    table = browser.send(clinic(), "clinic.csv")[1]["fields"]["table"]
+
+    def ask(path, method="GET", body=None, **fields):
+        state = urlencode({"table": table, **{name.replace("_", "-"): text for name, text in fields.items()}}, True)
+        status, _, found = browser.ask(f"/{path}?{state}", method, body)
+        return found if path.split(".")[-1] in ("zip", "csv", "toml") and status == 200 else last_line(found)
+
+    return ask
+
+
+def words(part):
+    """What a part says, without its markup."""
+    return re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", " ", part))).strip()
+
+
+def drawn(asked, **fields):
+    """Draw a release; return its name, what it says, its files, and the risk of everyone."""
+    name = asked("release/draw", "POST", b"", **fields)["fields"]["drawn"]
+    after = asked("release/after", drawn=name, **fields)
+    files = zipfile.ZipFile(io.BytesIO(asked("release/release.zip", drawn=name, **fields)))
+    lines = list(csv.DictReader(io.StringIO(asked("release/risk.csv", drawn=name, **fields).decode())))
+    risk = {column: np.array([float(line[column]) for line in lines]) for column in lines[0]}
+    return name, after, files, risk
+
+
+def test_each_column_is_what_it_looks_like_until_it_is_declared(asked):
+    parts = asked("data/table")["parts"]
+    assert [words(parts[f"what-{place}"]) for place in (1, 2, 3)] == [
+        "category: f, m", "category: I, II, or more", "few values",
+    ]  # fmt: skip
+    assert 'name="levels-1"' in parts["columns"]
+    assert 'name="scale-1"' not in parts["columns"]
+    assert 'name="levels-3"' not in parts["columns"]
+    parts = asked("data/table", kind_3="category", levels_1="m, f, x", low_1="3")["parts"]
+    assert words(parts["what-3"]) == "category: 1, 2, 3"
+    assert words(parts["what-1"]) == "category: m, f, x"
+    wrong = asked("data/table", levels_1="f, d", kind_2="measurement", kind_3="category", levels_3="1, 2, 2")["parts"]
+    assert "none of its declared levels in 20 rows" in words(wrong["said-1"])
+    assert "holds no numbers" in words(wrong["said-2"])
+    assert "a level is named twice" in words(wrong["said-3"])
+
+
+def test_a_table_file_carries_kinds_and_levels_and_proposals_put_no_value_into_the_address(asked):
+    declared = {
+        "sex": {"kind": "category", "levels": ["m", "f"]},
+        "stage": {"kind": "category", "levels": ["II, or more", "I"]},
+        "score": {"kind": "category", "levels": ["1", "2", "3"]},
+        "age": {"low": 0.0},
+    }
+    sent = asked("data/declare", "POST", json.dumps({"columns": declared}).encode(), name="all.json")
+    fields = sent["fields"]
+    assert fields["levels-1"] == "m, f"
+    back = Schema.of_entries(tomllib.loads(asked("data/table.toml", **fields).decode()), "it")
+    assert {name: back.column(name).entries() for name in declared} == declared
+    # what nobody declared is found in the file, which says so, and not in an address
+    text = asked("data/table.toml").decode()
+    assert 'levels = ["f", "m"]  # those of this table' in text
+    proposed = asked("data/propose", "POST", b"")["fields"]
+    assert not any(name.startswith("levels") or "or more" in str(text) for name, text in proposed.items())
+
+
+def test_what_is_not_computed_of_such_a_table_is_said_and_not_shown(asked):
+    found = asked("data/answer")
+    assert "categories (sex, stage)" in words(found["parts"]["mixed"])
+    assert "only for tables of measurements alone" in words(found["parts"]["mixed"])
+    assert "'sex', 'stage': categories whose levels are those of this table" in words(found["parts"]["note"])
+    assert found["figures"] == {}
+    for path in ("data/budget", "data/model", "data/record", "release/ahead"):
+        answer = asked(path, row="3")
+        assert answer["error"] == ""
+        assert answer["figures"] == {}
+    assert "nothing is forecast" in words(answer["parts"]["ahead"])
+    assert "of a table with categories" in asked("data/records.csv")["error"]
+    name = asked("release/draw", "POST", b"")["fields"]["drawn"]
+    for file in ("report.html", "public.html"):
+        assert "of a table with categories" in asked(f"release/{file}", drawn=name)["error"]
+    alone = asked("data/answer", columns=["age", "bili"])
+    assert (alone["parts"]["mixed"], list(alone["figures"])) == ("", ["records"])
+
+
+def test_a_release_is_that_of_the_package_and_tells_whose_category_is_found_out(asked, tmp_path):
+    how = {"kind_3": "category", "scale_5": "log", "decimals_5": "2"}
+    _, after, files, risk = drawn(asked, number="6", **how)
+    files.extractall(tmp_path / "release")
+    (tmp_path / "clinic.csv").write_bytes(clinic())
+    again = abo.risk(tmp_path / "clinic.csv", tmp_path / "release", rng=np.random.default_rng(0))
+    for name in ("row", "exposure", "information_gain", "probability_sex", "baseline_sex", "probability_score"):
+        np.testing.assert_allclose(risk[name], again[name].to_numpy(), rtol=1e-6)
+    said = words(after["parts"]["after"])
+    for name in ("sex", "stage", "score"):
+        found = int(is_found(risk, name).sum())
+        assert (f"The {name} of {found} of 60 records is found out" in said) == bool(found)
+    table = re.search(r'<table id="told">.*?</table>', after["parts"]["after"], re.S)[0]
+    lines = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in re.findall(r"<tr>(.*?)</tr>", table, re.S)]
+    for row, name, *_, flag in lines[1:]:
+        assert (flag == "yes") == is_found(risk, name)[int(row) - 1]
+    with files.open("dataset-001.csv") as one:
+        synthetic = Records.of_synthetic(pyarrow.csv.read_csv(one), abo.load_release(tmp_path / "release").schema)
+    assert len(synthetic.values) == 60
+
+
+def test_columns_that_are_kept_go_out_as_they_are(asked):
+    keep = {"keep_1": "yes", "keep_2": "yes", "keep_4": "yes"}
+    state = words(asked("release/table", **keep)["parts"]["table"])
+    assert "kept as they are: sex, stage, age" in state
+    _, after, files, risk = drawn(asked, number="2", **keep)
+    real = list(csv.DictReader(io.StringIO(clinic().decode())))
+    synthetic = list(csv.DictReader(io.TextIOWrapper(files.open("dataset-002.csv"))))
+
+    def kept(lines):
+        return sorted((line["sex"], line["stage"], float(line["age"])) for line in lines)
+
+    assert kept(synthetic) == kept(real)
+    assert not any(name.startswith("probability") for name in risk)
+    assert 'id="told"' not in after["parts"]["after"]
+    refused = asked("release/table", rows="30", **keep)
+    assert (refused["field"], "a row for each person" in refused["error"]) == ("rows", True)
+    alone = asked("data/answer", keep_4="yes")  # no category can be drawn given a measurement
+    assert "do not keep the measurement (at “Keep” of Your data)" in alone["error"]
+    assert "no measurement is left to be drawn" in asked("data/answer", columns=["sex", "stage"])["error"]
+
+
+def test_a_prior_from_public_knowledge_is_of_the_measurements_that_are_drawn(asked):
+    how = {"prior": "public", "columns": ["sex", "age", "bili"], "centre_4": "50", "spread_4": "10"}
+    assert "'bili' has no centre and spread" in asked("data/answer", **how)["error"]
+    assert asked("data/answer", keep_1="yes", keep_5="yes", **how)["error"] == ""
+    files = drawn(asked, centre_5="1", spread_5="0.5", **how)[2]
+    prior = json.loads(files.read("release.json"))["prior"]
+    assert np.ravel(prior["mean"]).tolist() == pytest.approx([50, 1])
+
+
+def test_in_a_browser_a_column_becomes_a_category_and_the_page_follows(tab, tabs, address):
+    for page in (tab, tabs(width=390)):
+        opened(page, f"{address}/data")
+        send(page, "clinic.csv", clinic())
+        assert page.is_visible("#mixed .banner")
+        assert page.is_hidden("#verdict")
+        page.select_option("#kind-3", "category")
+        settled(page)
+        page.fill("#levels-3", "1, 2")
+        page.keyboard.press("Tab")
+        settled(page)
+        assert "none of its declared levels" in page.inner_text("#said-3")
+        page.fill("#levels-3", "1, 2, 3")
+        page.keyboard.press("Tab")
+        settled(page)
+        assert page.is_hidden("#error")
+        assert page.evaluate(CUT_OFF) == []
+        page.click("text=Draw a release")
+        settled(page)
+        page.click("#draw")
+        page.wait_for_selector("#told")
+        settled(page)
+        assert page.evaluate(CUT_OFF) == []
+        page.go_back()
+        page.go_back()
+        settled(page)
+    for place in (1, 2, 3):
+        tab.uncheck(f"#column-{place}")
+        settled(tab, 60_000)
+    assert tab.is_hidden("#mixed .banner")
+    assert tab.is_visible("#verdict")
