@@ -1,4 +1,4 @@
-"""Tables with categories in the app: declared, kept, released, and what that tells of whom; no wrong number of them."""
+"""Tables with categories in the app: declared, kept, released, and what that tells of whom."""
 
 import csv
 import html
@@ -41,7 +41,9 @@ def asked(served):
     table = browser.send(clinic(), "clinic.csv")[1]["fields"]["table"]
 
     def ask(path, method="GET", body=None, **fields):
-        state = urlencode({"table": table, **{name.replace("_", "-"): text for name, text in fields.items()}}, True)
+        state = urlencode(
+            {"table": table, **{name.replace("_", "-"): text for name, text in fields.items()}}, True
+        )
         status, _, found = browser.ask(f"/{path}?{state}", method, body)
         return found if path.split(".")[-1] in ("zip", "csv", "toml") and status == 200 else last_line(found)
 
@@ -74,7 +76,9 @@ def test_each_column_is_what_it_looks_like_until_it_is_declared(asked):
     parts = asked("data/table", kind_3="category", levels_1="m, f, x", low_1="3")["parts"]
     assert words(parts["what-3"]) == "category: 1, 2, 3"
     assert words(parts["what-1"]) == "category: m, f, x"
-    wrong = asked("data/table", levels_1="f, d", kind_2="measurement", kind_3="category", levels_3="1, 2, 2")["parts"]
+    wrong = asked("data/table", levels_1="f, d", kind_2="measurement", kind_3="category", levels_3="1, 2, 2")[
+        "parts"
+    ]
     assert "none of its declared levels in 20 rows" in words(wrong["said-1"])
     assert "holds no numbers" in words(wrong["said-2"])
     assert "a level is named twice" in words(wrong["said-3"])

@@ -117,8 +117,8 @@ def categories_finding(found: dict[str, np.ndarray]) -> Finding | None:
     if parts:
         return Finding("Categories", True, " ".join(parts))
     words = (
-        f"Nobody's {' or '.join(names)} is found out: of nobody does the release make the true one more likely than "
-        "not and double its odds."
+        f"Nobody's {' or '.join(names)} is found out: of nobody does the release make the true one more likely "
+        "than not and double its odds."
     )
     return Finding("Categories", False, words) if names else None
 
