@@ -41,8 +41,9 @@ system-parts: ## Install what some tests need from Debian, where that is possibl
 		|| { echo "Installing chromium from Debian for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 		|| echo "chromium is missing and could not be installed (try: sudo apt-get install chromium); the browser tests are left out"
 
-test-long: $(VENV)/dev ## Run the tests that take long with all their cases: 500 posteriors instead of 50
-	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest tests/test_mass.py tests/test_privacy_loss.py tests/test_guarantee.py
+test-long: $(VENV)/dev ## Run the tests that take long with all their cases, such as 2,000 simulations a calibration
+	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest tests/test_mass.py tests/test_mixed.py tests/test_with_gaps.py \
+		tests/test_privacy_loss.py tests/test_guarantee.py
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch

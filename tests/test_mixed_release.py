@@ -240,3 +240,21 @@ def test_an_empty_share_of_gaps_changes_nothing(table):
     for release in releases:
         found = abo.risk(table, release, rng=np.random.default_rng(1))
         assert "mass_error" not in found
+
+
+def test_one_record_is_shown_in_every_cell(table):
+    release = fitted(table).sample(datasets=3)
+    found = abo.attack_mixed(table, release, 5, rng=1)
+    assert len(found) == 4
+    assert found["is_true"].sum() == found["is_joint_mode"].sum() == 1
+    np.testing.assert_allclose(found["probability"].sum(), 1)
+    np.testing.assert_allclose(found["baseline"].sum(), 1)
+    everyone = abo.risk(table, release, rng=np.random.default_rng(1)).iloc[4]
+    own = found[found["sex"] == table["sex"][4]]
+    np.testing.assert_allclose(own["probability"].sum(), everyone["probability_sex"], atol=0.01)
+    truth = found[found["is_true"]].iloc[0]
+    np.testing.assert_allclose(truth["mode_ldl"] - table["ldl"][4], everyone["error_ldl"], atol=1e-6)
+    known = abo.attack_mixed(table, release, 5, known="sex", rng=1)
+    assert set(known["sex"]) == {table["sex"][4]}
+    with pytest.raises(abo.InputError, match="none of the records"):
+        abo.attack_mixed(table, release, 999)

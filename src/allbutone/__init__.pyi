@@ -12,6 +12,7 @@ from allbutone.disclosure.guarantee_routes import (
 )
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
+from allbutone.disclosure.mixed_record import attack_mixed
 from allbutone.disclosure.per_record import risk
 from allbutone.disclosure.privacy_loss import privacy
 from allbutone.integrals.posterior import PoorSampling, Posterior, posterior
@@ -75,6 +76,7 @@ __all__ = [
     "attack",
     "attack_all",
     "attack_many",
+    "attack_mixed",
     "budget",
     "certificate_for",
     "check_normality",

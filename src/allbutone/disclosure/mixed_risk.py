@@ -45,7 +45,7 @@ def mixed_risk_columns(
     require_same_table(records, release)
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
-    categories, measurements = _known(known, mechanism)
+    categories, measurements = known_columns_of(known, mechanism)
     everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, *release.opinions())
     integrals = CellIntegrals.of(everyone, Points.of(rng), measurements)
     attack = partial(_attack, integrals, categories, radius if mass else None)
@@ -78,7 +78,9 @@ def require_same_table(records: Records, release: MixedRelease) -> None:
         )
 
 
-def _known(known: str | Sequence[str], mechanism: MixedMechanism) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def known_columns_of(
+    known: str | Sequence[str], mechanism: MixedMechanism
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the positions of the categories and of the drawn measurements that the adversary knows."""
     names = split_names(known, set(mechanism.order)) if known else []
     if unknown := [name for name in names if name not in mechanism.order]:
