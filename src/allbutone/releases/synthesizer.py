@@ -14,12 +14,12 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import PriorScaleWarning, prior_conflict
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_entries, prior_from, prior_of
-from allbutone.releases.entropy import fresh_generator, keyed_generator
+from allbutone.releases.draw_request import dataset_sizes, generator_for
 from allbutone.releases.folder import read_json
 from allbutone.releases.parts import draw_both
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
 from allbutone.support.checks import count_of
-from allbutone.support.errors import Cure, InputError, describe_value
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed
 from allbutone.tables.declared.schema import Schema
@@ -157,29 +157,12 @@ class NIWSynthesizer:
         rng_for_tests: Any = None,
     ) -> np.random.Generator:
         """Return what draws a release of this kind and these sizes: fresh, or for this release by a repeat key."""
-        if repeat_key is not None and rng_for_tests is not None:
-            raise InputError("a release is drawn by a repeat key or by a generator, not by both")
-        if repeat_key is not None:
-            return keyed_generator(repeat_key, kind, sizes, self.columns, self.prior, self.posterior)
-        if rng_for_tests is None:
-            return fresh_generator()
-        if not isinstance(rng_for_tests, np.random.Generator):
-            raise InputError(
-                f"rng_for_tests must be a numpy.random.Generator, got {describe_value(rng_for_tests)}",
-                Cure("to repeat a release that is given to others, use a repeat key", "repeat_key"),
-            )
-        return rng_for_tests
+        models = (self.prior, self.posterior)
+        return generator_for(kind, sizes, self.columns, models, repeat_key, rng_for_tests)
 
     def sizes(self, datasets: int | None, rows: Any) -> list[int]:
         """Return the number of rows of each dataset to draw."""
-        if rows is not None and np.ndim(rows) > 0:
-            if datasets is not None and len(rows) != datasets:
-                raise InputError(
-                    f"rows names {len(rows)} sizes for {datasets} datasets", "give one for all or one for each"
-                )
-            return [count_of("rows", count) for count in rows]
-        count = self._require_fit().people if rows is None else count_of("rows", rows)
-        return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
+        return dataset_sizes(datasets, rows, self._require_fit().people)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted synthesizer to a JSON file that only its owner can read. It is confidential."""

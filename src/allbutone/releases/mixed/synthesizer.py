@@ -15,7 +15,7 @@ from allbutone.model.gap_patterns import GapPatterns
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, LocationModel, default_weight
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
-from allbutone.releases.entropy import fresh_generator, keyed_generator
+from allbutone.releases.draw_request import dataset_sizes, generator_for
 from allbutone.releases.mixed.mechanism import KEEP_GAPS, REFUSE, MixedMechanism, require_measurements
 from allbutone.releases.mixed.release import MixedRelease, joined_parameters
 from allbutone.releases.mixed.sampling import draw_mixed
@@ -207,26 +207,17 @@ class MixedSynthesizer:
         fit = self._require_fit()
         if rows is not None and fit.kept is not None:
             raise InputError("with columns to keep there is a row for each person", Cure("leave rows out", "rows"))
-        if rows is not None and np.ndim(rows) > 0:
-            if datasets is not None and len(rows) != datasets:
-                raise InputError(
-                    f"rows names {len(rows)} sizes for {datasets} datasets", "give one for all or one for each"
-                )
-            return [count_of("rows", count) for count in rows]
-        count = fit.people if rows is None else count_of("rows", rows)
-        return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
+        return dataset_sizes(datasets, rows, fit.people)
 
     def _generator(
         self, kind: str, sizes: Sequence[int], repeat_key: Any, rng_for_tests: Any
     ) -> np.random.Generator:
-        if repeat_key is not None and rng_for_tests is not None:
-            raise InputError("a release is drawn by a repeat key or by a generator, not by both")
-        if repeat_key is None:
-            return fresh_generator() if rng_for_tests is None else rng_for_tests
-        fit = self._require_fit()
-        kept = [] if fit.kept is None or fit.covariates is None else [fit.kept.tolist(), fit.covariates.tolist()]
-        models = [fit.mechanism.entries(), table_entries(fit.posterior, fit.incomplete), kept]
-        return keyed_generator(repeat_key, kind, sizes, fit.mechanism.order, *models)
+        fit, models = self._require_fit(), list[Any]()
+        if repeat_key is not None:
+            both = fit.kept is not None and fit.covariates is not None
+            kept = [fit.kept.tolist(), fit.covariates.tolist()] if both else []  # type: ignore[union-attr]
+            models = [fit.mechanism.entries(), table_entries(fit.posterior, fit.incomplete), kept]
+        return generator_for(kind, sizes, fit.mechanism.order, models, repeat_key, rng_for_tests)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted synthesizer to a JSON file that only its owner can read. It is confidential."""
