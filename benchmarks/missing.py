@@ -1,7 +1,6 @@
 """Missing values: fit and synthesis of a large mixed table with gaps, and everyone's risk."""
 
 import numpy as np
-from allbutone.releases.mixed_sampling import draw_mixed
 
 import allbutone as abo
 from allbutone.adversary.with_gaps import GapAdversary
@@ -10,6 +9,7 @@ from allbutone.model.augmentation import augment
 from allbutone.model.cells import Cells
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel
+from allbutone.releases.mixed.sampling import draw_mixed
 from benchmarks.clock import seconds
 
 SIZES, PEOPLE, COLUMNS, MISSING, DATASETS = (2, 2, 3, 4), 10_000, 8, 0.1, 10
