@@ -143,12 +143,15 @@ def test_all_chains_have_the_posterior_of_their_own_table(covariates, separate, 
     for chain in range(3):
         exact = prior.update(MixedRecords.of(cells[chain], values[chain], known))
         np.testing.assert_array_equal(found.weights[chain], exact.weights)
-        np.testing.assert_allclose(found.scales[chain].squeeze(), exact.measured.scale, rtol=1e-10, atol=1e-12)
-        if not separate:
-            np.testing.assert_allclose(found.coefficients[chain], exact.measured.coefficients, atol=1e-12)
-            precision = exact.measured.root.T @ exact.measured.root
-            np.testing.assert_allclose(found.roots[chain].T @ found.roots[chain], precision, atol=1e-11)
-            assert found.df == exact.measured.df
+        np.testing.assert_allclose(found.measured.scale[chain], exact.measured.scale, rtol=1e-10, atol=1e-12)
+        if separate:
+            np.testing.assert_allclose(found.measured.mean[chain], exact.measured.mean, atol=1e-12)
+            np.testing.assert_array_equal(found.measured.df[chain], exact.measured.df)
+            continue
+        np.testing.assert_allclose(found.measured.coefficients[chain], exact.measured.coefficients, atol=1e-12)
+        roots = found.measured.root[chain], exact.measured.root
+        np.testing.assert_allclose(roots[0].T @ roots[0], roots[1].T @ roots[1], atol=1e-11)
+        assert found.measured.df == exact.measured.df
 
 
 def test_possible_cells_are_those_that_agree(rng):
