@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from allbutone.releases.mixed_sampling import draw_mixed
 
 import allbutone as abo
 from allbutone.adversary.with_gaps import GapAdversary
@@ -13,6 +12,7 @@ from allbutone.model.augmentation import augment
 from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior, with_gaps
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel
+from allbutone.releases.mixed.sampling import draw_mixed
 
 
 def table(rng, n, rates):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from allbutone.releases.mixed_sampling import draw_mixed
 from scipy.special import logsumexp
 
 import allbutone as abo
@@ -24,6 +23,7 @@ from allbutone.model.augmentation import augment
 from allbutone.model.cells import Cells
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.releases.mixed.sampling import draw_mixed
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 
@@ -80,8 +80,8 @@ def test_without_gaps_everyones_risk_is_the_usual_one(kind, rng):
     usual = measure(problem, values, Effort(), radius=2.0)
     np.testing.assert_allclose(found.guess, usual.guess, rtol=1e-5, atol=1e-5)
     error = np.hypot(found.gain_error, usual.information_gain_error)
-    assert np.all(np.abs(found.gain - usual.information_gain) < 6 * error + 1e-3)
-    assert np.all(np.abs(found.mass - usual.mass) < 6 * np.hypot(found.mass_error, usual.mass_error) + 2e-3)
+    assert np.all(np.abs(found.gain - usual.information_gain) < 6 * error + 5e-3)
+    assert np.all(np.abs(found.mass - usual.mass) < 6 * np.hypot(found.mass_error, usual.mass_error) + 5e-3)
     np.testing.assert_allclose(found.prior_mass, usual.prior_mass, rtol=0.1, atol=2e-3)
     assert not np.any(found.redrawn)
     assert sum(seen) == 30
@@ -125,6 +125,61 @@ def test_without_gaps_mixed_records_have_the_product_of_predictives(kind, separa
     white = np.stack([found.shape.take([at]).whiten(candidates.values[3 * at : 3 * at + 3]) for at in range(4)])
     ours = (found.log_density_unnormalized(white) - found.log_volume[:, None]).ravel()
     np.testing.assert_allclose(ours - ours[0], exact - exact[0], rtol=1e-11, atol=1e-10)
+
+
+def test_known_columns_leave_the_conditional_mixture(rng):
+    """Joint density = weight · conditional density, Student t's and normals alike."""
+    roots = rng.standard_normal((2, 5, 3, 3))
+    dfs = np.array([[3.0, 7.0, np.inf, 20.0, np.inf]] * 2)
+    mixture = StudentMixture.of(
+        rng.standard_normal((2, 5)), rng.standard_normal((2, 5, 3)), roots @ roots.swapaxes(-1, -2), dfs
+    )
+    points = rng.standard_normal((2, 3))
+    joint = mixture.log_groups(points[:, None])
+    for known in ([1], [0, 2], [0, 1, 2]):
+        rest = np.setdiff1d(np.arange(3), known)
+        given = mixture.given(np.array(known), points[:, known])
+        np.testing.assert_allclose(given.log_groups(points[:, None, rest]), joint, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+def test_an_adversary_who_knows_columns_is_the_usual_one_without_gaps(kind, rng):
+    values, prior, release, released = normal_case(rng, kind)
+    adversary = GapAdversary.of(
+        IncompleteRecords.of(None, values), LocationModel.prior((), prior), rng, **released
+    )
+    found = risk_with_gaps(adversary, rng, known_columns=[1])
+    known = np.zeros(3, dtype=bool)
+    known[1] = True
+    problem = LeaveOneOut.of(values, release, prior, None, "record").problem(np.arange(30), (1,))
+    usual = measure(problem, values[:, ~known], Effort(), radius=None)
+    np.testing.assert_allclose(found.guess[:, ~known], usual.guess, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(found.guess[:, 1], values[:, 1])
+    error = np.hypot(found.gain_error, usual.information_gain_error)
+    assert np.all(np.abs(found.gain - usual.information_gain) < 6 * error + 5e-3)
+
+
+def test_known_categories_rule_out_other_combinations(rng):
+    """With a category known, the rest is the posterior given it: probabilities of its combinations, normalised."""
+    prior = LocationModel.prior((2, 3), abo.NIW.default(2))
+    table = MixedRecords.of(rng.integers(0, 6, 25), rng.standard_normal((25, 2)))
+    drawn, _ = draw_mixed([prior.update(table)], [15, 20], rng)
+    adversary = GapAdversary.of(
+        incomplete(prior, table), prior, rng, datasets=[incomplete(prior, each) for each in drawn]
+    )
+    target, rows = incomplete(prior, table.take([6])), np.array([6])
+    free = measure_gaps(adversary.posteriors(target, rows), 1.0, Points())
+    bound = measure_gaps(adversary.posteriors(target, rows, ((), (0,))), 1.0, Points())
+    own = free.combinations[:, 0] == target.codes[0, 0]
+    share = np.where(own, free.probabilities[0], 0.0)
+    np.testing.assert_allclose(bound.probabilities[0], share / share.sum(), rtol=1e-9)
+    np.testing.assert_allclose(bound.levels[0][target.codes[0, 0]], 1)
+    baseline = free.baselines[0][own].sum()
+    np.testing.assert_allclose(
+        bound.gain, free.gain - np.log(share.sum()) + np.log(baseline), rtol=1e-9, atol=1e-9
+    )
+    known = risk_with_gaps(adversary, rng, rows=rows, known_categories=[0])
+    np.testing.assert_allclose(known.gain[6], bound.gain[0])
 
 
 def small_case(rng):

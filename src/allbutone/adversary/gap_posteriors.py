@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from allbutone.adversary.gap_predictives import LEAST_LEFT, CellPredictives
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
-from allbutone.adversary.student_mixture import StudentMixture
+from allbutone.adversary.student_mixture import GroupSums, LogGroups, StudentMixture
 from allbutone.model.cells import UNKNOWN, Cells
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.support.arrays import log_sum_exp
@@ -32,18 +32,19 @@ class GapPosteriors:
         ℓ(v) = Σⱼ log afterⱼ(v) − (number of releases − 1)·log before(v)
 
     `shape`: the single Student t's that the mixtures are nearly, as one posterior of the usual family; its ν
-    measures distances. `log_draws`: the log weight of each draw of the gaps, before. `effective_draws`: what the
-    draws are worth after weighing, the least of all mixtures; 0 where a target could not be taken out.
+    measures distances. `possible`: the combinations that agree with the categories that the adversary knows; known
+    measurements are in the mixtures' weights. `effective_draws`: what the draws of the gaps are worth after
+    weighing, the least of all mixtures; 0 where a target could not be taken out.
     """
 
     columns: Int[np.ndarray, " p"]
     combinations: Int[np.ndarray, "a q"]
     truth: Float[np.ndarray, "m p"]
     true_combination: Int[np.ndarray, " m"]
+    possible: Bool[np.ndarray, "m a"]
     before: StudentMixture
     after: tuple[StudentMixture, ...]
     shape: LogQuadratic | None
-    log_draws: Float[np.ndarray, "m d"]
     effective_draws: Float[np.ndarray, " m"]
 
     @classmethod
@@ -54,31 +55,40 @@ class GapPosteriors:
         before: tuple[CellPredictives, int],
         after: Sequence[tuple[CellPredictives, int]],
         weighed: bool,
+        known: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> "GapPosteriors":
         """Turn predictives, each with its number of chains (0: a released draw), into mixtures.
 
-        `weighed`: the gaps were drawn with the targets in the table, so that weights must take them out.
+        `weighed`: the gaps were drawn with the targets in the table, so that weights must take them out. `known`:
+        measurements and categories (positions) of the targets that the adversary knows.
         """
         (columns,) = np.nonzero(~np.isnan(targets.values[0]))
-        known = targets.codes[0] != UNKNOWN
-        combinations, which = np.unique(cells.codes[:, known], axis=0, return_inverse=True)
+        (here,) = np.nonzero(targets.codes[0] != UNKNOWN)
+        combinations, which = np.unique(cells.codes[:, here], axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable").reshape(len(combinations), -1)
-        true = np.argmax(np.all(targets.codes[:, None, known] == combinations, axis=-1), axis=1)
-        truth = targets.values[:, columns]
-        mixtures, worth, log_draws = [], np.full(len(truth), np.inf), np.zeros((len(truth), 1))
-        for place, (each, chains) in enumerate((before, *after)):
+        agree = targets.codes[:, None, here] == combinations
+        true, possible = (
+            np.argmax(np.all(agree, axis=-1), axis=1),
+            np.all(agree | ~np.isin(here, known[1]), axis=-1),
+        )
+        truth, told = targets.values[:, columns], np.flatnonzero(np.isin(columns, known[0]))
+        mixtures, worth = [], np.full(len(truth), np.inf)
+        for each, chains in (before, *after):
             mixture, log_weights = _mixture(each, chains, columns, order, truth, true, weighed)
+            if len(told):
+                mixture = mixture.given(told, np.repeat(truth[:, told], len(combinations), axis=0))
             mixtures.append(mixture)
             if chains:
                 worth = np.minimum(worth, np.exp(-log_sum_exp(2 * log_weights, axis=1)))
-            log_draws = log_weights if place == 0 else log_draws
         left = np.min([each.left for each, _ in (before, *after)], axis=0)
         worth = np.where(left > LEAST_LEFT, worth, 0.0)
+        columns, truth = np.delete(columns, told), np.delete(truth, told, axis=1)
         inflation = np.mean(before[0].inflations[:, order], axis=(2, 3)).ravel()
         shape = _nearly(mixtures[0], mixtures[1:], inflation) if len(columns) else None
         if shape is not None:
             mixtures = [each.seen_from(shape.centre, shape.root) for each in mixtures]
-        return cls(columns, combinations, truth, true, mixtures[0], tuple(mixtures[1:]), shape, log_draws, worth)
+        first, *rest = mixtures
+        return cls(columns, combinations, truth, true, possible, first, tuple(rest), shape, worth)
 
     @property
     def true_places(self) -> Int[np.ndarray, " m"]:
@@ -172,48 +182,6 @@ class GapPosteriors:
 _Summits = tuple[
     Float[np.ndarray, "t p"], Float[np.ndarray, " t"], Float[np.ndarray, "t p p"], Bool[np.ndarray, " t"]
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class LogGroups:
-    """Mixtures at points, summed within groups of draws: all that leaving a group out needs."""
-
-    before: "GroupSums"
-    after: "tuple[GroupSums, ...]"
-
-    @property
-    def groups(self) -> list[int | None]:
-        """What to leave out: each group in turn, then none."""
-        count = max(each.parts.shape[1] for each in (self.before, *self.after))
-        return [*range(count if count > 1 else 0), None]
-
-    def log_posterior(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
-        """Return ℓ, perhaps without one group of every mixture."""
-        opinions = sum(each.log_total(without) for each in self.after)
-        return opinions - (len(self.after) - 1) * self.before.log_total(without)
-
-
-@dataclass(frozen=True, eq=False)
-class GroupSums:
-    """Sums of a mixture's groups at points, exp(top)·parts."""
-
-    top: Float[np.ndarray, "t s"]
-    parts: Float[np.ndarray, "t g s"]
-    total: Float[np.ndarray, "t s"]
-
-    @classmethod
-    def of(cls, logs: Float[np.ndarray, "t g s"]) -> "GroupSums":
-        """Take their logarithms."""
-        top = np.max(logs, axis=1)
-        parts = np.exp(logs - top[:, None])
-        return cls(top, parts, np.sum(parts, axis=1))
-
-    def log_total(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
-        """Return the log of the sum, perhaps without one group; a single group, no draws of gaps, stays."""
-        if without is None or self.parts.shape[1] == 1:
-            return self.top + np.log(self.total)
-        # a group that is all there is leaves rounding; that it matters shows well before that
-        return self.top + np.log(np.maximum(self.total - self.parts[:, without], 1e-12 * self.total))
 
 
 def _mixture(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import log, pi
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import gammaln
 
 from allbutone.support.arrays import half_log_det, log_sum_exp
@@ -61,6 +61,35 @@ class StudentMixture:
         precisions = root.swapaxes(-1, -2)[:, None] @ self.precisions @ root[:, None]
         heights = self.heights + np.linalg.slogdet(root)[1][:, None]
         return StudentMixture(self.log_weights, locations, precisions, self.dfs, heights, self.groups)
+
+    def given(self, known: Int[np.ndarray, " c"], values: Float[np.ndarray, "t c"]) -> "StudentMixture":
+        """Return the mixtures of the other columns where some (positions) have known values y.
+
+        A part t_δ(x, y) is t_δ(y), which joins its weight, times t(x | y), which has δ + c degrees of freedom,
+        precision V⁻¹_xx·(δ + c)/(δ + q) and location m_x − (V⁻¹_xx)⁻¹·V⁻¹_xy·(y − m_y), with
+        q = (y − m_y)ᵀV_yy⁻¹(y − m_y).
+        """
+        left = np.setdiff1d(np.arange(self.p), known)
+        away = values[:, None] - self.locations[..., known]
+        own = self.precisions[..., left[:, None], left]
+        cross = self.precisions[..., left[:, None], known] @ away[..., None]
+        shift = np.linalg.solve(own, cross)
+        bent = (self.precisions[..., known[:, None], known] @ away[..., None])[..., 0]
+        squared = np.maximum(np.sum(bent * away, axis=-1) - np.sum(cross * shift, axis=(-2, -1)), 0.0)
+        normal, count = np.isinf(self.dfs), len(known)
+        df = np.where(normal, 1.0, self.dfs)
+        wider = np.where(normal, 1.0, (df + squared) / (df + count))
+        scales = np.linalg.inv(own) * wider[..., None, None]
+        found = StudentMixture.of(
+            self.log_weights,
+            self.locations[..., left] - shift[..., 0],
+            (scales + scales.swapaxes(-1, -2)) / 2,
+            np.where(normal, np.inf, df + count),
+            self.groups,
+        )
+        # at the conditional location the joint density is that of y times the height of x | y
+        highest = self.heights - _fall(squared, self.dfs, self.p)
+        return replace(found, log_weights=self.log_weights + highest - found.heights)
 
     def take(self, rows: np.ndarray) -> "StudentMixture":
         """Return the mixtures of some records."""
@@ -119,6 +148,48 @@ class StudentMixture:
         hessian = np.swapaxes((share * more)[..., None] * slopes, 1, 2) @ slopes
         hessian -= np.einsum("tk,tkpq->tpq", share * strength, self.precisions)
         return value, gradient, hessian - gradient[:, :, None] * gradient[:, None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class LogGroups:
+    """Mixtures at points, summed within groups of draws: all that leaving a group out needs."""
+
+    before: "GroupSums"
+    after: "tuple[GroupSums, ...]"
+
+    @property
+    def groups(self) -> list[int | None]:
+        """What to leave out: each group in turn, then none."""
+        count = max(each.parts.shape[1] for each in (self.before, *self.after))
+        return [*range(count if count > 1 else 0), None]
+
+    def log_posterior(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
+        """Return ℓ, perhaps without one group of every mixture."""
+        opinions = sum(each.log_total(without) for each in self.after)
+        return opinions - (len(self.after) - 1) * self.before.log_total(without)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Sums of a mixture's groups at points, exp(top)·parts."""
+
+    top: Float[np.ndarray, "t s"]
+    parts: Float[np.ndarray, "t g s"]
+    total: Float[np.ndarray, "t s"]
+
+    @classmethod
+    def of(cls, logs: Float[np.ndarray, "t g s"]) -> "GroupSums":
+        """Take their logarithms."""
+        top = np.max(logs, axis=1)
+        parts = np.exp(logs - top[:, None])
+        return cls(top, parts, np.sum(parts, axis=1))
+
+    def log_total(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
+        """Return the log of the sum, perhaps without one group; a single group, no draws of gaps, stays."""
+        if without is None or self.parts.shape[1] == 1:
+            return self.top + np.log(self.total)
+        # a group that is all there is leaves rounding; that it matters shows well before that
+        return self.top + np.log(np.maximum(self.total - self.parts[:, without], 1e-12 * self.total))
 
 
 def _fall(

@@ -117,26 +117,33 @@ class GapAdversary:
             draws=len(self.before.models) // self.before.chains,
         )
 
-    def posteriors(self, targets: IncompleteRecords, rows: Int[np.ndarray, " m"] | None = None) -> GapPosteriors:
+    def posteriors(
+        self,
+        targets: IncompleteRecords,
+        rows: Int[np.ndarray, " m"] | None = None,
+        known: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    ) -> GapPosteriors:
         """Return the posteriors of what is observed of some targets, which all lack the same columns.
 
-        `rows`: where they stand in the table, if it holds them. With x the observed part, and d = 1 … D the draws
-        of the others' gaps,
+        `rows`: where they stand in the table, if it holds them. `known`: measurements and categories (positions)
+        of the targets that the adversary knows; kept categories belong there. With x the observed part, and
+        d = 1 … D the draws of the others' gaps,
 
             log p(x) = Σⱼ log[Σ_d w_dj·t(x | X₋⁽ᵈ⁾ ∪ Z⁽ʲ⁾)] + Σⱼ log f(x | θ⁽ʲ⁾)
                        − (k + m − 1)·log[Σ_d w_d·t(x | X₋⁽ᵈ⁾)]
 
         Draws were made given the whole table; the weights 1/p(xᵢ | X₋⁽ᵈ⁾) take the target out of it again.
         """
-        known = targets.covariates
-        before = self._predictives(self.before, known, rows)
-        after = [(self._predictives(each, known, rows), each.chains) for each in self.after]
+        covariates = targets.covariates
+        before = self._predictives(self.before, covariates, rows)
+        after = [(self._predictives(each, covariates, rows), each.chains) for each in self.after]
         draws = self.parameters
         for at in range(0 if draws is None else len(draws)):
             assert draws is not None
             one = (draws.shares[at], draws.coefficients[at], draws.covariances[at])
-            after.append((of_parameters(*one, self.prior, known), 0))
-        return GapPosteriors.of(self.prior.cells, targets, (before, self.before.chains), after, rows is not None)
+            after.append((of_parameters(*one, self.prior, covariates), 0))
+        own = (before, self.before.chains)
+        return GapPosteriors.of(self.prior.cells, targets, own, after, rows is not None, known)
 
     def _predictives(
         self, filled: FilledTable, known: Float[np.ndarray, "m s"], rows: Int[np.ndarray, " m"] | None

@@ -1,6 +1,6 @@
 """Risk of everyone in a table with missing values: what a release tells of the observed part of each record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,9 @@ class GapRisk:
 
     guess: Float[np.ndarray, "n p"]
     guess_codes: Int[np.ndarray, "n q"]
-    probabilities: tuple[Float[np.ndarray, "n levels"], ...]
-    probability_errors: tuple[Float[np.ndarray, "n levels"], ...]
-    baselines: tuple[Float[np.ndarray, "n levels"], ...]
+    probabilities: tuple[Float[np.ndarray, "n _"], ...]
+    probability_errors: tuple[Float[np.ndarray, "n _"], ...]
+    baselines: tuple[Float[np.ndarray, "n _"], ...]
     gain: Float[np.ndarray, " n"]
     gain_error: Float[np.ndarray, " n"]
     mass: Float[np.ndarray, " n"]
@@ -50,6 +50,8 @@ def risk_with_gaps(
     rng: np.random.Generator,
     *,
     rows: Int[np.ndarray, " t"] | None = None,
+    known_columns: Sequence[int] = (),
+    known_categories: Sequence[int] = (),
     radius: float = RADIUS,
     points: Points = ALWAYS_THE_SAME,
     size: int = 128,
@@ -58,26 +60,29 @@ def risk_with_gaps(
     """Attack all records of the adversary's table, or some of its rows, each as if it alone were unknown.
 
     The gaps were drawn given the whole table. Where the weights that take a record out of it leave too few draws,
-    the gaps are drawn anew without that record. `watch` is told how many records are done, block by block.
+    the gaps are drawn anew without that record. `known_columns` and `known_categories`: measurements and
+    categories (positions) of the target that the adversary knows, where it has them; kept ones belong there.
+    `watch` is told how many records are done, block by block.
     """
-    records = adversary.records
+    records, known = adversary.records, (known_columns, known_categories)
     chosen = np.arange(len(records)) if rows is None else rows
     many = max(1, AT_ONCE // (adversary.parts * adversary.prior.p**2))
     groups = [chosen[group] for group in targets_by_gaps(records.take(chosen))]
     blocks = [group[at : at + many] for group in groups for at in range(0, len(group), many)]
 
     def attack(block: np.ndarray) -> GapMeasures:
-        return measure_gaps(adversary.posteriors(records.take(block), block), radius, points, size)
+        return measure_gaps(adversary.posteriors(records.take(block), block, known), radius, points, size)
 
     measured = in_parallel(attack, blocks, watch=lambda each: watch(len(each.gain)))
     found = _nothing(adversary)
+    found.guess[:, known_columns] = records.values[:, known_columns]
     for block, each in zip(blocks, measured, strict=True):
         _put(found, records, block, each)
     few = found.effective_draws < ENOUGH * len(adversary.before.models)
     (doubtful,) = np.nonzero(few)
     for row, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
         alone = records.take([row])
-        posteriors = adversary.without(int(row), stream).posteriors(alone)
+        posteriors = adversary.without(int(row), stream).posteriors(alone, known=known)
         _put(found, records, np.array([row]), measure_gaps(posteriors, radius, points, size))
         found.redrawn[row] = True
         watch(0)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.gap_posteriors import GapPosteriors
-from allbutone.integrals.importance_sampling import HOPELESS, STUDENT, Ball, weighed_points
+from allbutone.integrals.importance_sampling import EDGE, HOPELESS, STUDENT, Ball, weighed_points
 from allbutone.integrals.proposal import Points, Proposal
 from allbutone.support.arrays import log_sum_exp
 
@@ -52,7 +52,9 @@ def measure_gaps(
 ) -> GapMeasures:
     """Integrate the posteriors of targets, and say what was learned of each."""
     m, a = len(found.truth), len(found.combinations)
-    baselines = np.exp(log_sum_exp(found.before.log_weights, axis=1)).reshape(m, a)
+    ruled_out = ~found.possible.ravel()
+    baselines = np.where(found.possible, np.exp(log_sum_exp(found.before.log_weights, axis=1)).reshape(m, a), 0.0)
+    baselines = baselines / np.sum(baselines, axis=1, keepdims=True)
     if found.shape is None:
         modes, heights = np.zeros((m, a, 0)), found.log_density_unnormalized(np.zeros((m * a, 1, 0)))[:, 0]
         sums = _only_categories(found)
@@ -63,7 +65,8 @@ def measure_gaps(
         ball = Ball(found.whiten(found.truth), radius / np.sqrt(np.broadcast_to(found.shape.df, m * a)))
         turns = [_replicate(found, proposal, ball, points, turn, size) for turn in range(replicates)]
         sums = _Sums(*(np.stack(each) for each in zip(*turns, strict=True)))
-    best = np.argmax(heights.reshape(m, a), axis=1)
+    sums.totals[..., ruled_out], sums.above[..., ruled_out] = -np.inf, -np.inf
+    best = np.argmax(np.where(found.possible, heights.reshape(m, a), -np.inf), axis=1)
     gain, probability, level, mass, prior, above = (_estimate(found, sums, what) for what in _MEASURES)
     effective = np.sum(1 / sums.squares, axis=0)[found.true_places]
     hopeless = effective < (HOPELESS if found.shape is not None else 0)
@@ -95,7 +98,8 @@ class _Sums:
     """What replicates say, without each group of draws in turn, and with all (last).
 
     `totals`: log totals; `inside`: those of the ball; `prior`: the log of what is known before, within it;
-    `above`: log totals of what is more probable than the truth. `squares`: Σw² of the weights.
+    `above`: log totals of what is more probable than the truth. `squares`: Σw² of the weights. `…_noise`: the
+    squared errors that independent points would have.
     """
 
     totals: Float[np.ndarray, "r g t"]
@@ -103,6 +107,8 @@ class _Sums:
     prior: Float[np.ndarray, "r g t"]
     above: Float[np.ndarray, "r g t"]
     squares: Float[np.ndarray, "r t"]
+    total_noise: Float[np.ndarray, "r t"]
+    mass_noise: Float[np.ndarray, "r t"]
 
 
 def _replicate(
@@ -126,8 +132,18 @@ def _replicate(
                 sums.append(top + np.log(np.sum(weights * which, axis=1)))
         known = groups.before.log_total(without)[:, -size:]  # the ball's own points
         prior.append(ball.log_volume + log_sum_exp(known, axis=1) - np.log(size))
-    squares = np.sum(weights * weights, axis=1) / np.sum(weights, axis=1) ** 2
-    return np.stack(totals), np.stack(held), np.stack(prior), np.stack(above), squares
+    weights = weights / np.sum(weights, axis=1, keepdims=True)
+    squares, share = np.sum(weights * weights, axis=1), np.sum(weights * inside, axis=1)
+    noise = np.sum((weights * (inside - share[:, None])) ** 2, axis=1)
+    return (
+        np.stack(totals),
+        np.stack(held),
+        np.stack(prior),
+        np.stack(above),
+        squares,
+        squares - 1 / weights.shape[1],
+        noise,
+    )
 
 
 def _height_of_truth(found: GapPosteriors, without: int | None) -> Float[np.ndarray, " t"]:
@@ -143,7 +159,8 @@ def _only_categories(found: GapPosteriors) -> _Sums:
     prior = np.stack([groups.before.log_total(without)[:, 0] for without in groups.groups])[None]
     truth = np.stack([_height_of_truth(found, without) for without in groups.groups])[None]
     above = np.where(totals > truth + 1e-9, totals, -np.inf)  # not the truth itself
-    return _Sums(totals, totals, prior, above, np.ones(totals.shape[::2]))
+    one = np.ones(totals.shape[::2])
+    return _Sums(totals, totals, prior, above, one, 0 * one, 0 * one)
 
 
 def _pooled(logs: Float[np.ndarray, "r g t"]) -> Float[np.ndarray, "g t"]:
@@ -170,6 +187,11 @@ def _estimate(found: GapPosteriors, sums: _Sums, what: str) -> tuple[np.ndarray,
     if len(sums.totals) > 1:
         apart = [_measure(found, what, None, *(each[-1] for each in turn)) for turn in zip(*logs, strict=True)]
         error = np.hypot(error, STUDENT * np.std(apart, axis=0, ddof=1) / np.sqrt(len(apart)))
+    # replicates can agree by chance; scrambled points do better than independent ones, but not by far
+    noise = {"gain": sums.total_noise, "mass": sums.mass_noise}.get(what)
+    if noise is not None:
+        floor = EDGE * np.sqrt(np.maximum(np.mean(noise, axis=0), 0.0) / len(noise))[found.true_places]
+        error = np.maximum(error, floor)
     return every[-1], error
 
 
@@ -202,16 +224,16 @@ def _measure(
         by_target = totals.reshape(m, a)
         shares = np.exp(by_target - log_sum_exp(by_target, axis=1)[:, None])
         return shares if what == "probability" else shares @ _levels(found.combinations)
-    groups = found.before.log_weights[true].reshape(m, found.before.groups, -1)
-    if without is not None and groups.shape[1] > 1:
-        groups = np.delete(groups, without, axis=1)
+    weights = found.before.log_weights.reshape(m, a, found.before.groups, -1)
+    if without is not None and weights.shape[2] > 1:
+        weights = np.delete(weights, without, axis=2)
+    by_combination = log_sum_exp(weights.reshape(m, a, -1), axis=2)
     if what == "prior mass":
-        return np.exp(np.minimum(prior[true] - log_sum_exp(groups.reshape(m, -1), axis=1), 0.0))
+        return np.exp(np.minimum(prior[true] - by_combination.ravel()[true], 0.0))
+    # what is known of the target before the release, and which combinations are possible
+    given = log_sum_exp(np.where(found.possible, by_combination, -np.inf), axis=1)
     at_truth = found.truth_groups
-    draws = found.log_draws.reshape(m, found.before.groups, -1)
-    if without is not None and draws.shape[1] > 1:
-        draws = np.delete(draws, without, axis=1)
-    before = at_truth.before.log_total(without)[:, 0] - log_sum_exp(draws.reshape(m, -1), axis=1)
+    before = at_truth.before.log_total(without)[:, 0] - given
     return at_truth.log_posterior(without)[:, 0] - log_sum_exp(totals.reshape(m, a), axis=1) - before
 
 
