@@ -32,7 +32,8 @@ from allbutone.cli.reading import (
 from allbutone.disclosure.limits import Limit
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
-from allbutone.releases.folder import load_measurements
+from allbutone.releases.folder import load_release
+from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.findings import verdict
@@ -97,7 +98,7 @@ def report(
         require_outside(out, release_dir)
     require_distinct([out], [table, prior])
     with fresh_file(out, force=force, private=not public) as path:
-        release = load_measurements(release_dir)
+        release = load_release(release_dir)
         records = records_of(context, table, release)
         if public:
             path.write_text(public_report(release, note), encoding="utf-8")
@@ -107,7 +108,7 @@ def report(
             again = following(context, "report", table, release_dir)
             _write_page(path, assessment, again, note)
     if public:
-        _describe_public(out, table, bool(note))
+        _describe_public(out, table, bool(note), isinstance(release, MixedRelease))
         return
     _describe(assessment)
     console.print(
@@ -198,11 +199,13 @@ def _typed(arguments: Sequence[str]) -> str:
     return shlex.join(["allbutone", *arguments])
 
 
-def _describe_public(out: Path, table: Path, noted: bool) -> None:
-    unchecked = "the column names and your note" if noted else "the column names"
+def _describe_public(out: Path, table: Path, noted: bool, mixed: bool) -> None:
+    names = "the names of columns and levels" if mixed else "the column names"
+    unchecked = f"{names} and your note" if noted else names
     console.print(
         f"Written: {escape(str(out))}, to go with the release. It was made from the release alone: its column "
-        f"names, sizes and prior, and the means and SDs of the released values{', and your note' * noted}. "
+        f"names, sizes and prior, {'levels, their shares, ' * mixed}and the means and SDs of the released values"
+        f"{', and your note' * noted}. "
         f"{escape(table.name)} was read only to check that it has these columns.\n"
         f"Not checked: what the release gives away, and what {unchecked} may tell of anyone. Read the page first."
     )

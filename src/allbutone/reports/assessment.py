@@ -9,25 +9,31 @@ from typing import Any
 import numpy as np
 
 from allbutone.disclosure.budget import COUNTS, Budget, plan_budget
+from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.mixed_budget import EXPOSURE, MixedBudget, plan_mixed_budget
 from allbutone.disclosure.per_record import is_exposed, require_same_mechanism, risk_columns
+from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import prior_pull
+from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.findings import (
     Finding,
     budget_finding,
+    categories_finding,
     exposure_finding,
     fidelity_finding,
     gain_finding,
     model_finding,
     values_finding,
 )
-from allbutone.support.errors import Cure
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
 from allbutone.utility.fidelity import Fidelity, fidelity
+from allbutone.utility.given_categories import given_categories
 from allbutone.utility.marginal_densities import Densities, densities
 from allbutone.utility.normality import Normality, check_normality
 from allbutone.utility.released_values import odd_values
@@ -44,15 +50,16 @@ class Assessment:
     """A release beside the table it was made from. Confidential: it describes individual records.
 
     `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for. `say` words a way out as
-    the reader's program does it.
+    the reader's program does it. Of a mixed table `normality` is that of the measurements given the categories, and
+    None, as the budget is, where it cannot be told yet.
     """
 
     records: Records
-    release: Release
+    release: Release | MixedRelease
     prior: NIW
-    normality: Normality
+    normality: Normality | None
     risk: dict[str, np.ndarray]
-    budget: Budget
+    budget: Budget | MixedBudget | None
     fidelity: Fidelity | None
     densities: Densities | None
     by_count: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
@@ -68,16 +75,20 @@ class Assessment:
         """What a decision rests on, the risk first."""
         found = [
             exposure_finding(self.risk),
+            categories_finding(self.risk),
             gain_finding(self.risk),
-            budget_finding(self.budget, self.count),
-            model_finding(self.normality),
+            budget_finding(self.budget, self.count) if self.budget else None,
+            model_finding(self.normality) if self.normality else None,
+            values_finding(odd_values(self.records, self.release), self.say),
+            fidelity_finding(self.fidelity, self._of_prior) if self.fidelity else None,
         ]
-        if values := values_finding(odd_values(self.records, self.release), self.say):
-            found.append(values)
-        if self.fidelity is None:
-            return found
-        of_prior = prior_pull(self.prior, Moments.of(self.records.values), self.records.columns)
-        return [*found, fidelity_finding(self.fidelity, of_prior)]
+        return [each for each in found if each is not None]
+
+    @property
+    def _of_prior(self) -> str | None:
+        if isinstance(self.release, MixedRelease):
+            return None  # what the prior does within cells is not told from the whole table's moments
+        return prior_pull(self.prior, Moments.of(self.records.values), self.records.columns)
 
     @property
     def growth(self) -> list[dict[str, float]]:
@@ -97,7 +108,7 @@ class Assessment:
 
 def assess(
     records: Records,
-    release: Release,
+    release: Release | MixedRelease,
     prior: NIW | None = None,
     *,
     limit: str | Limit = "exposure=0.5",
@@ -109,6 +120,9 @@ def assess(
 
     `counts`: also the risk after the first so many datasets, or draws, each.
     """
+    if isinstance(release, MixedRelease):
+        _require_plain(prior, Limit.of(limit))
+        return _assess_mixed(records, release, step)
     prior = require_same_mechanism(records, release, prior)
     people = len(records.values)
     with step("Judging the model", None):
@@ -135,12 +149,59 @@ def assess(
             rng=0,
             watch=watch,
         )
-    compared = shapes = None
-    if min(release.rows, default=0) > 1:
-        with step("Comparing real and synthetic data", None):
-            compared, shapes = fidelity(records, release), densities(records, release)
-    return Assessment(records, release, prior, normality, whole, budget, compared, shapes, by_count)
+    return Assessment(
+        records, release, prior, normality, whole, budget, *_compared(records, release, step), by_count
+    )
+
+
+def _compared(
+    records: Records, release: Release | MixedRelease, step: Step
+) -> tuple[Fidelity | None, Densities | None]:
+    if min(release.rows, default=0) <= 1:
+        return None, None
+    with step("Comparing real and synthetic data", None):
+        return fidelity(records, release), densities(records, release)
 
 
 def _attacked(records: Records, release: Release, prior: NIW, mass: bool, watch: Watch) -> dict[str, Any]:
     return risk_columns(records, release, prior, mass=mass, rng=np.random.default_rng(0), watch=watch)
+
+
+def _require_plain(prior: NIW | None, limit: Limit) -> None:
+    """Refuse what a report on a mixed table cannot be asked."""
+    if prior is not None:
+        raise InputError(
+            "a release of a table with categories or kept columns names its own prior",
+            Cure("leave it out", "prior"),
+        )
+    if limit != EXPOSURE:
+        raise InputError(
+            f"the budget of a table with categories or kept columns is by {EXPOSURE} and by categories found out",
+            Cure("leave the limit out", "limit", EXPOSURE.text),
+        )
+
+
+def _assess_mixed(records: Records, release: MixedRelease, step: Step) -> Assessment:
+    """Attack everyone's measurements and categories, judge fidelity, and plan the budget by the same mechanism."""
+    mechanism = release.mechanism
+    normality = budget = None
+    if not records.has_gaps and mechanism.cells != SEPARATE:
+        with step("Judging the model", None):
+            normality = check_normality(given_categories(records, mechanism))
+    with step("Attacking records", len(records.values)) as watch:
+        risk = any_risk_columns(records, release, rng=np.random.default_rng(0), watch=watch)
+    if not records.has_gaps:
+        with step("Planning the budget", None) as watch:
+            budget = plan_mixed_budget(
+                records,
+                rows=max(release.rows) if release.datasets else None,
+                prior=mechanism.normal,
+                cells=mechanism.cells,
+                cell_weight=mechanism.cell_weight,
+                keep=mechanism.keep,
+                rng=0,
+                watch=watch,
+            )
+    return Assessment(
+        records, release, release.prior, normality, risk, budget, *_compared(records, release, step)
+    )

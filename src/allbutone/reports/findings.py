@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.disclosure.mixed_risk import BASELINE, PROBABILITY, is_found, judged_categories
 from allbutone.disclosure.per_record import is_exposed
 from allbutone.support.errors import Cure
@@ -123,9 +124,9 @@ def categories_finding(found: dict[str, np.ndarray]) -> Finding | None:
     return Finding("Categories", False, words) if names else None
 
 
-def budget_finding(budget: Budget, released: int) -> Finding:
+def budget_finding(budget: Budget | MixedBudget, released: int) -> Finding:
     """Judge whether more is released than the budget allows."""
-    has = counted(released, "parameter draw" if budget.law.rows is None else "dataset")
+    has = counted(released, "parameter draw" if budget.what == "parameter draws" else "dataset")
     beyond = released > budget.confident_count
     words = f"{budget.sentence} The release has {has}: {'beyond' if beyond else 'within'} the budget."
     return Finding("Budget", beyond, words)
@@ -161,6 +162,10 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
             ("means", " standard deviations", far.means),
             ("spreads", " (logarithm of the ratio)", far.spreads),
             ("correlations", " (Fisher's z)", far.correlations),
+            ("shares of levels", " (Cohen's w)", far.categories.shares),
+            ("counts of levels together", " (Cohen's w)", far.categories.tables),
+            ("associations", " (Cramér's V or η)", far.categories.associations),
+            ("means by level", " standard deviations", far.categories.level_means),
         )
         if names
     ]
@@ -170,6 +175,8 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
     rest = f"the median correlation differs by at most {widest:.2g}" if len(fidelity.columns) > 1 else ""
     if not faults:
         words = "Means, spreads, correlations and distributions agree, but for what chance does"
+        if fidelity.categories.columns:
+            words = f"Shares of levels and their associations agree; {words[0].lower()}{words[1:]}"
         return Finding("Fidelity", False, "; ".join(filter(None, [words, rest])) + ".")
     words = "; ".join(filter(None, [*faults, rest]))
     return Finding("Fidelity", True, " ".join(filter(None, [f"Beyond what chance does, {words}.", of_prior])))

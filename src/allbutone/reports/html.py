@@ -11,18 +11,24 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from allbutone.disclosure.budget import Budget
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import NO_REQUESTS, embedded
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
+from allbutone.plots.fidelity_categories import association_figure, share_figure
 from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
 from allbutone.plots.framing import titled
+from allbutone.plots.mixed_budget import mixed_budget_figure
 from allbutone.plots.paper_means import mean_correlation_differences, mean_standardized_differences
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.risk_growth import distance_violins, relative_error_violins
 from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
+from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import most_exposed, verdict
+from allbutone.reports.found_out import told_categories
+from allbutone.reports.mixed_columns import declared_columns, released_columns
 from allbutone.support.text import number
 from allbutone.utility.fidelity import Fidelity
 from allbutone.utility.marginal_densities import Densities
@@ -54,6 +60,8 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
             {name: assessment.risk[name][place] for name in ("row", *MEASURES) if name in assessment.risk}
             for place in order[:SHOWN]
         ],
+        told=told_categories(assessment.risk, SHOWN),
+        budget_tables=_budget_tables(assessment),
         ks=_lines(assessment.fidelity.ks_table()) if assessment.fidelity else [],
         pmse=float(np.mean(assessment.fidelity.pmse_ratio_drawn)) if assessment.fidelity else None,
         pmse_tree=float(np.mean(assessment.fidelity.pmse_tree_ratio)) if assessment.fidelity else None,
@@ -62,39 +70,73 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
     )
 
 
-def public_report(release: Release, note: str = "") -> str:
+def public_report(release: Release | MixedRelease, note: str = "") -> str:
     """Return the page to go with a release: made from the release and the note alone."""
-    return _page("public.html", release=release, figures={}, synthetic=_synthetic(release), note=note)
+    synthetic = released_columns(release) if isinstance(release, MixedRelease) else _synthetic(release)
+    return _page("public.html", release=release, figures={}, synthetic=synthetic, note=note)
 
 
-def _page(template: str, release: Release, figures: dict[str, go.Figure], **content: Any) -> str:
+def _page(template: str, release: Release | MixedRelease, figures: dict[str, go.Figure], **content: Any) -> str:
     return _environment.get_template(template).render(
         no_requests=NO_REQUESTS,
         plotly=get_plotlyjs() if figures else "",
         figures={
             name: {"html": embedded(figure, name), "words": words_of(figure)} for name, figure in figures.items()
         },
-        datasets=bool(release.datasets),
-        both=bool(release.datasets) and isinstance(release, ParameterRelease),
         count=release.count,
         rows=_rows(release),
-        columns=release.column_names,
         prior=release.prior,
         written=datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC"),
         versions={name: version(name) for name in PACKAGES} | {"Python": platform.python_version()},
+        **_about(release),
         **content,
     )
 
 
+def _about(release: Release | MixedRelease) -> dict[str, Any]:
+    """Return what kind of release it is, and its columns."""
+    if isinstance(release, MixedRelease):
+        return {
+            "mechanism": release.mechanism,
+            "declared": declared_columns(release.mechanism),
+            "columns": release.order,
+            "modelled": release.mechanism.measurements,
+            "datasets": bool(release.tables),
+            "both": bool(release.tables) and release.draws > 0,
+        }
+    return {
+        "mechanism": None,
+        "columns": release.column_names,
+        "modelled": release.column_names,
+        "datasets": bool(release.datasets),
+        "both": bool(release.datasets) and isinstance(release, ParameterRelease),
+    }
+
+
+def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return what else there is to say of a budget, each with its title."""
+    plan = assessment.budget
+    if not isinstance(plan, Budget):
+        return []
+    found = [
+        ("By every measure, median and 95 % point", plan.measures),
+        ("Many small datasets, or few large ones (expected, closed form)", plan.row_tradeoff),
+        ("What if (expected, closed form)", plan.what_if),
+    ]
+    return [(title, table) for title, table in found if table]
+
+
 def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     """Return the figures that this assessment has, by name."""
-    found = {
-        "risk": risk_figure(assessment.risk, assessment.records.columns, order, labels=3),
-        "budget": budget_figure(assessment.budget),
-        "qq": qq_figure(assessment.normality),
-    }
-    if len(assessment.normality.squared_distances):
-        found["distance-qq"] = distance_qq_figure(assessment.normality)
+    release, plan, normality = assessment.release, assessment.budget, assessment.normality
+    attacked = release.mechanism.measurements if isinstance(release, MixedRelease) else assessment.records.columns
+    found = {"risk": risk_figure(assessment.risk, attacked, order, labels=3)}
+    if plan is not None:
+        found["budget"] = budget_figure(plan) if isinstance(plan, Budget) else mixed_budget_figure(plan)
+    if normality is not None:
+        found["qq"] = qq_figure(normality)
+        if len(normality.squared_distances):
+            found["distance-qq"] = distance_qq_figure(normality)
     if assessment.by_count:
         found["distances"] = distance_violins(assessment.by_count)
         found["relative-errors"] = relative_error_violins(assessment.by_count)
@@ -112,6 +154,9 @@ def fidelity_figures(fidelity: Fidelity | None, densities: Densities | None) -> 
         found["ks"] = ks_figure(fidelity)
         found["densities"] = density_figure(densities)
         found["propensity"] = propensity_figure(fidelity)
+        if fidelity.categories.columns:
+            found["shares"] = share_figure(fidelity)
+            found["associations"] = association_figure(fidelity)
     return found
 
 
@@ -144,7 +189,7 @@ def _synthetic(release: Release) -> list[dict[str, Any]]:
     ]
 
 
-def _rows(release: Release) -> str:
+def _rows(release: Release | MixedRelease) -> str:
     if not release.rows:
         return ""
     sizes = sorted(set(release.rows))

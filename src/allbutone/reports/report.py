@@ -6,7 +6,8 @@ from typing import Any
 
 from allbutone.disclosure.limits import Limit
 from allbutone.model.prior_file import AnyPrior, prior_of
-from allbutone.releases.folder import AnyRelease, load_measurements
+from allbutone.releases.folder import AnyRelease, load_release
+from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.release import Release
 from allbutone.reports.assessment import assess
 from allbutone.reports.findings import Finding, verdict
@@ -67,15 +68,17 @@ def report(
     path = Path(out)
     if path.suffix != ".html":
         raise InputError(f"out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
-    if not isinstance(release, Release | str | Path):
+    if not isinstance(release, Release | MixedRelease | str | Path):
         raise InputError("a report is of one release", "give one; risk takes several together")
     files = [Path(each) for each in (table, prior) if isinstance(each, str | Path)]
     require_distinct([path], files)
     if isinstance(release, str | Path) and not public:
         require_outside(path, Path(release))
     with fresh_file(path, force=force, private=not public) as work:
-        release = load_measurements(release) if isinstance(release, str | Path) else release
-        records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
+        release = load_release(release) if isinstance(release, str | Path) else release
+        how = {"columns": release.columns, "schema": release.schema}
+        how = reading_of(release) if isinstance(release, MixedRelease) else how
+        records = Records.of(table, **how, **how_to_read)
         if public:
             work.write_text(public_report(release, note), encoding="utf-8")
             return Report(path)
