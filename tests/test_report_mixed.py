@@ -67,7 +67,7 @@ def test_lines_and_verdict_are_those_of_the_risk(rng, tmp_path):
     assert flags["sex"][5]
     finding = categories_finding(columns)
     assert finding.against
-    assert f"The sex of {np.sum(flags['sex'])} of 48 records is found out" in finding.words
+    assert f"sex of {np.sum(flags['sex'])} of 48" in finding.words
     lines = told_categories(columns, 96)
     assert len({(line.row, line.category) for line in lines}) == np.sum(flags["sex"]) + np.sum(flags["stage"])
     odds = [(line.after / (1 - line.after)) / (line.before / (1 - line.before)) for line in lines]
@@ -77,7 +77,7 @@ def test_lines_and_verdict_are_those_of_the_risk(rng, tmp_path):
         assert line.after == columns[f"probability_{line.category}"][line.row - 1]
         assert line.before == columns[f"baseline_{line.category}"][line.row - 1]
         assert line.found == flags[line.category][line.row - 1]
-    assert f"row {lines[0].row} before all" in finding.words
+    assert f"that of row {lines[0].row} " in finding.words
 
 
 def test_where_nobody_is_found_out_each_category_has_a_line():
@@ -93,6 +93,27 @@ def test_what_could_not_be_computed_counts_as_found():
     columns |= {"baseline_sex": np.array([0.5, 0.5]), "baseline_distance": np.array([1.0, 1.0])}
     assert categories_finding(columns).against
     assert told_categories(columns, 1)[0].row == 2
+
+
+def test_a_missing_level_is_not_found_out():
+    columns = {"row": np.array([1, 2]), "probability_sex": np.array([np.nan, 0.6])}
+    columns |= {"baseline_sex": np.array([np.nan, 0.5]), "baseline_distance": np.array([1.0, 1.0])}
+    assert not categories_finding(columns).against
+    assert [line.row for line in told_categories(columns, 10)] == [2]
+
+
+def test_of_a_table_with_gaps_what_is_not_computed_is_said(rng, tmp_path):
+    table = people(rng)
+    table.loc[::7, "age"] = np.nan
+    table.loc[3, "sex"] = None
+    synthesizer = abo.MixedSynthesizer(missing="impute").fit(table, schema=LOG)
+    found = abo.report(table, synthesizer.sample(datasets=2), out=tmp_path / "report.html")
+    subjects = [finding.subject for finding in found.findings]
+    assert subjects[:3] == ["Exposure", "Categories", "Information"]
+    assert not {"Budget", "Model"} & set(subjects)
+    told = words_of(tmp_path / "report.html")
+    assert "Not computed: there is no budget yet for a table with gaps." in told
+    assert "Not checked: the table has gaps" in told
 
 
 def test_nothing_is_said_of_categories_that_are_kept(rng, tmp_path):

@@ -246,6 +246,7 @@ def _write_page(path: Path, assessment: Assessment, again: list[str], note: str)
 def _write_tables(assessment: Assessment, folder: Path) -> None:
     """Write the numbers behind the report."""
     assert assessment.fidelity is not None
+    assert assessment.budget is not None
     names = assessment.records.columns
     write_columns(folder / "kolmogorov_smirnov.csv", assessment.fidelity.ks_table())
     low, middle, high = assessment.fidelity.correlation_quartiles

@@ -56,9 +56,12 @@ def mixed_risk_columns(
 
 
 def is_found(found: Mapping[str, np.ndarray], category: str) -> Bool[np.ndarray, " n"]:
-    """Say whose level of a category is found out: likelier than not by the release alone, at doubled odds."""
+    """Say whose level of a category is found out: likelier than not by the release alone, at doubled odds.
+
+    What could not be computed counts as found; where a level is missing, and so has no baseline, nothing is.
+    """
     with_release, without = found[PROBABILITY + category], found[BASELINE + category]
-    return is_found_out(with_release, without) | ~np.isfinite(with_release)
+    return is_found_out(with_release, without) | (~np.isfinite(with_release) & np.isfinite(without))
 
 
 def judged_categories(found: Mapping[str, np.ndarray]) -> list[str]:

@@ -50,8 +50,8 @@ class Assessment:
     """A release beside the table it was made from. Confidential: it describes individual records.
 
     `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for. `say` words a way out as
-    the reader's program does it. Of a mixed table `normality` is that of the measurements given the categories, and
-    None, as the budget is, where it cannot be told yet.
+    the reader's program does it. Of a mixed table `normality` is that of the measurements given the categories;
+    it is None, as the budget is, where it cannot be told yet.
     """
 
     records: Records
@@ -202,6 +202,4 @@ def _assess_mixed(records: Records, release: MixedRelease, step: Step) -> Assess
                 rng=0,
                 watch=watch,
             )
-    return Assessment(
-        records, release, release.prior, normality, risk, budget, *_compared(records, release, step)
-    )
+    return Assessment(records, release, release.prior, normality, risk, budget, *_compared(records, release, step))

@@ -34,7 +34,8 @@ def told_categories(found: dict[str, np.ndarray], most: int) -> list[ToldCategor
     """
     every, first = [], []
     for category in judged_categories(found):
-        flags = is_found(found, category)
+        flags, order = is_found(found, category), most_told(found, category)
+        order = order[np.isfinite(found[BASELINE + category][order])]  # of a missing level nothing is told
         lines = [
             ToldCategory(
                 int(found["row"][place]),
@@ -43,7 +44,7 @@ def told_categories(found: dict[str, np.ndarray], most: int) -> list[ToldCategor
                 float(found[BASELINE + category][place]),
                 bool(flags[place]),
             )
-            for place in most_told(found, category)[:most]
+            for place in order[:most]
         ]
         every += [line for line in lines if line.found]
         first += lines[:1]

@@ -76,8 +76,9 @@ def report(
         require_outside(path, Path(release))
     with fresh_file(path, force=force, private=not public) as work:
         release = load_release(release) if isinstance(release, str | Path) else release
-        how = {"columns": release.columns, "schema": release.schema}
-        how = reading_of(release) if isinstance(release, MixedRelease) else how
+        how: dict[str, Any] = {"columns": release.columns, "schema": release.schema}
+        if isinstance(release, MixedRelease):
+            how = reading_of(release)
         records = Records.of(table, **how, **how_to_read)
         if public:
             work.write_text(public_report(release, note), encoding="utf-8")
