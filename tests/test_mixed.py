@@ -188,7 +188,7 @@ def test_one_level_is_the_normal_model(rng, kind):
         everyone = MixedLeaveOneOut.of(MixedRecords.of(np.zeros(30), records), prior, datasets, drawn)
         problem, _ = everyone.problem(rows, np.zeros(30, dtype=int))
         found = problem.log_density_unnormalized(points) - problem.log_density_unnormalized(records)
-        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-11)
 
 
 @pytest.mark.parametrize("separate", [False, True])

@@ -230,8 +230,18 @@ def test_risk_with_gaps_speaks_of_what_is_observed(table, rng, missing):
     found = abo.risk(holes, release)
     np.testing.assert_array_equal(found["error_ldl"].isna(), holes["ldl"].isna().to_numpy())
     assert found["probability_sex"].between(0, 1).all()
-    assert (found["information_gain_error"] > 0).all()
+    assert (found["information_gain_error"] >= 0).all()
     assert ("probability_gaps" in found) == (missing == "keep")
+
+
+def test_with_gaps_kept_categories_are_known(table, rng):
+    holes = with_gaps(table[["sex", "age", "ldl"]].iloc[:40], rng, 0.1)
+    release = fitted(holes, missing="impute", keep="sex").sample(datasets=2)
+    found = abo.risk(holes, release, mass=False)
+    assert "probability_sex" not in found
+    known = abo.risk(holes, release, known="age", mass=False)
+    assert "error_age" not in known
+    assert known["error_ldl"].notna().sum() == holes["ldl"].notna().sum()
 
 
 def test_an_empty_share_of_gaps_changes_nothing(table):

@@ -13,6 +13,7 @@ from allbutone.disclosure.mixed_risk import (
     BASELINE,
     ERROR,
     PROBABILITY,
+    known_columns_of,
     mixed_risk_columns,
     require_same_table,
 )
@@ -22,7 +23,6 @@ from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
-from allbutone.support.errors import Cure, InputError
 from allbutone.tables.records import Records
 
 
@@ -49,17 +49,20 @@ def gap_risk_columns(
     tables have gaps of their own, which values a record lacks is judged like a category, under `gaps`.
     """
     require_same_table(records, release)
-    if known or release.mechanism.kept_categories:
-        raise InputError(
-            "with missing values an adversary who knows columns of the target is not computed yet, nor categories "
-            "that are kept",
-            Cure("leave rows with gaps out", "complete_cases", True),
-        )
     mechanism, stream = release.mechanism, np.random.default_rng(rng)
+    categories, measurements = known_columns_of(known, mechanism)
     table = mechanism.incomplete(records)
     datasets = [mechanism.incomplete(each) for each in release.datasets]
     adversary = GapAdversary.of(table, mechanism.prior, stream, datasets=datasets, parameters=release.parameters)
-    found = risk_with_gaps(adversary, stream, radius=radius, points=Points.of(stream), watch=watch)
+    found = risk_with_gaps(
+        adversary,
+        stream,
+        known_columns=measurements,
+        known_categories=categories,
+        radius=radius,
+        points=Points.of(stream),
+        watch=watch,
+    )
     columns = {"row": records.rows, **_distances(adversary, found)}
     if mass:
         columns |= {"mass": found.mass, "prior_mass": found.prior_mass}
@@ -68,7 +71,11 @@ def gap_risk_columns(
         columns["mass_error"] = found.mass_error
     if mechanism.missing == KEEP_GAPS:
         columns |= _patterns(table, datasets)
-    return columns | _levels(found, table.codes, mechanism) | _errors(records, found, mechanism)
+    return (
+        columns
+        | _levels(found, table.codes, mechanism, categories)
+        | _errors(records, found, mechanism, measurements)
+    )
 
 
 def _distances(adversary: GapAdversary, found: GapRisk) -> dict[str, np.ndarray]:
@@ -115,11 +122,13 @@ def _patterns(table: IncompleteRecords, datasets: Sequence[IncompleteRecords]) -
     return {f"{PROBABILITY}gaps": probability, f"{BASELINE}gaps": baseline, f"{ERROR}gaps": np.zeros(len(gaps))}
 
 
-def _levels(found: GapRisk, codes: np.ndarray, mechanism: MixedMechanism) -> dict[str, Float[np.ndarray, " n"]]:
-    """Return the probability of each record's own level of the categories that are drawn."""
+def _levels(
+    found: GapRisk, codes: np.ndarray, mechanism: MixedMechanism, known: Sequence[int]
+) -> dict[str, Float[np.ndarray, " n"]]:
+    """Return the probability of each record's own level of the categories that are not known."""
     columns = {}
     for place, name in enumerate(mechanism.categories):
-        if place in mechanism.kept_categories:
+        if place in known:
             continue
         level, rows = codes[:, place], np.arange(len(codes))
         for prefix, values in (
@@ -131,10 +140,13 @@ def _levels(found: GapRisk, codes: np.ndarray, mechanism: MixedMechanism) -> dic
     return columns
 
 
-def _errors(records: Records, found: GapRisk, mechanism: MixedMechanism) -> dict[str, np.ndarray]:
+def _errors(
+    records: Records, found: GapRisk, mechanism: MixedMechanism, known: Sequence[int]
+) -> dict[str, np.ndarray]:
     """Return the errors of the guess in each column's units."""
     guesses = records.values.copy()
     places = [records.columns.index(name) for name in mechanism.measurements]
     guesses[:, places] = found.guess
     off = records.schema.to_natural(guesses) - records.natural
-    return {f"error_{name}": off[:, place] for name, place in zip(mechanism.measurements, places, strict=True)}
+    named = enumerate(zip(mechanism.measurements, places, strict=True))
+    return {f"error_{name}": off[:, place] for at, (name, place) in named if at not in known}

@@ -216,7 +216,7 @@ def _measure(
     """Return one measure from log totals; `without` a group, the other weights do not add up to 1."""
     m, a, true = len(found.truth), len(found.combinations), found.true_places
     if what == "mass":
-        return np.exp(np.minimum(inside - totals, 0.0))[true]
+        return np.exp(np.minimum(inside[true] - totals[true], 0.0))
     if what == "more probable":
         shares = np.exp(log_sum_exp(above.reshape(m, a), axis=1) - log_sum_exp(totals.reshape(m, a), axis=1))
         return np.minimum(shares, 1.0)
