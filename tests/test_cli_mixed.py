@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
+from allbutone.disclosure.mixed_risk import is_found
 from clinic import clinic
-from test_cli_hints import hints_of
+from test_cli_hints import follow, hints_of
 
 
 @pytest.fixture
@@ -101,6 +102,24 @@ def test_the_release_holds_no_statistic_of_the_table(allbutone, patients, tmp_pa
     assert {path.name for path in (tmp_path / "one").iterdir()} == {"release.json", *one["files"]}
 
 
+def test_describe_synthesize_and_risk_lead_to_each_other(allbutone, patients):
+    done = follow(allbutone, "describe", "patients.csv")
+    assert [each[0] for each in done[:4]] == ["describe", "describe", "synthesize", "risk"]
+    done = follow(
+        allbutone,
+        "synthesize",
+        "patients.csv",
+        "--drop-unusable",
+        "--drop",
+        "treated,arm",
+        "--keep",
+        "sex",
+        "--out",
+        "x",
+    )
+    assert [each[0] for each in done[:2]] == ["synthesize", "risk"]
+
+
 REFUSED = {
     "--like and --keep": (["--like", "r", "--keep", "sex"], "--like and --keep are both given"),
     "--like and --missing": (["--like", "r", "--missing", "impute"], "--like and --missing are both given"),
@@ -138,3 +157,106 @@ def test_numbers_with_a_text_among_them_are_no_category(allbutone, rng, tmp_path
     code, _, err = allbutone("synthesize", "t.csv", "--out", "r")
     assert code == 2
     assert "'b' is not numeric: row 13 holds 'oops', and most of its values are numbers" in err
+
+
+@pytest.fixture
+def released(allbutone, patients):
+    """A release of the table, and the options with which it was made."""
+    assert allbutone("synthesize", "patients.csv", "--drop", "patient", "--datasets", 4, "--out", "r")[0] == 0
+    return abo.load_release("r")
+
+
+def columns_of(path):
+    return {name: column.to_numpy() for name, column in pd.read_csv(path).items()}
+
+
+def test_risk_speaks_of_categories_as_of_measurements(allbutone, released, tmp_path):
+    before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
+    code, out, err = allbutone("risk", "patients.csv", "r")
+    assert code == 0, err
+    found, same = columns_of("risk.csv"), abo.risk("patients.csv", released, rng=np.random.default_rng(0))
+    assert list(found) == same.column_names
+    for name, column in found.items():
+        np.testing.assert_allclose(column, same[name].to_numpy(), rtol=1e-9, atol=1e-12)
+    page = (tmp_path / "risk.html").read_text()
+    for name in ("sex", "treated", "arm", "stage"):
+        count = int(is_found(found, name).sum())
+        words = f"The {name} of {count} of 60 records is found out" if count else f"Nobody’s {name} is found out."
+        assert words in page
+        assert (words if count else f"{name}") in out
+    assert "is exposed by half" in out or "are exposed by half" in out
+    assert "Of whose categories the release tells most" in out
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
+
+
+def test_who_knows_categories_or_all_measurements(allbutone, released, tmp_path):
+    assert (
+        allbutone("risk", "patients.csv", "r", "--known", "sex,stage,age", "--no-mass", "--out", "a.csv")[0] == 0
+    )
+    found = columns_of("a.csv")
+    assert {name for name in found if name.startswith("baseline_")} == {
+        "baseline_distance", "baseline_treated", "baseline_arm"
+    }  # fmt: skip
+    assert "error_bili" in found
+    assert "error_age" not in found
+    code, out, err = allbutone("risk", "patients.csv", "r", "--known", "age,bili", "--out", "b.csv")
+    assert code == 0, err
+    assert "relative error" not in out.split("Assumed")[0]
+    found = columns_of("b.csv")
+    assert "relative_error" not in found
+    assert "probability_stage" in found
+    assert "knows everyone's age, bili" in out
+    assert (tmp_path / "b.html").exists()
+
+
+def test_several_releases_are_attacked_together(allbutone, released):
+    assert allbutone("synthesize", "patients.csv", "--like", "r", "--out", "more", "--datasets", 3)[0] == 0
+    code, out, _ = allbutone("risk", "patients.csv", "r", "more", "--no-mass", "--out", "both.csv")
+    assert code == 0
+    assert "all 2 releases" in out
+    together = abo.risk("patients.csv", ["r", "more"], mass=False, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(
+        columns_of("both.csv")["probability_stage"], together["probability_stage"].to_numpy(), rtol=1e-9
+    )
+
+
+def test_what_goes_out_as_it_is_is_known_to_the_adversary(allbutone, patients):
+    kept = ("--drop", "patient", "--keep", "sex,stage")
+    assert allbutone("synthesize", "patients.csv", "--out", "k", *kept)[0] == 0
+    code, out, err = allbutone("risk", "patients.csv", "k", "--no-mass")
+    assert code == 0, err
+    assert "knows everyone's sex, stage" in out
+    assert "probability_sex" not in columns_of("risk.csv")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("risk", "patients.csv", "r", "--lacking-records", 2),
+        ("risk", "patients.csv", "r", "--lacking-columns", "age"),
+        ("risk", "patients.csv", "r", "--known", "height"),
+        ("risk", "patients.csv", "r", "--drop", "age"),
+        ("adversaries", "patients.csv", "r"),
+        ("budget", "patients.csv", "--drop", "patient"),
+    ],
+)
+def test_what_cannot_be_asked_of_categories_is_said_in_words(allbutone, released, tmp_path, asked):
+    before = sorted(tmp_path.iterdir())
+    code, _, err = allbutone(*asked)
+    assert code == 2
+    assert err.startswith("Error: ")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_table_with_gaps_is_imputed_and_that_is_said(allbutone, patients, tmp_path):
+    holes = patients.assign(bili=patients.bili.where(np.arange(60) % 9 > 0))
+    holes.loc[5, "stage"] = None
+    holes.to_csv(tmp_path / "holes.csv", index=False)
+    code, _, err = allbutone("synthesize", "holes.csv", "--out", "r")
+    assert code == 2
+    assert "--missing impute" in err
+    code, out, err = allbutone("synthesize", "holes.csv", "--out", "r", "--missing", "impute")
+    assert code == 0, err
+    assert "missing" in out
+    [table] = abo.load_release("r").to_frames()
+    assert not table.isna().any(axis=None)

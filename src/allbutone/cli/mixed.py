@@ -13,7 +13,7 @@ from allbutone.cli.output import console, late_progress, show, sparkline
 from allbutone.cli.reading import any_release_like, given_prior
 from allbutone.model.location import SEPARATE
 from allbutone.releases.folder import save_release
-from allbutone.releases.mixed.mechanism import IMPUTE, REFUSE, MixedMechanism
+from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.support.errors import InputError
@@ -102,6 +102,8 @@ def release_mixed(context: typer.Context, records: Records, wanted: Wanted) -> l
     else:
         _describe_parameters(release, wanted.out)
     console.print(escape(_assumed(release.mechanism, context.params["prior"])))
+    if synthesizer.gaps_in_words:
+        console.print(escape(synthesizer.gaps_in_words))
     return [worded(odd) for odd in odd_values(records, release)]
 
 
@@ -189,11 +191,6 @@ def _assumed(mechanism: MixedMechanism, prior: Path | None) -> str:
         what += f"; they depend on {_and(mechanism.covariates)} in straight lines"
     parts += [what, prior_and_worth(prior, mechanism.normal) + weight, "each dataset from its own posterior draw"]
     lines = [f"Assumed: {'; '.join(parts)}."]
-    if mechanism.missing != REFUSE:
-        lines.append(
-            "Gaps were filled many times over, by draws given what is observed; the synthetic tables "
-            + ("have none." if mechanism.missing == IMPUTE else "have gaps as the table has.")
-        )
     if mechanism.keep:
         lines.append(
             f"Kept as they are, a row for each person: {', '.join(mechanism.keep)}. Whoever has the release has "

@@ -1,6 +1,6 @@
 """What the commands about risk write and how they say so: numbers and a figure beside them, both confidential."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,17 @@ from allbutone.tables.safe_write import fresh_files, require_distinct
 
 
 @contextmanager
-def outputs(
-    out: Path, force: bool, inputs: list[Path | None]
-) -> Iterator[Callable[[dict[str, np.ndarray], Any], None]]:
-    """Yield what writes the numbers and the figure, both or neither; refuses at once where it could not."""
+def outputs(out: Path, force: bool, inputs: list[Path | None]) -> Iterator[Callable[..., None]]:
+    """Yield what writes the numbers and the figures, all or none; refuses at once where it could not."""
     if out.suffix != ".csv":
         raise InputError(f"--out names a .csv file, got {str(out)!r}", "the figure goes beside it as .html")
     outputs = [out, out.with_suffix(".html")]
     require_distinct(outputs, inputs)
     with fresh_files(outputs, force=force, private=True) as [numbers, page]:
 
-        def save(columns: dict[str, np.ndarray], figure: Any) -> None:
+        def save(columns: dict[str, np.ndarray], figure: Any, *below: Any) -> None:
             write_columns(numbers, columns)
-            write_figure(figure, page)
+            write_figure(figure, page, *below)
 
         yield save
 
@@ -50,4 +48,27 @@ def show_files(out: Path, line: str = "a row a record") -> None:
         f"Written: {escape(str(out))} ({line}) and {escape(str(out.with_suffix('.html')))} (the figure; "
         "opens in any browser, offline).\nBoth are confidential, as the table is: they describe individual "
         "records. Only you can read them."
+    )
+
+
+def adversary_in_words(
+    release_dirs: Sequence[Path], known: Sequence[str], has: str = "every record but one"
+) -> str:
+    """Say what is assumed of the adversary, to go after what is assumed of the table."""
+    what = "the release" if len(release_dirs) == 1 else f"all {len(release_dirs)} releases"
+    knows = f" and knows everyone's {', '.join(known)}" if known else ""
+    return (
+        f"the prior in {release_dirs[0]} was written without looking at the table, and the adversary has {has}, "
+        f"{what} and the mechanism{knows}."
+    )
+
+
+def not_shown(release_dirs: Sequence[Path]) -> str:
+    """Say what a measurement of the risk leaves open."""
+    besides = "what several releases of this table give away together"
+    if len(release_dirs) > 1:
+        besides = "what was released of this table besides"
+    return (
+        f"Not shown: what another release of the same size would give away, {besides}, and an adversary who knows "
+        "more of a person (--known). This is a measurement, not a guarantee."
     )

@@ -1,6 +1,6 @@
 """The commands about risk: what each person stands to lose, and how much may be released."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed, show_categories
 from allbutone.cli.options import (
     Kind,
     LimitText,
@@ -33,17 +34,21 @@ from allbutone.cli.reading import (
     records_of,
     release_like,
 )
-from allbutone.cli.results import outputs, show_files, whole_numbers
+from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files, whole_numbers
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.budget import budget_figure
+from allbutone.plots.categories import category_figure
+from allbutone.plots.framing import titled
 from allbutone.plots.risk import risk_figure
-from allbutone.releases.folder import release_of
+from allbutone.releases.folder import any_release_of
 from allbutone.releases.joined import Released
+from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.findings import most_exposed, risk_sentence
 from allbutone.support.checks import count_of
@@ -100,23 +105,46 @@ def risk(
     for folder in release_dir:
         require_outside(out, folder)
     with outputs(out, force, [table, prior]) as save:
-        release = release_of(release_dir)
+        release = any_release_of(release_dir)
         records = records_of(context, table, release)
-        given = read_prior(prior, records.columns, records.schema) if prior else None
-        names, lacking = _columns(records, known), _columns(records, lacking_columns)
-        told: dict[str, Any] = {"known": names, "lacking_columns": lacking, "lacking_records": lacking_records}
-        told |= {"radius": radius, "mass": not no_mass}
         with late_progress("Attacking records", len(records.values)) as watch:
-            # the integrals' random points are no secret, and a fixed start gives the same answer twice
-            found = risk_columns(records, release, given, **told, rng=_points(), watch=watch)
-        order = most_exposed(found)
-        save(found, risk_figure(found, [name for name in records.columns if name not in lacking], order))
-    console.print(f"[bold]{risk_sentence(found)}[/bold]\n")
-    _show_risk(found, order[:10])
+            if isinstance(release, MixedRelease):
+                found = mixed_risk(context, records, release, watch)
+            else:
+                found = _risk_of_measurements(context, records, release, watch)
+        save(found, *_figures(found))
+    console.print(f"[bold]{escape(risk_sentence(found))}[/bold]\n")
+    if "relative_error" in found:
+        _show_risk(found, most_exposed(found)[:10])
+    show_categories(found, records)
     show_files(out)
-    console.print(_risk_assumed(records, names, release_dir, lacking, lacking_records))
-    _next_after_risk(context, table, release_dir, release)
+    if isinstance(release, MixedRelease):
+        console.print(mixed_assumed(context, release, found))
+        next_after_mixed(context, table, release, found)
+    else:
+        console.print(_risk_assumed(context, records))
+        _next_after_risk(context, table, release_dir, release)
     show_notes(records.notes)
+
+
+def _risk_of_measurements(
+    context: typer.Context, records: Records, release: Released, watch: Callable[[int], None]
+) -> dict[str, np.ndarray]:
+    given = context.params
+    prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else None
+    return risk_columns(
+        records,
+        release,
+        prior,
+        known=_columns(records, given["known"]),
+        lacking_columns=_columns(records, given["lacking_columns"]),
+        lacking_records=given["lacking_records"],
+        radius=given["radius"],
+        mass=not given["no_mass"],
+        # the integrals' random points are no secret, and a fixed start gives the same answer twice
+        rng=np.random.default_rng(0),
+        watch=watch,
+    )
 
 
 @also_asked(OF_TABLE | LIKE)
@@ -165,8 +193,13 @@ def _columns(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
     return Records.of_numbers(records, columns=list(asked)).columns if asked else ()
 
 
-def _points() -> np.random.Generator:
-    return np.random.default_rng(0)
+def _figures(found: dict[str, np.ndarray]) -> list[Any]:
+    """Draw what was found of the measurements, unless all are known, and of each category."""
+    figures = [category_figure(found, name) for name in judged_categories(found)]
+    if "relative_error" not in found:
+        return [titled(figures[0]), *figures[1:]]
+    names = [name.removeprefix("error_") for name in found if name.startswith("error_")]
+    return [risk_figure(found, names, most_exposed(found)), *figures]
 
 
 def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
@@ -216,10 +249,10 @@ def _checked(plan: Budget, checked: dict[str, Any]) -> str:
     )
 
 
-def _risk_assumed(
-    records: Records, known: tuple[str, ...], release_dirs: list[Path], lacking: tuple[str, ...], missing: int
-) -> str:
-    p, knows = len(records.columns), f" and knows everyone's {', '.join(known)}" if known else ""
+def _risk_assumed(context: typer.Context, records: Records) -> str:
+    given, p = context.params, len(records.columns)
+    known, lacking = (_columns(records, given[name]) for name in ("known", "lacking_columns"))
+    missing = given["lacking_records"]
     normal = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
     normal += records.schema.scales_in_words
     has = (
@@ -227,16 +260,11 @@ def _risk_assumed(
         if missing
         else "every record but one"
     )
-    without = f" without everyone's {', '.join(lacking)}" if lacking else ""
+    has += f" without everyone's {', '.join(lacking)}" if lacking else ""
     weaker = " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
-    what, besides = "the release", "what several releases of this table give away together"
-    if len(release_dirs) > 1:
-        what, besides = f"all {len(release_dirs)} releases", "what was released of this table besides"
     return escape(
-        f"Assumed: {normal}, the prior in {release_dirs[0]} was written without looking at the table, and the "
-        f"adversary has {has}{without}, {what} and the mechanism{knows}.{weaker}\n"
-        f"Not shown: what another release of the same size would give away, {besides}, and an adversary who knows "
-        "more of a person (--known). This is a measurement, not a guarantee."
+        f"Assumed: {normal}, {adversary_in_words(given['release_dir'], known, has)}{weaker}\n"
+        f"{not_shown(given['release_dir'])}"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
 from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.disclosure.category_budget import is_found_out
@@ -62,6 +62,29 @@ def is_found(found: Mapping[str, np.ndarray], category: str) -> Bool[np.ndarray,
     """
     with_release, without = found[PROBABILITY + category], found[BASELINE + category]
     return is_found_out(with_release, without) | (~np.isfinite(with_release) & np.isfinite(without))
+
+
+def rise_in_odds(found: Mapping[str, np.ndarray], category: str) -> Float[np.ndarray, " n"]:
+    """Return by how much the release raised the log odds of each record's own level.
+
+    Infinite where that could not be computed, minus infinity where there is no level.
+    """
+    tiny = np.finfo(np.float64).tiny
+    after, before = (
+        np.log(np.maximum(found[each + category], tiny)) - np.log(np.maximum(1 - found[each + category], tiny))
+        for each in (PROBABILITY, BASELINE)
+    )
+    lost = np.where(np.isfinite(found[BASELINE + category]), np.inf, -np.inf)
+    return np.where(np.isfinite(after - before), after - before, lost)
+
+
+def require_usual_adversary(prior: object, lacking_columns: Sequence[str], lacks_records: bool) -> None:
+    """Refuse weaker adversaries, and another prior than the release's."""
+    if prior is not None or len(lacking_columns) or lacks_records:
+        raise InputError(
+            "of a table with categories an adversary has all other records, and the release's own prior",
+            "leave out what is lacking, and the prior",
+        )
 
 
 def judged_categories(found: Mapping[str, np.ndarray]) -> list[str]:

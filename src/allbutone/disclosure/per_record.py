@@ -14,6 +14,7 @@ from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
 from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
+from allbutone.disclosure.mixed_risk import require_usual_adversary
 from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
@@ -75,11 +76,7 @@ def risk(
     """
     release = any_release_of(release)
     if isinstance(release, MixedRelease):
-        if prior is not None or len(lacking_columns) or lacks_records(lacking_records):
-            raise InputError(
-                "of a table with categories an adversary has all other records, and the release's own prior",
-                Cure("leave out what is lacking, and the prior", "lacking_records", 0),
-            )
+        require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
         records = Records.of(table, **reading_of(release), **how_to_read)
         columns = any_risk_columns(records, release, known=known, radius=radius, mass=mass, rng=rng)
         return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
@@ -106,7 +103,13 @@ def is_exposed(found: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " n"]:
     could not be computed counts against the release.
     """
     error, gain = found["relative_error"], found["information_gain"]
-    return ((error <= HALF) & (gain >= TWICE)) | ~np.isfinite(error) | ~np.isfinite(gain)
+    return ((error <= HALF) & (gain >= TWICE)) | not_computed(found)
+
+
+def not_computed(found: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " n"]:
+    """Say of whom a measure could not be computed; who has no measurement at all has none to be guessed."""
+    unmeasured = np.isnan(found.get("baseline_distance", 0.0))
+    return (~np.isfinite(found["relative_error"]) & ~unmeasured) | ~np.isfinite(found["information_gain"])
 
 
 def risk_columns(

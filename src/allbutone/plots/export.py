@@ -28,6 +28,10 @@ _CONFIG = {
     "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
 }
 _NOT_TOO_LOW = "<style>#figure { min-height: 640px }</style>"  # a lower window scrolls
+_SIDE_BY_SIDE = (
+    "<style>main { display: flex; flex-wrap: wrap; gap: 1.5rem; font-family: Arial, Helvetica, sans-serif }"
+    "main section { flex: 1 1 340px; min-width: 0 } main h2 { font-size: 17px; font-weight: normal }</style>"
+)
 _PAGE = """<!doctype html><html><head><meta charset="utf-8">{meta}<script>{plotly}</script></head><body><script>
 (async () => {{
   const urls = [];
@@ -47,10 +51,20 @@ FLAGS = (
 )  # fmt: skip
 
 
-def write_figure(figure: go.Figure, path: Path) -> None:
-    """Write a page of its own that opens offline and asks nothing of any server."""
+def write_figure(figure: go.Figure, path: Path, *below: go.Figure) -> None:
+    """Write a page of its own that opens offline and asks nothing of any server.
+
+    Figures that carry no title stand `below`, as many beside each other as fit, each under its message.
+    """
     page = figure.to_html(include_plotlyjs=True, div_id="figure", default_height="96vh", config=_CONFIG)
-    path.write_text(page.replace("<head>", "<head>" + NO_REQUESTS + _NOT_TOO_LOW, 1), encoding="utf-8")
+    page = page.replace("<head>", "<head>" + NO_REQUESTS + _NOT_TOO_LOW, 1)
+    if below:
+        heads = [f"<h2>{html.escape(each.layout.meta['message'])}</h2>" for each in below]
+        drawn = [embedded(each, f"below-{turn}") for turn, each in enumerate(below, 1)]
+        parts = [f"<section>{head}{each}</section>" for head, each in zip(heads, drawn, strict=True)]
+        end = page.rindex("</body>")
+        page = f"{page[:end]}{_SIDE_BY_SIDE}<main>{''.join(parts)}</main>{page[end:]}"
+    path.write_text(page, encoding="utf-8")
 
 
 def embedded(figure: go.Figure, name: str) -> str:

@@ -7,8 +7,9 @@ import numpy as np
 
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.mixed_budget import MixedBudget
-from allbutone.disclosure.mixed_risk import BASELINE, PROBABILITY, is_found, judged_categories
-from allbutone.disclosure.per_record import is_exposed
+from allbutone.disclosure.mixed_risk import is_found, judged_categories, rise_in_odds
+from allbutone.disclosure.per_record import is_exposed, not_computed
+from allbutone.plots.categories import category_message
 from allbutone.support.errors import Cure
 from allbutone.support.text import counted
 from allbutone.utility.column_shape import LEVELS
@@ -32,14 +33,18 @@ def most_exposed(found: dict[str, np.ndarray]) -> np.ndarray:
     """Return the records from the most exposed down: those that lead by either measure, named or known, first."""
     # what could not be computed comes first: nobody knows that it is harmless
     error, gain = (found[name] for name in ("relative_error", "information_gain"))
-    by_guess = np.argsort(np.argsort(np.where(np.isfinite(error), error, -np.inf), kind="stable"))
+    unknown = np.where(not_computed(found), -np.inf, np.inf)
+    by_guess = np.argsort(np.argsort(np.where(np.isfinite(error), error, unknown), kind="stable"))
     by_gain = np.argsort(np.argsort(np.where(np.isfinite(gain), -gain, -np.inf), kind="stable"))
     return np.lexsort((by_gain, np.minimum(by_guess, by_gain)))
 
 
 def risk_sentence(found: dict[str, np.ndarray]) -> str:
     """Return the verdict for a board: can they name the record, and how much closer did they get?"""
-    return f"{exposure_finding(found).words} {gain_finding(found).words}"
+    findings: list[Finding | None] = []
+    if "relative_error" in found:
+        findings += [exposure_finding(found), gain_finding(found)]
+    return " ".join(finding.words for finding in (*findings, categories_finding(found)) if finding)
 
 
 def exposure_finding(found: dict[str, np.ndarray]) -> Finding:
@@ -60,7 +65,7 @@ def exposure_finding(found: dict[str, np.ndarray]) -> Finding:
 
 def _lost(found: dict[str, np.ndarray]) -> str:
     """Name the records whose measures could not be computed, if any."""
-    lost = ~np.isfinite(found["relative_error"]) | ~np.isfinite(found["information_gain"])
+    lost = not_computed(found)
     rows = [str(row) for row in found["row"][lost][:5]]
     more = f" and {np.sum(lost) - 5:,} more" if np.sum(lost) > 5 else ""
     counted_as = "they count as exposed" if np.sum(lost) > 1 else "it counts as exposed"
@@ -97,31 +102,18 @@ def gain_finding(found: dict[str, np.ndarray]) -> Finding:
 
 def most_told(found: dict[str, np.ndarray], category: str) -> np.ndarray:
     """Return the records whose level of a category is found out, then the others, by how much its odds grew."""
-    with_release, without = found[PROBABILITY + category], found[BASELINE + category]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        grown = np.log(with_release / (1 - with_release)) - np.log(without / (1 - without))
-    # what could not be computed comes first: nobody knows that it is harmless
-    return np.lexsort((-np.where(np.isnan(grown), np.inf, grown), ~is_found(found, category)))
+    return np.lexsort((-rise_in_odds(found, category), ~is_found(found, category)))
 
 
 def categories_finding(found: dict[str, np.ndarray]) -> Finding | None:
     """Judge whose category the adversary could tell from this very release; None where there are none to tell."""
-    people, names, parts = len(found["row"]), judged_categories(found), []
-    for name in names:
-        if count := int(np.sum(is_found(found, name))):
-            first = most_told(found, name)[0]
-            parts.append(
-                f"The {name} of {count:,} of {people:,} records is found out, that of row {found['row'][first]} "
-                f"before all: its probability is {found[PROBABILITY + name][first]:.0%} with the release and "
-                f"{found[BASELINE + name][first]:.0%} without it."
-            )
-    if parts:
-        return Finding("Categories", True, " ".join(parts))
-    words = (
-        f"Nobody's {' or '.join(names)} is found out: of nobody does the release make the true one more likely "
-        "than not and double its odds."
-    )
-    return Finding("Categories", False, words) if names else None
+    names = judged_categories(found)
+    told = [name for name in names if is_found(found, name).any()]
+    quiet = [name for name in names if name not in told]
+    words = [category_message(found, name) for name in told]
+    if quiet:
+        words.append(f"Nobody’s {' or '.join(filter(None, [', '.join(quiet[:-1]), quiet[-1]]))} is found out.")
+    return Finding("Categories", bool(told), " ".join(words)) if names else None
 
 
 def budget_finding(budget: Budget | MixedBudget, released: int) -> Finding:
