@@ -77,7 +77,7 @@ def test_lines_and_verdict_are_those_of_the_risk(rng, tmp_path):
         assert line.after == columns[f"probability_{line.category}"][line.row - 1]
         assert line.before == columns[f"baseline_{line.category}"][line.row - 1]
         assert line.found == flags[line.category][line.row - 1]
-    assert f"that of row {lines[0].row} " in finding.words
+    assert f"row {lines[0].row}’s" in finding.words
 
 
 def test_where_nobody_is_found_out_each_category_has_a_line():
