@@ -50,20 +50,20 @@ def gap_risk_columns(
     """
     require_same_table(records, release)
     mechanism, stream = release.mechanism, np.random.default_rng(rng)
-    categories, measurements = known_columns_of(known, mechanism)
+    categories, given = known_columns_of(known, mechanism)
     table = mechanism.incomplete(records)
     datasets = [mechanism.incomplete(each) for each in release.datasets]
     adversary = GapAdversary.of(table, mechanism.prior, stream, datasets=datasets, parameters=release.parameters)
     found = risk_with_gaps(
         adversary,
         stream,
-        known_columns=measurements,
+        known_columns=given,
         known_categories=categories,
         radius=radius,
         points=Points.of(stream),
         watch=watch,
     )
-    columns = {"row": records.rows, **_distances(adversary, found)}
+    columns = {"row": records.rows, **_distances(adversary, found, given)}
     if mass:
         columns |= {"mass": found.mass, "prior_mass": found.prior_mass}
     columns |= {"information_gain": found.gain, "information_gain_error": found.gain_error}
@@ -71,15 +71,14 @@ def gap_risk_columns(
         columns["mass_error"] = found.mass_error
     if mechanism.missing == KEEP_GAPS:
         columns |= _patterns(table, datasets)
-    return (
-        columns
-        | _levels(found, table.codes, mechanism, categories)
-        | _errors(records, found, mechanism, measurements)
-    )
+    return columns | _levels(found, table.codes, mechanism, categories) | _errors(records, found, mechanism, given)
 
 
-def _distances(adversary: GapAdversary, found: GapRisk) -> dict[str, np.ndarray]:
-    """Return how near the guess comes to what is observed, beside the others' centre, averaged over their gaps."""
+def _distances(adversary: GapAdversary, found: GapRisk, given: Sequence[int]) -> dict[str, np.ndarray]:
+    """Return how near the guess comes to what is observed, beside the others' centre, averaged over their gaps.
+
+    Of a record of which some measurements are `given`, the others are looked at, from their centre given these.
+    """
     truth, n = adversary.records.values, len(adversary.records)
     centre, spread = np.zeros(truth.shape), np.zeros((*truth.shape, truth.shape[1]))
     models = list(zip(adversary.before.models, adversary.before.tables, strict=True))
@@ -93,10 +92,14 @@ def _distances(adversary: GapAdversary, found: GapRisk) -> dict[str, np.ndarray]
     }
     for row in range(n):
         (seen,) = np.nonzero(np.isfinite(truth[row]))
-        if not len(seen):
+        told, left = seen[np.isin(seen, given)], seen[~np.isin(seen, given)]
+        if not len(left):
             continue
-        away, guess = truth[row, seen] - centre[row, seen], found.guess[row, seen] - centre[row, seen]
-        white = np.linalg.solve(np.linalg.cholesky(spread[row][np.ix_(seen, seen)]), np.stack([away, guess]).T)
+        slope = np.linalg.solve(spread[row][np.ix_(told, told)], spread[row][np.ix_(told, left)])
+        middle = centre[row, left] + (truth[row, told] - centre[row, told]) @ slope
+        width = spread[row][np.ix_(left, left)] - spread[row][np.ix_(left, told)] @ slope
+        away, guess = truth[row, left] - middle, found.guess[row, left] - middle
+        white = np.linalg.solve(np.linalg.cholesky(width), np.stack([away, guess]).T)
         columns["distance"][row] = np.linalg.norm(guess - away)
         columns["baseline_distance"][row] = np.linalg.norm(away)
         columns["relative_error"][row] = np.linalg.norm(white[:, 1] - white[:, 0]) / np.linalg.norm(white[:, 0])
@@ -125,7 +128,7 @@ def _patterns(table: IncompleteRecords, datasets: Sequence[IncompleteRecords]) -
 def _levels(
     found: GapRisk, codes: np.ndarray, mechanism: MixedMechanism, known: Sequence[int]
 ) -> dict[str, Float[np.ndarray, " n"]]:
-    """Return the probability of each record's own level of the categories that are not known."""
+    """Return the probability of each record's own level of the categories that the adversary does not know."""
     columns = {}
     for place, name in enumerate(mechanism.categories):
         if place in known:
@@ -141,12 +144,12 @@ def _levels(
 
 
 def _errors(
-    records: Records, found: GapRisk, mechanism: MixedMechanism, known: Sequence[int]
+    records: Records, found: GapRisk, mechanism: MixedMechanism, given: Sequence[int]
 ) -> dict[str, np.ndarray]:
-    """Return the errors of the guess in each column's units."""
+    """Return the errors of the guess in each column's units, of columns that are not given."""
     guesses = records.values.copy()
     places = [records.columns.index(name) for name in mechanism.measurements]
     guesses[:, places] = found.guess
     off = records.schema.to_natural(guesses) - records.natural
     named = enumerate(zip(mechanism.measurements, places, strict=True))
-    return {f"error_{name}": off[:, place] for at, (name, place) in named if at not in known}
+    return {f"error_{name}": off[:, place] for number, (name, place) in named if number not in given}
