@@ -31,7 +31,7 @@ def command_line() -> "typer.Typer":
     import typer.core
 
     from allbutone import __version__
-    from allbutone.cli import adversaries, app, describe, report, risk, study, synthesize
+    from allbutone.cli import adversaries, app, budget, describe, report, risk, study, synthesize
 
     line = typer.Typer(
         help="Synthetic continuous data, with what each person in it stands to lose.",
@@ -54,7 +54,7 @@ def command_line() -> "typer.Typer":
         synthesize.synthesize,
         synthesize.demo,
         risk.risk,
-        risk.budget,
+        budget.budget,
         adversaries.adversaries,
         report.report,
         report.application,

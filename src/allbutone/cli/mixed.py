@@ -76,7 +76,7 @@ def is_mixed(context: typer.Context, records: Records) -> bool:
         if given[name] is not None and not records.categories.columns:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} is about categories, and none of the columns used is one", "leave it out")
-    if given["complete_cases"] and (given["missing"] or REFUSE) != REFUSE:
+    if given["complete_cases"] and (given.get("missing") or REFUSE) != REFUSE:
         raise InputError(
             f"--complete-cases leaves no gap, and --missing {given['missing']} is about gaps", "give one of them"
         )
@@ -85,7 +85,7 @@ def is_mixed(context: typer.Context, records: Records) -> bool:
 
 def release_mixed(context: typer.Context, records: Records, wanted: Wanted) -> list[str]:
     """Draw and write a release of a mixed table, say so, and return what there is to note."""
-    synthesizer = _synthesizer(context, records).fit(records)
+    synthesizer = MixedSynthesizer(**mechanism_options(context, records)).fit(records)
     with late_progress("Drawing", None):
         if wanted.kind is ReleaseKind.parameters:
             release = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
@@ -107,18 +107,18 @@ def release_mixed(context: typer.Context, records: Records, wanted: Wanted) -> l
     return [worded(odd) for odd in odd_values(records, release)]
 
 
-def _synthesizer(context: typer.Context, records: Records) -> MixedSynthesizer:
-    """Return the synthesizer that the options ask for, or that of the release to be like."""
+def mechanism_options(context: typer.Context, records: Records) -> dict[str, Any]:
+    """Return what a `MixedSynthesizer` is asked by the options, or by the release to be like."""
     given, like = context.params, any_release_like(context)
     if isinstance(like, MixedRelease):
         old = like.mechanism
-        told = {name: getattr(old, name) for name in ("cells", "cell_weight", "keep", "missing")}
-        return MixedSynthesizer(old.normal, **told)
+        names = ("cells", "cell_weight", "keep", "missing")
+        return {"prior": old.normal, **{name: getattr(old, name) for name in names}}
     keep = list(dict.fromkeys(split_names(given["keep"] or (), set(records.order))))
-    told = {"keep": keep, "cell_weight": given["cell_weight"], "missing": given["missing"] or REFUSE}
+    told = {"keep": keep, "cell_weight": given["cell_weight"], "missing": given.get("missing") or REFUSE}
     if given["cells"] is not None:
         told["cells"] = given["cells"].replace("-", " ")
-    return MixedSynthesizer(given_prior(context), **told)
+    return {"prior": given_prior(context), **told}
 
 
 def _describe_tables(release: MixedRelease, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands about risk: what each person stands to lose, and how much may be released."""
+"""The command about risk: what each person stands to lose by a release."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,39 +10,23 @@ from rich.markup import escape
 
 from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed, show_categories
 from allbutone.cli.options import (
-    Kind,
-    LimitText,
     MechanismPrior,
-    Prior,
     ReleaseKind,
-    Rows,
     Table,
-    describe_prior,
-    fit,
     following,
     free_name,
-    require_rows_of_datasets,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_notes
 from allbutone.cli.reading import (
-    LIKE,
     OF_RELEASE,
-    OF_TABLE,
     also_asked,
-    given_prior,
-    read_records,
     records_of,
-    release_like,
 )
-from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files, whole_numbers
-from allbutone.disclosure.budget import Budget, plan_budget
-from allbutone.disclosure.budget_check import verify_budget
-from allbutone.disclosure.limits import Limit
+from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.model.prior_file import read_prior
-from allbutone.plots.budget import budget_figure
 from allbutone.plots.categories import category_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.risk import risk_figure
@@ -51,7 +35,6 @@ from allbutone.releases.joined import Released
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.findings import most_exposed, risk_sentence
-from allbutone.support.checks import count_of
 from allbutone.support.text import counted, number
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import require_outside
@@ -75,11 +58,6 @@ Radius = Annotated[float, typer.Option(help="How near the truth counts as near: 
 NoMass = Annotated[
     bool, typer.Option("--no-mass", help="Leave out the mass near the truth: several times faster.")
 ]
-Counts = Annotated[str, typer.Option(help="The numbers of datasets for which the file gives every exposure.")]
-Verify = Annotated[
-    int | None, typer.Option(help="Check the verdict on so many simulated releases of this very table.")
-]
-Seed = Annotated[int | None, typer.Option(min=0, help="Makes the simulations repeatable.")]
 File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
@@ -147,48 +125,6 @@ def _risk_of_measurements(
     )
 
 
-@also_asked(OF_TABLE | LIKE)
-def budget(
-    context: typer.Context,
-    table: Table,
-    rows: Rows = None,
-    release: Kind = ReleaseKind.datasets,
-    limit: LimitText = "exposure=0.5",
-    counts: Counts = "1,2,5,10,20,50,100",
-    verify: Verify = None,
-    prior: Prior = None,
-    out: File = Path("budget.csv"),
-    seed: Seed = None,
-    force: Force = False,
-) -> None:
-    """Say how many datasets, or parameter draws, may be released before anyone is exposed."""
-    require_rows_of_datasets(rows, release)
-    asked, bound = whole_numbers("counts", counts), Limit.of(limit)
-    if verify is not None:
-        count_of("verify", verify)
-    stream = np.random.default_rng(seed)
-    with outputs(out, force, [table, prior, context.params["table_file"]]) as save:
-        records = read_records(context, table)
-        synthesizer, note = fit(records, given_prior(context))
-        # who has the parameters learns nothing more from the datasets drawn from them
-        size = (rows or len(records.values)) if release is ReleaseKind.datasets else None
-        with late_progress("Trying numbers of datasets", None) as watch:
-            plan = plan_budget(
-                records, synthesizer.prior, rows=size, limit=bound, counts=asked, rng=stream, watch=watch
-            )
-        with late_progress("Simulating releases", verify) as watch:
-            checked = verify and verify_budget(records, synthesizer.prior, plan, verify, stream, watch)
-        save(plan.columns(), budget_figure(plan))
-    console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
-    _show_budget(plan)
-    if checked:
-        console.print(_checked(plan, checked))
-    show_files(out)
-    console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, synthesizer.prior))}.")
-    _next_after_budget(context, table, plan, out)
-    show_notes([*records.notes, note])
-
-
 def _columns(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
     return Records.of_numbers(records, columns=list(asked)).columns if asked else ()
 
@@ -214,39 +150,6 @@ def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
     kept = [name for name in headings if name in found]
     rows = [[number(found[name][place]) for name in kept] for place in places]
     show("The ten most exposed rows, by guess or by gain", [headings[name] for name in kept], rows)
-
-
-def _show_budget(plan: Budget) -> None:
-    columns, at = plan.columns(), max(plan.confident_count, 1)
-    places = np.argsort(-plan.leverage)[:10]
-    predicted = plan.law.exposure(plan.leverage[places], at)
-    kept = [columns[name][places] for name in ("row", "leverage", "threshold_datasets", "max_datasets")]
-    rows = [[number(value) for value in line] for line in zip(*kept, predicted, strict=True)]
-    headings = ("row", "leverage", "leaves the others' centre at", "most allowed", f"exposure at {at:,}")
-    show("The ten most exposed rows", headings, rows)
-    console.print()
-    for title, table in (
-        (
-            f"Row {plan.limiting_row} by every measure, median and 95 % point: one released, or {at:,}",
-            plan.measures,
-        ),
-        ("Many small datasets, or few large ones (expected, closed form)", plan.row_tradeoff),
-        ("What if (expected, closed form)", plan.what_if),
-    ):
-        if table:
-            names = list(table[0])
-            shown = [[escape(number(line[name])) for name in names] for line in table]
-            show(title, [name.replace("_", " ") for name in names], shown, words=("measure", "change"))
-            console.print()
-
-
-def _checked(plan: Budget, checked: dict[str, Any]) -> str:
-    return (
-        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.confident_count, 1):,} "
-        f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to pass: in "
-        f"{checked['passed']:,} some record passed {plan.limit} ({checked['share']:.0%}; 95 % interval "
-        f"{checked['low']:.0%} to {checked['high']:.0%})."
-    )
 
 
 def _risk_assumed(context: typer.Context, records: Records) -> str:
@@ -284,22 +187,3 @@ def _next_after_risk(context: typer.Context, table: Path, release_dir: list[Path
     if not context.params["no_header"]:  # where --columns are the names of all
         options["columns"] = None
     show_next(f"{words}:", following(context, "budget", table, **options))
-
-
-def _next_after_budget(context: typer.Context, table: Path, plan: Budget, out: Path) -> None:
-    like = release_like(context)
-    left = plan.confident_count - (like.count if like else 0)
-    if plan.confident_count and left < 1:
-        where = context.params["like"]
-        words = f"{where} has used it up; see the case for or against it:"
-        show_next(words, following(context, "report", table, where, out=free_name("report.html")))
-    elif plan.confident_count:
-        words, count = "release that much, if you accept every measure above:", left
-        if like:
-            words = f"release so many more, {context.params['like']} counted, if you accept every measure above:"
-        show_next(words, following(context, "synthesize", table, out=free_name("release"), datasets=count))
-    elif plan.law.rows is None or plan.law.rows == 1:
-        show_next("see what leaving columns out would allow:", ["budget", "--help"])
-    else:
-        fewer = {"rows": max(1, plan.law.rows // 10), "out": free_name(out, ".html")}
-        show_next("see what smaller datasets would allow:", following(context, "budget", table, **fewer))

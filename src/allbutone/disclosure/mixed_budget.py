@@ -72,6 +72,17 @@ class MixedBudget:
         return f"{verdict}; row {self.limiting_row} sets the limit, by {self.limited_by}."
 
     @property
+    def parts(self) -> str:
+        """What measurements and categories would allow, each alone."""
+        categories = f"the categories alone {self.by_categories:,}"
+        if self.by_categories >= MOST:
+            categories = "categories set no limit"
+        return (
+            "Before the check by exact attacks, the measurements alone would allow "
+            f"{self.by_measurements:,}; {categories}."
+        )
+
+    @property
     def assumptions(self) -> str:
         """What the verdict rests on."""
         checked = f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} found someone. "

@@ -10,18 +10,24 @@ from allbutone.support.text import counted
 
 
 def mixed_budget_figure(budget: MixedBudget) -> go.Figure:
-    """Draw, for each number of datasets, how many people would be found with more than one chance in twenty."""
+    """Draw, for each number of datasets, how many people would be found with more than one chance in twenty.
+
+    It ends at the most that were tried: who allows that many may allow more.
+    """
     noun = "draw" if budget.dataset_rows is None else "dataset"
     people, kept = len(budget.rows), budget.confident_count
-    last = int(max(budget.max_datasets.max(), kept)) + 1
+    last = int(max(budget.max_datasets.max(), kept, 1))
     counts = np.arange(1, last + 1)
     found = np.sum(budget.max_datasets[:, None] < counts, axis=0)
+    top = max(int(found.max()), 4)
     hover = [
         f"{counted(int(count), noun)}: {each:,} of {people:,} people"
         for count, each in zip(counts, found, strict=True)
     ]
     line = {"color": BLUE, "width": 3, "shape": "hv"}
-    figure = go.Figure(go.Scatter(x=counts, y=found, mode="lines", line=line, hovertext=hover, hoverinfo="text"))
+    figure = go.Figure(
+        go.Scatter(x=counts, y=found, mode="lines+markers", line=line, hovertext=hover, hoverinfo="text")
+    )
     if kept:
         figure.add_vline(x=kept, line={"dash": "dash", "color": INK, "width": 1.5})
         words = f"{counted(kept, noun)}:<br>the budget"
@@ -30,8 +36,10 @@ def mixed_budget_figure(budget: MixedBudget) -> go.Figure:
             x=kept, y=0.97, yref="paper", yanchor="top", align="left", text=words, showarrow=False, **place
         )
     frame(figure, _message(budget, noun), 340)
-    figure.update_xaxes(title=f"Number of {noun}s released", range=[0.5, last + 0.5], tickformat=",d")
-    figure.update_yaxes(title="People at risk", range=[-0.03 * people, 1.05 * people], tickformat=",d")
+    figure.update_xaxes(
+        title=f"Number of {noun}s released, as far as tried", range=[0.5, last + 0.5], tickformat=",d"
+    )
+    figure.update_yaxes(title="People at risk", range=[-0.03 * top, 1.15 * top], tickformat=",d")
     return figure
 
 

@@ -12,7 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.plots.budget import budget_figure
+from allbutone.plots.categories import category_figure
 from allbutone.plots.export import NO_REQUESTS, embedded
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
 from allbutone.plots.fidelity_categories import association_figure, share_figure
@@ -131,6 +133,8 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     release, plan, normality = assessment.release, assessment.budget, assessment.normality
     attacked = release.mechanism.measurements if isinstance(release, MixedRelease) else assessment.records.columns
     found = {"risk": risk_figure(assessment.risk, attacked, order, labels=3)}
+    for number, category in enumerate(judged_categories(assessment.risk), 1):
+        found[f"category-{number}"] = category_figure(assessment.risk, category)
     if plan is not None:
         found["budget"] = budget_figure(plan) if isinstance(plan, Budget) else mixed_budget_figure(plan)
     if normality is not None:

@@ -1,0 +1,224 @@
+"""The command about the budget: how much may be released before anyone is exposed or found out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import plotly.graph_objects as go
+import typer
+from rich.markup import escape
+
+from allbutone.cli.mixed import OF_MIXED, is_mixed, mechanism_options
+from allbutone.cli.options import (
+    Kind,
+    LimitText,
+    Prior,
+    ReleaseKind,
+    Rows,
+    Table,
+    describe_prior,
+    fit,
+    following,
+    free_name,
+    require_rows_of_datasets,
+)
+from allbutone.cli.output import console, late_progress, show, show_next, show_notes
+from allbutone.cli.reading import LIKE, OF_TABLE, also_asked, any_release_like, given_prior, read_records
+from allbutone.cli.results import outputs, show_files, whole_numbers
+from allbutone.disclosure.budget import Budget, plan_budget
+from allbutone.disclosure.budget_check import verify_budget
+from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.mixed_budget import CHECKS, EXPOSURE, MixedBudget, plan_mixed_budget
+from allbutone.model.niw import NIW
+from allbutone.plots.budget import budget_figure
+from allbutone.plots.framing import titled
+from allbutone.plots.mixed_budget import mixed_budget_figure
+from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.support.checks import count_of
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import counted, number
+from allbutone.tables.records import Records
+
+Counts = Annotated[str, typer.Option(help="The numbers of datasets for which the file gives every exposure.")]
+Verify = Annotated[
+    int | None, typer.Option(help="Check the verdict on so many simulated releases of this very table.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Makes the simulations repeatable.")]
+File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
+MODEL = {name: option for name, option in OF_MIXED.items() if name != "missing"}  # gaps have no budget yet
+COUNTS = "1,2,5,10,20,50,100"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A budget, its figure, which prior it rests on, what a check says of it, and what there is to note."""
+
+    plan: Budget | MixedBudget
+    figure: go.Figure
+    prior: NIW
+    checked: str = ""
+    note: str = ""
+
+
+@also_asked(OF_TABLE | LIKE | MODEL)
+def budget(
+    context: typer.Context,
+    table: Table,
+    rows: Rows = None,
+    release: Kind = ReleaseKind.datasets,
+    limit: LimitText = EXPOSURE.text,
+    counts: Counts = COUNTS,
+    verify: Verify = None,
+    prior: Prior = None,
+    out: File = Path("budget.csv"),
+    seed: Seed = None,
+    force: Force = False,
+) -> None:
+    """Say how many datasets, or parameter draws, may be released before anyone is exposed.
+
+    Of a table with categories, or with columns to keep: before anyone's measurements or categories are found.
+    """
+    require_rows_of_datasets(rows, release)
+    asked, bound = whole_numbers("counts", counts), Limit.of(limit)
+    if verify is not None:
+        count_of("verify", verify)
+    stream = np.random.default_rng(seed)
+    with outputs(out, force, [table, prior, context.params["table_file"]]) as save:
+        records = read_records(context, table, mixed=True)
+        # who has the parameters learns nothing more from the datasets drawn from them
+        size = (rows or len(records.values)) if release is ReleaseKind.datasets else None
+        if is_mixed(context, records):
+            _require_plain(context, bound)
+            planned = _plan_mixed(context, records, size, stream)
+        else:
+            planned = _plan(context, records, size, bound, asked, stream)
+        plan = planned.plan
+        save(plan.columns(), planned.figure)
+    console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
+    if isinstance(plan, Budget):
+        _show_budget(plan)
+    else:
+        _show_mixed(plan)
+    if planned.checked:
+        console.print(planned.checked)
+    show_files(out)
+    console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, planned.prior))}.")
+    _next(context, table, plan.confident_count, size, out)
+    show_notes([*records.notes, planned.note])
+
+
+def _plan(
+    context: typer.Context,
+    records: Records,
+    size: int | None,
+    bound: Limit,
+    asked: list[int],
+    stream: np.random.Generator,
+) -> Planned:
+    synthesizer, note = fit(records, given_prior(context))
+    verify = context.params["verify"]
+    with late_progress("Trying numbers of datasets", None) as watch:
+        plan = plan_budget(
+            records, synthesizer.prior, rows=size, limit=bound, counts=asked, rng=stream, watch=watch
+        )
+    with late_progress("Simulating releases", verify) as watch:
+        checked = verify and verify_budget(records, synthesizer.prior, plan, verify, stream, watch)
+    return Planned(plan, budget_figure(plan), synthesizer.prior, _checked(plan, checked) if checked else "", note)
+
+
+def _plan_mixed(
+    context: typer.Context, records: Records, size: int | None, stream: np.random.Generator
+) -> Planned:
+    told = mechanism_options(context, records)
+    if records.has_gaps:
+        raise InputError(
+            "there is no budget yet for a table with gaps",
+            Cure("leave rows with gaps out", "complete_cases", True),
+        )
+    told.pop("missing")
+    mechanism = MixedSynthesizer(**told).fit(records).mechanism
+    with late_progress("Trying numbers of datasets", None) as watch:
+        plan = plan_mixed_budget(records, rows=size, **told, rng=stream, watch=watch)
+    return Planned(plan, titled(mixed_budget_figure(plan)).update_layout(height=None), mechanism.normal)
+
+
+def _require_plain(context: typer.Context, bound: Limit) -> None:
+    """Refuse what can only be asked of tables of measurements alone."""
+    only = "of a table with categories, or with columns to keep,"
+    if bound != EXPOSURE:
+        raise InputError(
+            f"the budget {only} is by {EXPOSURE} and by categories found out",
+            Cure("leave the limit out", "limit", EXPOSURE.text),
+        )
+    if context.params["verify"] is not None:
+        raise InputError(
+            f"the budget {only} is always checked, on {CHECKS} simulated releases", "leave --verify out"
+        )
+    if context.params["counts"] != COUNTS:
+        raise InputError(f"the file {only} has no exposures at numbers of datasets", "leave --counts out")
+
+
+def _show_mixed(plan: MixedBudget) -> None:
+    """Show who allows least."""
+    places = np.lexsort((-plan.leverage, plan.max_datasets))[:10]
+    rows = [[number(column[place]) for column in plan.columns().values()] for place in places]
+    show("The ten rows that allow least", ("row", "leverage", "most allowed"), rows)
+    console.print(f"\n{plan.parts}")
+
+
+def _show_budget(plan: Budget) -> None:
+    columns, at = plan.columns(), max(plan.confident_count, 1)
+    places = np.argsort(-plan.leverage)[:10]
+    predicted = plan.law.exposure(plan.leverage[places], at)
+    kept = [columns[name][places] for name in ("row", "leverage", "threshold_datasets", "max_datasets")]
+    rows = [[number(value) for value in line] for line in zip(*kept, predicted, strict=True)]
+    headings = ("row", "leverage", "leaves the others' centre at", "most allowed", f"exposure at {at:,}")
+    show("The ten most exposed rows", headings, rows)
+    console.print()
+    for title, table in (
+        (
+            f"Row {plan.limiting_row} by every measure, median and 95 % point: one released, or {at:,}",
+            plan.measures,
+        ),
+        ("Many small datasets, or few large ones (expected, closed form)", plan.row_tradeoff),
+        ("What if (expected, closed form)", plan.what_if),
+    ):
+        if table:
+            names = list(table[0])
+            shown = [[escape(number(line[name])) for name in names] for line in table]
+            show(title, [name.replace("_", " ") for name in names], shown, words=("measure", "change"))
+            console.print()
+
+
+def _checked(plan: Budget, checked: dict[str, Any]) -> str:
+    return (
+        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.confident_count, 1):,} "
+        f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to pass: in "
+        f"{checked['passed']:,} some record passed {plan.limit} ({checked['share']:.0%}; 95 % interval "
+        f"{checked['low']:.0%} to {checked['high']:.0%})."
+    )
+
+
+def _next(context: typer.Context, table: Path, count: int, size: int | None, out: Path) -> None:
+    """Name the command that releases as much as the budget has left, or one that may leave more."""
+    like, given = any_release_like(context), context.params
+    kept = given["keep"] or (isinstance(like, MixedRelease) and like.mechanism.keep)
+    rows: dict[str, Any] = {"rows": None} if kept else {}  # then there is a row for each person
+    left = count - (like.count if like else 0)
+    if count and left < 1:
+        words = f"{given['like']} has used it up; see the case for or against it:"
+        show_next(words, following(context, "report", table, given["like"], out=free_name("report.html")))
+    elif count:
+        words = "release that much, if you accept every measure above:"
+        if like:
+            words = f"release so many more, {given['like']} counted, if you accept every measure above:"
+        command = following(context, "synthesize", table, out=free_name("release"), datasets=left, **rows)
+        show_next(words, command)
+    elif size is None or size == 1 or kept:
+        show_next("see what leaving columns out would allow:", ["budget", "--help"])
+    else:
+        fewer = {"rows": max(1, size // 10), "out": free_name(out, ".html")}
+        show_next("see what smaller datasets would allow:", following(context, "budget", table, **fewer))
