@@ -133,8 +133,8 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     release, plan, normality = assessment.release, assessment.budget, assessment.normality
     attacked = release.mechanism.measurements if isinstance(release, MixedRelease) else assessment.records.columns
     found = {"risk": risk_figure(assessment.risk, attacked, order, labels=3)}
-    for number, category in enumerate(judged_categories(assessment.risk), 1):
-        found[f"category-{number}"] = category_figure(assessment.risk, category)
+    for place, category in enumerate(judged_categories(assessment.risk), 1):
+        found[f"category-{place}"] = category_figure(assessment.risk, category)
     if plan is not None:
         found["budget"] = budget_figure(plan) if isinstance(plan, Budget) else mixed_budget_figure(plan)
     if normality is not None:
