@@ -42,7 +42,17 @@ def test_the_case_for_a_mixed_release(rng, tmp_path):
     assert subjects[:5] == ["Exposure", "Categories", "Information", "Budget", "Model"]
     assert subjects[-1] == "Fidelity"
     page = (tmp_path / "report.html").read_text()
-    for name in ("risk", "category-1", "category-2", "budget", "qq", "shares", "associations", "means", "propensity"):
+    for name in (
+        "risk",
+        "category-1",
+        "category-2",
+        "budget",
+        "qq",
+        "shares",
+        "associations",
+        "means",
+        "propensity",
+    ):
         assert f'id="{name}"' in page
     told = words_of(tmp_path / "report.html")
     assert "there are 6" in told
