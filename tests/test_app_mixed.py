@@ -7,13 +7,14 @@ import json
 import re
 import tomllib
 import zipfile
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import numpy as np
 import pyarrow.csv
 import pytest
 
 import allbutone as abo
+from allbutone.disclosure.mixed_budget import plan_mixed_budget
 from allbutone.disclosure.mixed_risk import is_found
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.records import Records
@@ -35,7 +36,7 @@ def clinic(n=60):
 
 
 @pytest.fixture
-def asked(served):
+def asked(served, few_trials):
     """A browser with the table, and a function that asks: `asked("data/answer", kind_3="category")`."""
     browser = Browser(served.host)
     table = browser.send(clinic(), "clinic.csv")[1]["fields"]["table"]
@@ -55,14 +56,23 @@ def words(part):
     return re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", " ", part))).strip()
 
 
+def draw(asked, **fields):
+    """Ask for a release, confirming what must be; return its name."""
+    answer = asked("release/draw", "POST", b"", **fields)
+    if "confirm" in answer["parts"]:
+        mark = re.search(r'id="anyway"[^>]*value="(\w+)"', answer["parts"]["confirm"])[1]
+        answer = asked("release/draw", "POST", f"confirm={mark}".encode(), **fields)
+    return answer["fields"]["drawn"]
+
+
 def drawn(asked, **fields):
-    """Draw a release; return its name, what it says, its files, and the risk of everyone."""
-    name = asked("release/draw", "POST", b"", **fields)["fields"]["drawn"]
+    """Draw a release; return what is said of it, its files, and the risk of everyone."""
+    name = draw(asked, **fields)
     after = asked("release/after", drawn=name, **fields)
     files = zipfile.ZipFile(io.BytesIO(asked("release/release.zip", drawn=name, **fields)))
     lines = list(csv.DictReader(io.StringIO(asked("release/risk.csv", drawn=name, **fields).decode())))
     risk = {column: np.array([float(line[column]) for line in lines]) for column in lines[0]}
-    return name, after, files, risk
+    return after, files, risk
 
 
 def test_each_column_is_what_it_looks_like_until_it_is_declared(asked):
@@ -109,22 +119,39 @@ def test_what_is_not_computed_of_such_a_table_is_said_and_not_shown(asked):
     assert "only for tables of measurements alone" in words(found["parts"]["mixed"])
     assert "'sex', 'stage': categories whose levels are those of this table" in words(found["parts"]["note"])
     assert found["figures"] == {}
-    for path in ("data/budget", "data/model", "data/record", "release/ahead"):
-        answer = asked(path, row="3")
-        assert answer["error"] == ""
-        assert answer["figures"] == {}
-    assert "nothing is forecast" in words(answer["parts"]["ahead"])
-    assert "of a table with categories" in asked("data/records.csv")["error"]
-    name = asked("release/draw", "POST", b"")["fields"]["drawn"]
+    for path in ("data/model", "data/record"):
+        assert asked(path, row="3") == {"parts": {}, "fields": {}, "error": "", "figures": {}}
+    assert "no trials of a table with categories" in asked("data/measures.csv", row="3")["error"]
+    name = draw(asked)
     for file in ("report.html", "public.html"):
         assert "of a table with categories" in asked(f"release/{file}", drawn=name)["error"]
     alone = asked("data/answer", columns=["age", "bili"])
     assert (alone["parts"]["mixed"], list(alone["figures"])) == ("", ["records"])
 
 
+def test_the_budget_is_that_of_the_package_and_more_is_drawn_only_when_confirmed(asked, tmp_path):
+    (tmp_path / "clinic.csv").write_bytes(clinic())
+    plan = plan_mixed_budget(tmp_path / "clinic.csv", rows=60, rng=0)
+    verdict = asked("data/budget")["parts"]["verdict"]
+    assert plan.sentence in words(verdict)
+    every = list(csv.DictReader(io.StringIO(asked("data/records.csv").decode())))
+    assert sorted(int(line["row"]) for line in every) == list(range(1, 61))
+    assert words(re.search(r"<tbody>\s*<tr>(.*?)</tr>", verdict, re.S)[1]).startswith(every[0]["row"])
+    within, beyond = str(plan.confident_count), str(plan.confident_count + 1)
+    assert "Within the budget" in asked("release/ahead", number=within)["parts"]["ahead"]
+    refused = asked("release/draw", "POST", b"confirm=yes", number=beyond)
+    assert "beyond the budget" in refused["error"]
+    assert f"row{'s' if ',' in words(refused['parts']['confirm']) else ''} {plan.limiting_row}" in words(
+        refused["parts"]["confirm"]
+    )
+    assert refused["fields"] == {}
+    after = asked("release/after", number=beyond, drawn=draw(asked, number=beyond))["parts"]["after"]
+    assert re.search(r'class="against"><b>Budget</b>', after)
+
+
 def test_a_release_is_that_of_the_package_and_tells_whose_category_is_found_out(asked, tmp_path):
     how = {"kind_3": "category", "scale_5": "log", "decimals_5": "2"}
-    _, after, files, risk = drawn(asked, number="6", **how)
+    after, files, risk = drawn(asked, number="6", **how)
     files.extractall(tmp_path / "release")
     (tmp_path / "clinic.csv").write_bytes(clinic())
     again = abo.risk(tmp_path / "clinic.csv", tmp_path / "release", rng=np.random.default_rng(0))
@@ -147,7 +174,7 @@ def test_columns_that_are_kept_go_out_as_they_are(asked):
     keep = {"keep_1": "yes", "keep_2": "yes", "keep_4": "yes"}
     state = words(asked("release/table", **keep)["parts"]["table"])
     assert "kept as they are: sex, stage, age" in state
-    _, after, files, risk = drawn(asked, number="2", **keep)
+    after, files, risk = drawn(asked, number="2", **keep)
     real = list(csv.DictReader(io.StringIO(clinic().decode())))
     synthetic = list(csv.DictReader(io.TextIOWrapper(files.open("dataset-002.csv"))))
 
@@ -168,39 +195,45 @@ def test_a_prior_from_public_knowledge_is_of_the_measurements_that_are_drawn(ask
     how = {"prior": "public", "columns": ["sex", "age", "bili"], "centre_4": "50", "spread_4": "10"}
     assert "'bili' has no centre and spread" in asked("data/answer", **how)["error"]
     assert asked("data/answer", keep_1="yes", keep_5="yes", **how)["error"] == ""
-    files = drawn(asked, centre_5="1", spread_5="0.5", **how)[2]
+    files = drawn(asked, centre_5="1", spread_5="0.5", **how)[1]
     prior = json.loads(files.read("release.json"))["prior"]
     assert np.ravel(prior["mean"]).tolist() == pytest.approx([50, 1])
 
 
-def test_in_a_browser_a_column_becomes_a_category_and_the_page_follows(tab, tabs, address):
-    for page in (tab, tabs(width=390)):
-        opened(page, f"{address}/data")
-        send(page, "clinic.csv", clinic())
-        assert page.is_visible("#mixed .banner")
-        assert page.is_hidden("#verdict")
-        page.select_option("#kind-3", "category")
-        settled(page)
-        page.fill("#levels-3", "1, 2")
-        page.keyboard.press("Tab")
-        settled(page)
-        assert "none of its declared levels" in page.inner_text("#said-3")
-        page.fill("#levels-3", "1, 2, 3")
-        page.keyboard.press("Tab")
-        settled(page)
-        assert page.is_hidden("#error")
-        assert page.evaluate(CUT_OFF) == []
-        page.click("text=Draw a release")
-        settled(page)
-        page.click("#draw")
-        page.wait_for_selector("#told")
-        settled(page)
-        assert page.evaluate(CUT_OFF) == []
-        page.go_back()
-        page.go_back()
-        settled(page)
-    for place in (1, 2, 3):
-        tab.uncheck(f"#column-{place}")
-        settled(tab, 60_000)
+def fits(page):
+    """Say whether nothing is cut off, on a telephone either."""
+    wide = page.evaluate(CUT_OFF)
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_timeout(500)  # figures follow the window's size a moment later
+    narrow = page.evaluate(CUT_OFF)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    return wide == narrow == []
+
+
+def test_in_a_browser_a_column_becomes_a_category_and_the_page_follows(tab, address, few_trials):
+    opened(tab, f"{address}/data")
+    send(tab, "clinic.csv", clinic())
+    table = parse_qs(urlsplit(tab.url).query)["table"][0]
+    tab.select_option("#kind-3", "category")
+    settled(tab)
+    assert tab.is_visible("#levels-3")
+    assert tab.is_visible("#verdict .verdict")
+    assert tab.is_hidden("#plan")
+    assert "stale" not in (tab.get_attribute("#verdict", "class") or "")
+    assert fits(tab)
+    tab.click("text=Draw a release")
+    settled(tab)
+    tab.click("#draw")
+    tab.wait_for_selector("#told, dialog[open]")
+    if tab.is_visible("dialog[open]"):
+        tab.check("#known")
+        tab.click("#anyway")
+        tab.wait_for_selector("#told")
+    settled(tab)
+    assert fits(tab)
+    opened(tab, f"{address}/data?table={table}&columns=sex&columns=age&columns=bili")
+    assert tab.is_visible("#mixed .banner")
+    tab.uncheck("#column-1")
+    settled(tab)
     assert tab.is_hidden("#mixed .banner")
-    assert tab.is_visible("#verdict")
+    assert tab.is_visible("#plan")

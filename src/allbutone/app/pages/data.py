@@ -13,6 +13,7 @@ from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.columns import GAPS
 from allbutone.app.pages.declaring import columns_parts, read_table_file, take_proposals, write_table_file
 from allbutone.app.pages.measures import measures_csv, measures_piece
+from allbutone.app.pages.mixed_plan import least_first, mixed_budget_of, mixed_verdict
 from allbutone.app.pages.record import (
     MOST_MISSING,
     RecordFindings,
@@ -142,7 +143,7 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     asked = Asked.of(query, context)
     note = piece("data_note.html", table=asked.table, note=asked.table.note)
     if asked.table.is_mixed:
-        return Answer({"note": note, "mixed": piece("data_mixed.html", table=asked.table)})
+        return Answer({"note": note, "mixed": piece("data_mixed.html", table=asked.table, mark=asked.mark)})
     with step("Measuring every record's leverage", None):
         columns = expected_columns(
             asked.law, asked.leverage, asked.table.records.rows, asked.limit, (asked.count,)
@@ -186,7 +187,7 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     asked = Asked.of(query, context)
     if asked.table.is_mixed:
-        return Answer()
+        return Answer({"verdict": mixed_verdict(asked.table, asked.rows, asked.mark, step)})
     plan = asked.budget(step)
     parts = {
         "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
@@ -249,16 +250,11 @@ def _findings(asked: Asked, step: Progress) -> RecordFindings | None:
         return findings_of(asked.table, release, row, asked.count, *shown, without=without, missing=missing)
 
 
-def _of_measurements(query: QueryParams, context: RequestContext) -> Asked:
-    """Read an address whose table must be of measurements alone."""
+def _measures_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     asked = Asked.of(query, context)
     if asked.table.is_mixed:
-        raise InputError("there is no such file of a table with categories or columns to keep", "draw a release")
-    return asked
-
-
-def _measures_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    found = _findings(_of_measurements(query, context), step)
+        raise InputError("there are no trials of a table with categories or columns to keep", "draw a release")
+    found = _findings(asked, step)
     if found is None:
         raise InputError("there is no trial release of this size to measure", Cure("choose fewer", "rows"))
     return measures_csv(found.measures)
@@ -266,7 +262,9 @@ def _measures_file(query: QueryParams, context: RequestContext, step: Progress) 
 
 def _file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return every record from the most exposed down: row numbers and measures, nothing that names anyone."""
-    asked = _of_measurements(query, context)
+    asked = Asked.of(query, context)
+    if asked.table.is_mixed:
+        return as_csv("records.csv", least_first(mixed_budget_of(asked.table, asked.rows, step)))
     plan = replace(asked.budget(step), counts=tuple(sorted({*COUNTS, asked.count})))
     order, columns = np.argsort(-asked.leverage, kind="stable"), plan.columns()
     columns.pop("confident_datasets", None)  # a look-up in the few counts that the search has tried

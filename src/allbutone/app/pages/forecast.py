@@ -13,10 +13,12 @@ from allbutone.app.forms import Choice, FieldError, Group, Hidden, Whole, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
+from allbutone.app.pages.mixed_plan import least_first, mixed_budget_of
 from allbutone.app.pages.source import Chosen
 from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import Budget, chances
 from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.disclosure.trials import CONFIDENCE
 from allbutone.model.prior_file import prior_entries
 from allbutone.releases.release import MOST_DATASETS
@@ -164,3 +166,32 @@ def forecast(request: ReleaseRequest, step: Progress) -> Forecast:
         count = min(request.number, plan.tried_up_to)
         key = ("chances", request.chosen.key, request.rows, request.limit, count)
         return Forecast(request, plan, request.chosen.held.get_or_compute(key, lambda: chances(plan, count, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class MixedForecast:
+    """What a release of a table with categories or columns to keep may be expected to give away."""
+
+    request: ReleaseRequest
+    plan: MixedBudget
+
+    @property
+    def beyond(self) -> bool:
+        """Whether it is more than the budget allows."""
+        return self.request.number > self.plan.confident_count
+
+    @property
+    def at_stake(self) -> list[int]:
+        """The rows whose own chances allow less, who sets the limit first."""
+        every = least_first(self.plan)
+        own = [
+            row
+            for row, most in zip(every["row"], every["max_datasets"], strict=True)
+            if most < self.request.number
+        ]
+        return list(dict.fromkeys([self.plan.limiting_row, *own]))
+
+
+def mixed_forecast(request: ReleaseRequest, step: Progress) -> MixedForecast:
+    """Return what may be expected of a release of a table with categories or columns to keep."""
+    return MixedForecast(request, mixed_budget_of(request.chosen, request.rows, step))

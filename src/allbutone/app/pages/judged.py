@@ -7,23 +7,28 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from allbutone.app.forms import in_app_words
 from allbutone.app.jobs import Progress
+from allbutone.app.pages.mixed_plan import mixed_budget_of
 from allbutone.app.sessions import Held
 from allbutone.disclosure.mixed_risk import BASELINE, PROBABILITY, is_found, judged_categories, mixed_risk_columns
 from allbutone.plots.export import untitled
 from allbutone.plots.risk import risk_figure
 from allbutone.reports.findings import (
     Finding,
+    budget_finding,
     categories_finding,
     exposure_finding,
     fidelity_finding,
     gain_finding,
     most_exposed,
     most_told,
+    values_finding,
 )
 from allbutone.reports.html import fidelity_figures
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.marginal_densities import Densities, densities
+from allbutone.utility.released_values import odd_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +62,14 @@ def mixed_risk(held: Held, step: Progress) -> dict[str, np.ndarray]:
 
 def judge_mixed(held: Held, step: Progress) -> Judged:
     """Judge a release of a table with categories or kept columns."""
-    release, records = held.thing.release, held.thing.request.chosen.records
-    risk = mixed_risk(held, step)
+    release, request = held.thing.release, held.thing.request
+    records, risk = request.chosen.records, mixed_risk(held, step)
     findings = [exposure_finding(risk), gain_finding(risk)]
-    if categories := categories_finding(risk):
-        findings.append(categories)
+    if judged_categories(risk):
+        findings.append(categories_finding(risk))
+    findings.append(budget_finding(mixed_budget_of(request.chosen, request.rows, step), release.count))
+    if values := values_finding(odd_values(records, release), in_app_words):
+        findings.append(values)
     compared = shapes = None
     if min(release.rows, default=0) > 1:
         with step("Comparing real and synthetic data", None):

@@ -15,7 +15,16 @@ from allbutone.app.answer import Answer, Download, as_csv
 from allbutone.app.forms import in_app_words, names, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
-from allbutone.app.pages.forecast import GROUPS, MOST_FILES, MOST_VALUES, Forecast, ReleaseRequest, forecast
+from allbutone.app.pages.forecast import (
+    GROUPS,
+    MOST_FILES,
+    MOST_VALUES,
+    Forecast,
+    MixedForecast,
+    ReleaseRequest,
+    forecast,
+    mixed_forecast,
+)
 from allbutone.app.pages.judged import Judged, judge_mixed, judged_figures, mixed_risk, told_lines
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.pages.terms import budget_of
@@ -29,7 +38,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import budget_finding, most_exposed, verdict
+from allbutone.reports.findings import Finding, budget_finding, most_exposed, verdict
 from allbutone.reports.html import MEASURES, confidential_report, public_report
 from allbutone.support.errors import InputError
 from allbutone.utility.fidelity import fidelity
@@ -60,12 +69,17 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     request = ReleaseRequest.of(query, context)
     if request.chosen.is_mixed:
-        return Answer({"ahead": piece("release_mixed_ahead.html", request=request)})
+        mixed = mixed_forecast(request, step)
+        return Answer({"ahead": piece("release_mixed_ahead.html", found=mixed, finding=_within(mixed))})
     found = forecast(request, step)
     lines = found.lines(np.argsort(-found.plan.leverage)[:SHOWN])
-    finding = budget_finding(found.plan, found.request.number)
+    finding = _within(found)
     part = piece("release_ahead.html", found=found, lines=lines, finding=finding)
     return Answer({"ahead": part}, {"ahead": _marked(found)})
+
+
+def _within(found: Forecast | MixedForecast) -> Finding:
+    return budget_finding(found.plan, found.request.number)
 
 
 def _marked(found: Forecast) -> go.Figure:
@@ -87,13 +101,12 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
     request = ReleaseRequest.of(query, context)
     if request.too_large:
         raise InputError("this release is too large to be drawn here", "\n".join(["run", *request.commands]))
-    if not request.chosen.is_mixed:
-        found = forecast(request, step)
-        if found.beyond and sent.get("confirm") != request.mark:
-            refused = (
-                f"Nothing was drawn. {budget_finding(found.plan, request.number).words} Confirm it to draw it."
-            )
-            return Answer({"confirm": piece("release_confirm.html", found=found, shown=SHOWN)}, error=refused)
+    mixed = request.chosen.is_mixed
+    found = mixed_forecast(request, step) if mixed else forecast(request, step)
+    if found.beyond and sent.get("confirm") != request.mark:
+        asked = piece("release_mixed_confirm.html" if mixed else "release_confirm.html", found=found, shown=SHOWN)
+        refused = f"Nothing was drawn. {_within(found).words} Confirm it to draw it."
+        return Answer({"confirm": asked}, error=refused)
     with step("Drawing", None):
         release = _drawn(request)
     return Answer(fields={"drawn": context.session.keep(DrawnRelease(release, request), request.bytes)})

@@ -51,7 +51,8 @@ function mark() {
     button.setAttribute("aria-pressed", String(isOpen));
     button.closest("tr").classList.toggle("open", isOpen);
   }
-  const [now, then] = ["ranking", "verdict"].map(id => by(id).querySelector("[data-mark]")?.dataset.mark);
+  const [now, then] = ["#mixed [data-mark], #ranking [data-mark]", "#verdict [data-mark]"]
+    .map(place => document.querySelector(place)?.dataset.mark);
   for (const id of ["verdict", "plan"]) {
     by(id).classList.toggle("stale", Boolean(then) && now !== then);
     by(id).setAttribute("aria-busy", String(now !== then));

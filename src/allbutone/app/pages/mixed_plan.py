@@ -1,0 +1,37 @@
+"""How much may be released of a table with categories or columns to keep, and who allows least."""
+
+from typing import Any
+
+import numpy as np
+
+from allbutone.app.jobs import Progress
+from allbutone.app.page import piece
+from allbutone.app.pages.source import Chosen
+from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
+
+SHOWN = 10  # of those who allow least
+
+
+def mixed_budget_of(chosen: Chosen, rows: int | None, step: Progress) -> MixedBudget:
+    """Return the budget of a table with categories or columns to keep, which is simulated once for all pages."""
+
+    def plan() -> MixedBudget:
+        with step("Trying numbers of datasets", None) as watch:
+            return plan_mixed_budget(
+                chosen.records, rows=rows, prior=chosen.prior, keep=chosen.keep, rng=0, watch=watch
+            )
+
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows), plan)
+
+
+def least_first(plan: MixedBudget) -> dict[str, list[Any]]:
+    """Return every record, who allows least first: row number, leverage, and how many its own chances allow."""
+    order = np.lexsort((-plan.leverage, plan.max_datasets))
+    return {name: column[order].tolist() for name, column in plan.columns().items()}
+
+
+def mixed_verdict(chosen: Chosen, rows: int | None, mark: str, step: Progress) -> str:
+    """Return the verdict as a piece of the page, with those who allow least."""
+    plan = mixed_budget_of(chosen, rows, step)
+    lines = list(zip(*least_first(plan).values(), strict=True))[:SHOWN]
+    return piece("data_mixed_budget.html", plan=plan, mark=mark, lines=lines)
