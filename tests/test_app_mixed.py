@@ -46,7 +46,9 @@ def asked(served, few_trials):
             {"table": table, **{name.replace("_", "-"): text for name, text in fields.items()}}, True
         )
         status, _, found = browser.ask(f"/{path}?{state}", method, body)
-        return found if path.split(".")[-1] in ("zip", "csv", "toml") and status == 200 else last_line(found)
+        if status != 200 or "." not in path:
+            return last_line(found)
+        return found.decode() if path.endswith("html") else found
 
     return ask
 
@@ -66,13 +68,13 @@ def draw(asked, **fields):
 
 
 def drawn(asked, **fields):
-    """Draw a release; return what is said of it, its files, and the risk of everyone."""
+    """Draw a release; return its name, what is said of it, its files, and the risk of everyone."""
     name = draw(asked, **fields)
     after = asked("release/after", drawn=name, **fields)
     files = zipfile.ZipFile(io.BytesIO(asked("release/release.zip", drawn=name, **fields)))
     lines = list(csv.DictReader(io.StringIO(asked("release/risk.csv", drawn=name, **fields).decode())))
     risk = {column: np.array([float(line[column]) for line in lines]) for column in lines[0]}
-    return after, files, risk
+    return name, after, files, risk
 
 
 def test_each_column_is_what_it_looks_like_until_it_is_declared(asked):
@@ -119,12 +121,8 @@ def test_what_is_not_computed_of_such_a_table_is_said_and_not_shown(asked):
     assert "only for tables of measurements alone" in words(found["parts"]["mixed"])
     assert "'sex', 'stage': categories whose levels are those of this table" in words(found["parts"]["note"])
     assert found["figures"] == {}
-    for path in ("data/model", "data/record"):
-        assert asked(path, row="3") == {"parts": {}, "fields": {}, "error": "", "figures": {}}
+    assert asked("data/record", row="3") == {"parts": {}, "fields": {}, "error": "", "figures": {}}
     assert "no trials of a table with categories" in asked("data/measures.csv", row="3")["error"]
-    name = draw(asked)
-    for file in ("report.html", "public.html"):
-        assert "of a table with categories" in asked(f"release/{file}", drawn=name)["error"]
     alone = asked("data/answer", columns=["age", "bili"])
     assert (alone["parts"]["mixed"], list(alone["figures"])) == ("", ["records"])
 
@@ -132,11 +130,14 @@ def test_what_is_not_computed_of_such_a_table_is_said_and_not_shown(asked):
 def test_the_budget_is_that_of_the_package_and_more_is_drawn_only_when_confirmed(asked, tmp_path):
     (tmp_path / "clinic.csv").write_bytes(clinic())
     plan = plan_mixed_budget(tmp_path / "clinic.csv", rows=60, rng=0)
-    verdict = asked("data/budget")["parts"]["verdict"]
-    assert plan.sentence in words(verdict)
+    found = asked("data/budget")
+    assert plan.sentence in words(found["parts"]["verdict"])
+    assert list(found["figures"]) == ["budget"]
     every = list(csv.DictReader(io.StringIO(asked("data/records.csv").decode())))
     assert sorted(int(line["row"]) for line in every) == list(range(1, 61))
-    assert words(re.search(r"<tbody>\s*<tr>(.*?)</tr>", verdict, re.S)[1]).startswith(every[0]["row"])
+    assert words(re.search(r"<tbody>\s*<tr>(.*?)</tr>", found["parts"]["budget"], re.S)[1]).startswith(
+        every[0]["row"]
+    )
     within, beyond = str(plan.confident_count), str(plan.confident_count + 1)
     assert "Within the budget" in asked("release/ahead", number=within)["parts"]["ahead"]
     refused = asked("release/draw", "POST", b"confirm=yes", number=beyond)
@@ -151,7 +152,7 @@ def test_the_budget_is_that_of_the_package_and_more_is_drawn_only_when_confirmed
 
 def test_a_release_is_that_of_the_package_and_tells_whose_category_is_found_out(asked, tmp_path):
     how = {"kind_3": "category", "scale_5": "log", "decimals_5": "2"}
-    after, files, risk = drawn(asked, number="6", **how)
+    drawn_as, after, files, risk = drawn(asked, number="6", **how)
     files.extractall(tmp_path / "release")
     (tmp_path / "clinic.csv").write_bytes(clinic())
     again = abo.risk(tmp_path / "clinic.csv", tmp_path / "release", rng=np.random.default_rng(0))
@@ -165,6 +166,10 @@ def test_a_release_is_that_of_the_package_and_tells_whose_category_is_found_out(
     lines = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in re.findall(r"<tr>(.*?)</tr>", table, re.S)]
     for row, name, *_, flag in lines[1:]:
         assert (flag == "yes") == is_found(risk, name)[int(row) - 1]
+    report, public = (asked(f"release/{name}.html", drawn=drawn_as, **how) for name in ("report", "public"))
+    assert "Categories" in report
+    assert "--table-file table.json" in html.unescape(report)
+    assert "II, or more" in words(public)
     with files.open("dataset-001.csv") as one:
         synthetic = Records.of_synthetic(pyarrow.csv.read_csv(one), abo.load_release(tmp_path / "release").schema)
     assert len(synthetic.values) == 60
@@ -174,7 +179,7 @@ def test_columns_that_are_kept_go_out_as_they_are(asked):
     keep = {"keep_1": "yes", "keep_2": "yes", "keep_4": "yes"}
     state = words(asked("release/table", **keep)["parts"]["table"])
     assert "kept as they are: sex, stage, age" in state
-    after, files, risk = drawn(asked, number="2", **keep)
+    _, after, files, risk = drawn(asked, number="2", **keep)
     real = list(csv.DictReader(io.StringIO(clinic().decode())))
     synthetic = list(csv.DictReader(io.TextIOWrapper(files.open("dataset-002.csv"))))
 
@@ -195,7 +200,7 @@ def test_a_prior_from_public_knowledge_is_of_the_measurements_that_are_drawn(ask
     how = {"prior": "public", "columns": ["sex", "age", "bili"], "centre_4": "50", "spread_4": "10"}
     assert "'bili' has no centre and spread" in asked("data/answer", **how)["error"]
     assert asked("data/answer", keep_1="yes", keep_5="yes", **how)["error"] == ""
-    files = drawn(asked, centre_5="1", spread_5="0.5", **how)[1]
+    files = drawn(asked, centre_5="1", spread_5="0.5", **how)[2]
     prior = json.loads(files.read("release.json"))["prior"]
     assert np.ravel(prior["mean"]).tolist() == pytest.approx([50, 1])
 
@@ -218,7 +223,9 @@ def test_in_a_browser_a_column_becomes_a_category_and_the_page_follows(tab, addr
     settled(tab)
     assert tab.is_visible("#levels-3")
     assert tab.is_visible("#verdict .verdict")
-    assert tab.is_hidden("#plan")
+    assert tab.is_visible("#plan")
+    assert tab.is_visible("#judged")
+    assert tab.is_hidden("#ranking")
     assert "stale" not in (tab.get_attribute("#verdict", "class") or "")
     assert fits(tab)
     tab.click("text=Draw a release")
@@ -236,4 +243,4 @@ def test_in_a_browser_a_column_becomes_a_category_and_the_page_follows(tab, addr
     tab.uncheck("#column-1")
     settled(tab)
     assert tab.is_hidden("#mixed .banner")
-    assert tab.is_visible("#plan")
+    assert tab.is_visible("#ranking")

@@ -13,7 +13,7 @@ from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.columns import GAPS
 from allbutone.app.pages.declaring import columns_parts, read_table_file, take_proposals, write_table_file
 from allbutone.app.pages.measures import measures_csv, measures_piece
-from allbutone.app.pages.mixed_plan import least_first, mixed_budget_of, mixed_verdict
+from allbutone.app.pages.mixed_plan import least_first, mixed_budget_answer, mixed_budget_of
 from allbutone.app.pages.record import (
     MOST_MISSING,
     RecordFindings,
@@ -25,7 +25,7 @@ from allbutone.app.pages.record import (
     trial,
 )
 from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, READ, TABLE, Chosen, chosen, table_of
-from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
+from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, normality_of, rows_of
 from allbutone.app.pages.uploads import upload
 from allbutone.disclosure.budget import COUNTS, Budget, expected_columns
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
@@ -40,7 +40,6 @@ from allbutone.record_view import landscape
 from allbutone.releases.parts import known_columns
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
-from allbutone.utility.normality import check_normality
 
 MOST_SHOWN = 1000  # records in the page's table
 
@@ -174,10 +173,7 @@ def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> 
 def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Judge whether the normal model fits; what is wrong with the table another answer says."""
     table = chosen(query, context)
-    if table.is_mixed:
-        return Answer()
-    with step("Judging the model", None):
-        found = table.held.get_or_compute(("normality", table.key[0]), lambda: check_normality(table.records))
+    found = normality_of(table, step)
     doubtful = [verdict for verdict in (*found.verdicts, found.together) if verdict.level != "fit"]
     fit = [verdict.subject for verdict in (*found.verdicts, found.together) if verdict.level == "fit"]
     parts = {"model": piece("data_model.html", finding=model_finding(found), doubtful=doubtful, fit=fit)}
@@ -187,7 +183,7 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     asked = Asked.of(query, context)
     if asked.table.is_mixed:
-        return Answer({"verdict": mixed_verdict(asked.table, asked.rows, asked.mark, step)})
+        return mixed_budget_answer(mixed_budget_of(asked.table, asked.rows, step), asked.mark)
     plan = asked.budget(step)
     parts = {
         "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
@@ -279,7 +275,7 @@ PAGE = Page(
         "table": Source(_table, (*READ, "prior", "centre-", "spread-")),
         "answer": Source(_answer, (*CARRIED, "kind", "rows", "limit", "count", "shown")),
         "record": Source(_record, (*CARRIED, "kind", "rows", "count", *names((LACKING, SEEN), but=("shown",)))),
-        "model": Source(_model, READ, slow=True),
+        "model": Source(_model, (*READ, "keep-"), slow=True),
         "budget": Source(_budget, (*CARRIED, "kind", "rows", "limit"), slow=True),
     },
     files={"records.csv": _file, "measures.csv": _measures_file, "table.toml": write_table_file},

@@ -120,8 +120,8 @@ class ReleaseRequest:
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
         alike = [] if self.chosen.held.thing.header else ["--no-header"]
         alike += ["--complete-cases"] if self.chosen.reading.complete_cases else []
-        judged = ["risk"] if self.chosen.is_mixed else ["report", "--limit", self.limit.text]
-        lines.append(["allbutone", judged[0], table, "release", *judged[1:], *alike])
+        limit = [] if self.chosen.is_mixed else ["--limit", self.limit.text]  # of the others there is one limit
+        lines.append(["allbutone", "report", table, "release", *limit, *alike])
         return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
 
 

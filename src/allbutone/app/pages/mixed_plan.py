@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from allbutone.app.answer import Answer
 from allbutone.app.jobs import Progress
 from allbutone.app.page import piece
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
+from allbutone.plots.export import untitled
+from allbutone.plots.mixed_budget import mixed_budget_figure
 
 SHOWN = 10  # of those who allow least
 
@@ -30,8 +33,11 @@ def least_first(plan: MixedBudget) -> dict[str, list[Any]]:
     return {name: column[order].tolist() for name, column in plan.columns().items()}
 
 
-def mixed_verdict(chosen: Chosen, rows: int | None, mark: str, step: Progress) -> str:
-    """Return the verdict as a piece of the page, with those who allow least."""
-    plan = mixed_budget_of(chosen, rows, step)
+def mixed_budget_answer(plan: MixedBudget, mark: str) -> Answer:
+    """Return the verdict, who allows least, and the figure."""
     lines = list(zip(*least_first(plan).values(), strict=True))[:SHOWN]
-    return piece("data_mixed_budget.html", plan=plan, mark=mark, lines=lines)
+    parts = {
+        "verdict": piece("data_verdict.html", plan=plan, mark=mark),
+        "budget": piece("data_mixed_budget.html", plan=plan, lines=lines),
+    }
+    return Answer(parts, {"budget": untitled(mixed_budget_figure(plan))})

@@ -3,7 +3,7 @@
 import io
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,13 +25,15 @@ from allbutone.app.pages.forecast import (
     forecast,
     mixed_forecast,
 )
-from allbutone.app.pages.judged import Judged, judge_mixed, judged_figures, mixed_risk, told_lines
+from allbutone.app.pages.mixed_plan import mixed_budget_of
 from allbutone.app.pages.source import CARRIED
-from allbutone.app.pages.terms import budget_of
+from allbutone.app.pages.terms import budget_of, normality_of
 from allbutone.app.sessions import Held
+from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import untitled
+from allbutone.plots.risk import risk_figure
 from allbutone.plots.style import INK
 from allbutone.releases.folder import save_release
 from allbutone.releases.mixed.release import MixedRelease
@@ -39,14 +41,13 @@ from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import Finding, budget_finding, most_exposed, verdict
-from allbutone.reports.html import MEASURES, confidential_report, public_report
+from allbutone.reports.found_out import told_categories
+from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
 from allbutone.support.errors import InputError
 from allbutone.utility.fidelity import fidelity
 from allbutone.utility.marginal_densities import densities
-from allbutone.utility.normality import check_normality
 
 SHOWN = 10  # records listed
-TOLD = 5  # and of each category
 HTML = "text/html; charset=utf-8"
 
 
@@ -130,33 +131,24 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     if not query.get("drawn"):
         return Answer({"after": ""})
     held = _found(query, context)
-    judged = judge_mixed(held, step) if _is_mixed(held) else _judged(_assessment(held, query, step), step)
-    order = most_exposed(judged.risk)
+    assessment, chosen = _assessment(held, query, step), held.thing.request.chosen
+    order = most_exposed(assessment.risk)
+    with step("Drawing figures", None):
+        risk = risk_figure(assessment.risk, chosen.drawn, order, labels=3)
+        found = {"risk": risk, **fidelity_figures(assessment.fidelity, assessment.densities)}
+        figures = {name: untitled(one) for name, one in found.items()}
     measures = ("row", *MEASURES)
     part = piece(
         "release_after.html",
         request=held.thing.request,
-        is_mixed=_is_mixed(held),
-        findings=judged.findings,
-        verdict=verdict(judged.findings),
-        figures=list(judged.figures),
-        lines=[[judged.risk[name][place] for name in measures] for place in order[:SHOWN]],
-        told=told_lines(judged.risk, TOLD),
-        ks=list(zip(*judged.fidelity.ks_table().values(), strict=True)) if judged.fidelity else [],
+        assessment=assessment,
+        verdict=verdict(assessment.findings),
+        figures=list(figures),
+        lines=[[assessment.risk[name][place] for name in measures] for place in order[:SHOWN]],
+        told=told_categories(assessment.risk, SHOWN),
+        ks=list(zip(*assessment.fidelity.ks_table().values(), strict=True)) if assessment.fidelity else [],
     )
-    return Answer({"after": part}, judged.figures)
-
-
-def _judged(assessment: Assessment, step: Progress) -> Judged:
-    with step("Drawing figures", None):
-        figures = judged_figures(
-            assessment.risk, assessment.records.columns, assessment.fidelity, assessment.densities
-        )
-    return Judged(assessment.findings, assessment.risk, assessment.fidelity, figures)
-
-
-def _is_mixed(held: Held) -> bool:
-    return held.thing.request.chosen.is_mixed
+    return Answer({"after": part}, figures)
 
 
 def _found(query: QueryParams, context: RequestContext) -> Held:
@@ -168,21 +160,30 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     release, request = held.thing.release, replace(held.thing.request, **read(GROUPS, query, "limit"))
     chosen = request.chosen
     records, prior = chosen.records, chosen.prior
-    with step("Judging the model", None):
-        normality = chosen.held.get_or_compute(("normality", chosen.key[0]), lambda: check_normality(records))
+    normality = normality_of(chosen, step)
     with step("Attacking records", len(records.values)) as watch:
-        # the integrals' random points are no secret, and a fixed start gives the same answer twice
-        points = np.random.default_rng(0)
-        risk = held.get_or_compute(
-            ("risk",), lambda: risk_columns(records, release, prior, rng=points, watch=watch)
-        )
-    plan = budget_of(chosen, request.rows, request.limit, step)
+        risk = held.get_or_compute(("risk",), lambda: _attacked(held.thing, watch))
+    plan = (
+        mixed_budget_of(chosen, request.rows, step)
+        if chosen.is_mixed
+        else budget_of(chosen, request.rows, request.limit, step)
+    )
     compared = shapes = None
     if min(release.rows, default=0) > 1:
         with step("Comparing real and synthetic data", None):
             compared = held.get_or_compute(("fidelity",), lambda: fidelity(records, release))
             shapes = held.get_or_compute(("densities",), lambda: densities(records, release))
     return Assessment(records, release, prior, normality, risk, plan, compared, shapes, say=in_app_words)
+
+
+def _attacked(drawn: DrawnRelease, watch: Callable[[int], None]) -> dict[str, np.ndarray]:
+    """Attack every record."""
+    release, chosen = drawn.release, drawn.request.chosen
+    # the integrals' random points are no secret, and a fixed start gives the same answer twice
+    points = np.random.default_rng(0)
+    if isinstance(release, MixedRelease):
+        return any_risk_columns(chosen.records, release, rng=points, watch=watch)
+    return risk_columns(chosen.records, release, chosen.prior, rng=points, watch=watch)
 
 
 def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Download:
@@ -199,30 +200,20 @@ def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Downloa
 
 
 def _report(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    held = _of_measurements(query, context)
+    held = _found(query, context)
     request = replace(held.thing.request, **read(GROUPS, query, "limit", "format"))
     page = confidential_report(_assessment(held, query, step), request.commands, _note(request))
     return Download("report.html", page.encode(), HTML)
 
 
 def _public(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    drawn = _of_measurements(query, context).thing
+    drawn = _found(query, context).thing
     return Download("public.html", public_report(drawn.release, _note(drawn.request)).encode(), HTML)
-
-
-def _of_measurements(query: QueryParams, context: RequestContext) -> Held:
-    held = _found(query, context)
-    if _is_mixed(held):
-        raise InputError(
-            "there is no such page of a table with categories or columns to keep", "save release.zip and risk.csv"
-        )
-    return held
 
 
 def _risk(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return what the release gives away of every record: row numbers and measures."""
-    held = _found(query, context)
-    found = mixed_risk(held, step) if _is_mixed(held) else _assessment(held, query, step).risk
+    found = _assessment(_found(query, context), query, step).risk
     return as_csv("risk.csv", {name: column.tolist() for name, column in found.items()})
 
 

@@ -65,6 +65,11 @@ class Chosen:
     keep: tuple[str, ...]
 
     @property
+    def drawn(self) -> tuple[str, ...]:
+        """The measurements that are not kept."""
+        return tuple(name for name in self.records.columns if name not in self.keep)
+
+    @property
     def is_mixed(self) -> bool:
         """Whether there are categories or columns to keep: then less can be said before a release is drawn."""
         return bool(self.records.categories.columns or self.keep)

@@ -8,6 +8,8 @@ from allbutone.app.jobs import Progress
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.limits import Limit
+from allbutone.utility.given_categories import given_categories
+from allbutone.utility.normality import Normality, check_normality
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,16 @@ def budget_of(chosen: Chosen, rows: int | None, limit: Limit, step: Progress) ->
             )  # fmt: skip
 
     return chosen.held.get_or_compute(("budget", *chosen.key, rows, limit), plan)
+
+
+def normality_of(chosen: Chosen, step: Progress) -> Normality:
+    """Judge, once for all pages, whether the normal model fits: given the categories and what is kept, if any."""
+
+    def judge() -> Normality:
+        records = chosen.records
+        if chosen.is_mixed:
+            records = given_categories(records, chosen.mixed_synthesizer().mechanism)
+        return check_normality(records)
+
+    with step("Judging the model", None):
+        return chosen.held.get_or_compute(("normality", chosen.reading, chosen.keep), judge)
