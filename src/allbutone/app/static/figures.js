@@ -49,7 +49,7 @@ export async function draw(name, given) {
     layout.xaxis = { ...layout.xaxis, range: x };
     layout.yaxis = { ...layout.yaxis, range: y };
   }
-  if (layout.height) place.style.height = `${layout.height}px`;
+  if (layout.height) place.style.height = place.style.minHeight = `${layout.height}px`;
   await Plotly.react(place, inColours(given.data), { ...inColours(layout), autosize: true, width: undefined }, CONFIG);
 }
 
