@@ -8,9 +8,10 @@ from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.disclosure.category_budget import CountedCells, category_chances, is_found_out
 from allbutone.disclosure.cell_beliefs import cell_beliefs
 from allbutone.disclosure.exposure_law import leverages
-from allbutone.disclosure.mixed_budget import leverages_of
+from allbutone.disclosure.mixed_budget import _allowed, leverages_of
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
+from allbutone.model.cells import Cells
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.releases.mixed.sampling import draw_mixed
 
@@ -79,3 +80,29 @@ def test_the_verdict_says_who_and_why(rng):
     assert "by its measurements" in kept.sentence
     assert list(found.columns()) == ["row", "leverage", "max_datasets"]
     assert found.confident_count <= min(found.by_measurements, found.by_categories)
+
+
+def test_groups_far_apart_in_odds_are_judged_apart():
+    """Odds of one group that are out of range of another's: each share is that within its own group."""
+    cells = Cells((2, 3))
+    people = np.array([4.0, 2, 1, 3, 0, 1])
+    counted = CountedCells.of(cells, people + 0.5, people, (0,))
+    near = np.log(people + 0.5)[None]
+    own = np.log(np.where(people > 0, people - 0.5, 0.5))[None]
+    wanted = counted.level_shares(near, own)
+    far = np.where(cells.codes[:, 0] == 0, 0.0, 2000.0)
+    np.testing.assert_allclose(counted.level_shares(near + far, own + far), wanted, rtol=1e-9)
+    assert np.all(wanted[0, people > 0] > 0)
+
+
+def test_cells_that_nobody_can_be_in_are_no_warning(rng):
+    """A kept level that nobody has, its shares drawn as 0."""
+    people = np.array([5.0, 3, 1, 4, 0, 0])
+    anyone, each = category_chances(CountedCells.of(Cells((3, 2)), people + 1e-4, people, (0,)), None, rng, most=5)
+    assert np.all(np.isfinite(anyone))
+    assert not np.any(each[:, 4:])
+
+
+def test_counts_that_were_not_tried_are_not_allowed():
+    assert _allowed(np.array([0.0, 0.01, 0.04])) == 3
+    assert _allowed(np.array([0.0, 0.06, 0.04])) == 1

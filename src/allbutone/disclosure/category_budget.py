@@ -47,29 +47,32 @@ class CountedCells:
         """Return, for each release and a person of each cell, the probability of the own level of each category.
 
         `all_in`, `without`: log odds of each cell for a person who is in another, and who is in that cell. So the
-        probability of a level is the sum over its cells, own cell exchanged, over the sum of the group's.
+        probability of a level is the sum over its cells, own cell exchanged, over the sum of the group's. It is 0
+        in a cell where nobody is.
         """
-        here = (self.people > 0)[None, :]
-        top = np.maximum(all_in.max(axis=1), without.max(axis=1))[:, None]
-        ours, own = np.exp(all_in - top), np.exp(without - top)
-        total = _summed(ours, self.groups) - ours + own
+        here = self.people > 0
+        highest = _over(np.maximum, all_in, self.groups)  # of each group: others may be out of its numbers' range
+        highest = np.where(np.isfinite(highest), highest, 0.0)
+        top = np.maximum(highest, without)
+        ours, own, scale = np.exp(all_in - highest), np.exp(without - top), np.exp(highest - top)
+        total = np.where(here, (_over(np.add, ours, self.groups) - ours) * scale + own, 1.0)
         found = []
         for category in self.judged:
             level = self.groups * self.cells.sizes[category] + self.cells.codes[:, category]
-            found.append((_summed(ours, level) - ours + own) / total * here)
+            found.append(((_over(np.add, ours, level) - ours) * scale + own) / total * here)
         return np.stack(found, axis=-1)
 
 
-def _summed(
-    values: Float[np.ndarray, "r cells"], groups: Int[np.ndarray, " cells"]
+def _over(
+    what: np.ufunc, values: Float[np.ndarray, "r cells"], groups: Int[np.ndarray, " cells"]
 ) -> Float[np.ndarray, "r cells"]:
-    """Return, for each cell, the sum over its group."""
+    """Return, for each cell, the sum or the maximum over its group."""
     order = np.argsort(groups, kind="stable")
     _, first, which = np.unique(groups[order], return_index=True, return_inverse=True)
-    sums = np.add.reduceat(values[:, order], first, axis=1)
+    found = what.reduceat(values[:, order], first, axis=1)
     back = np.empty_like(order)
     back[order] = which
-    return sums[:, back]
+    return found[:, back]
 
 
 def is_found_out(share: np.ndarray, baseline: np.ndarray) -> np.ndarray:

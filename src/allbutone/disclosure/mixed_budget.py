@@ -205,9 +205,9 @@ def law_of(whole: LocationModel, people: int, rows: int | None) -> ExposureLaw:
 
 
 def _allowed(chances: Float[np.ndarray, " k"]) -> int:
-    """Return the largest number up to which the chance never exceeds 5 %."""
+    """Return the largest number, of those tried, up to which the chance never exceeds 5 %."""
     above = np.flatnonzero(chances > 1 - CONFIDENCE)
-    return int(above[0]) if len(above) else MOST
+    return int(above[0]) if len(above) else len(chances)
 
 
 def _watched(leverage: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> Int[np.ndarray, " w"]:
