@@ -8,6 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.mixed_risk import is_found
+from allbutone.releases.mixed.release import MixedRelease
 
 CELLS = ["main effects", "separate"]
 
@@ -270,3 +271,22 @@ def test_one_record_is_shown_in_every_cell(table):
     assert set(known["sex"]) == {table["sex"][4]}
     with pytest.raises(abo.InputError, match="none of the records"):
         abo.attack_mixed(table, release, 999)
+
+
+def test_gaps_tell_the_same_beside_released_parameters(table, rng):
+    """Which values are missing is drawn by counts that no parameter tells: the tables' gaps say as much."""
+    holes = table[["sex", "age", "ldl"]].iloc[:30].copy()
+    holes.loc[3, "ldl"], holes.loc[5, "age"] = None, None
+    both = fitted(holes, missing="keep").sample(datasets=8, parameters=True)
+    apart = abo.risk(holes, MixedRelease(both.mechanism, both.illustrating), mass=False)
+    found = abo.risk(holes, both, mass=False)
+    np.testing.assert_allclose(found["probability_gaps"], apart["probability_gaps"], rtol=1e-12)
+    assert not np.allclose(found["probability_gaps"], found["baseline_gaps"], rtol=1e-3)
+
+
+def test_one_record_of_a_table_with_gaps_is_refused(table):
+    holes = table.copy()
+    holes.loc[3, "ldl"], holes.loc[4, "sex"] = None, None
+    release = fitted(holes, missing="impute").sample(datasets=2)
+    with pytest.raises(abo.InputError, match="values are missing"):
+        abo.attack_mixed(holes, release, 5)

@@ -70,7 +70,8 @@ def gap_risk_columns(
     if mass:
         columns["mass_error"] = found.mass_error
     if mechanism.missing == KEEP_GAPS:
-        columns |= _patterns(table, datasets)
+        # gaps are drawn by counts of their own: the released parameters do not explain those of any table
+        columns |= _patterns(table, [mechanism.incomplete(each) for each in release.tables])
     return columns | _levels(found, table.codes, mechanism, categories) | _errors(records, found, mechanism, given)
 
 
