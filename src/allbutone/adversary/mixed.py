@@ -145,9 +145,10 @@ class MixedLeaveOneOut:
         mean, weight, df, scale = _room(len(rows), model.p)
         if found is not None:
             mean[~high], weight[~high], df[~high], scale[~high] = _fields(found)
-        for place in np.flatnonzero(high):
-            left = self._refitted(int(rows[place]), dataset).at(cells[[place]], known[[place]])
-            mean[place], weight[place], df[place], scale[place] = (each[0] for each in _fields(left))
+        for row in np.unique(rows[high]):  # once for all the cells that it can be in
+            here = rows == row
+            left = self._refitted(int(row), dataset).at(cells[here], known[here])
+            mean[here], weight[here], df[here], scale[here] = _fields(left)
         return NIW(mean, weight, df if model.is_separate else float(df[0]), scale)
 
     def _refitted(self, row: int, dataset: int | None) -> LocationModel:
@@ -159,8 +160,7 @@ class MixedLeaveOneOut:
     ) -> tuple[LogQuadratic, Float[np.ndarray, " b"]]:
         """Return the posterior after draws of the parameters alone, and what its ℓ leaves out of Σ log N."""
         assert self.parameters is not None
-        coded = self.whole.coded(cells, known)
-        means = np.einsum("br,mrp->mbp", coded, self.parameters.coefficients) - others.mean
+        means = self.whole.means(self.parameters, cells, known) - others.mean
         roots = np.linalg.cholesky(self.parameters.covariance_at(cells))
         half = np.linalg.solve(roots, others.root)
         shift = np.linalg.solve(roots, means[..., None])

@@ -13,6 +13,18 @@ from allbutone.support.arrays import log_sum_exp
 
 
 @dataclass(frozen=True, eq=False)
+class LevelBeliefs:
+    """Probabilities of each record's own cell, all its categories right, with the release and without it.
+
+    levels: for each category the probability of the own level, its error, and that without the release.
+    """
+
+    own: Float[np.ndarray, " b"]
+    without: Float[np.ndarray, " b"]
+    levels: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class CellBeliefs:
     """Probabilities of every cell for some records, with the release, its standard error, and without."""
 
@@ -23,14 +35,11 @@ class CellBeliefs:
     baseline: Float[np.ndarray, "b cells"]
 
     @property
-    def own_probability(self) -> Float[np.ndarray, " b"]:
-        """The probability of the record's own cell: all its categories are right."""
-        return self.probability[np.arange(len(self.own)), self.own]
-
-    @property
-    def own_baseline(self) -> Float[np.ndarray, " b"]:
-        """The same without the release."""
-        return self.baseline[np.arange(len(self.own)), self.own]
+    def of_truth(self) -> "LevelBeliefs":
+        """What is believed of each record's own cell and levels."""
+        here = np.arange(len(self.own)), self.own
+        levels = tuple(self.of_true_level(category) for category in range(len(self.cells.sizes)))
+        return LevelBeliefs(self.probability[here], self.baseline[here], levels)
 
     def of_true_level(self, category: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the probability of each record's own level of a category, its error, and that without release."""

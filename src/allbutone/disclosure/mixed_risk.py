@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.disclosure.category_budget import is_found_out
-from allbutone.disclosure.cell_beliefs import CellBeliefs, cell_beliefs
+from allbutone.disclosure.cell_beliefs import LevelBeliefs, cell_beliefs
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
@@ -121,9 +121,9 @@ def known_columns_of(
 
 def _attack(
     integrals: CellIntegrals, known: tuple[int, ...], radius: float | None, rows: np.ndarray
-) -> tuple[np.ndarray, CellBeliefs, Measures | None]:
+) -> tuple[np.ndarray, LevelBeliefs, Measures | None]:
     everyone, given = integrals.everyone, integrals.given
-    beliefs = cell_beliefs(integrals, rows, known)
+    beliefs = cell_beliefs(integrals, rows, known).of_truth  # all other cells of all records would not fit
     truth = everyone.records.values[rows]
     if len(given) == truth.shape[1]:
         return rows, beliefs, None  # only categories are unknown
@@ -139,7 +139,7 @@ def _attack(
 def _columns(
     records: Records,
     mechanism: MixedMechanism,
-    parts: list[tuple[np.ndarray, CellBeliefs, Measures | None]],
+    parts: list[tuple[np.ndarray, LevelBeliefs, Measures | None]],
     known: tuple[int, ...],
     given: tuple[int, ...],
     mass: bool,
@@ -147,9 +147,7 @@ def _columns(
     """Put the blocks together: measures, categories, errors of the guess in each column's units."""
     found: dict[str, np.ndarray] = {"row": records.rows}
     beliefs = [each for _, each, _ in parts]
-    own, without = (
-        np.concatenate([getattr(each, name) for each in beliefs]) for name in ("own_probability", "own_baseline")
-    )
+    own, without = (np.concatenate([getattr(each, name) for each in beliefs]) for name in ("own", "without"))
     measured = [each for _, _, each in parts if each is not None]
     if measured:
         for name in ("distance", "baseline_distance", "relative_error", "exposure"):
@@ -163,7 +161,7 @@ def _columns(
     for place, name in enumerate(mechanism.categories):
         if place in known:
             continue
-        levels = [each.of_true_level(place) for each in beliefs]
+        levels = [each.levels[place] for each in beliefs]
         for prefix, index in ((PROBABILITY, 0), (BASELINE, 2), (ERROR, 1)):
             found[prefix + name] = np.concatenate([each[index] for each in levels])
     if measured:

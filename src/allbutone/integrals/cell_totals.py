@@ -127,15 +127,16 @@ class CellIntegrals:
 class _Model:
     """The model given the table, or the table and a dataset, in the coordinates of the table's own scale.
 
-    `times`: the power in which its predictive stands. `gram`: z̃ᵀK⁻¹z of each pair of cells. `places`: where the
-    cells' means lie, off the table's. `inverse`: Λ⁻¹; `normal`, `reach`: Λ⁻¹t and tᵀΛ⁻¹t of each record's
-    residual t.
+    `times`: the power in which its predictive stands. `codes`: R⁻ᵀz of each cell, whose products are z̃ᵀK⁻¹z;
+    `spread`: their squared lengths h. `places`: where the cells' means lie, off the table's. `inverse`: Λ⁻¹;
+    `normal`, `reach`: Λ⁻¹t and tᵀΛ⁻¹t of each record's residual t.
     """
 
     times: int
     df: float
     constant: float
-    gram: Float[np.ndarray, "cells cells"]
+    codes: Float[np.ndarray, "cells r"]
+    spread: Float[np.ndarray, " cells"]
     places: Float[np.ndarray, "cells p"]
     inverse: Float[np.ndarray, "p p"]
     normal: Float[np.ndarray, "n p"]
@@ -198,9 +199,10 @@ class _Shared:
         values = np.broadcast_to(self.log_weights[cell], (len(rows), len(white))).copy()
         groups: dict[float, list[tuple[np.ndarray, int]]] = {}
         for model in self.models:
-            left, reach = 1 - model.gram[own, own], model.reach[rows]
-            shift = model.gram[cell, own] / left
-            spread = 1 + model.gram[cell, cell] + model.gram[cell, own] * shift
+            left, reach = 1 - model.spread[own], model.reach[rows]
+            cross = model.codes[own] @ model.codes[cell]
+            shift = cross / left
+            spread = 1 + model.spread[cell] + cross * shift
             away, room = white - model.places[cell], left - reach
             level = model.normal[rows] @ away.T
             level += (shift * reach)[:, None]
@@ -243,7 +245,8 @@ def _model_of(
         times=times,
         df=model.df,
         constant=float(constant - half_log_det(cholesky(model.scale, "scale"))),
-        gram=white @ white.T,
+        codes=white,
+        spread=np.sum(white * white, axis=1),
         places=solve_rows(root, codes @ (model.coefficients - whole.coefficients)),
         inverse=inverse,
         normal=normal,

@@ -120,13 +120,26 @@ class LocationModel:
         """Whether each cell has a normal of its own."""
         return isinstance(self.measured, NIW)
 
+    @property
+    def terms(self) -> int:
+        """The number r of coefficients of each measurement: one a cell, or 1, the levels and the covariates."""
+        return self.cells.count if self.is_separate else self.measured.covariates  # type: ignore[union-attr]
+
     def coded(
         self, cells: Int[np.ndarray, " n"], covariates: Float[np.ndarray, "n s"]
     ) -> Float[np.ndarray, "n r"]:
         """Return z of records: the code of the cell, and the covariates."""
         if self.is_separate:
-            return np.eye(self.cells.count)[cells]
+            return (cells[:, None] == np.arange(self.cells.count)).astype(float)
         return np.concatenate([self.cells.main_effects[cells], covariates], axis=1)
+
+    def means(
+        self, parameters: MixedParameters, cells: Int[np.ndarray, " n"], covariates: Float[np.ndarray, "n s"]
+    ) -> Float[np.ndarray, "m n p"]:
+        """Return the means of records of these cells and covariates, for each draw of the parameters."""
+        if self.is_separate:  # without z, which has a column for each cell
+            return parameters.coefficients[:, cells]
+        return self.coded(cells, covariates) @ parameters.coefficients
 
     def update(self, records: MixedRecords) -> "LocationModel":
         """Return the posterior given records."""

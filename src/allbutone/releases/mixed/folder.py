@@ -86,9 +86,8 @@ def _read_table(folder: Path, name: Any, rows: Any, mechanism: MixedMechanism) -
 
 def _check_parameters(parameters: MixedParameters, mechanism: MixedMechanism) -> None:
     model, m = mechanism.prior, len(parameters)
-    r = model.coded(np.zeros(1, dtype=np.int64), np.zeros((1, model.covariates))).shape[1]
     own = model.cells.count if model.is_separate else 1
-    wanted = [(m, model.cells.count), (m, r, model.p), (m, own, model.p, model.p)]
+    wanted = [(m, model.cells.count), (m, model.terms, model.p), (m, own, model.p, model.p)]
     found = [each.shape for each in (parameters.shares, parameters.coefficients, parameters.covariances)]
     if found != wanted or not all(np.all(np.isfinite(each)) for each in vars(parameters).values()):
         raise InputError("the released parameters do not fit the columns", where=PARAMETERS)

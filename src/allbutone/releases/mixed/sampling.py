@@ -52,7 +52,7 @@ def _draw_records(
         cells = rng.choice(len(shares), size=rows, p=shares)
     else:
         cells = _given_levels(model.cells, shares, kept, rng)
-    means = model.coded(cells, known) @ parameters.coefficients[0]
+    (means,) = model.means(parameters, cells, known)
     roots, white = np.linalg.cholesky(parameters.covariances[0]), rng.standard_normal((rows, model.p))
     if len(roots) == 1:
         return MixedRecords(cells, means + white @ roots[0].T, known)
