@@ -311,10 +311,12 @@ def test_the_adversary_is_calibrated(kind, separate, rng):
 
     Given the others, each record of such a table comes from the adversary's own predictive.
     """
-    # a normal for each cell, which main effects share
-    normal = abo.NIW(np.zeros((4, 2)) if separate else np.zeros(2), 1.0, 6.0, 3 * np.eye(2))
+    # a normal for each cell, which main effects share; cells of few records need a prior that says something, or
+    # a record that lacks its level stays for long in the cell whose spread has come to fit it
+    df, people = (12.0, 48) if separate else (6.0, 30)
+    normal = abo.NIW(np.zeros((4, 2)) if separate else np.zeros(2), 1.0, df, (df - 3) * np.eye(2))
     prior = LocationModel.prior((2, 2), normal, weight=2.0, separate=separate)
-    people, tables = 30, 70 if LONG else 3
+    tables = (2100 // people) if LONG else 3
     depth, off, spread = [], [], []
     for _ in range(tables):
         (whole,), _ = draw_mixed([prior], [people], rng)
