@@ -175,6 +175,18 @@ def test_a_release_is_that_of_the_package_and_tells_whose_category_is_found_out(
     assert len(synthetic.values) == 60
 
 
+def test_gaps_are_refused_or_left_out_and_the_page_says_what_else_takes_them(served):
+    browser = Browser(served.host)
+    lines = clinic().replace(b"\r\n", b"\n").split(b"\n")
+    lines[3] = b"," + lines[3].split(b",", 1)[1]
+    table = browser.send(b"\n".join(lines), "gaps.csv")[1]["fields"]["table"]
+    refused = last_line(browser.ask(f"/data/answer?table={table}")[2])["error"]
+    assert "misses 1 of 60 values, the first in row 3" in refused
+    assert "imputed (on the command line only)" in refused
+    used = last_line(browser.ask(f"/data/answer?table={table}&gaps=leave-out")[2])["parts"]["note"]
+    assert "Left out 1 row of 60 with gaps; 59 are used." in words(used)
+
+
 def test_columns_that_are_kept_go_out_as_they_are(asked):
     keep = {"keep_1": "yes", "keep_2": "yes", "keep_4": "yes"}
     state = words(asked("release/table", **keep)["parts"]["table"])

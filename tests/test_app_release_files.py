@@ -23,7 +23,7 @@ def page(tabs):
 @pytest.fixture
 def same_chance(monkeypatch):
     """Let the system's entropy be the same for every draw, so that app and command line can be compared."""
-    monkeypatch.setattr("allbutone.releases.synthesizer.fresh_generator", lambda: np.random.default_rng(CHANCE))
+    monkeypatch.setattr("allbutone.releases.draw_request.fresh_generator", lambda: np.random.default_rng(CHANCE))
 
 
 def unzipped(content):

@@ -14,6 +14,7 @@ CONTROLS = {
     "drop": "untick at “The columns” of Your data",
     "drop_unusable": "at “Columns that cannot be used” of Your data",
     "complete_cases": "at “Rows with gaps” of Your data",
+    "missing": "on the command line only",
     "missing_codes": "at “Codes for missing values” of Your data",
     "log": "at “Scale” of Your data",
     "positive": "with 0 at “Lowest” of Your data",
