@@ -237,7 +237,6 @@ def test_what_goes_out_as_it_is_is_known_to_the_adversary(allbutone, patients):
         ("risk", "patients.csv", "r", "--known", "height"),
         ("risk", "patients.csv", "r", "--drop", "age"),
         ("adversaries", "patients.csv", "r"),
-        ("budget", "patients.csv", "--drop", "patient"),
     ],
 )
 def test_what_cannot_be_asked_of_categories_is_said_in_words(allbutone, released, tmp_path, asked):
