@@ -259,3 +259,10 @@ def test_a_table_with_gaps_is_imputed_and_that_is_said(allbutone, patients, tmp_
     assert "missing" in out
     [table] = abo.load_release("r").to_frames()
     assert not table.isna().any(axis=None)
+
+
+def test_levels_that_differ_in_capitals_alone_are_doubted(allbutone, patients, tmp_path):
+    patients.assign(sex=[*"fFmM"] * 15).to_csv(tmp_path / "t.csv", index=False)
+    assert "'sex': some levels differ in capitals or spaces alone" in allbutone("describe", "t.csv")[2]
+    patients.to_csv(tmp_path / "t.csv", index=False)
+    assert "capitals" not in allbutone("describe", "t.csv")[2]

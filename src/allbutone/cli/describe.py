@@ -151,4 +151,6 @@ def _show_onward(context: typer.Context, table: Path, out: Path | None, gaps: bo
         onward = following(
             context, "synthesize", table, table_file=out, complete_cases=gaps, out=free_name("release")
         )
-        show_next("make a release with it:", onward)
+        words = "make a release with it"
+        words += " (or with --missing impute, to use the rows with gaps, too)" if gaps else ""
+        show_next(f"{words}:", onward)

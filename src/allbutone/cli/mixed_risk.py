@@ -12,15 +12,12 @@ from allbutone.cli.output import console, show, show_next
 from allbutone.cli.results import adversary_in_words, not_shown
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_risk import (
-    BASELINE,
-    PROBABILITY,
-    is_found,
     judged_categories,
     require_usual_adversary,
     rise_in_odds,
 )
 from allbutone.releases.mixed.release import MixedRelease
-from allbutone.reports.findings import most_told
+from allbutone.reports.found_out import told_categories
 from allbutone.support.text import counted, percent
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
@@ -47,25 +44,21 @@ def mixed_risk(
 
 
 def show_categories(found: dict[str, np.ndarray], records: Records) -> None:
-    """Show the categories of people that the release tells most of: those found out first."""
-    names = judged_categories(found)
-    if not names:
+    """Show whose categories are found out or, if nobody's are, of each category the person told most of."""
+    lines = told_categories(found, SHOWN)
+    if not lines:
         return
-    lines = []
-    for name in names:
-        rise, flags = rise_in_odds(found, name), is_found(found, name)
-        # which values are missing is judged like a category, and has no levels
-        levels = records.categories.names(name) if name in records.categories.columns else None
-        for place in most_told(found, name)[: max(2, SHOWN // len(names))]:
-            with_release, without = (percent(found[each + name][place]) for each in (PROBABILITY, BASELINE))
-            level = "" if levels is None else escape(f"{levels[place]}")
-            line = (f"{found['row'][place]}", escape(name), level, with_release, without)
-            lines.append((not flags[place], -rise[place], (*line, "found out" if flags[place] else "")))
-    lines.sort(key=lambda each: each[:2])
-    headings = ("row", "column", "level", "probability", "without release", "")
     if "relative_error" in found:  # a table of those is above
         console.print()
-    rows = [each[2] for each in lines[:SHOWN]]
+    rows = []
+    for line in lines:
+        # which values are missing is judged like a category, and has no levels
+        level = ""
+        if line.category in records.categories.columns:
+            level = str(records.categories.names(line.category)[records.place_of(line.row)])
+        probabilities = (percent(line.after), percent(line.before), "found out" if line.found else "")
+        rows.append((f"{line.row}", escape(line.category), escape(level), *probabilities))
+    headings = ("row", "column", "level", "probability", "without release", "")
     show("Of whose categories the release tells most", headings, rows, words=("column", "level", ""))
 
 
@@ -95,14 +88,17 @@ def mixed_assumed(context: typer.Context, release: MixedRelease, found: dict[str
 def next_after_mixed(
     context: typer.Context, table: Path, release: MixedRelease, found: dict[str, np.ndarray]
 ) -> None:
-    """Name the adversary who knows all of a person but one category; after that one, another release."""
+    """Name the adversary who knows all of a person but one category; after that one, the report."""
     names = judged_categories(found)
+    folders = context.params["release_dir"]
     if context.params["known"] or not names:
-        show_next("make another release, if this one gives away too much:", ["synthesize", "--help"])
+        options = {"out": free_name("report.html")}
+        words = "the case for or against it:" if len(folders) == 1 else "the case for or against the last of them:"
+        show_next(words, following(context, "report", table, folders[-1], **options))
         return
     told_most = max(names, key=lambda name: float(np.max(rise_in_odds(found, name))))
     known = [name for name in release.order if name != told_most and name not in release.mechanism.keep]
-    out, folders = free_name("risk-known.csv", ".html"), context.params["release_dir"]
+    out = free_name("risk-known.csv", ".html")
     command = following(context, "risk", table, *folders, known=known, out=out)
     show_next(f"see whose {told_most} is found out by one who knows all else of them:", command)
 

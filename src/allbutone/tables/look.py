@@ -24,6 +24,7 @@ FEW_VALUES = (
     'of categories so (kind = "category") or leave them out, and declare 0 decimals for what are scores.'
 )
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
+ALIKE = "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
 MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
 _OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Object)
 _CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
@@ -140,7 +141,8 @@ def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
             return replace(look, problem=problem, cures=("correct the values or declare all levels",))
     elif len(found) == 1:
         return replace(look, kind="constant", problem="has one level only: there is nothing to synthesize")
-    return replace(look, codes=codes)
+    alike = len({level.strip().casefold() for level in levels}) < len(levels)
+    return replace(look, codes=codes, doubts=(ALIKE,) if alike else ())
 
 
 def _no_category(
