@@ -12,6 +12,7 @@ import pyarrow.parquet
 from allbutone.model.location import MixedParameters
 from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
+from allbutone.support.arrays import cholesky, require_symmetric
 from allbutone.support.errors import InputError
 from allbutone.tables.files import read_table
 from allbutone.tables.records import Records
@@ -91,6 +92,10 @@ def _check_parameters(parameters: MixedParameters, mechanism: MixedMechanism) ->
     found = [each.shape for each in (parameters.shares, parameters.coefficients, parameters.covariances)]
     if found != wanted or not all(np.all(np.isfinite(each)) for each in vars(parameters).values()):
         raise InputError("the released parameters do not fit the columns", where=PARAMETERS)
+    if np.any(parameters.shares < 0) or not np.allclose(parameters.shares.sum(axis=1), 1):
+        raise InputError("the shares of the cells are not probabilities", where=PARAMETERS)
+    require_symmetric(parameters.covariances, "covariances")
+    cholesky(parameters.covariances, "covariances")
 
 
 def _write_parameters(path: Path, release: MixedRelease) -> None:

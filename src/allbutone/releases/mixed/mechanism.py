@@ -20,6 +20,7 @@ from allbutone.tables.records import Records
 
 REFUSE, IMPUTE, KEEP_GAPS = "refuse", "impute", "keep"
 MODEL = "general location"
+LEAST_WEIGHT = 1e-6  # of a cell: beside a record, less would lose its digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +46,8 @@ class MixedMechanism:
             raise InputError(f"cells are {MAIN_EFFECTS!r} or {SEPARATE!r}, got {self.cells!r}")
         if self.missing not in (REFUSE, IMPUTE, KEEP_GAPS):
             raise InputError(f"missing is {REFUSE!r}, {IMPUTE!r} or {KEEP_GAPS!r}, got {self.missing!r}")
-        if not (np.isfinite(self.cell_weight) and self.cell_weight > 0):
-            raise InputError(f"cell_weight must exceed 0, got {self.cell_weight}")
+        if not LEAST_WEIGHT <= self.cell_weight < np.inf:
+            raise InputError(f"cell_weight must exceed 0, {LEAST_WEIGHT} at least, got {self.cell_weight}")
         self._require_drawable()
         if self.normal.p != len(self.measurements):
             raise InputError(

@@ -199,7 +199,7 @@ def level_name(value: Any) -> str:
 
 
 def check_levels(levels: Sequence[str], where: str = "") -> None:
-    """Refuse levels that are blank, repeated, or not safe to copy into released files."""
+    """Refuse levels that are blank, repeated, not safe to copy into released files, or not told apart there."""
     for level in levels:
         if not level.strip():
             raise InputError("a level has no name", "name it; what is missing needs no level", where=where)
@@ -216,6 +216,22 @@ def check_levels(levels: Sequence[str], where: str = "") -> None:
             )
     if len(set(levels)) < len(levels):
         raise InputError("a level is named twice", "name each once", where=where)
+    first: dict[Any, str] = {}
+    for level in levels:
+        if (other := first.setdefault(_as_read(level), level)) != level:
+            raise InputError(
+                f"the levels {other!r} and {level!r} are read from a file as the same value",
+                "rename one",
+                where=where,
+            )
+
+
+def _as_read(level: str) -> Any:
+    """Return a level as a file of such values is read: numbers as numbers, true and false in any letters."""
+    try:
+        return float(level)
+    except ValueError:
+        return level.casefold() if level.casefold() in ("true", "false") else level
 
 
 def _on_grid(limit: float, decimals: int, inward: int, is_open: bool) -> float:
