@@ -266,3 +266,17 @@ def test_levels_that_differ_in_capitals_alone_are_doubted(allbutone, patients, t
     assert "'sex': some levels differ in capitals or spaces alone" in allbutone("describe", "t.csv")[2]
     patients.to_csv(tmp_path / "t.csv", index=False)
     assert "capitals" not in allbutone("describe", "t.csv")[2]
+
+
+def test_the_next_commands_run_where_values_are_missing(allbutone, rng, tmp_path):
+    table = pd.DataFrame({"sex": ["f", "m"] * 12, "ldl": rng.normal(3, 1, 24)})
+    table.loc[3, "ldl"], table.loc[8, "sex"] = None, None
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert allbutone("synthesize", "t.csv", "--missing", "keep", "--out", "r")[0] == 0
+    [[_, *hint]] = hints_of(allbutone("risk", "t.csv", "r", "--no-mass", "--out", "a.csv")[1])
+    assert hint[hint.index("--known") + 1] == "ldl"
+    assert allbutone(*hint)[0] == 0
+    found = columns_of("risk-known.csv")
+    assert {"probability_sex", "probability_gaps"} <= set(found)
+    assert "relative_error" not in found  # all measurements are known
+    assert np.isnan(found["probability_sex"][8])

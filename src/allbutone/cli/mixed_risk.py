@@ -89,7 +89,8 @@ def next_after_mixed(
     context: typer.Context, table: Path, release: MixedRelease, found: dict[str, np.ndarray]
 ) -> None:
     """Name the adversary who knows all of a person but one category; after that one, the report."""
-    names = judged_categories(found)
+    # not the pattern of gaps, which is judged like a category
+    names = [name for name in judged_categories(found) if name in release.mechanism.categories]
     folders = context.params["release_dir"]
     if context.params["known"] or not names:
         options = {"out": free_name("report.html")}

@@ -63,12 +63,12 @@ def gap_risk_columns(
         points=Points.of(stream),
         watch=watch,
     )
-    columns = {"row": records.rows, **_distances(adversary, found, given)}
-    if mass:
-        columns |= {"mass": found.mass, "prior_mass": found.prior_mass}
-    columns |= {"information_gain": found.gain, "information_gain_error": found.gain_error}
-    if mass:
-        columns["mass_error"] = found.mass_error
+    columns = {"row": records.rows}
+    if len(given) < len(mechanism.measurements):  # else only categories are unknown
+        columns |= _distances(adversary, found, given)
+        if mass:
+            columns |= {"mass": found.mass, "prior_mass": found.prior_mass, "mass_error": found.mass_error}
+        columns |= {"information_gain": found.gain, "information_gain_error": found.gain_error}
     if mechanism.missing == KEEP_GAPS:
         # gaps are drawn by counts of their own: the released parameters do not explain those of any table
         columns |= _patterns(table, [mechanism.incomplete(each) for each in release.tables])
