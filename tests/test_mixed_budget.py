@@ -48,7 +48,7 @@ def test_chances_are_those_of_releases(rng):
     """The simulated counts against attacks on whole releases of one dataset, within noise."""
     prior, records = case(rng, n=20)
     chance, each = category_chances(counted_of(prior, records), 200, rng, most=1, replicates=4000)
-    found, times = 0, 300
+    found, times = 0, 120
     whole = prior.update(records)
     for _ in range(times):
         datasets, _ = draw_mixed([whole], [200], rng)
