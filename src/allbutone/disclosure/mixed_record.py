@@ -65,7 +65,7 @@ def attack_mixed(
         found[name] = [levels[code] for code in codes]
     found |= {
         "probability": beliefs.probability[0, cells],
-        "probability_error": beliefs.probability[0, cells] * beliefs.error[0, cells],
+        "probability_error": (beliefs.probability * (1 - beliefs.probability) * beliefs.error)[0, cells],
         "baseline": beliefs.baseline[0, cells],
         "is_true": cells == everyone.records.cells[place],
         "is_joint_mode": cells == cells[int(np.argmax(height))],

@@ -247,7 +247,13 @@ class MixedSynthesizer:
             posterior, incomplete = table_from(content, mechanism.prior, covariates)
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"this is not a saved synthesizer: {error!r:.200}", where=str(path)) from error
-        loaded = cls(mechanism.normal, cells=mechanism.cells, keep=mechanism.keep, missing=mechanism.missing)
+        loaded = cls(
+            mechanism.normal,
+            cells=mechanism.cells,
+            cell_weight=mechanism.cell_weight,
+            keep=mechanism.keep,
+            missing=mechanism.missing,
+        )
         loaded._fitted = _Fit(mechanism, posterior, incomplete, people, kept, covariates)
         return loaded
 
