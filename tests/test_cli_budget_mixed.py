@@ -7,14 +7,10 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.disclosure import mixed_budget
 from clinic import clinic
 from test_cli_hints import hints_of
 
-
-@pytest.fixture(autouse=True)
-def few_checks(monkeypatch, few_trials):
-    monkeypatch.setattr(mixed_budget, "CHECKS", 2)
+pytestmark = pytest.mark.usefixtures("few_trials")
 
 
 @pytest.fixture

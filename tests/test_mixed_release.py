@@ -277,7 +277,7 @@ def test_gaps_tell_the_same_beside_released_parameters(table, rng):
     """Which values are missing is drawn by counts that no parameter tells: the tables' gaps say as much."""
     holes = table[["sex", "age", "ldl"]].iloc[:30].copy()
     holes.loc[3, "ldl"], holes.loc[5, "age"] = None, None
-    both = fitted(holes, missing="keep").sample(datasets=8, parameters=True)
+    both = fitted(holes, missing="keep").sample(datasets=4, parameters=True)
     apart = abo.risk(holes, MixedRelease(both.mechanism, both.illustrating), mass=False)
     found = abo.risk(holes, both, mass=False)
     np.testing.assert_allclose(found["probability_gaps"], apart["probability_gaps"], rtol=1e-12)

@@ -7,16 +7,12 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.disclosure import mixed_budget
 from allbutone.reports.findings import categories_finding, fidelity_finding
 from allbutone.reports.found_out import told_categories
 from allbutone.reports.mixed_columns import released_columns
 from allbutone.utility.given_categories import given_categories
 
-
-@pytest.fixture(autouse=True)
-def few_checks(monkeypatch, few_trials):
-    monkeypatch.setattr(mixed_budget, "CHECKS", 2)
+pytestmark = pytest.mark.usefixtures("few_trials")
 
 
 def people(rng, n=48):

@@ -316,7 +316,7 @@ def test_the_adversary_is_calibrated(kind, separate, rng):
     df, people = (12.0, 48) if separate else (6.0, 30)
     normal = abo.NIW(np.zeros((4, 2)) if separate else np.zeros(2), 1.0, df, (df - 3) * np.eye(2))
     prior = LocationModel.prior((2, 2), normal, weight=2.0, separate=separate)
-    tables = (2100 // people) if LONG else 3
+    tables = (2100 // people) if LONG else 1
     depth, off, spread = [], [], []
     for _ in range(tables):
         (whole,), _ = draw_mixed([prior], [people], rng)
