@@ -18,7 +18,7 @@ PAGES = ("explore", "data", "release", "studies")
 
 
 @pytest.mark.parametrize(
-    "path", ["/", *(f"/{name}" for name in PAGES), "/explore/answer", "/explore/answer?n=x", "/static/page.js",
+    "path", ["/", *(f"/{name}" for name in PAGES), "/glossary", "/explore/answer", "/explore/answer?n=x", "/static/page.js",
              "/static/app.css", "/static/mark.svg", "/static/plotly.js?v=1", "/nowhere", "/favicon.ico"],
 )  # fmt: skip
 def test_every_response_keeps_everything_at_home(browser, path):

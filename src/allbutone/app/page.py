@@ -13,6 +13,7 @@ from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import Group, takes
 from allbutone.app.jobs import Progress
 from allbutone.app.sessions import Session
+from allbutone.reports.glossary import GLOSSARY
 from allbutone.support.text import number
 
 MEGABYTE = 1_000_000
@@ -109,6 +110,7 @@ def _preset_link(page: Page, preset: Preset, query: QueryParams) -> str:
     return f"/{page.name}?{urlencode([*kept, *preset.fields.items()])}"
 
 
+templates.globals["GLOSSARY"] = GLOSSARY
 templates.filters |= {"number": number, "link": _link, "preset_link": _preset_link}
 
 

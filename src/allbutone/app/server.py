@@ -60,6 +60,7 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
     routes: list[BaseRoute] = [
         Route("/", lambda request: RedirectResponse("/explore")),
         Route("/favicon.ico", lambda request: RedirectResponse("/static/mark.svg")),
+        Route("/glossary", _glossary),
         Route("/static/plotly.js", _plotly),
         Mount("/static", StaticFiles(packages=[("allbutone.app", "static")])),
         WebSocketRoute("/here", partial(_stay, sessions)),
@@ -203,6 +204,10 @@ async def _sweep(sessions: Sessions) -> None:
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         sessions.sweep()
+
+
+async def _glossary(request: Request) -> Response:
+    return Response(piece("glossary.html"), media_type="text/html")
 
 
 async def _plotly(request: Request) -> Response:

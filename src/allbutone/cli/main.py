@@ -31,7 +31,7 @@ def command_line() -> "typer.Typer":
     import typer.core
 
     from allbutone import __version__
-    from allbutone.cli import adversaries, app, budget, describe, report, risk, study, synthesize
+    from allbutone.cli import adversaries, app, budget, describe, explain, report, risk, study, synthesize
 
     line = typer.Typer(
         help="Synthetic continuous data, with what each person in it stands to lose.",
@@ -59,6 +59,7 @@ def command_line() -> "typer.Typer":
         report.report,
         report.application,
         study.study,
+        explain.explain,
         app.app,
     ):
         line.command(cls=Command)(command)

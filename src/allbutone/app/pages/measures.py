@@ -1,26 +1,21 @@
 """What a release tells of one record, as lines of a table: each measure beside that without the release."""
 
-import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
 
 from allbutone.app.answer import Download, as_csv
-from allbutone.app.page import piece, templates
+from allbutone.app.page import piece
 from allbutone.record_view.record_measures import RecordMeasures
 
 
 @dataclass(frozen=True)
 class Line:
-    """One measure: with the release, ignoring it, and what it is."""
+    """One measure: with the release, ignoring it, its word in the glossary, and how exact it is."""
 
     name: str
     released: float
     ignoring: float
-    help: str
-
-
-HELP = tomllib.loads((files("allbutone.app") / "help.toml").read_text(encoding="utf-8"))
-templates.globals["HELP"] = HELP
+    term: str
+    note: str = ""
 
 
 def lines(found: RecordMeasures) -> list[Line]:
@@ -28,12 +23,12 @@ def lines(found: RecordMeasures) -> list[Line]:
     mass_error, gain_error = (f" Standard error about {error:.1g}." for error in
                               (found.mass_error, found.information_gain_error))  # fmt: skip
     return [
-        Line("Distance of the guess", found.distance, found.baseline_distance, HELP["distance"]),
-        Line("Relative error", found.relative_error, 1, HELP["relative_error"]),
-        Line("Exposure", found.exposure, 0, HELP["exposure"]),
-        Line("Expected exposure (closed form)", found.law_exposure, 0, HELP["expected_exposure"]),
-        Line("Mass near the record", found.mass, found.prior_mass, HELP["mass"] + mass_error),
-        Line("Information gain, nats", found.information_gain, 0, HELP["gain"] + gain_error),
+        Line("Distance of the guess", found.distance, found.baseline_distance, "distance"),
+        Line("Relative error", found.relative_error, 1, "relative_error"),
+        Line("Exposure", found.exposure, 0, "exposure"),
+        Line("Expected exposure (closed form)", found.law_exposure, 0, "expected_exposure"),
+        Line("Mass near the record", found.mass, found.prior_mass, "mass", mass_error),
+        Line("Information gain, nats", found.information_gain, 0, "gain", gain_error),
     ]
 
 
