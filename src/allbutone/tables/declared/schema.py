@@ -142,8 +142,13 @@ class Schema:
     def same_mechanism(self, other: "Schema") -> bool:
         """Say whether both release the same numbers for the same draw."""
         # a release need not name its columns
-        mine, theirs = ([replace(each, name="", **_WORDS) for each in one.columns] for one in (self, other))
+        mine, theirs = ([replace(each, name="") for each in one.mechanism.columns] for one in (self, other))
         return mine == theirs
+
+    @property
+    def mechanism(self) -> "Schema":
+        """What is declared that changes the numbers that go out: no words, nothing about the prior."""
+        return Schema(tuple(replace(column, **_WORDS) for column in self.columns))
 
     def entries(self) -> dict[str, Any]:
         """Return the entries of a table file that declares this schema."""
