@@ -18,8 +18,9 @@ PAGES = ("explore", "data", "release", "studies")
 
 
 @pytest.mark.parametrize(
-    "path", ["/", *(f"/{name}" for name in PAGES), "/glossary", "/explore/answer", "/explore/answer?n=x", "/static/page.js",
-             "/static/app.css", "/static/mark.svg", "/static/plotly.js?v=1", "/nowhere", "/favicon.ico"],
+    "path", ["/", *(f"/{name}" for name in PAGES), "/glossary", "/explore/answer", "/explore/answer?n=x",
+             "/static/page.js", "/static/app.css", "/static/mark.svg", "/static/plotly.js?v=1", "/nowhere",
+             "/favicon.ico"],
 )  # fmt: skip
 def test_every_response_keeps_everything_at_home(browser, path):
     status, headers, _ = browser.ask(path)

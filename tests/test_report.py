@@ -10,8 +10,13 @@ import numpy as np
 import pypdf
 import pytest
 from playwright.sync_api import sync_playwright
+from plotly.offline import get_plotlyjs
 
 import allbutone as abo
+from allbutone.disclosure.per_record import risk_columns
+from allbutone.plots.export import embedded, write_figure
+from allbutone.plots.risk import risk_figure
+from allbutone.plots.shapes import distance_qq_figure
 from allbutone.reports.assessment import assess
 from allbutone.reports.html import confidential_report, public_report
 
@@ -188,4 +193,35 @@ def test_the_public_page_holds_nothing_of_the_real_table(cases, browser, tmp_pat
     assert "CONFIDENTIAL" not in text
     for word in ("row 8", "exposure", "leverage", "Mardia", "real data", "60 people"):
         assert word not in text
+    page.close()
+
+
+def test_a_report_is_small_but_for_one_copy_of_the_library(cases):
+    page = confidential_report(cases["datasets"])
+    assert page.count(get_plotlyjs()) == 1
+    assert len(page) - len(get_plotlyjs()) < 200_000
+
+
+def test_figures_of_large_tables_stay_small():
+    """Numbers are written once a dot and in bytes, words once a figure."""
+    n, names = 20_000, [f"a_rather_long_name_{place}" for place in range(10)]
+    draw = np.random.default_rng(1).standard_normal
+    found = {name: draw(n) for name in ("exposure", "relative_error", "information_gain", "mass", "prior_mass")}
+    found |= {"row": np.arange(1, n + 1)} | {f"error_{name}": draw(n) for name in names}
+    assert len(embedded(risk_figure(found, names, np.arange(n)), "risk")) < 600_000
+    table = abo.Records(draw((n, 2)), ("a", "b"))
+    assert len(embedded(distance_qq_figure(abo.check_normality(table)), "distances")) < 150_000
+
+
+def test_the_title_of_a_figure_has_room_on_a_phone(browser, tmp_path):
+    path, cohort = tmp_path / "risk.html", abo.demo_cohort()
+    release = abo.NIWSynthesizer().fit(cohort).sample(datasets=1)
+    found = risk_columns(cohort, release, mass=False)
+    figure = risk_figure(found, cohort.columns, np.arange(503))
+    write_figure(figure, path)
+    page, wrong = opened(browser, path, 390)
+    assert wrong == []
+    assert page.inner_text("h1") == figure.layout.meta["message"]
+    assert figure.layout.meta["below"] in page.inner_text("body")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.close()

@@ -1,16 +1,16 @@
 """What a page answers: pieces of HTML and figures, as one line of JSON."""
 
-import base64
 import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from starlette.responses import Response
+
+from allbutone.plots.export import typed
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,7 @@ class Answer:
 
 def _as_json(figure: Any) -> str:
     """Return a figure, or its plain data and layout, as JSON."""
-    return json.dumps(figure, default=_typed) if isinstance(figure, dict) else figure.to_json()
-
-
-def _typed(array: np.ndarray) -> dict[str, str]:
-    """Return an array as plotly.js reads it: its bytes, what numbers they are, and its shape."""
-    array = array if array.dtype == np.float32 else array.astype(np.float64)
-    content = base64.b64encode(array.tobytes()).decode()
-    return {"dtype": f"f{array.itemsize}", "bdata": content, "shape": ", ".join(map(str, array.shape))}
+    return json.dumps(figure, default=typed) if isinstance(figure, dict) else figure.to_json()
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,12 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import numpy as np
 import plotly.graph_objects as go
+from plotly.io.json import to_json_plotly
 from plotly.offline import get_plotlyjs
 
 from allbutone.support.errors import InputError
@@ -27,11 +30,38 @@ _CONFIG = {
     "responsive": True,
     "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
 }
-_NOT_TOO_LOW = "<style>#figure { min-height: 640px }</style>"  # a lower window scrolls
-_SIDE_BY_SIDE = (
-    "<style>main { display: flex; flex-wrap: wrap; gap: 1.5rem; font-family: Arial, Helvetica, sans-serif }"
-    "main section { flex: 1 1 340px; min-width: 0 } main h2 { font-size: 17px; font-weight: normal }</style>"
-)
+# what lies in a closed part of a page has no width to be drawn in, and is drawn when it is opened or printed
+_DRAW = """
+const waiting = [];
+function draw(name, figure) { waiting.push([document.getElementById(name), figure]); drawVisible(); }
+function drawVisible() {
+  for (const one of waiting.filter(([place]) => place.offsetWidth)) {
+    waiting.splice(waiting.indexOf(one), 1);
+    Plotly.newPlot(one[0], one[1].data, one[1].layout, %s);
+  }
+}
+addEventListener("toggle", drawVisible, true);
+addEventListener("beforeprint", () => {
+  document.querySelectorAll("details").forEach(part => part.open = true);
+  drawVisible();
+});
+"""
+_FIGURES = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">{meta}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.45 Arial, Helvetica, sans-serif; color: #222; margin: 12px 16px; overflow-wrap: anywhere }}
+h1 {{ font-size: 20px; margin: 4px 0 }} h2 {{ font-size: 17px; font-weight: normal }}
+p {{ color: #555; font-size: 14px; margin: 4px 0 }}
+#figure {{ height: {height}; min-height: 480px }}
+main {{ display: flex; flex-wrap: wrap; gap: 1.5rem }} main section {{ flex: 1 1 340px; min-width: 0 }}
+</style>
+<script>{library}</script></head><body>
+<h1>{title}</h1>
+{about}{figure}
+{below}
+</body></html>"""
 _PAGE = """<!doctype html><html><head><meta charset="utf-8">{meta}<script>{plotly}</script></head><body><script>
 (async () => {{
   const urls = [];
@@ -54,22 +84,58 @@ FLAGS = (
 def write_figure(figure: go.Figure, path: Path, *below: go.Figure) -> None:
     """Write a page of its own that opens offline and asks nothing of any server.
 
-    Figures that carry no title stand `below`, as many beside each other as fit, each under its message.
+    The message stands above the figure as text, which any screen has room for. Figures that carry no title stand
+    `below`, as many beside each other as fit, each under its message.
     """
-    page = figure.to_html(include_plotlyjs=True, div_id="figure", default_height="96vh", config=_CONFIG)
-    page = page.replace("<head>", "<head>" + NO_REQUESTS + _NOT_TOO_LOW, 1)
-    if below:
-        heads = [f"<h2>{html.escape(each.layout.meta['message'])}</h2>" for each in below]
-        drawn = [embedded(each, f"below-{turn}") for turn, each in enumerate(below, 1)]
-        parts = [f"<section>{head}{each}</section>" for head, each in zip(heads, drawn, strict=True)]
-        end = page.rindex("</body>")
-        page = f"{page[:end]}{_SIDE_BY_SIDE}<main>{''.join(parts)}</main>{page[end:]}"
+    said = figure.layout.meta or {}
+    heads = [f"<h2>{html.escape(each.layout.meta['message'])}</h2>" for each in below]
+    drawn = [embedded(each, f"below-{turn}") for turn, each in enumerate(below, 1)]
+    parts = [f"<section>{head}{each}</section>" for head, each in zip(heads, drawn, strict=True)]
+    page = _FIGURES.format(
+        meta=NO_REQUESTS,
+        title=html.escape(said.get("message", "")),
+        height=f"{figure.layout.height}px" if figure.layout.height else "calc(100vh - 130px)",
+        library=library(),
+        about=f"<p>{html.escape(said['below'])}</p>" if said.get("below") else "",
+        figure=embedded(figure, "figure"),
+        below=f"<main>{''.join(parts)}</main>" if parts else "",
+    )
     path.write_text(page, encoding="utf-8")
 
 
+def library() -> str:
+    """Return the script that a page with figures has once: Plotly, and what draws those that can be seen."""
+    return get_plotlyjs() + _DRAW % json.dumps(_CONFIG)
+
+
 def embedded(figure: go.Figure, name: str) -> str:
-    """Return a figure as a part of a page that has Plotly already and prints the figure's message itself."""
-    return untitled(figure).to_html(full_html=False, include_plotlyjs=False, div_id=name, config=_CONFIG)
+    """Return a figure as a part of a page that has the `library` already and prints its message itself."""
+    shown = untitled(figure)
+    sized = f' style="min-height: {shown.layout.height}px"' if shown.layout.height else ""
+    # part by part: a whole figure's arrays would be turned to text at once
+    parts = {"data": [trace.to_plotly_json() for trace in shown.data], "layout": shown.layout.to_plotly_json()}
+    text = to_json_plotly(_compact(parts))
+    return f'<div id="{name}" class="plotly-graph-div"{sized}></div><script>draw("{name}", {text})</script>'
+
+
+def _compact(part: Any) -> Any:
+    """Write the numbers of a figure as bytes, and halved where nobody could see the difference."""
+    if isinstance(part, dict):
+        return {key: _compact(each) for key, each in part.items()}
+    if isinstance(part, list | tuple):
+        return [_compact(each) for each in part]
+    if not isinstance(part, np.ndarray) or part.dtype not in (np.float64, np.float32):
+        return part
+    seen = part[np.isfinite(part)]
+    coarse = len(seen) and np.abs(seen).max() * np.finfo(np.float32).eps < 1e-4 * np.ptp(seen)
+    return typed(part.astype(np.float32) if coarse else part)
+
+
+def typed(array: np.ndarray) -> dict[str, str]:
+    """Return an array as plotly.js reads it: its bytes, what numbers they are, and its shape."""
+    array = array if array.dtype == np.float32 else array.astype(np.float64)
+    content = base64.b64encode(array.tobytes()).decode()
+    return {"dtype": f"f{array.itemsize}", "bdata": content, "shape": ", ".join(map(str, array.shape))}
 
 
 def untitled(figure: go.Figure) -> go.Figure:

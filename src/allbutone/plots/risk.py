@@ -1,15 +1,17 @@
 """What a release told of each record: how close the guess came against how much likelier it made the truth."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.measures import HALF
 from allbutone.disclosure.per_record import is_exposed
+from allbutone.plots.framing import text_of
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION, smaller, style
 
-SHOWN = 5000  # dots: beyond that a browser grows slow
+SHOWN = 3000  # dots: beyond that a browser grows slow
 _MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mass")
 
 
@@ -31,8 +33,7 @@ def risk_figure(
             y=closer[shown],
             mode="markers",
             marker={"size": 8, "color": _dot_colours(exposed[shown]), "opacity": 0.75, "line": {"width": 0}},
-            hovertext=[_describe(columns, names, place) for place in map(int, shown)],
-            hoverinfo="text",
+            **_described(columns, names, shown),
         )
     )
     spans = _x_range(gain[shown])
@@ -94,12 +95,16 @@ def _dot_colours(exposed: np.ndarray) -> list[str]:
     return [VERMILION if flag else BLUE for flag in exposed]
 
 
-def _describe(columns: dict[str, np.ndarray], names: Sequence[str], place: int) -> str:
-    measures = [key for key in _MEASURES if key in columns]
-    lines = [f"<b>row {columns['row'][place]}</b>"]
-    lines += [f"{key.replace('_', ' ')} {columns[key][place]:.3g}" for key in measures]
-    lines += [f"guess of {name} off by {columns[f'error_{name}'][place]:.3g}" for name in names[:10]]
-    return "<br>".join(lines)
+def _described(columns: dict[str, np.ndarray], names: Sequence[str], shown: np.ndarray) -> dict[str, Any]:
+    """Return what is shown of a dot: the numbers once a dot, the words once for all."""
+    said = {key: key.replace("_", " ") for key in _MEASURES if key in columns}
+    said |= {f"error_{name}": f"guess of {text_of(name, 30)} off by" for name in names[:10]}
+    lines = [f"{words} %{{customdata[{at}]:.3~g}}" for at, words in enumerate(said.values())]
+    return {
+        "text": columns["row"][shown].tolist(),  # exact, however many there are
+        "customdata": np.column_stack([columns[key][shown] for key in said]),
+        "hovertemplate": "<br>".join(["<b>row %{text}</b>", *lines]) + "<extra></extra>",
+    }
 
 
 def _x_range(gain: np.ndarray) -> tuple[float, float]:

@@ -104,12 +104,14 @@ def distance_qq_figure(normality: Normality) -> go.Figure:
         return empty("There are no distances from the centre: too few records, or columns that repeat each other.")
     x, y = np.sqrt(normality.distance_quantiles), np.sqrt(normality.squared_distances)
     ends = [0.0, float(max(x[-1], y[-1]))]
+    chosen = _spread(x, DOTS)
     figure = go.Figure()
     figure.add_scatter(
         x=[0, x[-1]], y=[0, x[-1]], mode="lines", line={"color": GREY, "width": 1.5}, hoverinfo="skip"
     )
     figure.add_scatter(
-        x=x, y=y, mode="markers", marker={"size": 5, "color": BLUE if verdict.level == "fit" else VERMILION},
+        x=x[chosen], y=y[chosen], mode="markers",
+        marker={"size": 5, "color": BLUE if verdict.level == "fit" else VERMILION},
         hovertemplate="distance %{y:.2f}, if normal %{x:.2f}<extra></extra>",
     )  # fmt: skip
     frame(figure, message, 400)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from plotly.offline import get_plotlyjs
 
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.categories import category_figure
-from allbutone.plots.export import NO_REQUESTS, embedded
+from allbutone.plots.export import NO_REQUESTS, embedded, library
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
 from allbutone.plots.fidelity_categories import association_figure, share_figure
 from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
@@ -81,7 +80,7 @@ def public_report(release: Release | MixedRelease, note: str = "") -> str:
 def _page(template: str, release: Release | MixedRelease, figures: dict[str, go.Figure], **content: Any) -> str:
     return _environment.get_template(template).render(
         no_requests=NO_REQUESTS,
-        plotly=get_plotlyjs() if figures else "",
+        library=library() if figures else "",
         figures={
             name: {"html": embedded(figure, name), "words": words_of(figure)} for name, figure in figures.items()
         },
