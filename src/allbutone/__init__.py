@@ -6,11 +6,9 @@ line can start, and be stopped, before NumPy and the rest have loaded.
 
 import ast
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__version__ = version("allbutone")
 _HOMES = {
     name.name: line.module
     for line in ast.parse(Path(__file__).with_suffix(".pyi").read_bytes()).body
@@ -21,9 +19,12 @@ __all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__version__":
+        globals()[name] = found = import_module("importlib.metadata").version("allbutone")
+    elif name in _HOMES:
+        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+    else:
         raise AttributeError(f"module 'allbutone' has no attribute {name!r}")
-    globals()[name] = found = getattr(import_module(_HOMES[name]), name)
     return found
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import minimize
 
 from allbutone.model.niw import NIW
 from allbutone.releases.release import ParameterRelease, Release
@@ -85,6 +84,8 @@ def lbfgsb(others: Float[np.ndarray, "n p"], release: Release, prior: NIW) -> Pr
 
     Parameters: the mean of the released means. Datasets: (κ₀μ₀ + Σ n_z·z̄ⱼ)/(κ₀ + Σ n_z).
     """
+    from scipy.optimize import minimize  # not above: it is slow to load
+
     score = printed_score(others, release, prior)
     if isinstance(release, ParameterRelease):
         start = release.means.mean(axis=0)

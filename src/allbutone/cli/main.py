@@ -1,14 +1,32 @@
 """The command line: how it starts, how it words what went wrong, and how it ends."""
 
+import ast
 import os
 import signal
 import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from allbutone.support.errors import InputError, reason
 
 if TYPE_CHECKING:
     import typer
+
+COMMANDS = {  # in the order of the help, each with the room it is in
+    "describe": "describe",
+    "synthesize": "synthesize",
+    "demo": "synthesize",
+    "risk": "risk",
+    "budget": "budget",
+    "adversaries": "adversaries",
+    "report": "report",
+    "application": "report",
+    "study": "study",
+    "explain": "explain",
+    "app": "app",
+}
 
 
 def main() -> None:
@@ -18,20 +36,20 @@ def main() -> None:
     # nothing is begun while modules load, which takes a second: Ctrl-C ends it there and then
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: os._exit(128 + number))
-    app = command_line()
+    app = command_line(listed=not COMMANDS.keys() & set(sys.argv[1:]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # as Ctrl-C does, so that what was written aside is removed
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(_run(app))
 
 
-def command_line() -> "typer.Typer":
-    """Return all commands; not made above, so that they load where Ctrl-C ends quietly."""
+def command_line(*, listed: bool = False) -> "typer.Typer":
+    """Return all commands; not made above: they load where Ctrl-C ends quietly.
+
+    `listed`: only their names and help, without loading what they do, which takes longer than to show the list.
+    """
     import typer
     import typer.core
-
-    from allbutone import __version__
-    from allbutone.cli import adversaries, app, budget, describe, explain, report, risk, study, synthesize
 
     line = typer.Typer(
         help="Synthetic continuous data, with what each person in it stands to lose.",
@@ -46,36 +64,39 @@ def command_line() -> "typer.Typer":
     def about(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
         """Synthetic continuous data, with what each person in it stands to lose."""
         if version:
+            from allbutone import __version__
+
             print(f"allbutone {__version__}")
             raise typer.Exit
 
-    for command in (
-        describe.describe,
-        synthesize.synthesize,
-        synthesize.demo,
-        risk.risk,
-        budget.budget,
-        adversaries.adversaries,
-        report.report,
-        report.application,
-        study.study,
-        explain.explain,
-        app.app,
-    ):
+    for name, room in COMMANDS.items():
+        command = _listed(name, room) if listed else getattr(import_module(f"allbutone.cli.{room}"), name)
         line.command(cls=Command)(command)
     return line
 
 
+def _listed(name: str, room: str) -> Callable[[], None]:
+    """Return a command that has its name and help, read from its room's text, and cannot run."""
+
+    def command() -> None:
+        raise NotImplementedError(name)
+
+    tree = ast.parse(Path(__file__).with_name(f"{room}.py").read_bytes())
+    (found,) = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name)
+    command.__name__, command.__doc__ = name, ast.get_docstring(found)
+    return command
+
+
 def _run(app: "typer.Typer") -> int | None:
     import typer
-
-    from allbutone.cli.options import in_flags
 
     try:
         _require_text(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
     except InputError as error:
+        from allbutone.cli.options import in_flags
+
         options = _flags_that_help(typer.main.get_command(app), sys.argv[1:])
         _fail(error.worded(lambda cure: in_flags(cure, options)), keep_lines=True)
     except MemoryError as error:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import binomtest
 
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.budget import Budget
@@ -32,6 +31,8 @@ def verify_budget(
 
     At most the fifty likeliest to pass are attacked.
     """
+    from scipy.stats import binomtest  # not above: it takes longer to load than all the rest
+
     stream, count, records = np.random.default_rng(rng), max(plan.confident_count, 1), Records.of(table)
     values, prior = records.values, prior_of(prior, records.columns, records.schema)
     posterior = prior.update(values)

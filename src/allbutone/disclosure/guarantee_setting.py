@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
 
 from allbutone.disclosure.guarantee import AnyBounds, bounds_of
 from allbutone.disclosure.loss_profile import epsilon as epsilon_at_delta
@@ -135,6 +134,8 @@ def small_mu(epsilon: float, delta: float) -> float:
 
 def solve(reached: Callable[[float], float], wanted: float, low: float, high: float) -> float:
     """Return where an increasing function comes up to `wanted`, a hair below, so that it does not pass."""
+    from scipy.optimize import brentq  # not above: it is slow to load
+
     if reached(high) <= wanted:
         return high
     return float(brentq(lambda x: reached(x) - wanted, low, high, xtol=1e-8)) - 2e-8

@@ -10,7 +10,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.interpolate import CubicSpline
 
 from allbutone.disclosure.dataset_loss import DatasetLoss
 from allbutone.disclosure.draw_loss import DrawLoss
@@ -180,6 +179,8 @@ def looked_up(values: Callable[[Any], Any], at: Float[np.ndarray, " n"]) -> Floa
         known, count = both, 2 * count
         if not np.any(off > CLOSE) or count >= MOST_NODES:
             break
+    from scipy.interpolate import CubicSpline  # not above: it is slow to load
+
     dense = _polynomial(known)(grid)
     place = np.clip((2 * np.log(at) - low - high) / (high - low), -1.0, 1.0)
     return np.exp(CubicSpline(grid, dense, axis=1)(place))

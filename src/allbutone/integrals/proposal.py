@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaincinv, gammaln, ndtri
-from scipy.stats import qmc
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
@@ -21,6 +20,8 @@ FEWER = (1, 2, 4)  # times fewer points than the best mode gets: best mode, othe
 
 def scrambled_points(rng: np.random.Generator, dimension: int, count: int) -> Float[np.ndarray, "count dimension"]:
     """Return `count` (a power of two) scrambled Sobol points, strictly inside the unit cube."""
+    from scipy.stats import qmc  # not above: it takes longer to load than all the rest
+
     points = qmc.Sobol(dimension, scramble=True, rng=rng).random_base2(count.bit_length() - 1)
     return np.clip(points, 1e-15, 1 - 1e-15)
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from jaxtyping import Int
 
 from allbutone.support.errors import Cure, InputError
@@ -118,6 +116,9 @@ def encode(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[n
     """
     if column.dtype.is_numeric():
         return _encode_numbers(column.cast(nw.Float64).to_numpy(), missing)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     array = _arrow(column)
     kept_order = pa.types.is_dictionary(array.type)
     array = array if kept_order else pc.dictionary_encode(array)
@@ -166,8 +167,10 @@ def _encode_numbers(
     return codes, tuple(level_name(value) for value in different)
 
 
-def _arrow(column: nw.Series[Any]) -> pa.Array:
+def _arrow(column: nw.Series[Any]) -> Any:
     """Return any column as an Arrow array; one of mixed values as text."""
+    import pyarrow as pa
+
     try:
         found = column.to_arrow()
     except (pa.ArrowException, TypeError):

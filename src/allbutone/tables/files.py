@@ -1,55 +1,44 @@
 """Tables as files: read within limits, whatever their format, and written block by block as CSV or Parquet."""
 
-import gzip
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BufferedIOBase
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from allbutone.support.errors import Cure, InputError, reason
-from allbutone.tables.formats.csv_file import read_csv
-from allbutone.tables.formats.excel_file import read_excel
 from allbutone.tables.formats.limits import LIMITS, Limits
-from allbutone.tables.formats.parquet_file import read_parquet
-from allbutone.tables.formats.statistics_file import read_statistics
 from allbutone.tables.names import split_names
 from allbutone.tables.safe_read import open_file
 
 
 @dataclass(frozen=True)
 class Format:
-    """One way to read files: by this function, of which these arguments may be given."""
+    """One way to read files: by a function of a module of `formats`, of which these arguments may be given."""
 
-    read: Callable[..., pa.Table]
+    module: str
+    function: str
     options: frozenset[str] = frozenset()
 
-
-def _read_packed(file: BufferedIOBase, name: str, limits: Limits, **options: Any) -> pa.Table:
-    """Read a text file that gzip has packed, unpacking it on the way."""
-    try:
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            return read_csv(unpacked, name, limits, **options)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{name} is not a complete gzip file", "compress it again") from error
+    def read(self, *arguments: Any, **options: Any) -> Any:
+        """Read an Arrow table; what reads loads here, so that who reads no file waits for none of it."""
+        module = import_module(f"allbutone.tables.formats.{self.module}")
+        return getattr(module, self.function)(*arguments, **options)
 
 
 _TEXT = frozenset({"delimiter", "header", "encoding"})
-_STATISTICS = Format(read_statistics, frozenset({"encoding"}))
+_CSV, _PACKED = Format("csv_file", "read_csv", _TEXT), Format("csv_file", "read_packed", _TEXT)
+_STATISTICS = Format("statistics_file", "read_statistics", frozenset({"encoding"}))
 FORMATS = {  # by the end of a file's name
-    ".csv": Format(read_csv, _TEXT),
-    ".tsv": Format(read_csv, _TEXT),
-    ".csv.gz": Format(_read_packed, _TEXT),
-    ".tsv.gz": Format(_read_packed, _TEXT),
-    ".parquet": Format(read_parquet),
-    ".xlsx": Format(read_excel, frozenset({"header", "sheet"})),
+    ".csv": _CSV,
+    ".tsv": _CSV,
+    ".csv.gz": _PACKED,
+    ".tsv.gz": _PACKED,
+    ".parquet": Format("parquet_file", "read_parquet"),
+    ".xlsx": Format("excel_file", "read_excel", frozenset({"header", "sheet"})),
     ".sav": _STATISTICS,
     ".zsav": _STATISTICS,
     ".sas7bdat": _STATISTICS,
@@ -83,8 +72,8 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
     limits: Limits = LIMITS,
-) -> pa.Table:
-    """Read a file; the end of its name says how, and the first line of text the delimiter unless given.
+) -> Any:
+    """Read a file as an Arrow table; the end of its name says how, the first line of text the delimiter.
 
     Whether the table is within `limits` is decided before anything large is held: from what the file says of
     itself, by counting the lines of text, or row by row. The columns of a file without a `header` have these
@@ -124,6 +113,9 @@ def _names(names: str | Sequence[str] | None, count: int, file: str) -> list[str
 
 def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
     """Write columns of numbers to a CSV file."""
+    import pyarrow as pa
+    import pyarrow.csv
+
     with path.open("wb") as file:
         pyarrow.csv.write_csv(pa.table({name: pa.array(column) for name, column in columns.items()}), file)
 
@@ -132,6 +124,10 @@ class TableWriter:
     """Writes blocks of rows to one CSV or Parquet file, never holding more than a block."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        import pyarrow as pa
+        import pyarrow.csv
+        import pyarrow.parquet
+
         self._schema = pa.schema([(name, pa.float64()) for name in columns])
         kind: Any = pyarrow.parquet.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
         self._file = path.open("wb")  # not by Arrow, which knows no names that are not UTF-8
@@ -139,6 +135,8 @@ class TableWriter:
 
     def write(self, block: np.ndarray) -> None:
         """Append the rows of `block`, shape (rows, p)."""
+        import pyarrow as pa
+
         arrays = [pa.array(column) for column in np.asarray(block, dtype=np.float64).T.copy()]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
 

@@ -1,15 +1,17 @@
 """Dataframes of any library: which columns are chosen, what they are called, and how answers go back in them."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 
 from allbutone.support.arrays import real_array
 from allbutone.support.errors import InputError
 from allbutone.tables.names import choose, split_names
+
+LIBRARIES = ("pyarrow", "polars", "pandas")
 
 
 def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = ()) -> nw.DataFrame[Any]:
@@ -64,7 +66,18 @@ def _name_columns(matrix: np.ndarray) -> Any:
         raise InputError(f"a matrix of records has shape (n, p), p > 0, got {matrix.shape}", "try reshape(-1, 1)")
     names = _names(list(range(matrix.shape[1])))
     values = np.asarray(real_array(matrix, "a matrix of records"))
-    return nw.from_numpy(values, schema=names, backend="pyarrow").to_native()
+    return nw.from_numpy(values, schema=names, backend=_library()).to_native()
+
+
+def _library() -> Any:
+    """Return the dataframe library that matrices are read with: pyarrow, or one that is there instead."""
+    for name in LIBRARIES:
+        try:
+            import_module(name)
+        except ModuleNotFoundError:
+            continue
+        return name
+    raise InputError("no dataframe library is installed", f"install one: pip install {LIBRARIES[0]}")
 
 
 def frame_of(columns: dict[str, Any], levels: dict[str, tuple[str, ...]], backend: Any) -> Any:
@@ -72,6 +85,8 @@ def frame_of(columns: dict[str, Any], levels: dict[str, tuple[str, ...]], backen
 
     A column of levels has its library's own type for them, which keeps their order: categorical, Enum, dictionary.
     """
+    import pyarrow as pa
+
     arrays = {}
     for name, values in columns.items():
         if name in levels:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import stats
 from scipy.special import log_ndtr, ndtri
 
 FEW = 20  # records; with fewer no shape can be told
@@ -69,11 +68,13 @@ class Shape:
     @classmethod
     def of(cls, values: Float[np.ndarray, "n c"]) -> "Shape":
         """Describe columns that vary, in O(n·log n) a column."""
+        from scipy.stats import normaltest  # not above: it takes longer to load than all the rest
+
         n = len(values)
         ordered = standardised(values)
         squares = ordered * ordered
         second = np.mean(squares, axis=0)
-        test = stats.normaltest(ordered, axis=0) if n >= FEW else None
+        test = normaltest(ordered, axis=0) if n >= FEW else None
         none = np.full(values.shape[1], np.nan)
         anderson = _anderson(ordered)
         return cls(

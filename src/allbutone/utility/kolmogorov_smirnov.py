@@ -3,7 +3,6 @@
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln
-from scipy.stats import kstwo
 
 from allbutone.support.parallel import in_parallel
 
@@ -38,6 +37,8 @@ def ks_p_values(
     The same rule as `scipy.stats.ks_2samp`: exact where neither sample exceeds 10,000 values, otherwise the
     distribution of the one-sample statistic at n·rows/(n + rows) values. Each distinct D is computed once.
     """
+    from scipy.stats import kstwo  # not above: it takes longer to load than all the rest
+
     pairs = np.stack([np.broadcast_to(rows[:, None], numerators.shape), numerators], axis=-1)
     distinct, inverse = np.unique(pairs.reshape(-1, 2), axis=0, return_inverse=True)
     size, seen = distinct.T

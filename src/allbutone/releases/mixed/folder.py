@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.csv
-import pyarrow.parquet
 
 from allbutone.model.location import MixedParameters
 from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
@@ -30,6 +28,9 @@ FORMATS = ("csv", "parquet")
 
 def write_mixed(release: MixedRelease, work: Path, format: str = "csv") -> None:
     """Write the files of a release into an empty folder."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
     if format not in FORMATS:
         raise InputError(f"format must be csv or parquet, got {format!r}")
     digits = max(3, len(str(len(release.tables))))

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import inf, isfinite
 from typing import Any
 
 import numpy as np
-import pyarrow.csv
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
@@ -17,7 +16,6 @@ from allbutone.tables.declared.scales import Scale
 
 MEASUREMENT, CATEGORY, LEFT_OUT = "measurement", "category", "left out"
 MOST_DECIMALS = 12
-_READ_AS_MISSING = frozenset(pyarrow.csv.ConvertOptions().null_values)
 UNSAFE_LEVEL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff\"`]|<[a-zA-Z/!?]|^\s*[=@]|^\s*[+-].*[a-zA-Z(]")
 
 
@@ -198,12 +196,20 @@ def level_name(value: Any) -> str:
     return str(value)
 
 
+@cache
+def _read_as_missing() -> frozenset[str]:
+    """Return the words that stand for no value in a CSV file."""
+    from pyarrow.csv import ConvertOptions  # not above: a table of numbers needs no Arrow
+
+    return frozenset(ConvertOptions().null_values)
+
+
 def check_levels(levels: Sequence[str], where: str = "") -> None:
     """Refuse levels that are blank, repeated, not safe to copy into released files, or not told apart there."""
     for level in levels:
         if not level.strip():
             raise InputError("a level has no name", "name it; what is missing needs no level", where=where)
-        if level in _READ_AS_MISSING:
+        if level in _read_as_missing():
             raise InputError(
                 f"the level {level!r} is read as a missing value from any file", "rename it", where=where
             )

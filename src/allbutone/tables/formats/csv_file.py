@@ -1,8 +1,10 @@
 """Reading CSV and TSV: the encoding, the delimiter, the decimal comma and the size, before Arrow reads it."""
 
 import codecs
+import gzip
 import io
 import re
+import zlib
 from io import BufferedIOBase
 from typing import Any
 
@@ -56,6 +58,15 @@ def read_csv(
     if delimiter == ";" and _texts(other := _parse(file, name, ",", options)) < _texts(table):
         table = other
     return _with_leading_zeros(file, name, table, options)
+
+
+def read_packed(file: BufferedIOBase, name: str, limits: Limits, **options: Any) -> pa.Table:
+    """Read a text file that gzip has packed, unpacking it on the way."""
+    try:
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            return read_csv(unpacked, name, limits, **options)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{name} is not a complete gzip file", "compress it again") from error
 
 
 def _with_leading_zeros(file: BufferedIOBase, name: str, table: pa.Table, options: dict[str, Any]) -> pa.Table:
