@@ -28,7 +28,7 @@ function answered(found, source) {
   }
   if (source?.path === "answer") {
     const was = by("found").hidden || by("measured-alone").hidden;
-    by("found").hidden = Boolean(found.error);
+    by("found").hidden = by("said").hidden = Boolean(found.error);
     by("measured-alone").hidden = Boolean(by("mixed").firstElementChild);
     if (was && !found.error) dispatchEvent(new Event("resize")); // figures drawn meanwhile had no width
     listen();

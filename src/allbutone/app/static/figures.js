@@ -55,6 +55,11 @@ export async function draw(name, given) {
 
 dark.addEventListener("change", () => { for (const [name, given] of drawn) draw(name, given); });
 
+// what was drawn in a closed part had no width
+document.addEventListener("toggle", event => {
+  for (const one of event.target.querySelectorAll("[data-figure] .plot")) if (one.offsetWidth && one.data) Plotly.Plots.resize(one);
+}, true);
+
 async function save(name, format) {
   const given = drawn.get(name);
   if (!given) return;
