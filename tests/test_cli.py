@@ -77,7 +77,7 @@ def test_keys_and_seeds_that_can_be_guessed_are_refused_with_the_cure(allbutone,
 def test_options_reach_the_release(allbutone, table, tmp_path):
     (tmp_path / "prior.toml").write_text("centre = 1\nspread = 2")
     options = ("--columns", "ldl", "--prior", "prior.toml", "--format", "parquet")
-    assert allbutone("synthesize", table, "--out", "r", *options)[0] == 0
+    assert allbutone("synthesize", table, "--out", "r", "--no-ledger", *options)[0] == 0
     release = abo.load_release(tmp_path / "r")
     assert release.columns == ("ldl",)
     assert release.rows == (30,)

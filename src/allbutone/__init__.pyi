@@ -26,6 +26,9 @@ from allbutone.releases.combining import Combined, combine, combine_means
 from allbutone.releases.combining_tables import combine_proportions, combine_regression
 from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release
+from allbutone.releases.ledger.entries import Ledger
+from allbutone.releases.ledger.file import ledger_path, read_ledger, record_release, void_release
+from allbutone.releases.ledger.together import Together, with_earlier
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.releases.parts import without_columns
@@ -54,6 +57,7 @@ __all__ = [
     "Fidelity",
     "Guarantee",
     "InputError",
+    "Ledger",
     "Limit",
     "MixedBudget",
     "MixedRelease",
@@ -71,6 +75,7 @@ __all__ = [
     "Report",
     "Schema",
     "StudentT",
+    "Together",
     "Verdict",
     "__version__",
     "attack",
@@ -89,6 +94,7 @@ __all__ = [
     "expected_errors",
     "fidelity",
     "guarantee",
+    "ledger_path",
     "load_release",
     "new_repeat_key",
     "plan_budget",
@@ -97,11 +103,15 @@ __all__ = [
     "posterior_missing",
     "prior_for",
     "privacy",
+    "read_ledger",
     "read_prior",
+    "record_release",
     "report",
     "risk",
     "save_release",
     "verify_budget",
+    "void_release",
     "weight_for",
+    "with_earlier",
     "without_columns",
 ]

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import typer
 from rich.markup import escape
 
+from allbutone.cli.earlier import EARLIER, judged_with_earlier
 from allbutone.cli.mixed import OF_MIXED, is_mixed, mechanism_options
 from allbutone.cli.options import (
     Kind,
@@ -34,6 +35,8 @@ from allbutone.model.niw import NIW
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.mixed_budget import mixed_budget_figure
+from allbutone.releases.ledger.entries import Entry
+from allbutone.releases.ledger.together import Together, in_words
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.support.checks import count_of
@@ -63,7 +66,7 @@ class Planned:
     note: str = ""
 
 
-@also_asked(OF_TABLE | LIKE | MODEL)
+@also_asked(OF_TABLE | LIKE | MODEL | EARLIER)
 def budget(
     context: typer.Context,
     table: Table,
@@ -90,7 +93,9 @@ def budget(
         records = read_records(context, table, mixed=True)
         # who has the parameters learns nothing more from the datasets drawn from them
         size = (rows or len(records.values)) if release is ReleaseKind.datasets else None
-        if is_mixed(context, records):
+        mixed = is_mixed(context, records)
+        judged = judged_with_earlier(context, table, records, mixed=mixed)
+        if mixed:
             _require_plain(context, bound)
             planned = _plan_mixed(context, records, size, stream)
         else:
@@ -98,6 +103,8 @@ def budget(
         plan = planned.plan
         save(plan.columns(), planned.figure)
     console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
+    used = used_up(judged, size)
+    _show_used(judged, size, plan.confident_count)
     if isinstance(plan, Budget):
         _show_budget(plan)
     else:
@@ -106,7 +113,7 @@ def budget(
         console.print(planned.checked)
     show_files(out)
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, planned.prior))}.")
-    _next(context, table, plan.confident_count, size, out)
+    _next(context, table, plan.confident_count, used, size, out)
     show_notes([*records.notes, planned.note])
 
 
@@ -202,19 +209,53 @@ def _checked(plan: Budget, checked: dict[str, Any]) -> str:
     )
 
 
-def _next(context: typer.Context, table: Path, count: int, size: int | None, out: Path) -> None:
+def used_up(judged: Together, size: int | None) -> int:
+    """Return how many of a budget of datasets of so many rows, or of parameter draws, were released before."""
+    return sum(entry.count for entry in judged.counted if _is_like(entry, size))
+
+
+def _is_like(entry: Entry, size: int | None) -> bool:
+    return entry.kind != "datasets" if size is None else entry.kind == "datasets" and entry.rows == (size,)
+
+
+def _show_used(judged: Together, size: int | None, count: int) -> None:
+    """Say what of the budget was released before, and what was released that it does not count."""
+    counted_ones = [entry for entry in judged.counted if _is_like(entry, size)]
+    if counted_ones:
+        used = used_up(judged, size)
+        console.print(
+            f"Released before, according to the ledger: {escape('; '.join(map(in_words, counted_ones)))}. "
+            f"That is {used:,} of these; {max(count - used, 0):,} are left.\n"
+        )
+    others = [
+        f"release {entry.number} ({in_words(entry)})" for entry in judged.counted if not _is_like(entry, size)
+    ]
+    others += [f"release {each.entry.number} ({in_words(each.entry)}): {each.why}" for each in judged.left_out]
+    if others:
+        console.print(
+            f"Also released, and not counted in this number: {escape('; '.join(others))}. So less is left than "
+            "this says; risk judges all of it together.\n"
+        )
+
+
+def _next(context: typer.Context, table: Path, count: int, used: int, size: int | None, out: Path) -> None:
     """Name the command that releases as much as the budget has left, or one that may leave more."""
     like, given = any_release_like(context), context.params
     kept = given["keep"] or (isinstance(like, MixedRelease) and like.mechanism.keep)
     rows: dict[str, Any] = {"rows": None} if kept else {}  # then there is a row for each person
-    left = count - (like.count if like else 0)
+    used = used or (like.count if like else 0)  # a ledger has what it is to be like as well
+    left = count - used
     if count and left < 1:
-        words = f"{given['like']} has used it up; see the case for or against it:"
-        show_next(words, following(context, "report", table, given["like"], out=free_name("report.html")))
+        words = "it is used up; see what was released before:"
+        command = following(context, "ledger", "show", table)
+        if like:
+            words = f"{given['like']} has used it up; see the case for or against it:"
+            command = following(context, "report", table, given["like"], out=free_name("report.html"))
+        show_next(words, command)
     elif count:
         words = "release that much, if you accept every measure above:"
-        if like:
-            words = f"release so many more, {given['like']} counted, if you accept every measure above:"
+        if used:
+            words = "release so many more, if you accept every measure above:"
         command = following(context, "synthesize", table, out=free_name("release"), datasets=left, **rows)
         show_next(words, command)
     elif size is None or size == 1 or kept:

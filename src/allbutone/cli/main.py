@@ -21,6 +21,7 @@ COMMANDS = {  # in the order of the help, each with the room it is in
     "risk": "risk",
     "budget": "budget",
     "adversaries": "adversaries",
+    "ledger": "ledger",
     "report": "report",
     "application": "report",
     "study": "study",

@@ -96,7 +96,7 @@ def release_mixed(context: typer.Context, records: Records, wanted: Wanted) -> l
                 parameters=wanted.kind is ReleaseKind.both,
                 repeat_key=wanted.repeat_key,
             )
-        save_release(release, wanted.out, format=wanted.format, force=wanted.force)
+        save_release(release, wanted.out, format=wanted.format, force=wanted.force, finished=wanted.record)
     if release.tables:
         _describe_tables(release, wanted.out)
     else:

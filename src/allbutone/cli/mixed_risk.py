@@ -1,6 +1,6 @@
 """How risk answers of a table with categories: whose are found out, what was assumed, what to ask next."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -62,16 +62,18 @@ def show_categories(found: dict[str, np.ndarray], records: Records) -> None:
     show("Of whose categories the release tells most", headings, rows, words=("column", "level", ""))
 
 
-def mixed_assumed(context: typer.Context, release: MixedRelease, found: dict[str, np.ndarray]) -> str:
-    """Say what the risk rests on."""
-    given, mechanism = context.params, release.mechanism
+def mixed_assumed(
+    context: typer.Context, release: MixedRelease, found: dict[str, np.ndarray], releases: Sequence[object]
+) -> str:
+    """Say what the risk of these releases rests on."""
+    mechanism = release.mechanism
     known = [*mechanism.keep, *(name for name in _known(context, release) if name not in mechanism.keep)]
     p = len(mechanism.measurements)
     what = "the measurement is normal" if p == 1 else f"the {p} measurements are jointly normal"
     what += mechanism.schema.scales_in_words
     if mechanism.categories:
         what = f"in each of {counted(mechanism.prior.cells.count, 'cell')} {what}"
-    words = f"Assumed: {what}, {adversary_in_words(given['release_dir'], known)}"
+    words = f"Assumed: {what}, {adversary_in_words(releases, known)}"
     if judged_categories(found):
         words += (
             " A category is found out if its probability is at least one half with the release and not without, "
@@ -82,7 +84,7 @@ def mixed_assumed(context: typer.Context, release: MixedRelease, found: dict[str
                 " Exposure, relative error and mass are those of the measurements if the adversary has the "
                 "categories right; the gain is of everything at once."
             )
-    return escape(f"{words}\n{not_shown(given['release_dir'])}")
+    return escape(f"{words}\n{not_shown(releases)}")
 
 
 def next_after_mixed(

@@ -3,7 +3,7 @@
 import os
 import shlex
 import warnings
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, count
@@ -41,6 +41,7 @@ class Wanted:
     format: str
     repeat_key: str | None
     force: bool
+    record: Callable[[Path], object]  # sees the files when they all lie aside
 
 
 Table = Annotated[

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
 from allbutone.cli.options import (
     LimitText,
     MechanismPrior,
@@ -78,7 +79,7 @@ APPLICATION_FILES = {
 }
 
 
-@also_asked(OF_RELEASE)
+@also_asked(OF_RELEASE | EARLIER)
 def report(
     context: typer.Context,
     table: ConfidentialTable,
@@ -104,20 +105,22 @@ def report(
             path.write_text(public_report(release, note), encoding="utf-8")
         else:
             given = read_prior(prior, records.columns, records.schema) if prior else None
-            assessment = assess(records, release, given, limit=bound, step=late_progress)
+            judged = judged_with_earlier(context, table, records, release, [release_dir])
+            assessment = assess(records, release, given, limit=bound, judged=judged, step=late_progress)
             again = following(context, "report", table, release_dir)
             _write_page(path, assessment, again, note)
     if public:
         _describe_public(out, table, bool(note), isinstance(release, MixedRelease))
         return
     _describe(assessment)
+    show_together(judged)
     console.print(
         f"Written: {escape(str(out))} (opens in any browser, offline, and prints). Confidential: keep it as "
         "you keep the table; only you can read it."
     )
     onward = following(context, "report", table, release_dir, public=True, out=free_name("public.html"))
     show_next("a page about the release that may go with it:", onward)
-    show_notes(records.notes)
+    show_notes([*records.notes, *judged.remarks])
 
 
 @also_asked(OF_TABLE)

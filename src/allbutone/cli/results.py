@@ -51,22 +51,20 @@ def show_files(out: Path, line: str = "a row a record") -> None:
     )
 
 
-def adversary_in_words(
-    release_dirs: Sequence[Path], known: Sequence[str], has: str = "every record but one"
-) -> str:
+def adversary_in_words(releases: Sequence[object], known: Sequence[str], has: str = "every record but one") -> str:
     """Say what is assumed of the adversary, to go after what is assumed of the table."""
-    what = "the release" if len(release_dirs) == 1 else f"all {len(release_dirs)} releases"
+    what = "the release" if len(releases) == 1 else f"all {len(releases)} releases"
     knows = f" and knows everyone's {', '.join(known)}" if known else ""
     return (
-        f"the prior in {release_dirs[0]} was written without looking at the table, and the adversary has {has}, "
+        f"the prior in {releases[0]} was written without looking at the table, and the adversary has {has}, "
         f"{what} and the mechanism{knows}."
     )
 
 
-def not_shown(release_dirs: Sequence[Path]) -> str:
+def not_shown(releases: Sequence[object]) -> str:
     """Say what a measurement of the risk leaves open."""
     besides = "what several releases of this table give away together"
-    if len(release_dirs) > 1:
+    if len(releases) > 1:
         besides = "what was released of this table besides"
     return (
         f"Not shown: what another release of the same size would give away, {besides}, and an adversary who knows "

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
 from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed, show_categories
 from allbutone.cli.options import (
     MechanismPrior,
@@ -30,7 +31,7 @@ from allbutone.model.prior_file import read_prior
 from allbutone.plots.categories import category_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.risk import risk_figure
-from allbutone.releases.folder import any_release_of
+from allbutone.releases.folder import any_release_of, without_categories
 from allbutone.releases.joined import Released
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
@@ -62,7 +63,7 @@ File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
 
-@also_asked(OF_RELEASE)
+@also_asked(OF_RELEASE | EARLIER)
 def risk(
     context: typer.Context,
     table: Table,
@@ -83,8 +84,10 @@ def risk(
     for folder in release_dir:
         require_outside(out, folder)
     with outputs(out, force, [table, prior]) as save:
-        release = any_release_of(release_dir)
-        records = records_of(context, table, release)
+        asked = any_release_of(release_dir)
+        records = records_of(context, table, asked)
+        judged = judged_with_earlier(context, table, records, asked, release_dir)
+        release = judged.release
         with late_progress("Attacking records", len(records.values)) as watch:
             if isinstance(release, MixedRelease):
                 found = mixed_risk(context, records, release, watch)
@@ -92,17 +95,18 @@ def risk(
                 found = _risk_of_measurements(context, records, release, watch)
         save(found, *_figures(found))
     console.print(f"[bold]{escape(risk_sentence(found))}[/bold]\n")
+    show_together(judged)
     if "relative_error" in found:
         _show_risk(found, most_exposed(found)[:10])
     show_categories(found, records)
     show_files(out)
     if isinstance(release, MixedRelease):
-        console.print(mixed_assumed(context, release, found))
+        console.print(mixed_assumed(context, release, found, judged.of(release_dir)))
         next_after_mixed(context, table, release, found)
     else:
-        console.print(_risk_assumed(context, records))
-        _next_after_risk(context, table, release_dir, release)
-    show_notes(records.notes)
+        console.print(_risk_assumed(context, records, judged.of(release_dir)))
+        _next_after_risk(context, table, release_dir, without_categories(asked))
+    show_notes([*records.notes, *judged.remarks])
 
 
 def _risk_of_measurements(
@@ -152,7 +156,7 @@ def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
     show("The ten most exposed rows, by guess or by gain", [headings[name] for name in kept], rows)
 
 
-def _risk_assumed(context: typer.Context, records: Records) -> str:
+def _risk_assumed(context: typer.Context, records: Records, releases: Sequence[object]) -> str:
     given, p = context.params, len(records.columns)
     known, lacking = (_columns(records, given[name]) for name in ("known", "lacking_columns"))
     missing = given["lacking_records"]
@@ -165,10 +169,7 @@ def _risk_assumed(context: typer.Context, records: Records) -> str:
     )
     has += f" without everyone's {', '.join(lacking)}" if lacking else ""
     weaker = " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
-    return escape(
-        f"Assumed: {normal}, {adversary_in_words(given['release_dir'], known, has)}{weaker}\n"
-        f"{not_shown(given['release_dir'])}"
-    )
+    return escape(f"Assumed: {normal}, {adversary_in_words(releases, known, has)}{weaker}\n{not_shown(releases)}")
 
 
 def _next_after_risk(context: typer.Context, table: Path, release_dir: list[Path], release: Released) -> None:

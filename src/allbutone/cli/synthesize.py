@@ -8,6 +8,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from allbutone.cli.earlier import RECORDED, recording, require_ledger, show_recorded
 from allbutone.cli.mixed import OF_MIXED, is_mixed, release_mixed
 from allbutone.cli.options import (
     Kind,
@@ -33,6 +34,8 @@ from allbutone.cli.reading import (
 )
 from allbutone.releases import entropy
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
+from allbutone.releases.ledger.entries import DRAWN
+from allbutone.releases.ledger.file import ledger_path, record_release
 from allbutone.releases.release import MOST_DATASETS
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
@@ -71,7 +74,7 @@ Seed = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
 
-@also_asked(OF_TABLE | OF_MIXED | LIKE)
+@also_asked(OF_TABLE | OF_MIXED | LIKE | RECORDED)
 def synthesize(
     context: typer.Context,
     table: Table,
@@ -93,7 +96,8 @@ def synthesize(
     require_distinct([out], [table, prior, context.params["table_file"]])
     require_place(out, force=force)
     records = read_records(context, table, mixed=True)
-    wanted = Wanted(out, datasets, rows, release, format, key, force)
+    ledger = require_ledger(context, table, out)
+    wanted = Wanted(out, datasets, rows, release, format, key, force, recording(ledger, records, out))
     mixed = is_mixed(context, records)
     remarks = (release_mixed if mixed else _release_normal)(context, records, wanted)
     if release is ReleaseKind.both:
@@ -101,6 +105,7 @@ def synthesize(
             "With its parameters each dataset tells no more of the records than the parameters alone: `risk` "
             "attacks those, and the datasets are there to be used."
         )
+    show_recorded(ledger, out)
     if new_repeat_key:
         _show_key(key)
     _show_next(context, table, out, mixed)
@@ -120,6 +125,7 @@ def demo(
         with TableWriter(work / "cohort.csv", COLUMNS) as writer:
             writer.write(cohort.values)
         save_release(release, work / "release")
+        record_release(ledger_path(work / "cohort.csv"), cohort, work / "release", how=DRAWN)
     table = escape(str(out / "cohort.csv"))
     console.print(
         f"Simulated {PEOPLE} people with five polygenic scores; the person in row {OUTLIER} is far outside.\n"
@@ -128,6 +134,7 @@ def demo(
     what = f"5 datasets of {PEOPLE} rows in {escape(str(out / 'release'))}"
     _describe_datasets(synthesizer, release.datasets[0], what)
     console.print(_assumed(synthesizer, None))
+    show_recorded(ledger_path(out / "cohort.csv"), out / "release")
     _show_next(context, out / "cohort.csv", out / "release")
 
 
@@ -142,7 +149,8 @@ def _show_next(context: typer.Context, table: Path, release: Path, mixed: bool =
 
 def _is_demo(folder: Path) -> bool:
     parts = {path.name for path in folder.iterdir()}
-    return parts == {"cohort.csv", "release"} and is_release(folder / "release")
+    ours = {"cohort.csv", "release"}
+    return ours <= parts <= {*ours, ledger_path("cohort.csv").name} and is_release(folder / "release")
 
 
 def _key(new: bool, given: str | None, seed: str | None) -> str | None:
@@ -188,13 +196,13 @@ def _write(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) -
     """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
     if wanted.kind is ReleaseKind.parameters:
         drawn = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
-        save_release(drawn, wanted.out, force=wanted.force)
+        save_release(drawn, wanted.out, force=wanted.force, finished=wanted.record)
         return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
     if wanted.kind is ReleaseKind.both:
         both = synthesizer.sample(
             datasets=wanted.datasets, rows=wanted.rows, parameters=True, repeat_key=wanted.repeat_key
         )
-        save_release(both, wanted.out, format=wanted.format, force=wanted.force)
+        save_release(both, wanted.out, format=wanted.format, force=wanted.force, finished=wanted.record)
         for dataset in both.datasets:
             counter.add(dataset, dataset)
         return both.datasets[0]
@@ -224,6 +232,7 @@ def _stream(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) 
             format=wanted.format,
             force=wanted.force,
             watch=watch,
+            finished=wanted.record,
         )
     return seen[0]
 

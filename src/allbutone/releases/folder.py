@@ -44,9 +44,17 @@ _MECHANISM = (
 
 
 def save_release(
-    release: Release | MixedRelease, folder: str | Path, *, format: str = "csv", force: bool = False
+    release: Release | MixedRelease,
+    folder: str | Path,
+    *,
+    format: str = "csv",
+    force: bool = False,
+    finished: Callable[[Path], object] = lambda work: None,
 ) -> None:
-    """Write a release to a new folder, whole or not at all."""
+    """Write a release to a new folder, whole or not at all.
+
+    `finished` sees where all files lie aside, just before they are put under the folder's name.
+    """
     if release.columns is None or release.prior is None:
         raise InputError(
             "a release is saved with its mechanism, and this one has none",
@@ -55,12 +63,19 @@ def save_release(
     with fresh_folder(Path(folder), ours=is_release, force=force) as work:
         if isinstance(release, MixedRelease):
             write_mixed(release, work, format)
-            return
-        if release.datasets:
-            public = _manifest("datasets", release.columns, release.prior, release.schema)
-            _write_datasets(work, _blocks(release), release.rows, public, format)
-        if isinstance(release, ParameterRelease):
-            _write_parameters(work, release)
+        else:
+            _write_release(release, work, format)
+        finished(work)
+
+
+def _write_release(release: Release, work: Path, format: str) -> None:
+    assert release.columns is not None
+    assert release.prior is not None
+    if release.datasets:
+        public = _manifest("datasets", release.columns, release.prior, release.schema)
+        _write_datasets(work, _blocks(release), release.rows, public, format)
+    if isinstance(release, ParameterRelease):
+        _write_parameters(work, release)
 
 
 def synthesize_to_folder(
@@ -75,14 +90,16 @@ def synthesize_to_folder(
     format: str = "csv",
     force: bool = False,
     watch: Callable[[np.ndarray, np.ndarray], None] = lambda drawn, block: None,
+    finished: Callable[[Path], object] = lambda work: None,
 ) -> None:
     """Draw datasets and write them block by block; no dataset is ever held whole.
 
-    `watch` sees each block as the model drew it, in natural units, and as it was written.
+    `watch` sees each block as the model drew it, in natural units, and as it was written; `finished` as for
+    `save_release`.
     """
     declared = (schema or Schema()).for_columns(columns)
 
-    def finished() -> Iterator[tuple[int, np.ndarray]]:
+    def released() -> Iterator[tuple[int, np.ndarray]]:
         for number, drawn in stream_datasets(posterior, rows, rng):
             block = declared.released(drawn)
             yield number, block
@@ -91,7 +108,8 @@ def synthesize_to_folder(
     with fresh_folder(Path(folder), ours=is_release, force=force) as work:
         count_of("datasets", len(rows), MOST_DATASETS)
         _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
-        _write_datasets(work, finished(), rows, _manifest("datasets", columns, prior, declared), format)
+        _write_datasets(work, released(), rows, _manifest("datasets", columns, prior, declared), format)
+        finished(work)
 
 
 def _blocks(release: Release) -> Iterator[tuple[int, np.ndarray]]:

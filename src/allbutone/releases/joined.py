@@ -1,6 +1,6 @@
 """Several releases of one table, taken together: an adversary who has them all learns from all."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import combinations
@@ -103,6 +103,7 @@ class ReleasesByPrior(_Several):
 
 
 Released = Release | JoinedRelease | ReleasesByPrior  # of one table, at once or in several releases
+Prints = Mapping[str, set[bytes]]  # of draws and of datasets
 
 
 def join_releases(releases: Iterable[Any]) -> Released:
@@ -145,16 +146,29 @@ def _require_same_columns(first: Release, other: Release, what: str) -> None:
 
 def _require_drawn_apart(releases: Sequence[Release]) -> None:
     """Refuse the same draws given twice, which would count twice: all of one release are in another, too."""
-    draws = [_prints(to_numpy(each.means) if isinstance(each, ParameterRelease) else ()) for each in releases]
-    datasets = [_prints(each.datasets) for each in releases]
+    prints = [prints_of(each) for each in releases]
     for one, two in combinations(range(len(releases)), 2):
-        for what, prints in (("draws", draws), ("datasets", datasets)):
-            ours, theirs = prints[one], prints[two]
-            if ours and theirs and (ours <= theirs or theirs <= ours):
-                raise InputError(
-                    f"releases {one + 1} and {two + 1} of those given together hold the same {what}",
-                    "give each only once",
-                )
+        if what := drawn_twice(prints[one], prints[two]):
+            raise InputError(
+                f"releases {one + 1} and {two + 1} of those given together hold the same {what}",
+                "give each only once",
+            )
+
+
+def drawn_twice(ours: Prints, theirs: Prints) -> str:
+    """Name what of one release is in the other as well, draws or datasets, if all of it is."""
+    same = [what for what in ours if ours[what] and theirs[what]]
+    return next((what for what in same if ours[what] <= theirs[what] or theirs[what] <= ours[what]), "")
+
+
+def prints_of(release: Released) -> Prints:
+    """Return a digest of each draw and of each dataset, by which it is known again."""
+    parts = _apart(release)
+    means = [to_numpy(each.means) for each in parts if isinstance(each, ParameterRelease)]
+    return {
+        "draws": _prints(row for each in means for row in each),
+        "datasets": _prints(data for each in parts for data in each.datasets),
+    }
 
 
 def _prints(arrays: Iterable[Any]) -> set[bytes]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,9 @@ from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import prior_pull
+from allbutone.releases.folder import without_categories
+from allbutone.releases.joined import Released
+from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.findings import (
@@ -49,7 +52,8 @@ PAPER_COUNTS = (1, 2, 3, 5, 10, 100, 1000)
 class Assessment:
     """A release beside the table it was made from. Confidential: it describes individual records.
 
-    `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for. `say` words a way out as
+    `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for. `judged`: the earlier
+    releases of the table, with which the risk is that of the sum. `say` words a way out as
     the reader's program does it. Of a mixed table `normality` is that of the measurements given the categories;
     it is None, as the budget is, where it cannot be told yet.
     """
@@ -63,6 +67,7 @@ class Assessment:
     fidelity: Fidelity | None
     densities: Densities | None
     by_count: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
+    judged: Together | None = None
     say: Callable[[Cure], str] = lambda cure: cure.words
 
     @property
@@ -114,15 +119,19 @@ def assess(
     limit: str | Limit = "exposure=0.5",
     counts: Sequence[int] = (),
     mass: bool = True,
+    judged: Together | None = None,
     step: Step = lambda name, parts: nullcontext(lambda done: None),
 ) -> Assessment:
     """Attack every record, judge model and fidelity, and plan the budget.
 
-    `counts`: also the risk after the first so many datasets, or draws, each.
+    `counts`: also the risk after the first so many datasets, or draws, each. `judged`: the release together with
+    all earlier ones, which are attacked as one.
     """
+    everything = judged.release if judged else release
     if isinstance(release, MixedRelease):
         _require_plain(prior, Limit.of(limit))
-        return _assess_mixed(records, release, step)
+        assert isinstance(everything, MixedRelease)
+        return replace(_assess_mixed(records, release, everything, step), judged=judged)
     prior = require_same_mechanism(records, release, prior)
     people = len(records.values)
     with step("Judging the model", None):
@@ -132,9 +141,9 @@ def assess(
         with step(f"Attacking records after {counted(count, release.noun)}", people) as watch:
             # the integrals' random points are no secret, and a fixed start gives the same answer twice
             by_count[count] = _attacked(records, release.first(count), prior, False, watch)
-    if mass or release.count not in by_count:
+    if mass or judged or release.count not in by_count:
         with step("Attacking records", people) as watch:
-            whole = _attacked(records, release, prior, mass, watch)
+            whole = _attacked(records, without_categories(everything), prior, mass, watch)
     else:
         whole = by_count[release.count]
     rows = None if isinstance(release, ParameterRelease) else max(release.rows)
@@ -149,9 +158,8 @@ def assess(
             rng=0,
             watch=watch,
         )
-    return Assessment(
-        records, release, prior, normality, whole, budget, *_compared(records, release, step), by_count
-    )
+    compared = _compared(records, release, step)
+    return Assessment(records, release, prior, normality, whole, budget, *compared, by_count, judged)
 
 
 def _compared(
@@ -163,7 +171,7 @@ def _compared(
         return fidelity(records, release), densities(records, release)
 
 
-def _attacked(records: Records, release: Release, prior: NIW, mass: bool, watch: Watch) -> dict[str, Any]:
+def _attacked(records: Records, release: Released, prior: NIW, mass: bool, watch: Watch) -> dict[str, Any]:
     return risk_columns(records, release, prior, mass=mass, rng=np.random.default_rng(0), watch=watch)
 
 
@@ -181,7 +189,7 @@ def _require_plain(prior: NIW | None, limit: Limit) -> None:
         )
 
 
-def _assess_mixed(records: Records, release: MixedRelease, step: Step) -> Assessment:
+def _assess_mixed(records: Records, release: MixedRelease, everything: MixedRelease, step: Step) -> Assessment:
     """Attack everyone's measurements and categories, judge fidelity, and plan the budget by the same mechanism."""
     mechanism = release.mechanism
     normality = budget = None
@@ -189,7 +197,7 @@ def _assess_mixed(records: Records, release: MixedRelease, step: Step) -> Assess
         with step("Judging the model", None):
             normality = check_normality(given_categories(records, mechanism))
     with step("Attacking records", len(records.values)) as watch:
-        risk = any_risk_columns(records, release, rng=np.random.default_rng(0), watch=watch)
+        risk = any_risk_columns(records, everything, rng=np.random.default_rng(0), watch=watch)
     if not records.has_gaps:
         with step("Planning the budget", None) as watch:
             budget = plan_mixed_budget(

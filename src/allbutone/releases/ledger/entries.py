@@ -152,7 +152,10 @@ class Ledger:
 def ledger_from(text: str, path: Path) -> Ledger:
     """Read the text of a ledger; what was cut off, changed by hand or written by a newer version is refused."""
     body, _, end = text.rpartition(f"\n{_END}")
-    content = parse(body or text, "TOML", str(path))
+    try:
+        content = parse(body or text, "TOML", str(path))
+    except InputError as error:
+        raise _damaged(path) from error
     if content.get("format", FORMAT) != FORMAT:
         raise InputError("the ledger was written by another version of allbutone", "use that one", where=str(path))
     try:

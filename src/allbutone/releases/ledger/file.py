@@ -27,8 +27,9 @@ def ledger_path(table: str | Path) -> Path:
     return Path(f"{os.path.realpath(table)}{ENDING}")
 
 
-def read_ledger(path: Path) -> Ledger | None:
+def read_ledger(path: str | Path) -> Ledger | None:
     """Return the ledger kept in this file, or None where there is no such file."""
+    path = Path(path)
     return ledger_from(read_text(path, "let it be readable"), path) if os.path.lexists(path) else None
 
 
@@ -55,9 +56,9 @@ def require_recordable(path: Path) -> None:
 
 
 def record_release(
-    path: Path,
+    path: str | Path,
     records: Records,
-    folder: Path,
+    folder: str | Path,
     *,
     how: str = ADDED,
     place: Path | None = None,
@@ -67,6 +68,7 @@ def record_release(
 
     The records are those it was made from, in its columns. place: where the folder will be, if it lies aside now.
     """
+    path, folder = Path(path), Path(folder)
     manifest, files = _description(folder), release_digest(folder)
     where = _seen_from(path, place or folder)
 
@@ -93,10 +95,11 @@ def record_release(
     return found
 
 
-def void_release(path: Path, number: int, reason: str) -> Ledger:
+def void_release(path: str | Path, number: int, reason: str) -> Ledger:
     """Say of a release that it does not count, and why: it was drawn and never given out."""
     if not reason.strip():
         raise InputError("a release is voided for a reason", "give one, such as: drawn, never given out")
+    path = Path(path)
     _require_ledger(path)
 
     def voided(ledger: Ledger) -> Ledger:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from typing import Any
 
@@ -125,6 +126,16 @@ def join_mixed(releases: Sequence[MixedRelease]) -> MixedRelease:
         joined,
         tuple(data for each in releases for data in each.illustrating),
     )
+
+
+def mixed_prints_of(release: MixedRelease) -> dict[str, set[bytes]]:
+    """Return a digest of each draw and of each table, by which it is known again."""
+    tables = [np.column_stack([each.values, each.categories.codes]) for each in release.tables]
+    draws = [] if release.parameters is None else zip(*vars(release.parameters).values(), strict=True)
+    return {
+        "draws": {sha256(b"".join(np.asarray(part).tobytes() for part in draw)).digest() for draw in draws},
+        "datasets": {sha256(np.ascontiguousarray(each).tobytes()).digest() for each in tables},
+    }
 
 
 def joined_parameters(parts: Sequence[MixedParameters]) -> MixedParameters:
