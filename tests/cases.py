@@ -1,9 +1,12 @@
 """Random problems for Hypothesis: it chooses shapes, scales and a seed; NumPy fills in the numbers."""
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
+
+LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))  # all cases of the tests that take long
 
 
 @dataclass(frozen=True)

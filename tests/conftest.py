@@ -9,9 +9,10 @@ import zlib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
 
-install_import_hook("allbutone", "shapecheck.checked")
+import shapecheck
+
+shapecheck.install()
 
 pytest_plugins = ["app_server"]  # the app on a server, and a browser before it
 
@@ -53,6 +54,11 @@ def pytest_configure(config):
 def pytest_terminal_summary(terminalreporter):
     for name, part in MISSING.items():
         terminalreporter.write_line(f"LEFT OUT: tests/{name}, because {part} is missing on this machine")
+
+
+@pytest.hookimpl
+def pytest_runtest_setup():
+    shapecheck.next_test()
 
 
 @pytest.fixture

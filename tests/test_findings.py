@@ -12,9 +12,10 @@ from allbutone.reports.findings import (
     model_finding,
     most_exposed,
 )
+from cases import LONG
 
-TRIES = 40
-# a rate of 5 % seen in more than this share of 60 tries has a chance below 1 in 1000
+TRIES = 40 if LONG else 20
+# a rate of 5 % seen in more than this share of the tries has a chance below 1 in 1000
 SELDOM = 0.05 + 3.3 * np.sqrt(0.05 * 0.95 / TRIES)
 
 

@@ -13,7 +13,7 @@ from allbutone.adversary.build import log_posterior
 from allbutone.adversary.modes import _climb, find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.simulated_releases import SimulatedReleases
-from cases import positive_definite
+from cases import LONG, positive_definite
 from targets import make, recipes
 
 STARTS = 200
@@ -42,9 +42,9 @@ def starts_around(rng, posterior, modes, also=()):
 
 
 @pytest.mark.parametrize("kind", ["parameters", "datasets"])
-@pytest.mark.parametrize("hundred", range(10))
+@pytest.mark.parametrize("hundred", range(10 if LONG else 2))
 def test_no_search_from_200_starts_finds_more(kind, hundred):
-    """2,000 problems in all."""
+    """400 problems in all, or 2,000."""
     for seed in range(100 * hundred, 100 * hundred + 100):
         target = problem(seed, kind)
         posterior = log_posterior(target.others, target.release, target.prior)
@@ -58,7 +58,7 @@ def test_no_search_from_200_starts_finds_more(kind, hundred):
 @pytest.mark.parametrize("variant", ["known", "own prior"])
 def test_nor_does_it_for_other_adversaries(kind, variant):
     """Known features a hundred deviations out; priors of the adversary's own that disagree with everything."""
-    for seed in range(150):
+    for seed in range(150 if LONG else 40):
         rng = np.random.default_rng(seed)
         p = int(rng.integers(2, 7))
         outlying = 100.0 if variant == "known" else None
@@ -123,7 +123,7 @@ def test_two_modes_that_the_release_cannot_tell_apart_are_a_tie():
     assert np.linalg.norm(attack.mode - crowd.mean) > 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=50 if LONG else 20)
 @given(recipes(max_p=6, max_releases=10))
 def test_what_the_attack_reports_is_so(recipe):
     target = recipe.make()

@@ -236,7 +236,7 @@ def test_the_table_is_the_function_to_1e_6(rng, rows, p):
     law = PrivacyLoss(ExposureLaw.of(abo.NIW.default(p), 503, rows), 2)
     leverage = np.append(rng.chisquare(5, 3000) / 503, [0.4, 3.0])
     found = law.columns(leverage)
-    some = np.append(rng.integers(0, 3000, 8), [3000, 3001])
+    some = np.append(rng.integers(0, 3000, 3), [3000, 3001])
     alone = law.columns(leverage[some])  # so few are not tabulated
     for name in ("epsilon", "gain_of_one", "gain_of_one_sd"):
         np.testing.assert_allclose(found[name][some], alone[name], rtol=1e-6)
@@ -277,7 +277,7 @@ def test_every_record_has_its_epsilon_in_the_tables_own_library():
 
 
 def test_a_dataset_never_costs_more_than_its_parameters():
-    values = np.random.default_rng(3).standard_normal((10, 2))
+    values = np.random.default_rng(3).standard_normal((5, 2))
     draws = abo.privacy(values, draws=3).to_pandas()
     for rows in (1, 10, 5000):
         found = abo.privacy(values, datasets=3, rows=rows).to_pandas()

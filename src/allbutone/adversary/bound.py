@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from allbutone.support.arrays import eigh_or_nan
+from allbutone.support.arrays import array_namespace, eigh_or_nan
 
 Array = Any
 
@@ -25,7 +24,7 @@ def maximize_bound(
     """
     xp = array_namespace(precision, pull)
     omega, vectors = eigh_or_nan(precision)
-    beta = (xp.matrix_transpose(vectors) @ pull[..., None])[..., 0]
+    beta = (vectors.mT @ pull[..., None])[..., 0]
     size = xp.max(xp.abs(beta), axis=-1) + xp.sqrt(omega[..., 0])
     faint = 1e-100 * size
     lowest = xp.where(xp.abs(beta[..., 0]) > faint, beta[..., 0], faint)

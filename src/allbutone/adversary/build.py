@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.adversary.inputs import Reading, as_given, split_known, validate_inputs
@@ -15,7 +15,7 @@ from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
 from allbutone.releases.joined import Released, ReleasesByPrior
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
-from allbutone.support.arrays import append_axes, as_array, attempt, eye, zeros
+from allbutone.support.arrays import append_axes, array_namespace, as_array, attempt, eye, zeros
 from allbutone.support.errors import Cure, InputError
 
 Array = Any

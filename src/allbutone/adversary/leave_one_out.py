@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.adversary.build import (
@@ -29,7 +29,7 @@ from allbutone.releases.folder import AnyRelease
 from allbutone.releases.joined import Released, ReleasesByPrior
 from allbutone.releases.statistics import JoinedStatistics, Statistics
 from allbutone.support import parallel
-from allbutone.support.arrays import as_array, eye, solve_rows, to_numpy
+from allbutone.support.arrays import array_namespace, as_array, eye, solve_rows, to_numpy
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
@@ -184,10 +184,10 @@ class LeaveOneOut:
     def hat(self) -> Float[np.ndarray, " n"]:
         """The hat values (κ/(κ−1))·δᵀΛ⁻¹δ: the share of its direction that a record supplies, for any prior."""
         xp, kappa = array_namespace(self.white), self.whole.mean_weight
-        share = kappa / (kappa - 1) * xp.sum(self.white * self.white, axis=-1)
+        share = kappa / (kappa - 1) * xp.vecdot(self.white, self.white)
         if self.own is not None:
             kappa, white = self.own.mean_weight, solve_rows(self.own.root, self.records - self.own.mean)
-            share = xp.maximum(share, kappa / (kappa - 1) * xp.sum(white * white, axis=-1))
+            share = xp.maximum(share, kappa / (kappa - 1) * xp.vecdot(white, white))
         return np.max([to_numpy(share), *(other.hat for other in self.rest)], axis=0)
 
     def _single(self, row: int) -> LogQuadratic:
@@ -203,7 +203,7 @@ class LeaveOneOut:
         l = (κ/κ₋)‖u‖² the hat value; μ₋ = −u/κ₋.
         """
         xp, p, kappa = array_namespace(white), self.whole.p, self.whole.mean_weight
-        squared = xp.sum(white * white, axis=-1)
+        squared = xp.vecdot(white, white)
         shrink = xp.sqrt(1 - kappa / (kappa - 1) * squared) - 1
         unit = white / xp.sqrt(xp.where(squared > 0, squared, 1.0))[:, None]
         own = eye(p, like=white) + shrink[:, None, None] * (unit[:, :, None] * unit[:, None, :])
@@ -233,9 +233,9 @@ class LeaveOneOut:
         ratio, step = kappa / (kappa - 1), targets - self.own.mean
         white = solve_rows(self.own.root, step)
         half = xp.linalg.solve(self.own.root, problem.root)
-        turned = (xp.matrix_transpose(half) @ white[..., None])[..., 0]
-        left = 1 - ratio * xp.sum(white * white, axis=-1)
-        shape = xp.matrix_transpose(half) @ half
+        turned = (half.mT @ white[..., None])[..., 0]
+        left = 1 - ratio * xp.vecdot(white, white)
+        shape = half.mT @ half
         shape = shape + (ratio / left)[:, None, None] * (turned[..., :, None] * turned[..., None, :])
         place = problem.whiten(self.own.mean - step / (kappa - 1))
         return add_own_well(problem, self.own.df - 1, shape / ratio, place)
@@ -262,7 +262,7 @@ class LeaveOneOut:
         stay = (inverse @ location[..., None])[..., 0]
         product = xp.reshape(white @ xp.reshape(inverse, (k * p, p)).T, (-1, k, p))
         away, normal = white[:, None, :] - location, product - stay
-        left = (1 - ratio * xp.sum(away * normal, axis=-1))[..., None]
+        left = (1 - ratio * xp.vecdot(away, normal))[..., None]
         shapes = inverse / ratio[:, None, None] + (normal / left)[..., :, None] * normal[..., None, :]
         # R·M·R for all wells of a record in two products: M is symmetric, so the second works on the transpose
         half = xp.reshape(shapes, (-1, k * p, p)) @ own
@@ -271,7 +271,7 @@ class LeaveOneOut:
         # r₋ − μ₋, and h·B₋⁻¹ times it, without a matrix of their own: B⁻¹ has met every vector they are made of
         apart = location - away / (weight - 1)[:, None] - shift[:, None, :]
         slopes = (stay - normal / (weight - 1)[:, None] + product / (kappa - 1)) / ratio[:, None]
-        slopes = slopes + normal * xp.sum(normal * apart, axis=-1)[..., None] / left
+        slopes = slopes + normal * xp.vecdot(normal, apart)[..., None] / left
         return LogQuadratic(
             centre=without.mean,
             root=self.root @ own,
@@ -281,7 +281,7 @@ class LeaveOneOut:
             precision=whole.precision,
             pull=whole.pull,
             weights=self.whole.df + moments.count,
-            levels=1 + xp.sum(apart * slopes, axis=-1),
+            levels=1 + xp.vecdot(apart, slopes),
             slopes=slopes @ own,
             shapes=shapes,
         )

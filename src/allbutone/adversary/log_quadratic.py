@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.model.distributions import Normal, StudentT
-from allbutone.support.arrays import append_axes, eye, half_log_det, solve_rows
+from allbutone.support.arrays import append_axes, array_namespace, eye, half_log_det, solve_rows
 
 Array = Any
 Scalar = Any
@@ -72,21 +72,23 @@ class LogQuadratic:
 
     def gradient(self, candidates: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
         """Return the gradient of ℓ with respect to the candidate record."""
-        xp = array_namespace(candidates)
+        array_namespace(candidates)
         _, gradient, _ = self.local(self.whiten(candidates))
-        return solve_rows(xp.matrix_transpose(self.root), gradient)
+        return solve_rows(self.root.mT, gradient)
 
     def hessian(self, candidates: Float[Array, "*points p"]) -> Float[Array, "*points p p"]:
         """Return the Hessian of ℓ with respect to the candidate record."""
         xp = array_namespace(candidates)
         _, _, hessian = self.local(self.whiten(candidates))
-        turned = xp.linalg.solve(xp.matrix_transpose(self.root), hessian)
-        return xp.matrix_transpose(xp.linalg.solve(xp.matrix_transpose(self.root), xp.matrix_transpose(turned)))
+        turned = xp.linalg.solve(self.root.mT, hessian)
+        return xp.matrix_transpose(xp.linalg.solve(self.root.mT, turned.mT))
 
     def value(self, white: Float[Array, "*points p"]) -> Float[Array, "*points"]:
         """Return ℓ(v)."""
         levels, _ = self._wells(white)
-        return self._value(white, levels)
+        return self._value(
+            white, levels, array_namespace(white).vecdot(white, white), _times(self.precision, white)
+        )
 
     def local(
         self, white: Float[Array, "*points p"]
@@ -99,16 +101,16 @@ class LogQuadratic:
         xp = array_namespace(white)
         levels, slopes = self._wells(white)
         strength = self.weights / levels
-        fall = self.inflation / (1 + self.inflation * xp.sum(white * white, axis=-1))
+        squared, turned = xp.vecdot(white, white), _times(self.precision, white)
+        fall = self.inflation / (1 + self.inflation * squared)
         tau = self.outward * fall
-        precision, _ = self._weighted(strength)
-        gradient = tau[..., None] * white - _times(self.precision, white) + self.pull
+        gradient = tau[..., None] * white - turned + self.pull
         gradient = gradient - (strength[..., None, :] @ slopes)[..., 0, :]
         bend = (2 * tau * fall)[..., None, None] * (white[..., :, None] * white[..., None, :])
         hessian = tau[..., None, None] * self._identity - bend
         scaled = (2 * strength / levels)[..., None] * slopes
-        hessian = hessian - precision + xp.matrix_transpose(scaled) @ slopes
-        return self._value(white, levels), gradient, hessian
+        hessian = hessian - self._weighted_precision(strength) + scaled.mT @ slopes
+        return self._value(white, levels, squared, turned), gradient, hessian
 
     def lower_bound(
         self, white: Float[Array, "*points p"]
@@ -118,7 +120,8 @@ class LogQuadratic:
         −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(v) the wells become the quadratic
         A + Σ ωⱼMⱼ, b + Σ ωⱼmⱼ: a parameter release's posterior, whose maximum is known exactly.
         """
-        return self._weighted(self.strengths(white))
+        strength = self.strengths(white)
+        return self._weighted_precision(strength), self.pull + (strength[..., None, :] @ self.slopes)[..., 0, :]
 
     def strengths(self, white: Float[Array, "*points p"]) -> Float[Array, "*points k"]:
         """Return ωⱼ = wⱼ/qⱼ(v), how strongly each well pulls."""
@@ -129,7 +132,7 @@ class LogQuadratic:
     def log_volume(self) -> Float[Array, "*#batch"]:
         """log |det root|: what a unit of volume in v is worth in x."""
         xp = array_namespace(self.root)
-        return half_log_det(xp.linalg.cholesky(self.root @ xp.matrix_transpose(self.root)))
+        return half_log_det(xp.linalg.cholesky(self.root @ self.root.mT))
 
     @property
     def pushes_outward(self) -> bool:
@@ -160,7 +163,7 @@ class LogQuadratic:
         # w·log(g + vᵀMv − 2mᵀv) is a Student t with df + p = w, centred at M⁻¹m
         scale = xp.linalg.inv(self.shapes[..., 0, :, :])
         location = _times(scale, self.slopes[..., 0, :])
-        floor = self.levels[..., 0] - xp.sum(location * self.slopes[..., 0, :], axis=-1)
+        floor = self.levels[..., 0] - xp.vecdot(location, self.slopes[..., 0, :])
         weight = self.weights[..., 0]
         df = (weight if weight.ndim else float(weight)) - self.p
         return StudentT(self.unwhiten(location), self._cover(scale * append_axes(floor / df, 2)), df)
@@ -178,14 +181,14 @@ class LogQuadratic:
         basis, upper = xp.linalg.qr(rows, mode="complete")
         within, across = basis[..., :, : len(known)], basis[..., :, len(known) :]
         centre = xp.stack([self.centre[..., position] for position in known], axis=-1)
-        lower = xp.matrix_transpose(upper[..., : len(known), :])
+        lower = upper[..., : len(known), :].mT
         start = _times(within, xp.linalg.solve(lower, (values - centre)[..., None])[..., 0])
-        squared = 1 + self.inflation * xp.sum(start * start, axis=-1)
+        squared = 1 + self.inflation * xp.vecdot(start, start)
         moved, turned = self.unwhiten(start), self.root @ across
-        half = xp.matrix_transpose(across)
+        half = across.mT
         well_slopes = (xp.reshape(self.shapes, (*self.shapes.shape[:-3], -1, self.p)) @ start[..., None])[..., 0]
         well_slopes = xp.reshape(well_slopes, (*well_slopes.shape[:-1], self.wells, self.p))
-        levels = self.levels + xp.sum((well_slopes - 2 * self.slopes) * start[..., None, :], axis=-1)
+        levels = self.levels + xp.vecdot(well_slopes - 2 * self.slopes, start[..., None, :])
         return LogQuadratic(
             centre=xp.stack([moved[..., position] for position in unknown], axis=-1),
             root=xp.stack([turned[..., position, :] for position in unknown], axis=-2),
@@ -230,27 +233,30 @@ class LogQuadratic:
         slopes = xp.reshape(product, (*product.shape[:-1], self.wells, self.p)) - self.slopes
         return self.levels + _times(slopes - self.slopes, white), slopes
 
-    def _weighted(
-        self, strength: Float[Array, "*points k"]
-    ) -> tuple[Float[Array, "*points p p"], Float[Array, "*points p"]]:
-        """Return A + Σ ωⱼMⱼ and b + Σ ωⱼmⱼ."""
+    def _weighted_precision(self, strength: Float[Array, "*points k"]) -> Float[Array, "*points p p"]:
+        """Return A + Σ ωⱼMⱼ."""
         xp = array_namespace(strength)
         flat = xp.reshape(self.shapes, (*self.shapes.shape[:-3], self.wells, self.p * self.p))
         shapes = (strength[..., None, :] @ flat)[..., 0, :]
-        pull = (strength[..., None, :] @ self.slopes)[..., 0, :]
-        return self.precision + xp.reshape(shapes, (*shapes.shape[:-1], self.p, self.p)), self.pull + pull
+        return self.precision + xp.reshape(shapes, (*shapes.shape[:-1], self.p, self.p))
 
-    def _value(self, white: Float[Array, "*points p"], levels: Float[Array, "*points k"]) -> Array:
+    def _value(
+        self,
+        white: Float[Array, "*points p"],
+        levels: Float[Array, "*points k"],
+        squared: Float[Array, "*points"],
+        turned: Float[Array, "*points p"],
+    ) -> Float[Array, "*points"]:
+        """Return ℓ(v) from qⱼ(v), ‖v‖² and Av."""
         xp = array_namespace(white)
-        squared = xp.sum(white * white, axis=-1)
-        bent = xp.sum(white * (2 * self.pull - _times(self.precision, white)), axis=-1)
-        wells = xp.sum(self.weights * xp.log(levels), axis=-1)
+        bent = xp.vecdot(white, 2 * self.pull - turned)
+        wells = xp.vecdot(self.weights, xp.log(levels))
         return 0.5 * (self.outward * xp.log1p(self.inflation * squared) + bent - wells)
 
     def _cover(self, covariance: Float[Array, "*batch p p"]) -> Float[Array, "*batch p p"]:
-        xp = array_namespace(covariance)
-        covered = self.root @ covariance @ xp.matrix_transpose(self.root)
-        return (covered + xp.matrix_transpose(covered)) / 2
+        array_namespace(covariance)
+        covered = self.root @ covariance @ self.root.mT
+        return (covered + covered.mT) / 2
 
 
 # how many axes of each field are not the batch's

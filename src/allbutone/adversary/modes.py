@@ -4,12 +4,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Bool, Float
 
 from allbutone.adversary.bound import maximize_bound
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.support.arrays import eigh_or_nan, eye, solve_or_nan
+from allbutone.support.arrays import array_namespace, attempt, eigh_or_nan, eye, solve_or_nan
 
 Array = Any
 
@@ -157,7 +156,7 @@ def _climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], most: int =
         definite = None if concave else _is_definite(-at.hessian)
         concave = definite is None or bool(xp.all(definite))
         step = _newton(-at.hessian, at.gradient) if concave else _uphill(-at.hessian, at.gradient, definite)
-        gain = xp.sum(step * at.gradient, axis=-1)
+        gain = xp.vecdot(step, at.gradient)
         # Newton's gains fall by orders of magnitude; this close, one that does not is rounding itself
         still = (gain < CONVERGED) | ((gain < STALLED) & (gain > at.last / 16))
         at = replace(at, done=at.done | ((gain >= 0) & still))
@@ -174,8 +173,8 @@ def _take_step(
     """Go as far along the step as is safe, where that gains; where it does not, cut the next one to a quarter."""
     xp = array_namespace(step)
     # never so far as to leap over the valley onto the other hill, which stands near the mirrored point
-    reach = 0.5 * xp.linalg.vector_norm(at.white, axis=-1) + posterior.df**-0.5
-    size = xp.linalg.vector_norm(step, axis=-1)
+    reach = 0.5 * xp.sqrt(xp.vecdot(at.white, at.white)) + posterior.df**-0.5
+    size = xp.sqrt(xp.vecdot(step, step))
     share = at.length * xp.where(size > reach, reach / xp.where(size > reach, size, 1.0), 1.0)
     trial = at.white + share[..., None] * step
     value, gradient, hessian = posterior.local(trial)
@@ -237,13 +236,15 @@ def _uphill(
         return _put(definite, step, _uphill(*few))
     values, vectors = eigh_or_nan(bowl)
     size = xp.maximum(xp.abs(values), 1e-10 * xp.max(xp.abs(values), axis=-1, keepdims=True))
-    along = (xp.matrix_transpose(vectors) @ gradient[..., None]) / size[..., None]
+    along = (vectors.mT @ gradient[..., None]) / size[..., None]
     return (vectors @ along)[..., 0]
 
 
 def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
     """Say which matrices are positive definite: those whose pivots all are. An eighth of the time of `eigh`."""
     xp = array_namespace(matrix)
+    if matrix.ndim == 2:  # one alone has a Cholesky factor, or an error that says that it has none
+        return xp.all(matrix == matrix) & (attempt(xp.linalg.cholesky, matrix) is not None)
     definite = matrix[..., 0, 0] > 0
     while matrix.shape[-1] > 1:
         pivot = xp.where(definite, matrix[..., 0, 0], xp.inf)
@@ -263,7 +264,7 @@ def rounding_of(posterior: LogQuadratic) -> Any:
 def _same_place(one: _Summit, two: _Summit) -> Bool[Array, "*batch"]:
     xp = array_namespace(one.white)
     apart = one.white - two.white
-    bent = xp.sum(apart * (one.hessian @ apart[..., None])[..., 0], axis=-1)
+    bent = xp.vecdot(apart, (one.hessian @ apart[..., None])[..., 0])
     return -bent < SAME_PLACE**2
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.adversary.build import from_statistics, log_posterior
@@ -17,7 +16,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
-from allbutone.support.arrays import as_array, inverse_or_nan, to_numpy
+from allbutone.support.arrays import array_namespace, as_array, inverse_or_nan, to_numpy
 from allbutone.support.errors import InputError, describe_value
 
 Array = Any
@@ -104,10 +103,10 @@ def _check_statistics(others: NIW, released: Statistics) -> None:
 @np.errstate(all="ignore")  # NaN where rounding has left nothing
 def describe(problem: LogQuadratic, modes: Modes, whole: LogQuadratic | None = None) -> Attack:
     """Return what the modes say, in the records' coordinates; `whole`: the problem before features were known."""
-    xp = array_namespace(modes.best)
+    array_namespace(modes.best)
     curvature = inverse_or_nan(-modes.hessian)
     blurred = ~to_numpy(mode_error(problem, modes, curvature, whole or problem) <= ACCURATE)
-    covariance = problem.root @ curvature @ xp.matrix_transpose(problem.root)
+    covariance = problem.root @ curvature @ problem.root.mT
     sure = "converged" if problem.wells else "global"
     tie, converged = to_numpy(modes.gap < TIE + 10 * rounding_of(problem)), to_numpy(modes.converged)
     status = np.where(blurred, "limited by rounding", np.where(tie, "tie", sure))

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
-from allbutone.support.arrays import append_axes, inverse_or_nan
+from allbutone.support.arrays import append_axes, array_namespace, inverse_or_nan
 
 Array = Any
 
@@ -42,11 +41,11 @@ def _inflation(problem: LogQuadratic, inverse: Float[Array, "*#batch p p"]) -> F
     the other columns it knows to ε times this factor.
     """
     xp, root, precision = array_namespace(problem.root), problem.root, problem.precision
-    factor = xp.max(xp.sum(root * root, axis=-1) * xp.sum(inverse * inverse, axis=-2), axis=-1)
+    factor = xp.max(xp.vecdot(root, root) * xp.sum(inverse * inverse, axis=-2), axis=-1)
     if not bool(xp.any(precision != 0)):
         return factor
     narrow = xp.sum(inverse * (precision @ inverse), axis=-2)
-    wide = xp.sum((root @ inverse_or_nan(precision)) * root, axis=-1)
+    wide = xp.vecdot(root @ inverse_or_nan(precision), root)
     return factor + xp.max(xp.abs(narrow * wide), axis=-1)
 
 
@@ -54,12 +53,12 @@ def _terms(problem: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Arra
     """Return the sum of the absolute terms of ∇ℓ; a well's |M||v| from its diagonal, M being positive."""
     xp = array_namespace(white)
     size = xp.abs(white)
-    squared = xp.sum(white * white, axis=-1)
+    squared = xp.vecdot(white, white)
     tau = problem.outward * problem.inflation / (1 + problem.inflation * squared)
     terms = append_axes(tau, 1) * size + _times(xp.abs(problem.precision), size) + xp.abs(problem.pull)
     strength = xp.abs(problem.strengths(white))
     diagonal = xp.sqrt(xp.abs(xp.linalg.diagonal(problem.shapes)))
-    along = xp.sum(diagonal * size[..., None, :], axis=-1)
+    along = xp.vecdot(diagonal, size[..., None, :])
     wells = (strength * along)[..., None] * diagonal + strength[..., None] * xp.abs(problem.slopes)
     return terms + xp.sum(wells, axis=-2)
 
@@ -69,4 +68,4 @@ def _times(matrix: Float[Array, "*#batch p p"], vector: Float[Array, "*#batch p"
 
 
 def _form(matrix: Float[Array, "*#batch p p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch"]:
-    return array_namespace(vector).sum(vector * _times(matrix, vector), axis=-1)
+    return array_namespace(vector).vecdot(vector, _times(matrix, vector))

@@ -3,10 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from array_api_compat import array_namespace
-
 from allbutone.adversary.log_quadratic import LogQuadratic, chain_wells
-from allbutone.support.arrays import as_array, eye, zeros
+from allbutone.support.arrays import array_namespace, as_array, eye, zeros
 
 Array = Any
 
@@ -25,7 +23,7 @@ def with_another_prior(whole: LogQuadratic, part: LogQuadratic) -> LogQuadratic:
     slopes = chain_wells(batch, part.slopes, zeros((1, p), like=push), 1)
     shapes = chain_wells(batch, part.shapes, part.inflation * eye(p, like=push)[None, :, :], 2)
     turn, shift = xp.linalg.solve(part.root, whole.root), part.whiten(whole.centre)
-    back = xp.matrix_transpose(turn)
+    back = turn.mT
     bent = (shapes @ shift[..., None, :, None])[..., 0]
     pull = part.pull - (part.precision @ shift[..., None])[..., 0]
     return replace(
@@ -33,9 +31,7 @@ def with_another_prior(whole: LogQuadratic, part: LogQuadratic) -> LogQuadratic:
         precision=whole.precision + back @ part.precision @ turn,
         pull=whole.pull + (back @ pull[..., None])[..., 0],
         weights=xp.concat([part.weights, push, whole.weights]),
-        levels=chain_wells(
-            batch, levels + xp.sum((bent - 2 * slopes) * shift[..., None, :], axis=-1), whole.levels, 0
-        ),
+        levels=chain_wells(batch, levels + xp.vecdot(bent - 2 * slopes, shift[..., None, :]), whole.levels, 0),
         slopes=chain_wells(batch, (slopes - bent) @ turn, whole.slopes, 1),
         shapes=chain_wells(batch, back[..., None, :, :] @ shapes @ turn[..., None, :, :], whole.shapes, 2),
     )

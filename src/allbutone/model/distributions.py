@@ -6,11 +6,10 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 from scipy.special import gammaln
 
-from allbutone.support.arrays import by_numpy, cholesky, half_log_det, squared_length, to_numpy
+from allbutone.support.arrays import array_namespace, by_numpy, cholesky, half_log_det, squared_length, to_numpy
 
 Array = Any
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj
+from array_api_compat import device, is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.support.arrays import append_axes, real_array, require_symmetric, to_numpy, zeros
+from allbutone.support.arrays import append_axes, array_namespace, real_array, require_symmetric, to_numpy, zeros
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 

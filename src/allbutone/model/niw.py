@@ -7,7 +7,7 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj
+from array_api_compat import device, is_array_api_obj
 from jaxtyping import Float
 from scipy.special import multigammaln
 
@@ -15,6 +15,7 @@ from allbutone.model.distributions import StudentT
 from allbutone.model.moments import Moments
 from allbutone.support.arrays import (
     append_axes,
+    array_namespace,
     by_numpy,
     cholesky,
     eye,

@@ -5,13 +5,20 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 from scipy.special import multigammaln
 
 from allbutone.model.distributions import StudentT
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import cholesky, half_log_det, real_array, solve_rows, squared_length, to_numpy
+from allbutone.support.arrays import (
+    array_namespace,
+    cholesky,
+    half_log_det,
+    real_array,
+    solve_rows,
+    squared_length,
+    to_numpy,
+)
 from allbutone.support.errors import InputError
 
 Array = Any

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import is_array_api_obj
 
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import real_array
+from allbutone.support.arrays import array_namespace, real_array
 from allbutone.support.errors import InputError
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.names import check_names

@@ -7,13 +7,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.releases.statistics import JoinedStatistics, Statistics, moments_in, whitened_parameters
-from allbutone.support.arrays import to_numpy
+from allbutone.support.arrays import array_namespace, to_numpy
 from allbutone.support.errors import InputError, describe_value
 from allbutone.tables.declared.schema import Schema
 

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from allbutone.model.niw import NIW
 from allbutone.releases.gate import column_names
 from allbutone.releases.joined import JoinedRelease, Released, ReleasesByPrior
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.sampling import draw_datasets
+from allbutone.support.arrays import array_namespace
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.declared.schema import Schema
 

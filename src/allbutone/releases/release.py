@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.model.moments import Moments
@@ -29,7 +28,7 @@ from allbutone.releases.statistics import (
     whitened_datasets,
     whitened_parameters,
 )
-from allbutone.support.arrays import as_array, cholesky, eye, real_array, require_symmetric, zeros
+from allbutone.support.arrays import array_namespace, as_array, cholesky, eye, real_array, require_symmetric, zeros
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import one_thread

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import as_array, solve_rows
+from allbutone.support.arrays import array_namespace, as_array, solve_rows
 
 Array = Any
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import array_api_compat
 import numpy as np
 from array_api_compat import (
-    array_namespace,
     device,
     is_array_api_obj,
     is_array_api_strict_namespace,
@@ -17,6 +17,14 @@ from jaxtyping import Float
 from allbutone.support.errors import Cure, InputError
 
 Array = Any
+
+
+def array_namespace(*arrays: Any) -> Any:
+    """Return the namespace of arrays: for NumPy's NumPy itself, which needs no wrapper around each function."""
+    for array in arrays:
+        if not isinstance(array, np.ndarray | np.generic):
+            return array_api_compat.array_namespace(*arrays)
+    return np
 
 
 def to_numpy(value: Any) -> np.ndarray:
