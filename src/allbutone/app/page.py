@@ -13,6 +13,7 @@ from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import Group, takes
 from allbutone.app.jobs import Progress
 from allbutone.app.sessions import Session
+from allbutone.releases.ledger.file import ENDING
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.support.text import number
 
@@ -21,10 +22,15 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Settings:
-    """What the app was started with."""
+    """What the app was started with; `ledgers` are of tables, each known by its name."""
 
     upload_limit: int = 200 * MEGABYTE
     studies: tuple[Path, ...] = ()
+    ledgers: tuple[Path, ...] = ()
+
+    def ledger_of(self, table: str) -> Path | None:
+        """Return the ledger of a table of this name, if the app was told of one."""
+        return next((path for path in self.ledgers if path.name == f"{table}{ENDING}"), None)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.output import console, notes, program
+from allbutone.releases.ledger.file import ENDING, require_recordable
 from allbutone.studies.run import load_study
+from allbutone.support.errors import InputError
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 Host = Annotated[
@@ -15,6 +17,14 @@ Host = Annotated[
 ]
 Studies = Annotated[
     list[Path] | None, typer.Option("--study", help="The folder of a study to show. May be repeated.")
+]
+Ledgers = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--ledger",
+        help="The ledger of a table, TABLE.ledger.toml: what is released of a table uploaded as TABLE is recorded "
+        "in it, and judged with all that it names. May be repeated.",
+    ),
 ]
 UploadLimit = Annotated[int, typer.Option(min=1, help="The largest file to take, in megabytes.")]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the app in a browser.")]
@@ -24,6 +34,7 @@ def app(
     port: Port = 8503,
     host: Host = "127.0.0.1",
     study: Studies = None,
+    ledger: Ledgers = None,
     upload_limit: UploadLimit = 200,
     browser: Browser = True,
 ) -> None:
@@ -33,13 +44,17 @@ def app(
 
     for folder in study or ():
         load_study(folder)
+    for path in ledger or ():
+        if not path.name.endswith(ENDING):
+            raise InputError(f"{path} is not named as a ledger", f"name it after its table: TABLE{ENDING}")
+        require_recordable(path)
     if not is_home(host):
         notes.print(
             f"[yellow]Warning:[/yellow] {escape(host)} can be reached from other computers. Whoever reaches it "
             "can use the app, and what is uploaded travels unencrypted. Use this only on a network you trust, "
             "behind a server that encrypts and asks who is there."
         )
-    settings = Settings(upload_limit * MEGABYTE, tuple(study or ()))
+    settings = Settings(upload_limit * MEGABYTE, tuple(study or ()), tuple(map(Path.absolute, ledger or ())))
 
     def ready(address: str) -> None:
         console.print(

@@ -36,6 +36,9 @@ from allbutone.plots.export import untitled
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.style import INK
 from allbutone.releases.folder import save_release
+from allbutone.releases.ledger.entries import DRAWN
+from allbutone.releases.ledger.file import read_ledger, record_release
+from allbutone.releases.ledger.together import Together, with_earlier
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
@@ -53,10 +56,12 @@ HTML = "text/html; charset=utf-8"
 
 @dataclass(frozen=True, eq=False)
 class DrawnRelease:
-    """A release, and what was asked for."""
+    """A release, what was asked for, the earlier releases it is judged with, and the ledger that has those."""
 
     release: Release | MixedRelease
     request: ReleaseRequest
+    judged: Together
+    ledger: Path | None
 
 
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -108,9 +113,12 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
         asked = piece("release_mixed_confirm.html" if mixed else "release_confirm.html", found=found, shown=SHOWN)
         refused = f"Nothing was drawn. {_within(found).words} Confirm it to draw it."
         return Answer({"confirm": asked}, error=refused)
+    ledger = None if request.chosen.simulated else context.settings.ledger_of(request.chosen.name)
     with step("Drawing", None):
         release = _drawn(request)
-    return Answer(fields={"drawn": context.session.keep(DrawnRelease(release, request), request.bytes)})
+        known = read_ledger(ledger) if ledger else None
+        drawn = DrawnRelease(release, request, with_earlier(known, request.chosen.records, release), ledger)
+    return Answer(fields={"drawn": context.session.keep(drawn, request.bytes)})
 
 
 def _drawn(request: ReleaseRequest) -> Release | MixedRelease:
@@ -141,6 +149,7 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     part = piece(
         "release_after.html",
         request=held.thing.request,
+        ledger=held.thing.ledger,
         assessment=assessment,
         verdict=verdict(assessment.findings),
         figures=list(figures),
@@ -173,12 +182,15 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
         with step("Comparing real and synthetic data", None):
             compared = held.get_or_compute(("fidelity",), lambda: fidelity(records, release))
             shapes = held.get_or_compute(("densities",), lambda: densities(records, release))
-    return Assessment(records, release, prior, normality, risk, plan, compared, shapes, say=in_app_words)
+    judged = held.thing.judged
+    return Assessment(
+        records, release, prior, normality, risk, plan, compared, shapes, judged=judged, say=in_app_words
+    )
 
 
 def _attacked(drawn: DrawnRelease, watch: Callable[[int], None]) -> dict[str, np.ndarray]:
-    """Attack every record."""
-    release, chosen = drawn.release, drawn.request.chosen
+    """Attack every record by this release and all earlier ones."""
+    release, chosen = drawn.judged.release, drawn.request.chosen
     # the integrals' random points are no secret, and a fixed start gives the same answer twice
     points = np.random.default_rng(0)
     if isinstance(release, MixedRelease):
@@ -188,10 +200,13 @@ def _attacked(drawn: DrawnRelease, watch: Callable[[int], None]) -> dict[str, np
 
 def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return the files that `allbutone synthesize` writes, and nothing of this computer with them."""
-    release, content = _found(query, context).thing.release, io.BytesIO()
+    drawn, content = _found(query, context).thing, io.BytesIO()
     with tempfile.TemporaryDirectory(prefix="allbutone-") as place, zipfile.ZipFile(content, "w") as archive:
         folder = Path(place) / "release"
-        save_release(release, folder, format=read(GROUPS, query, "format")["format"])
+        save_release(drawn.release, folder, format=read(GROUPS, query, "format")["format"])
+        if drawn.ledger:  # what is taken home may be given out
+            place = drawn.ledger.parent / folder.name
+            record_release(drawn.ledger, drawn.request.chosen.records, folder, how=DRAWN, place=place)
         for path in sorted(folder.iterdir()):
             about = zipfile.ZipInfo(path.name)  # of 1980, whatever the clock says
             about.create_system, about.external_attr = 3, 0o644 << 16

@@ -158,14 +158,14 @@ def grown_from(ledger: Ledger, entry: Entry, records: Records) -> str | None:
 
 def lost(ledger: Ledger, entry: Entry) -> str:
     """Say what is wrong with the folder of a release."""
-    folder = ledger.folder_of(entry)
+    folder, cure = ledger.folder_of(entry), "(allbutone ledger add tells its new place)"
     if not folder.is_dir():
-        return f"its folder {entry.place} is not there any more (allbutone ledger add tells its new place)"
+        return f"its folder {entry.place} is not there {cure}"
     try:
         same = release_digest(folder) == entry.files
     except InputError:
         same = False
-    return "" if same else f"what is in {entry.place} now is not what was recorded"
+    return "" if same else f"what is in {entry.place} now is not what was recorded {cure}"
 
 
 def _remarks(ledger: Ledger, mine: dict[str, Path]) -> Iterator[str]:

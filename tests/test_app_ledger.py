@@ -1,0 +1,83 @@
+"""The app and the ledger: what is taken home is recorded, and judged with what was released before."""
+
+import csv
+import io
+import re
+import zipfile
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+import allbutone as abo
+from allbutone.releases.ledger.file import ledger_path, read_ledger
+from app_server import Browser, last_line
+
+
+@pytest.fixture
+def used(serve_app, tmp_path):
+    """A table with a release in its ledger, and a browser that has uploaded it to an app that knows the ledger."""
+    path = tmp_path / "people.csv"
+    values = np.random.default_rng(5).normal(size=(40, 2)).round(2)
+    path.write_text("a,b\n" + "\n".join(f"{one},{two}" for one, two in values) + "\n")
+    records = abo.Records.of(path)
+    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=2), tmp_path / "before")
+    abo.record_release(ledger_path(path), records, tmp_path / "before")
+    browser = Browser(serve_app(ledgers=(ledger_path(path),)).host)
+    browser.ask("/data")
+    return path, browser
+
+
+def drawn(browser, content, name):
+    """Upload a table, draw a release and return its address and what the page says of it."""
+    state = f"table={browser.send(content, name)[1]['fields']['table']}&number=1"
+
+    def post(body):
+        return last_line(browser.ask(f"/release/draw?{state}", "POST", body, content_type=FORM)[2])
+
+    answer = post("")
+    if "confirm" in answer["parts"]:
+        mark = re.search(r'id="anyway"[^>]*value="(\w+)"', answer["parts"]["confirm"])[1]
+        answer = post(f"confirm={quote(mark)}")
+    state += f"&drawn={answer['fields']['drawn']}"
+    return state, last_line(browser.ask(f"/release/after?{state}")[2])["parts"]["after"]
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def test_what_is_taken_home_is_recorded_and_judged_with_what_was_before(used, tmp_path):
+    path, browser = used
+    with browser.stay():
+        state, page = drawn(browser, path.read_bytes(), "people.csv")
+        assert "Judged together with 1 earlier release (1: 2 datasets of 40 rows" in page
+        assert len(read_ledger(ledger_path(path)).releases) == 1, "what is drawn and left is not counted"
+        for _ in range(2):
+            content = browser.ask(f"/release/release.zip?{state}")[2]
+        _, second = read_ledger(ledger_path(path)).releases
+        assert (second.place, second.how, second.what) == ("release", "drawn", "1 dataset of 40 rows")
+        report = browser.ask(f"/release/report.html?{state}")[2].decode()
+        assert "Judged together with 1 earlier release (1: 2 datasets of 40 rows" in report
+        # the same numbers as the command line has for both together
+        zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path / "release")
+        lines = csv.DictReader(io.StringIO(browser.ask(f"/release/risk.csv?{state}")[2].decode("utf-8-sig")))
+        found = [float(line["information_gain"]) for line in lines]
+        both = [tmp_path / "release", tmp_path / "before"]
+        expected = abo.risk(path, both, rng=np.random.default_rng(0)).to_pandas()["information_gain"]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_table_of_another_name_is_no_affair_of_the_ledger(used):
+    path, browser = used
+    with browser.stay():
+        state, page = drawn(browser, path.read_bytes(), "others.csv")
+        assert "Judged together" not in page
+        assert "allbutone ledger add others.csv FOLDER" in page
+        assert browser.ask(f"/release/release.zip?{state}")[0] == 200
+    assert len(read_ledger(ledger_path(path)).releases) == 1
+
+
+def test_only_files_named_as_ledgers_are_taken(allbutone, tmp_path):
+    code, _, err = allbutone("app", "--ledger", "people.csv", "--no-browser")
+    assert code == 2
+    assert "not named as a ledger" in err
