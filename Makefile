@@ -21,7 +21,7 @@ $(VENV)/core: $(VENV)/made pyproject.toml
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[excel,spss-sas-stata]' --group dev
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[excel,spss-sas-stata,duckdb,dask,postgresql]' --group dev
 	@touch $@
 
 $(VENV)/torch: $(VENV)/dev
@@ -40,6 +40,9 @@ system-parts: ## Install what some tests need from Debian, where that is possibl
 	@command -v chromium >/dev/null \
 		|| { echo "Installing chromium from Debian for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 		|| echo "chromium is missing and could not be installed (try: sudo apt-get install chromium); the browser tests are left out"
+	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 \
+		|| { echo "Installing postgresql from Debian for the tests of databases"; apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } \
+		|| echo "postgresql is missing and could not be installed (try: sudo apt-get install postgresql); the tests of databases are left out"
 
 test-long: $(VENV)/dev ## Run the tests that take long with all their cases, such as 2,000 simulations a calibration
 	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest tests/test_mass.py tests/test_mixed.py tests/test_with_gaps.py \

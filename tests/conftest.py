@@ -2,19 +2,19 @@
 
 import os
 import secrets
-import shutil
 import sys
 import zlib
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from programs import program
 
 import shapecheck
 
 shapecheck.install()
 
-pytest_plugins = ["app_server"]  # the app on a server, and a browser before it
+pytest_plugins = ["app_server", "engines"]  # the app on a server, and a browser before it; databases, clusters
 
 settings.register_profile(
     "default",
@@ -41,8 +41,9 @@ BROWSER_TESTS = (
     "test_plots_phone.py",
     "test_report.py",
 )
-SYSTEM_PARTS = dict.fromkeys(BROWSER_TESTS, "chromium")
-MISSING = {name: part for name, part in SYSTEM_PARTS.items() if shutil.which(part) is None}
+ENGINE_TESTS = ("test_engines.py", "test_engine_sources.py")
+SYSTEM_PARTS = dict.fromkeys(BROWSER_TESTS, "chromium") | dict.fromkeys(ENGINE_TESTS, "postgres")
+MISSING = {name: part for name, part in SYSTEM_PARTS.items() if program(part) is None}
 collect_ignore += list(MISSING)
 
 

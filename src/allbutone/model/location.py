@@ -1,6 +1,6 @@
 """The general location model: a table of cells, and measurements that are normal within each cell."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.regression import Regression
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
+from allbutone.tables.engines.lazy_records import LazyRecords
 
 MAIN_EFFECTS, SEPARATE = "main effects", "separate"
 PRIOR_SHARE = 0.05  # of the records: what all cells' weights together are worth at most
@@ -153,6 +154,36 @@ class LocationModel:
             self._require_enough(moments)
             measured = self.measured.update(moments)
         return LocationModel(self.cells, weights, measured, self.covariates)
+
+    def update_cells(self, moments: Moments) -> "LocationModel":
+        """Return the posterior given count, mean and scatter of each cell's records; there are no covariates.
+
+        For the regression a cell of n records with mean x̄ is one record (√n·z, √n·x̄), and its scatter.
+        """
+        weights = self.weights + np.asarray(moments.count)
+        if isinstance(self.measured, NIW):
+            self._require_enough(moments)
+            return LocationModel(self.cells, weights, self.measured.update(moments))
+        full = np.flatnonzero(moments.count)
+        root = np.sqrt(np.asarray(moments.count))[full, None]
+        means = self.measured.update(root * moments.mean[full], root * self.cells.main_effects[full])
+        df = self.measured.df + float(np.sum(moments.count))
+        within = means.scale + np.asarray(moments.scatter).sum(axis=0)
+        return LocationModel(self.cells, weights, replace(means, df=df, scale=within))
+
+    def moments_of_cells(self, records: LazyRecords) -> Moments:
+        """Return count, mean and scatter of each cell's records that an engine has added up; 0 where none are."""
+        sums, all_cells = records.sums, self.cells.count
+        place = self.cells.of_codes(sums.codes)
+        shift = sums.total / sums.count[:, None]
+        within = sums.products - sums.count[:, None, None] * (shift[:, :, None] * shift[:, None, :])
+        count, mean, scatter = (
+            np.zeros(all_cells),
+            np.zeros((all_cells, self.p)),
+            np.zeros((all_cells, self.p, self.p)),
+        )
+        count[place], mean[place], scatter[place] = sums.count, sums.origin + shift, within
+        return Moments(count, mean, scatter)
 
     def _require_enough(self, moments: Moments) -> None:
         """Refuse separate cells without a prior where an adversary, with a record less, could predict nothing."""

@@ -9,6 +9,8 @@ from jaxtyping import Float
 
 from allbutone.support.arrays import append_axes, array_namespace, real_array, require_symmetric, to_numpy, zeros
 from allbutone.support.errors import InputError
+from allbutone.tables.engines.lazy_records import LazyRecords, stays
+from allbutone.tables.engines.sums import Sums
 from allbutone.tables.records import Records
 
 Array = Any  # of any array namespace: NumPy, PyTorch, CuPy, JAX, array-api-strict
@@ -40,6 +42,8 @@ class Moments:
         """
         if isinstance(records, Moments):
             return records
+        if stays(records):
+            return cls.of_sums(LazyRecords.of(records).sums)
         values = records if is_array_api_obj(records) else Records.of_numbers(records).values
         if values.ndim != 2 or values.shape[1] == 0:
             raise InputError(f"records have shape (n, p) with p > 0, got {tuple(values.shape)}")
@@ -52,6 +56,11 @@ class Moments:
         if not bool(xp.all(xp.isfinite(moments.scatter))):
             raise InputError("records hold values that are missing, infinite or too large to square")
         return moments
+
+    @classmethod
+    def of_sums(cls, sums: Sums) -> "Moments":
+        """Return the moments of all records that an engine has added up: S = Σ yyᵀ − n·ȳȳᵀ about its origin."""
+        return _of_sums(float(sums.people), sums.origin, sums.total.sum(axis=0), sums.products.sum(axis=0))
 
     @classmethod
     def none(cls, p: int, *, like: Array) -> "Moments":
@@ -119,9 +128,14 @@ def _summarize(xp: Any, values: Float[Array, "n p"]) -> Moments:
         # a product with ones is a sum at the speed of a matrix product
         total = total + ones[: centred.shape[0]] @ centred
         scatter = scatter + centred.T @ centred
+    return _of_sums(float(n), origin, total, scatter)
+
+
+def _of_sums(n: float, origin: Array, total: Array, products: Array) -> Moments:
+    """Return the moments given Σ y and Σ yyᵀ, y = x − origin."""
     shift = total / n
     mean, tail = _sum_exactly(origin, shift)
-    return Moments(float(n), mean, scatter - n * _outer(shift), tail)
+    return Moments(n, mean, products - n * _outer(shift), tail)
 
 
 def _sum_exactly(large: Array, small: Array) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed
 from allbutone.tables.declared.schema import Schema
+from allbutone.tables.engines.lazy_records import LazyRecords, stays
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
 
@@ -63,22 +64,23 @@ class NIWSynthesizer:
     def fit(self, table: Any, **how_to_read: Any) -> "NIWSynthesizer":
         """Fit to a file, dataframe, matrix or `Records`; returns itself.
 
+        A lazy frame (polars, DuckDB, Dask, Ibis, …) stays in its engine: only its moments come here.
         How to read the table is said as to `Records.of`: columns, drop, schema, complete_cases, drop_unusable.
         """
-        records = Records.of(table, **how_to_read)
+        records = (LazyRecords if stays(table) else Records).of(table, **how_to_read)
         with one_thread():
-            moments = Moments.of(records.values)
+            moments = Moments.of(records if isinstance(records, LazyRecords) else records.values)
         if self._given is None:
             prior = declared_prior(records.schema)
         else:
             prior = prior_of(self._given, records.columns, records.schema)
         if prior.is_flat:
-            _require_enough(len(records.values), prior.p)
+            _require_enough(int(moments.count), prior.p)
         if message := prior_conflict(prior, moments, records.columns):
             warnings.warn(message, PriorScaleWarning, stacklevel=2)
         with one_thread():
             posterior = prior.update(moments)
-        self._fitted = _Fit(records.columns, prior, posterior, len(records.values), records.schema)
+        self._fitted = _Fit(records.columns, prior, posterior, int(moments.count), records.schema)
         return self
 
     @property

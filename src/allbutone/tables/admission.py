@@ -168,7 +168,11 @@ def determined(values: Float[np.ndarray, "n p"], names: Sequence[str], categorie
     if len(values) <= values.shape[1] + 1 or not np.all(spread > 0):
         return {}
     white = (values - values.mean(axis=0)) / spread
-    related = white.T @ white / len(white)
+    return determined_by(white.T @ white / len(white), names, asked)
+
+
+def determined_by(related: Float[np.ndarray, "p p"], names: Sequence[str], asked: set[str]) -> dict[str, str]:
+    """Return, for each column asked for that earlier ones determine by these correlations, by which, in words."""
     found: dict[str, str] = {}
     kept: list[int] = []
     for place, name in enumerate(names):
@@ -245,17 +249,20 @@ def _notes(
     every_row: bool,
 ) -> list[str]:
     """Say what was left out, and what is doubtful."""
-    notes = []
-    if problems:
-        notes.append(f"Left out {counted(len(problems), 'column')}:{_lines(problems)}")
-    if rows < people:
-        which = "without any value" if every_row else "with gaps"
-        notes.append(f"Left out {counted(people - rows, 'row')} of {people:,} {which}; {rows:,} are used.")
+    notes = left_out_words(problems, people, rows, "without any value" if every_row else "with gaps")
     refused = {problem.column for problem in problems}
     scores = {column.name for column in declared.columns if column.decimals is not None and column.decimals <= 0}
     kept = [look for look in looks if look.name not in refused]
     notes += list(filter(None, [levels_in_words(kept)]))
     return notes + doubts_of([look for look in kept if look.name not in scores])
+
+
+def left_out_words(problems: Sequence[Problem], people: int, rows: int, which: str = "with gaps") -> list[str]:
+    """Say which columns were left out, and how many rows."""
+    notes = [f"Left out {counted(len(problems), 'column')}:{_lines(problems)}"] if problems else []
+    if rows < people:
+        notes.append(f"Left out {counted(people - rows, 'row')} of {people:,} {which}; {rows:,} are used.")
+    return notes
 
 
 def levels_in_words(looks: Sequence[Look]) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed
+from allbutone.tables.engines.lazy_records import LazyRecords, stays
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
@@ -82,10 +84,13 @@ class MixedSynthesizer:
 
     def fit(self, table: Any, **how_to_read: Any) -> "MixedSynthesizer":
         """Fit to a file, dataframe or `Records`; how to read the table is said as to `Records.of`."""
+        if stays(table):
+            return self._fit_cells(LazyRecords.of(table, **{"categories": True, **how_to_read}))
         gaps = self._missing != REFUSE
         records = Records.of(table, **{"categories": True, "gaps": gaps, **how_to_read})
-        mechanism = self._mechanism(records)
-        model, people = mechanism.prior, len(records.values)
+        people = len(records.values)
+        mechanism = self._mechanism(records, people)
+        model = mechanism.prior
         if mechanism.normal.is_flat:
             _require_enough(people, model.p + model.covariates)
         table = mechanism.incomplete(records)
@@ -102,7 +107,23 @@ class MixedSynthesizer:
         )
         return self
 
-    def _mechanism(self, records: Records) -> MixedMechanism:
+    def _fit_cells(self, records: LazyRecords) -> "MixedSynthesizer":
+        """Fit to counts and sums by cell, all that comes from a table that stays in its engine."""
+        if self._keep or self._missing != REFUSE:
+            raise InputError(
+                "columns to keep and gaps take the records themselves, and this table stays in its engine",
+                "read it as a file",
+            )
+        mechanism = self._mechanism(records, len(records))
+        model = mechanism.prior
+        if mechanism.normal.is_flat:
+            _require_enough(len(records), model.p)
+        with one_thread():
+            posterior = model.update_cells(model.moments_of_cells(records))
+        self._fitted = _Fit(mechanism, posterior, None, len(records), None, None)
+        return self
+
+    def _mechanism(self, records: Records | LazyRecords, people: int) -> MixedMechanism:
         keep = tuple(split_names(self._keep, set(records.order))) if self._keep else ()
         drawn = [name for name in records.columns if name not in keep]
         require_measurements(drawn)
@@ -110,7 +131,8 @@ class MixedSynthesizer:
         normal = declared_prior(schema) if self._given is None else prior_of(self._given, drawn, schema)
         weight = self._weight
         if weight is None:
-            weight = default_weight(len(records.values), records.categories.cells)
+            sizes = (len(column.levels) for column in records.schema.categories)
+            weight = default_weight(people, prod(sizes))
         return MixedMechanism(records.schema, normal, weight, self._cells, keep, self._missing)
 
     @property

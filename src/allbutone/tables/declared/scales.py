@@ -88,7 +88,7 @@ class Scale:
             return np.log(values + self.shift)
         if self.name == "sqrt":
             return np.sign(values) * np.sqrt(np.abs(values))
-        return _interpolated(values, *self._knots())
+        return _interpolated(values, *self.knots)
 
     def to_natural(self, values: Values) -> Values:
         """Bring values of the model back to natural units; the inverse of `to_model`.
@@ -104,10 +104,12 @@ class Scale:
             return np.exp(np.minimum(values, 700.0)) - self.shift  # e^710 would overflow
         if self.name == "sqrt":
             return values * np.abs(values)
-        places, scores = self._knots()
+        places, scores = self.knots
         return _interpolated(values, scores, places)
 
-    def _knots(self) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    @property
+    def knots(self) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+        """The values of the reference table, and where the model has them."""
         pairs = np.array(self.quantiles)
         return pairs[:, 1], ndtri(pairs[:, 0])
 

@@ -1,0 +1,42 @@
+"""Asking an engine: one query, a small answer, and one clear line when there is none."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+
+from allbutone.support.errors import InputError
+
+SECRETS = ("PGPASSWORD",)  # where credentials may be in the environment: never to be shown
+
+
+def ask(frame: nw.LazyFrame[Any]) -> pa.Table:
+    """Run a query and return its answer, which must be small; what the engine says against it becomes one line."""
+    options: dict[str, Any] = {"engine": "streaming"} if frame.implementation.is_polars() else {}
+    try:
+        return frame.collect(**options).to_arrow()
+    except Exception as error:  # whatever an engine raises: each has exceptions of its own
+        raise refused(error, "the engine could not answer") from error
+
+
+def names_in(frame: nw.LazyFrame[Any]) -> dict[str, Any]:
+    """Return the names and kinds of all columns."""
+    try:
+        return dict(frame.collect_schema())
+    except Exception as error:
+        raise refused(error, "the columns of the table cannot be read") from error
+
+
+def refused(
+    error: Exception, what: str, cures: Sequence[str] = ("see that it is there and try again",)
+) -> InputError:
+    """Put what an engine said into one line without credentials."""
+    if isinstance(error, InputError):
+        return error
+    said = " ".join((str(error).strip().splitlines() or [type(error).__name__])[0].split())
+    for name in SECRETS:
+        if secret := os.environ.get(name):
+            said = said.replace(secret, "…")
+    return InputError(f"{what}: {said[:300]}", *cures)

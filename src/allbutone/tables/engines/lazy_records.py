@@ -1,0 +1,191 @@
+"""Records that stay where they are: checked in their engine, known by their sums, fetched only a few at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import counted, listed
+from allbutone.tables.admission import Problem, few_rows, left_out_words, refusal
+from allbutone.tables.categories import Categories
+from allbutone.tables.declared.schema import Schema
+from allbutone.tables.engines.asking import ask, names_in
+from allbutone.tables.engines.expressions import Measured
+from allbutone.tables.engines.gate import FirstPass, first_pass
+from allbutone.tables.engines.levels import Levels, read_levels
+from allbutone.tables.engines.sums import Sums, read_sums, second_pass
+from allbutone.tables.engines.together import columns_together, two_valued
+from allbutone.tables.names import choose
+from allbutone.tables.record_checks import require_rows
+from allbutone.tables.records import Records
+
+WITHOUT_GAPS = Cure("keep only the rows without gaps", "complete_cases", True)
+
+
+@dataclass(frozen=True, eq=False)
+class LazyRecords:
+    """The confidential table in its engine: what is declared of it, and its sums.
+
+    frame: the table as the engine has it. columns: the measurements. sums: count, sums and cross-products on the
+    model's scale, of each cell of the categories. categories: their names and levels, without rows. order: all
+    names in the table's own order. notes: what was left out, in words.
+    """
+
+    frame: nw.LazyFrame[Any] = field(repr=False)
+    columns: tuple[str, ...]
+    schema: Schema
+    sums: Sums = field(repr=False)
+    categories: Categories = field(default_factory=lambda: Categories.none(0))
+    order: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        *,
+        columns: str | Sequence[str] | None = None,
+        drop: str | Sequence[str] | None = None,
+        schema: Any = None,
+        missing_codes: Sequence[float] = (),
+        complete_cases: bool = False,
+        drop_unusable: bool = False,
+        categories: bool = False,
+    ) -> "LazyRecords":
+        """Check a lazy frame of any library that narwhals knows, in two passes; arguments as to `Records.of`.
+
+        The first pass counts gaps and values outside limits and finds the columns' means, the second adds up
+        products about these. Nothing else comes back: 1 + p + p(p+1)/2 numbers, for each cell of the categories.
+        """
+        if isinstance(table, LazyRecords):
+            return table
+        frame = nw.from_native(table)
+        kinds, declared = names_in(frame), Schema.of(schema).adjusted(missing=missing_codes)
+        left_out = () if columns else [name for name in declared.left_out if name in kinds]
+        names = [name for name in kinds if name not in left_out]
+        chosen = [names[place] for place in choose(names, columns, drop)]
+        told = {name: kinds[name] for name in chosen}
+        seen = first_pass(frame, told, declared, trusted=columns is not None, categories=categories)
+        require_rows(seen.rows)
+        problems = [*seen.problems, *([] if complete_cases else _gaps(seen))]
+        if problems and not drop_unusable:
+            raise refusal(problems)
+        refused = {problem.column for problem in problems}
+        measured = [Measured(name, declared.column(name)) for name in seen.seen if name not in refused]
+        grouped = [name for name in seen.categories if name not in refused]
+        origin = np.array([seen.seen[each.name].mean for each in measured])
+        found, sums = _added_up(frame, measured, grouped, origin, declared)
+        more = [*found.problems, *([] if complete_cases else _gaps_in(found))]
+        whole = sums.take((sums.codes >= 0).all(axis=1))
+        more += columns_together(whole, measured, found)
+        if categories and whole.people > 2:
+            open_kinds = [each for each in measured if not declared.declares(each.name)]
+            more += two_valued(whole.select([measured.index(each) for each in open_kinds]), open_kinds, seen.seen)
+        if more and not drop_unusable:
+            raise refusal(more)
+        return _kept(frame, chosen, measured, found, whole, declared, seen.rows, [*problems, *more])
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return self.sums.people
+
+    def __repr__(self) -> str:
+        """Return size and names alone: the values are confidential."""
+        return f"LazyRecords: {counted(len(self), 'row')} of {listed(self.order)}"
+
+    def measured(self, key: str | None = None) -> nw.LazyFrame[Any]:
+        """Return the rows without gaps as x0, x1, … on the scale of the model, and the column `key` as key."""
+        if key is not None and key not in names_in(self.frame):
+            raise InputError(f"there is no column {key!r}", f"choose among {listed(tuple(names_in(self.frame)))}")
+        measured = [Measured(name, self.schema.column(name)) for name in self.columns]
+        return on_model_scale(self.frame, measured, {} if key is None else {"key": key})
+
+    def fetch(self, rows: nw.LazyFrame[Any], *besides: str) -> tuple[Records, pa.Table]:
+        """Return a few rows of `measured` as records, and the columns `besides` of the same rows."""
+        answer = ask(rows.select(*(f"x{place}" for place in range(len(self.columns))), *besides))
+        values = np.column_stack([answer[f"x{place}"].to_numpy() for place in range(len(self.columns))])
+        schema = self.schema.for_columns(self.columns)
+        return Records(values.astype(np.float64), self.columns, schema=schema), answer.select(list(besides))
+
+
+def stays(table: Any) -> bool:
+    """Say whether a table stays in its engine: a lazy frame of any library, or `LazyRecords` of one."""
+    return isinstance(table, LazyRecords) or isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
+
+
+def on_model_scale(
+    frame: nw.LazyFrame[Any], measured: Sequence[Measured], besides: dict[str, str]
+) -> nw.LazyFrame[Any]:
+    """Return measurements on the model's scale as x0, x1, …, other columns by these names, of rows without gaps.
+
+    Names of our own throughout: the table's may hold anything.
+    """
+    names = [f"x{place}" for place in range(len(measured))]
+    others = [nw.col(name).alias(alias) for alias, name in besides.items()]
+    frame = frame.select(*others, *(each.natural.alias(name) for name, each in zip(names, measured, strict=True)))
+    changed = [
+        each.on_model_scale(nw.col(name)).alias(name)
+        for name, each in zip(names, measured, strict=True)
+        if not each.declared.is_plain
+    ]
+    frame = frame.with_columns(*changed) if changed else frame
+    if not names:
+        return frame
+    return frame.filter(nw.all_horizontal(*(~nw.col(name).is_null() for name in names), ignore_nulls=False))
+
+
+def _added_up(
+    frame: nw.LazyFrame[Any], measured: Sequence[Measured], grouped: Sequence[str], origin: Any, declared: Schema
+) -> tuple[Levels, Sums]:
+    """Make the second pass: the sums of each cell, those with gaps among them."""
+    rows = on_model_scale(frame, measured, {f"g{place}": name for place, name in enumerate(grouped)})
+    centred = [(nw.col(f"x{place}") - float(middle)).alias(f"y{place}") for place, middle in enumerate(origin)]
+    answer = second_pass(
+        rows.select(*(f"g{place}" for place in range(len(grouped))), *centred), len(measured), len(grouped)
+    )
+    return read_levels(answer, [declared.column(name) for name in grouped], read_sums(answer, origin))
+
+
+def _gaps(seen: FirstPass) -> list[Problem]:
+    missing = {name: seen.rows - found.values for name, found in seen.seen.items() if found.values}
+    refused = {problem.column for problem in seen.problems}
+    return [
+        Problem(name, f"misses {lost:,} of {seen.rows:,} values", (WITHOUT_GAPS,))
+        for name, lost in missing.items()
+        if lost and name not in refused
+    ]
+
+
+def _gaps_in(found: Levels) -> list[Problem]:
+    return [
+        Problem(name, f"misses {lost:,} values", (WITHOUT_GAPS,)) for name, lost in found.missing.items() if lost
+    ]
+
+
+def _kept(
+    frame: nw.LazyFrame[Any],
+    chosen: Sequence[str],
+    measured: Sequence[Measured],
+    found: Levels,
+    sums: Sums,
+    declared: Schema,
+    rows: int,
+    problems: Sequence[Problem],
+) -> LazyRecords:
+    """Put together what can be used; a column refused this late is taken out of the sums."""
+    refused = {problem.column for problem in problems}
+    places = [place for place, each in enumerate(measured) if each.name not in refused]
+    columns = tuple(measured[place].name for place in places)
+    order = tuple(name for name in chosen if name in columns or name in found.names)
+    if not columns:
+        raise InputError("no measurement can be used", "complete the table", Cure("choose columns", "columns"))
+    if sums.people < 2:
+        raise InputError("fewer than two rows are without gaps", "complete the table")
+    schema = declared.for_columns(order).with_levels(found.names, found.levels)
+    notes = [*left_out_words(problems, rows, sums.people), *found.notes, few_rows(sums.people, len(order))]
+    categories = Categories(np.zeros((0, len(found.names)), dtype=np.int64), found.names, found.levels)
+    return LazyRecords(frame, columns, schema, sums.select(places), categories, order, tuple(filter(None, notes)))

@@ -1,0 +1,98 @@
+"""Categories of a table that stays in its engine: levels, read off the combinations that came back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from allbutone.support.errors import InputError
+from allbutone.support.text import counted
+from allbutone.tables.admission import OPEN_LEVELS, Problem
+from allbutone.tables.categories import MOST_CELLS, encode, match_levels, require_few_cells
+from allbutone.tables.declared.column import CATEGORY, Column, check_levels
+from allbutone.tables.engines.sums import Sums
+from allbutone.tables.look import MOST_LEVELS
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The categories that can be used, their levels, how many rows lack a value of each, and what is wrong."""
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    missing: dict[str, int]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+def read_levels(answer: pa.Table, declared: Sequence[Column], sums: Sums) -> tuple[Levels, Sums]:
+    """Find the levels in the columns g0, g1, … of what came back, and return the sums of each cell.
+
+    Cells of the same levels are added up: a column may be refused, a number be a code for a missing value.
+    """
+    if len(answer) > MOST_CELLS:
+        raise InputError(
+            f"the {counted(len(declared), 'column')} of categories have more than {MOST_CELLS:,} combinations of "
+            "levels",
+            "merge levels, or leave columns out",
+        )
+    frame = nw.from_native(answer, eager_only=True)
+    names, levels, codes, missing, problems, notes = [], [], [], {}, [], []
+    for place, column in enumerate(declared):
+        found = _levels_of(frame[f"g{place}"], column, sums.count)
+        if isinstance(found, Problem):
+            problems.append(found)
+            continue
+        numbers, these = found
+        names.append(column.name)
+        levels.append(these)
+        codes.append(numbers)
+        missing[column.name] = int(sums.count[numbers < 0].sum())
+        if not column.levels:
+            notes.append(repr(column.name))
+    require_few_cells(dict(zip(names, map(len, levels), strict=True)))
+    remarks = (f"{', '.join(notes)}: {OPEN_LEVELS}",) if notes else ()
+    told = Levels(tuple(names), tuple(levels), missing, tuple(problems), remarks)
+    return told, _by_cell(sums, np.column_stack([np.zeros((len(answer), 0), dtype=np.int64), *codes]))
+
+
+def _levels_of(series: nw.Series[pa.ChunkedArray], column: Column, count: Float[np.ndarray, " cells"]) -> (
+    tuple[np.ndarray, tuple[str, ...]] | Problem
+):  # fmt: skip
+    codes, found = encode(series, column.missing)
+    if not found:
+        return Problem(column.name, "has no value at all")
+    levels = column.levels or found
+    if column.kind != CATEGORY and len(found) > MOST_LEVELS:
+        cures = ("merge its levels", 'if it is a category, declare it one in a table file (kind = "category")')
+        return Problem(column.name, f"has {len(found):,} different texts, many for a category", cures)
+    try:
+        check_levels(levels)
+    except InputError as error:
+        return Problem(column.name, f"has a level that cannot be used: {error.problem}", error.cures)
+    if column.levels:
+        before = codes
+        codes, beyond = match_levels(codes, found, column.levels, series.dtype)
+        if beyond:
+            rows = int(count[(codes < 0) & (before >= 0)].sum())
+            words = f"has a value that is none of its declared levels in {counted(rows, 'row')}"
+            return Problem(column.name, words, ("correct the values or declare all levels",))
+    elif len(found) == 1:
+        return Problem(column.name, "has one level only: there is nothing to synthesize")
+    return codes, tuple(levels)
+
+
+def _by_cell(sums: Sums, codes: np.ndarray) -> Sums:
+    """Add up what belongs to the same cell."""
+    cells, place = np.unique(codes, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+
+    def added(values: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(cells), *values.shape[1:]))
+        np.add.at(total, place, values)
+        return total
+
+    return Sums(sums.origin, added(sums.count), added(sums.total), added(sums.products), cells)

@@ -1,0 +1,151 @@
+"""Where a table that is not read into memory lies: many files, or a database; opened by an engine that is there."""
+
+import os
+import weakref
+from dataclasses import dataclass
+from glob import glob
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from allbutone.support.errors import Cure, InputError
+from allbutone.tables.engines.asking import refused
+
+ENGINES = ("duckdb", "polars", "dask", "spark")
+_MODULES = {"duckdb": "duckdb", "polars": "polars", "dask": "dask.dataframe", "spark": "pyspark.sql"}
+_DATABASES = ("postgresql", "postgres")
+_CREDENTIALS = (
+    "take the password out and let the environment (PGPASSWORD), ~/.pgpass or a service file (PGSERVICE) hold it"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table by its address: a pattern of files ('data/*.parquet'), or a database and a table or query there.
+
+    engine: what reads the files; DuckDB, or polars, whichever is installed, if not given.
+    """
+
+    address: str
+    engine: str | None = None
+    table: str | None = None
+    query: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together; a password in the address is refused without repeating it."""
+        if self.is_database:
+            _require_no_password(self.address)
+            if (self.table is None) == (self.query is None):
+                raise InputError(
+                    "a database holds many tables", Cure("name one", "from"), Cure("give a query", "query")
+                )
+            if self.engine is not None:
+                raise InputError("a database is its own engine", "leave --engine out")
+            return
+        if self.table is not None or self.query is not None:
+            raise InputError("--from and --query go with the address of a database", "leave them out")
+        if self.engine not in (None, *ENGINES):
+            raise InputError(f"there is no engine {self.engine!r:.60}", f"choose among {', '.join(ENGINES)}")
+
+    @property
+    def is_database(self) -> bool:
+        """Whether the address is that of a database."""
+        return "://" in self.address
+
+    def __str__(self) -> str:
+        """Return the address, which holds no password."""
+        return self.address
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the pattern."""
+        return [] if self.is_database else [Path(name) for name in sorted(glob(self.address, recursive=True))]
+
+    def open(self) -> Any:
+        """Return the table as a lazy frame of its engine."""
+        try:
+            return self._database() if self.is_database else self._files()
+        except Exception as error:  # each engine has exceptions of its own
+            raise refused(error, f"{self.address} cannot be opened") from error
+
+    def _database(self) -> Any:
+        if urlsplit(self.address).scheme not in _DATABASES:
+            raise InputError(
+                "of databases, the command line opens postgresql:// only",
+                "in Python, give the Ibis table itself",
+            )
+        psycopg, ibis = _module("psycopg", "postgresql"), _module("ibis", "postgresql")
+        # libpq itself finds user, password and service in the environment and in its files
+        connection = psycopg.connect(self.address, autocommit=True)
+        found = ibis.postgres.from_connection(connection)
+        weakref.finalize(found, connection.close)  # with the last expression that is about its tables
+        if self.query is not None:
+            return found.sql(self.query)
+        schema, _, name = str(self.table).rpartition(".")
+        return found.table(name, database=schema or None)
+
+    def _files(self) -> Any:
+        files = [str(path) for path in self.files]
+        if not files:
+            raise InputError(f"no file is called {self.address}", "see how the files are called")
+        kinds = {_kind(name) for name in files}
+        if len(kinds) > 1 or None in kinds:
+            raise InputError(f"{self.address} is not of .parquet files alone, or .csv files alone", "name those")
+        kind, engine = kinds.pop(), self.engine or _installed()
+        module = _module(_MODULES[engine], engine)
+        if engine == "duckdb":
+            connection = module.connect(config={"autoinstall_known_extensions": "false"})
+            return getattr(connection, f"read_{kind}")(files)
+        if engine == "spark":
+            reader = module.SparkSession.builder.getOrCreate().read
+            return (
+                reader.parquet(*files) if kind == "parquet" else reader.csv(files, header=True, inferSchema=True)
+            )
+        return getattr(module, f"{'scan' if engine == 'polars' else 'read'}_{kind}")(files)
+
+
+def is_source(address: str) -> bool:
+    """Say whether an address is that of a database, or a pattern of files that is not itself a file's name."""
+    return "://" in address or (any(sign in address for sign in "*?[") and not os.path.exists(address))
+
+
+def _kind(name: str) -> str | None:
+    ends = {".parquet": "parquet", ".csv": "csv", ".csv.gz": "csv"}
+    return next((kind for end, kind in ends.items() if name.lower().endswith(end)), None)
+
+
+def _installed() -> str:
+    """Return the engine that reads files if none is named."""
+    for engine in ("duckdb", "polars"):
+        try:
+            import_module(_MODULES[engine])
+        except ModuleNotFoundError:
+            continue
+        return engine
+    raise _not_installed("duckdb")
+
+
+def _module(name: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise _not_installed(extra) from error
+
+
+def _not_installed(extra: str) -> InputError:
+    return InputError(
+        f"what reads this table, {extra}, is not installed", f'install it: pip install "allbutone[{extra}]"'
+    )
+
+
+def _require_no_password(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        secret = parts.password is not None or "password" in parts.query.lower()
+    except ValueError:
+        raise InputError(
+            "the address of the database cannot be read", "write postgresql://HOST:PORT/NAME"
+        ) from None
+    if secret:
+        raise InputError("the address of the database holds a password, which shells and logs keep", _CREDENTIALS)
