@@ -1,4 +1,4 @@
-"""Engines for the tests: a PostgreSQL server of its own on loopback, two Dask workers, and one table in all of them."""
+"""Engines for the tests: a PostgreSQL server on loopback, two Dask workers, and one table in all of them."""
 
 import os
 import pwd
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from programs import program
 
 PASSWORD = "pw-" + secrets.token_hex(8)  # found in no output, or a test fails

@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from engines import lazily
 
 import allbutone as abo
 from allbutone.model.moments import Moments
@@ -11,6 +10,7 @@ from allbutone.support.errors import InputError
 from allbutone.tables.engines import asking
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
+from engines import lazily
 
 ENGINES = ("polars", "duckdb", "dask", "postgres")
 DECLARED = {
@@ -159,6 +159,14 @@ def test_what_cannot_be_used_is_refused_in_the_engine(words, rng, tmp_path, requ
         left = LazyRecords.of(lazy, drop_unusable=True, **how)
         assert left.columns == ("a",)
         assert "Left out 1 column" in left.notes[0]
+
+
+def test_a_category_with_gaps_is_left_out_and_its_cells_added_up(rng, tmp_path, request):
+    table = a_table(rng).select(["skewed", "share", "site", "code"])
+    lazy = lazily("duckdb", table, tmp_path, request)
+    left = LazyRecords.of(lazy, schema=DECLARED, categories=True, drop_unusable=True)
+    assert (left.categories.columns, len(left)) == (("code",), len(table))
+    assert left.sums.count.tolist() == np.unique(table["code"].to_numpy(), return_counts=True)[1].tolist()
 
 
 def test_postgres_refuses_the_same(rng, tmp_path, request):

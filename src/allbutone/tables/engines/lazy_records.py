@@ -79,7 +79,9 @@ class LazyRecords:
         grouped = [name for name in seen.categories if name not in refused]
         origin = np.array([seen.seen[each.name].mean for each in measured])
         found, sums = _added_up(frame, measured, grouped, origin, declared)
-        more = [*found.problems, *([] if complete_cases else _gaps_in(found))]
+        gaps = [] if complete_cases else _gaps_in(found)
+        found, sums = found.without({gap.column for gap in gaps}, sums)
+        more = [*found.problems, *gaps]
         whole = sums.take((sums.codes >= 0).all(axis=1))
         more += columns_together(whole, measured, found)
         if categories and whole.people > 2:

@@ -1,7 +1,7 @@
 """Categories of a table that stays in its engine: levels, read off the combinations that came back."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import narwhals as nw
 import numpy as np
@@ -26,6 +26,12 @@ class Levels:
     missing: dict[str, int]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+
+    def without(self, refused: set[str], sums: Sums) -> tuple["Levels", Sums]:
+        """Leave columns out, and add up the cells that then are the same."""
+        kept = [place for place, name in enumerate(self.names) if name not in refused]
+        names, levels = tuple(self.names[place] for place in kept), tuple(self.levels[place] for place in kept)
+        return replace(self, names=names, levels=levels), _by_cell(sums, sums.codes[:, kept])
 
 
 def read_levels(answer: pa.Table, declared: Sequence[Column], sums: Sums) -> tuple[Levels, Sums]:

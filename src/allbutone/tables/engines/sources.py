@@ -1,4 +1,4 @@
-"""Where a table that is not read into memory lies: many files, or a database; opened by an engine that is there."""
+"""Where a table lies that is not read into memory: files or a database, opened by an engine that is there."""
 
 import os
 import weakref
