@@ -110,4 +110,4 @@ def lazily(engine, table, folder, request):
     request.getfixturevalue("password")
     name = f"t{secrets.token_hex(4)}"
     server.load(name, table)
-    return Source(server.address, table=name).open()
+    return Source(server.address, from_table=name).open()

@@ -112,22 +112,29 @@ class LeaveOneOut:
     released: Statistics
     fitted: LogQuadratic
     rest: "tuple[LeaveOneOut, ...]" = ()  # the same for releases of other priors
+    elsewhere: Moments | None = None  # of records of the table that are not among these
 
     @classmethod
     def of(
-        cls, records: Array, release: Released, prior: NIW, own_prior: NIW | None, reading: Reading
+        cls,
+        records: Array,
+        release: Released,
+        prior: NIW,
+        own_prior: NIW | None,
+        reading: Reading,
+        elsewhere: Moments | None = None,
     ) -> "LeaveOneOut":
         """Fit the whole table once and bring the release into its coordinates."""
         if isinstance(release, ReleasesByPrior):
             parts = [(part, part.prior) for part in release.rest if part.prior is not None]
-            rest = tuple(cls.of(records, part, own, None, "record") for part, own in parts)
-            return replace(cls.of(records, release.first, prior, own_prior, reading), rest=rest)
+            rest = tuple(cls.of(records, part, own, None, "record", elsewhere) for part, own in parts)
+            return replace(cls.of(records, release.first, prior, own_prior, reading, elsewhere), rest=rest)
         prior, own_prior = split_priors(prior, own_prior, reading)
-        moments = Moments.of(records)
+        moments = Moments.of(records) if elsewhere is None else Moments.of(records).merge(elsewhere)
         whole, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
         root, released = release.whitened(whole)
         white, fitted = solve_rows(root, records - whole.mean), from_whitened(whole, root, released)
-        return cls(records, release, prior, own_prior, own, whole, root, white, released, fitted)
+        return cls(records, release, prior, own_prior, own, whole, root, white, released, fitted, (), elsewhere)
 
     def blocks(self, known: tuple[int, ...], rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
         """Cut rows that share their known features into blocks; the few with a high hat value go one by one.
@@ -194,6 +201,7 @@ class LeaveOneOut:
         """Return one record's posterior from its others, with a batch axis of length 1."""
         xp = array_namespace(self.records)
         others = Moments.of(xp.concat([self.records[:row, :], self.records[row + 1 :, :]]))
+        others = others if self.elsewhere is None else others.merge(self.elsewhere)
         return posterior_of(others, self.release, self.prior, self.own_prior).as_batch()
 
     def _block(self, targets: Float[Array, "b p"], white: Float[Array, "b p"]) -> LogQuadratic:

@@ -18,6 +18,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
 from allbutone.utility.released_values import odd_values
@@ -67,7 +68,7 @@ OF_MIXED: dict[str, tuple[Any, Any]] = {
 }
 
 
-def is_mixed(context: typer.Context, records: Records) -> bool:
+def is_mixed(context: typer.Context, records: Records | LazyRecords) -> bool:
     """Say whether it takes more than the normal model: categories, columns to keep, or gaps."""
     given, like = context.params, any_release_like(context)
     if like is not None:
@@ -80,10 +81,11 @@ def is_mixed(context: typer.Context, records: Records) -> bool:
         raise InputError(
             f"--complete-cases leaves no gap, and --missing {given['missing']} is about gaps", "give one of them"
         )
-    return bool(records.categories.columns or given["keep"] or records.has_gaps)
+    gaps = isinstance(records, Records) and records.has_gaps
+    return bool(records.categories.columns or given["keep"] or gaps)
 
 
-def release_mixed(context: typer.Context, records: Records, wanted: Wanted) -> list[str]:
+def release_mixed(context: typer.Context, records: Records | LazyRecords, wanted: Wanted) -> list[str]:
     """Draw and write a release of a mixed table, say so, and return what there is to note."""
     synthesizer = MixedSynthesizer(**mechanism_options(context, records)).fit(records)
     with late_progress("Drawing", None):
@@ -104,10 +106,10 @@ def release_mixed(context: typer.Context, records: Records, wanted: Wanted) -> l
     console.print(escape(_assumed(release.mechanism, context.params["prior"])))
     if synthesizer.gaps_in_words:
         console.print(escape(synthesizer.gaps_in_words))
-    return [worded(odd) for odd in odd_values(records, release)]
+    return [worded(odd) for odd in odd_values(records, release)] if isinstance(records, Records) else []
 
 
-def mechanism_options(context: typer.Context, records: Records) -> dict[str, Any]:
+def mechanism_options(context: typer.Context, records: Records | LazyRecords) -> dict[str, Any]:
     """Return what a `MixedSynthesizer` is asked by the options, or by the release to be like."""
     given, like = context.params, any_release_like(context)
     if isinstance(like, MixedRelease):

@@ -17,6 +17,7 @@ from allbutone.model.prior_check import PriorScaleWarning
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import READABLE
 from allbutone.tables.records import Records
 from allbutone.utility.released_values import Oddity
@@ -63,7 +64,7 @@ LimitText = Annotated[
 ]
 
 
-def fit(records: Records, prior: NIW | Path | None) -> tuple[NIWSynthesizer, str]:
+def fit(records: Records | LazyRecords, prior: NIW | Path | None) -> tuple[NIWSynthesizer, str]:
     """Return the fitted synthesizer and what there is to note about its prior."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PriorScaleWarning)

@@ -131,7 +131,7 @@ def read_records(context: typer.Context, table: Path, *, mixed: bool = False) ->
     content = read_content(given, table)
     columns, missing = chosen_columns(given), given.get("missing") or REFUSE
     if like is not None:
-        columns = _columns_of(like, content.column_names, table.name, given["no_header"])
+        columns = columns_of(like, content.column_names, table.name, given["no_header"])
         mixed = isinstance(like, MixedRelease)
         missing = like.mechanism.missing if isinstance(like, MixedRelease) else REFUSE
     return Records.of(
@@ -153,7 +153,7 @@ def records_of(context: typer.Context, table: Path, release: Released | MixedRel
     names, columns = content.column_names, chosen_columns(given)
     drop = _columns(given["drop"], names)
     if not columns and set(drop).isdisjoint(_names_of(release)):  # what is left out has no part in the release
-        columns, drop = _columns_of(release, names, table.name, given["no_header"]), []
+        columns, drop = columns_of(release, names, table.name, given["no_header"]), []
     how = reading_of(release) if isinstance(release, MixedRelease) else {}
     how |= {"columns": columns, "drop": drop or None, "schema": declared(given, names, release)}
     return Records.of(content, **how, complete_cases=given["complete_cases"])
@@ -235,7 +235,7 @@ def _names_of(release: Released | MixedRelease) -> tuple[str, ...]:
     return release.order if isinstance(release, MixedRelease) else release.column_names
 
 
-def _columns_of(release: Released | MixedRelease, names: list[str], file: str, no_header: bool) -> list[str]:
+def columns_of(release: Released | MixedRelease, names: list[str], file: str, no_header: bool) -> list[str]:
     """Return the release's columns, which the table must have."""
     absent = [name for name in _names_of(release) if name not in names]
     if not absent:

@@ -8,14 +8,17 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+<<<<<<< HEAD
 from allbutone.cli.earlier import RECORDED, recording, require_ledger, show_recorded
+=======
+from allbutone.cli.elsewhere import OF_ENGINE, Address, AnyTable, inputs_of, read_any
+>>>>>>> c1de311 (Leverage in the engine: counts above a ladder, the worst records themselves; sources on the command line)
 from allbutone.cli.mixed import OF_MIXED, is_mixed, release_mixed
 from allbutone.cli.options import (
     Kind,
     Prior,
     ReleaseKind,
     Rows,
-    Table,
     Wanted,
     fit,
     following,
@@ -30,7 +33,6 @@ from allbutone.cli.reading import (
     OF_TABLE,
     also_asked,
     given_prior,
-    read_records,
 )
 from allbutone.releases import entropy
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
@@ -42,6 +44,7 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import TableWriter
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_folder, require_distinct
@@ -74,10 +77,14 @@ Seed = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
 
+<<<<<<< HEAD
 @also_asked(OF_TABLE | OF_MIXED | LIKE | RECORDED)
+=======
+@also_asked(OF_TABLE | OF_MIXED | LIKE | OF_ENGINE)
+>>>>>>> c1de311 (Leverage in the engine: counts above a ladder, the worst records themselves; sources on the command line)
 def synthesize(
     context: typer.Context,
-    table: Table,
+    table: AnyTable,
     out: Out,
     datasets: Datasets = 1,
     rows: Rows = None,
@@ -93,11 +100,16 @@ def synthesize(
     count_of("datasets", datasets, MOST_DATASETS)
     key = _key(new_repeat_key, repeat_key, seed)
     require_rows_of_datasets(rows, release)
-    require_distinct([out], [table, prior, context.params["table_file"]])
+    require_distinct([out], [*inputs_of(context, table), prior, context.params["table_file"]])
     require_place(out, force=force)
+<<<<<<< HEAD
     records = read_records(context, table, mixed=True)
     ledger = require_ledger(context, table, out)
     wanted = Wanted(out, datasets, rows, release, format, key, force, recording(ledger, records, out))
+=======
+    records = read_any(context, table, mixed=True)
+    wanted = Wanted(out, datasets, rows, release, format, key, force)
+>>>>>>> c1de311 (Leverage in the engine: counts above a ladder, the worst records themselves; sources on the command line)
     mixed = is_mixed(context, records)
     remarks = (release_mixed if mixed else _release_normal)(context, records, wanted)
     if release is ReleaseKind.both:
@@ -138,7 +150,7 @@ def demo(
     _show_next(context, out / "cohort.csv", out / "release")
 
 
-def _show_next(context: typer.Context, table: Path, release: Path, mixed: bool = False) -> None:
+def _show_next(context: typer.Context, table: Path | Address, release: Path, mixed: bool = False) -> None:
     before = context.params.get("like")  # what is out already is attacked together with it
     releases = [release] if before is None else [before, release]
     told = {"prior": None} if mixed else {}  # the release has it
@@ -176,7 +188,7 @@ def _show_key(key: str | None) -> None:
     )
 
 
-def _release_normal(context: typer.Context, records: Records, wanted: Wanted) -> list[str]:
+def _release_normal(context: typer.Context, records: Records | LazyRecords, wanted: Wanted) -> list[str]:
     """Draw and write a release of measurements, say so, and return what there is to note."""
     synthesizer, note = fit(records, given_prior(context))
     counter = ValueCounter(records.schema)
@@ -185,10 +197,12 @@ def _release_normal(context: typer.Context, records: Records, wanted: Wanted) ->
     if wanted.kind is ReleaseKind.parameters:
         _describe_parameters(synthesizer, first, f"{counted(wanted.datasets, 'parameter draw')} in {place}")
     else:
-        rows = counted(wanted.rows or len(records.values), "row")
+        rows = counted(synthesizer.sizes(1, wanted.rows)[0], "row")
         _describe_datasets(synthesizer, first, f"{counted(wanted.datasets, 'dataset')} of {rows} in {place}")
     console.print(_assumed(synthesizer, context.params["prior"]))
-    odd = [] if wanted.kind is ReleaseKind.parameters else counter.oddities(records)
+    odd = []
+    if isinstance(records, Records) and wanted.kind is not ReleaseKind.parameters:
+        odd = counter.oddities(records)
     return [*map(worded, odd), note]
 
 

@@ -17,14 +17,16 @@ BLOCK_ROWS = 1 << 16
 HIGH = 0.9  # the hat value above which a record's leverage is computed from the others themselves
 
 
-def leverages(records: Float[np.ndarray, "n p"], prior: NIW) -> Float[np.ndarray, " n"]:
+def leverages(
+    records: Float[np.ndarray, "n p"], prior: NIW, elsewhere: Moments | None = None
+) -> Float[np.ndarray, " n"]:
     """Return each record's leverage q = c·(x − μ₋)ᵀΛ₋⁻¹(x − μ₋), in O(np²).
 
     From the whole table's posterior: with l = (κ/κ₋)·δᵀΛ⁻¹δ the record's hat value, 1 − l = |Λ₋|/|Λ| = 1/(1 + q).
     Hat values sum to less than p, so fewer than p/0.9 records come close enough to 1 to cost digits; those are
-    computed without themselves.
+    computed without themselves. `elsewhere`: the moments of records of the table that are not among these.
     """
-    whole = prior.update(records)
+    whole = prior.update(together(Moments.of(records), elsewhere))
     kappa = whole.mean_weight
     hat = np.empty(len(records))
     for start in range(0, len(records), BLOCK_ROWS):
@@ -33,10 +35,15 @@ def leverages(records: Float[np.ndarray, "n p"], prior: NIW) -> Float[np.ndarray
     high = np.flatnonzero(hat > HIGH)
     found = hat / np.where(hat > HIGH, 1.0, 1.0 - hat)
     for row in map(int, high):
-        alone = prior.update(_without(records, row))
+        alone = prior.update(together(_without(records, row), elsewhere))
         step = solve_rows(alone.root, records[row] - alone.mean)
         found[row] = alone.mean_weight / (alone.mean_weight + 1) * float(step @ step)
     return found
+
+
+def together(here: Moments, elsewhere: Moments | None) -> Moments:
+    """Return the moments of the records here and of those elsewhere, if there are any."""
+    return here if elsewhere is None else here.merge(elsewhere)
 
 
 def _without(records: Float[np.ndarray, "n p"], row: int) -> Moments:

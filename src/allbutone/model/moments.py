@@ -100,6 +100,21 @@ class Moments:
         scatter = self.scatter + other.scatter + append_axes(self.count * share, 2) * _outer(step)
         return Moments(count, mean, scatter, tail)
 
+    def without(self, some: "Moments") -> "Moments":
+        """Return the moments of the records that are not among `some`, which are: the inverse of `merge`.
+
+        S − S₂ − (n·n₂/n₁)·δδᵀ, δ = x̄₂ − x̄, of the n₁ that are left.
+        """
+        left = self.count - some.count
+        if left < 0:
+            raise InputError(f"{some.count:g} records cannot be taken out of {self.count:g}")
+        if left == 0:
+            return Moments.none(self.mean.shape[-1], like=self.mean)
+        step = (some.mean - self.mean) + (some.mean_tail - self.mean_tail)
+        mean, tail = _sum_exactly(self.mean, self.mean_tail - (some.count / left) * step)
+        scatter = self.scatter - some.scatter - (self.count * some.count / left) * _outer(step)
+        return Moments(left, mean, scatter, tail)
+
     def add(self, record: Float[Array, "*batch p"]) -> "Moments":
         """Return the moments with one record more."""
         return self.merge(Moments(1.0, record, zeros((*record.shape, record.shape[-1]), like=record)))

@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
-import pyarrow as pa
 
 from allbutone.support.errors import InputError
 
 SECRETS = ("PGPASSWORD",)  # where credentials may be in the environment: never to be shown
 
 
-def ask(frame: nw.LazyFrame[Any]) -> pa.Table:
-    """Run a query and return its answer, which must be small; what the engine says against it becomes one line."""
+def ask(frame: nw.LazyFrame[Any]) -> Any:
+    """Run a query and return its answer, a small Arrow table; what the engine says against it becomes one line."""
     options: dict[str, Any] = {"engine": "streaming"} if frame.implementation.is_polars() else {}
     try:
         return frame.collect(**options).to_arrow()

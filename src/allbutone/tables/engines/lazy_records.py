@@ -6,7 +6,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
@@ -106,7 +105,7 @@ class LazyRecords:
         measured = [Measured(name, self.schema.column(name)) for name in self.columns]
         return on_model_scale(self.frame, measured, {} if key is None else {"key": key})
 
-    def fetch(self, rows: nw.LazyFrame[Any], *besides: str) -> tuple[Records, pa.Table]:
+    def fetch(self, rows: nw.LazyFrame[Any], *besides: str) -> tuple[Records, Any]:
         """Return a few rows of `measured` as records, and the columns `besides` of the same rows."""
         answer = ask(rows.select(*(f"x{place}" for place in range(len(self.columns))), *besides))
         values = np.column_stack([answer[f"x{place}"].to_numpy() for place in range(len(self.columns))])

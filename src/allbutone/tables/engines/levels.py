@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
@@ -34,7 +34,7 @@ class Levels:
         return replace(self, names=names, levels=levels), _by_cell(sums, sums.codes[:, kept])
 
 
-def read_levels(answer: pa.Table, declared: Sequence[Column], sums: Sums) -> tuple[Levels, Sums]:
+def read_levels(answer: Any, declared: Sequence[Column], sums: Sums) -> tuple[Levels, Sums]:
     """Find the levels in the columns g0, g1, … of what came back, and return the sums of each cell.
 
     Cells of the same levels are added up: a column may be refused, a number be a code for a missing value.
@@ -65,7 +65,7 @@ def read_levels(answer: pa.Table, declared: Sequence[Column], sums: Sums) -> tup
     return told, _by_cell(sums, np.column_stack([np.zeros((len(answer), 0), dtype=np.int64), *codes]))
 
 
-def _levels_of(series: nw.Series[pa.ChunkedArray], column: Column, count: Float[np.ndarray, " cells"]) -> (
+def _levels_of(series: nw.Series[Any], column: Column, count: Float[np.ndarray, " cells"]) -> (
     tuple[np.ndarray, tuple[str, ...]] | Problem
 ):  # fmt: skip
     codes, found = encode(series, column.missing)

@@ -29,22 +29,22 @@ class Source:
 
     address: str
     engine: str | None = None
-    table: str | None = None
+    from_table: str | None = None
     query: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not go together; a password in the address is refused without repeating it."""
         if self.is_database:
             _require_no_password(self.address)
-            if (self.table is None) == (self.query is None):
+            if (self.from_table is None) == (self.query is None):
                 raise InputError(
-                    "a database holds many tables", Cure("name one", "from"), Cure("give a query", "query")
+                    "a database holds many tables", Cure("name one", "from_table"), Cure("give a query", "query")
                 )
             if self.engine is not None:
-                raise InputError("a database is its own engine", "leave --engine out")
+                raise InputError("a database is its own engine", "name no other")
             return
-        if self.table is not None or self.query is not None:
-            raise InputError("--from and --query go with the address of a database", "leave them out")
+        if self.from_table is not None or self.query is not None:
+            raise InputError("only a database has tables to name and queries to answer", "leave them out")
         if self.engine not in (None, *ENGINES):
             raise InputError(f"there is no engine {self.engine!r:.60}", f"choose among {', '.join(ENGINES)}")
 
@@ -82,7 +82,7 @@ class Source:
         weakref.finalize(found, connection.close)  # with the last expression that is about its tables
         if self.query is not None:
             return found.sql(self.query)
-        schema, _, name = str(self.table).rpartition(".")
+        schema, _, name = str(self.from_table).rpartition(".")
         return found.table(name, database=schema or None)
 
     def _files(self) -> Any:

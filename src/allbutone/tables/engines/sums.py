@@ -6,7 +6,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float, Int
 
 from allbutone.tables.categories import MOST_CELLS
@@ -45,7 +44,7 @@ class Sums:
         return Sums(self.origin[kept], self.count, self.total[:, kept], products, self.codes)
 
 
-def second_pass(frame: nw.LazyFrame[Any], p: int, q: int) -> pa.Table:
+def second_pass(frame: nw.LazyFrame[Any], p: int, q: int) -> Any:
     """Return n, Σ y and Σ yyᵀ of y0, y1, …, in one row, or in a row for each combination of g0, g1, …"""
     pairs = [(first, second) for first in range(p) for second in range(first + 1)]
     # in a step of their own: not every engine adds up expressions by group
@@ -59,7 +58,7 @@ def second_pass(frame: nw.LazyFrame[Any], p: int, q: int) -> pa.Table:
     return ask(frame.group_by(*groups).agg(*wanted).head(MOST_CELLS + 1))
 
 
-def read_sums(answer: pa.Table, origin: Float[np.ndarray, " p"]) -> Sums:
+def read_sums(answer: Any, origin: Float[np.ndarray, " p"]) -> Sums:
     """Read the numbers that came back; those of no records are 0."""
     p = len(origin)
 

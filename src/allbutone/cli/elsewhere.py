@@ -1,0 +1,124 @@
+"""Tables that stay where they are, on the command line: patterns of files, databases, and what reads them."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import narwhals as nw
+import typer
+
+from allbutone.cli.reading import any_release_like, chosen_columns, columns_of, declared, read_records
+from allbutone.releases.mixed.release import MixedRelease
+from allbutone.support.errors import InputError
+from allbutone.tables.engines.asking import names_in
+from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.sources import Source, is_source
+from allbutone.tables.files import READABLE
+from allbutone.tables.formats.limits import LIMITS
+from allbutone.tables.records import Records
+
+
+class Engine(StrEnum):
+    """What reads files that are not read into memory."""
+
+    duckdb = "duckdb"
+    polars = "polars"
+    dask = "dask"
+    spark = "spark"
+
+
+class Address(str):
+    """The address of a table that is not one file: a pattern, or a database."""
+
+
+def _address(text: str) -> Path | Address:
+    return Address(text) if is_source(text) else Path(text)
+
+
+AnyTable = Annotated[
+    Any,
+    typer.Argument(
+        parser=_address,
+        metavar="TABLE",
+        help=f"The confidential table: a {READABLE} file, many files ('data/*.parquet'), or a database "
+        "(postgresql://HOST/NAME, with --from or --query).",
+    ),
+]
+OF_ENGINE: dict[str, tuple[Any, Any]] = {
+    "engine": (
+        Annotated[
+            Engine | None,
+            typer.Option(
+                metavar="duckdb|polars|dask|spark",
+                help="What reads files that stay where they are; DuckDB or polars by default, for many files and "
+                "for those beyond memory.",
+            ),
+        ],
+        None,
+    ),
+    "from_table": (
+        Annotated[str | None, typer.Option("--from-table", "--from", help="The table of a database.")],
+        None,
+    ),
+    "query": (Annotated[str | None, typer.Option(help="A query whose answer is the table, of a database.")], None),
+}
+
+
+def source_of(context: typer.Context, table: Path | Address) -> Source | None:
+    """Return where the table lies if it stays there; None if it is a file to be read."""
+    given = context.params
+    engine = given["engine"] and str(given["engine"])
+    told = {"from_table": given["from_table"], "query": given["query"]}
+    if isinstance(table, Path) and engine is None and not any(told.values()) and not _beyond_memory(table):
+        return None
+    return Source(str(table), engine, **told)
+
+
+def inputs_of(context: typer.Context, table: Path | Address) -> list[Path | None]:
+    """Return the files that are read, so that none is written over."""
+    source = source_of(context, table)
+    files = [Path(table)] if source is None or not source.files else source.files
+    return [*(() if isinstance(table, Address) and "://" in table else files)]
+
+
+def read_any(context: typer.Context, table: Path | Address, *, mixed: bool = False) -> Records | LazyRecords:
+    """Read the table as the options say, or, where it stays, have its engine add it up."""
+    source = source_of(context, table)
+    if source is None:
+        assert isinstance(table, Path)
+        return read_records(context, table, mixed=mixed)
+    given, like = context.params, any_release_like(context)
+    for name in ("no_header", "encoding", "sheet"):
+        if given[name]:
+            raise InputError(f"{source} is not read line by line", f"leave --{name.replace('_', '-')} out")
+    frame = source.open()
+    names = list(names_in(nw.from_native(frame)))
+    columns = chosen_columns(given)
+    if like is not None:
+        columns, mixed = columns_of(like, names, str(source), False), isinstance(like, MixedRelease)
+    return LazyRecords.of(
+        frame,
+        columns=columns,
+        drop=list(given["drop"] or ()) or None,
+        schema=declared(given, names, like),
+        complete_cases=given["complete_cases"],
+        drop_unusable=given["drop_unusable"],
+        categories=mixed,
+    )
+
+
+def _beyond_memory(path: Path) -> bool:
+    """Say whether a file of a kind that engines read is larger than what is read into memory."""
+    name = path.name.lower()
+    if not path.is_file() or not name.endswith((".parquet", ".csv", ".csv.gz")):
+        return False
+    if not name.endswith(".parquet"):
+        return os.path.getsize(path) > LIMITS.bytes / (10 if name.endswith(".gz") else 1)
+    import pyarrow.parquet
+
+    try:
+        about = pyarrow.parquet.read_metadata(path)
+    except (OSError, pyarrow.ArrowException):  # who reads it says what is wrong with it
+        return False
+    return about.num_rows * about.num_columns > LIMITS.values
