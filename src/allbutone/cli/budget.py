@@ -9,7 +9,12 @@ import plotly.graph_objects as go
 import typer
 from rich.markup import escape
 
+<<<<<<< HEAD
 from allbutone.cli.earlier import EARLIER, judged_with_earlier
+=======
+from allbutone.cli.elsewhere import KEY, OF_ENGINE, AnyTable, lazy_of, source_of
+from allbutone.cli.engine_budget import engine_budget
+>>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
 from allbutone.cli.mixed import OF_MIXED, is_mixed, mechanism_options
 from allbutone.cli.options import (
     Kind,
@@ -17,7 +22,6 @@ from allbutone.cli.options import (
     Prior,
     ReleaseKind,
     Rows,
-    Table,
     describe_prior,
     fit,
     following,
@@ -66,10 +70,14 @@ class Planned:
     note: str = ""
 
 
+<<<<<<< HEAD
 @also_asked(OF_TABLE | LIKE | MODEL | EARLIER)
+=======
+@also_asked(OF_TABLE | LIKE | MODEL | OF_ENGINE | KEY)
+>>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
 def budget(
     context: typer.Context,
-    table: Table,
+    table: AnyTable,
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
     limit: LimitText = EXPOSURE.text,
@@ -89,6 +97,9 @@ def budget(
     if verify is not None:
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
+    if source_of(context, table) is not None:
+        engine_budget(context, table, lazy_of(context, table), asked)
+        return
     with outputs(out, force, [table, prior, context.params["table_file"]]) as save:
         records = read_records(context, table, mixed=True)
         # who has the parameters learns nothing more from the datasets drawn from them

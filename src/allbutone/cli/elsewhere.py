@@ -9,8 +9,12 @@ import narwhals as nw
 import typer
 
 from allbutone.cli.reading import any_release_like, chosen_columns, columns_of, declared, read_records
+from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out
+from allbutone.model.prior_file import read_prior
+from allbutone.releases.folder import without_categories
+from allbutone.releases.joined import Released
 from allbutone.releases.mixed.release import MixedRelease
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.tables.engines.asking import names_in
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.sources import Source, is_source
@@ -64,6 +68,25 @@ OF_ENGINE: dict[str, tuple[Any, Any]] = {
     "query": (Annotated[str | None, typer.Option(help="A query whose answer is the table, of a database.")], None),
 }
 
+KEY: dict[str, tuple[Any, Any]] = {
+    "key": (
+        Annotated[
+            str | None,
+            typer.Option(help="The column by which you know a record of a table that stays where it is."),
+        ],
+        None,
+    ),
+    "worst": (
+        Annotated[
+            int,
+            typer.Option(
+                min=1, max=100_000, help="How many of its records that stand out most are fetched and judged."
+            ),
+        ],
+        MOST,
+    ),
+}
+
 
 def source_of(context: typer.Context, table: Path | Address) -> Source | None:
     """Return where the table lies if it stays there; None if it is a file to be read."""
@@ -84,11 +107,15 @@ def inputs_of(context: typer.Context, table: Path | Address) -> list[Path | None
 
 def read_any(context: typer.Context, table: Path | Address, *, mixed: bool = False) -> Records | LazyRecords:
     """Read the table as the options say, or, where it stays, have its engine add it up."""
-    source = source_of(context, table)
-    if source is None:
-        assert isinstance(table, Path)
+    if isinstance(table, Path) and source_of(context, table) is None:
         return read_records(context, table, mixed=mixed)
-    given, like = context.params, any_release_like(context)
+    return lazy_of(context, table, mixed=mixed)
+
+
+def lazy_of(context: typer.Context, table: Path | Address, *, mixed: bool = False) -> LazyRecords:
+    """Have the engine of a table that stays where it is check it as the options say, and add it up."""
+    source, given, like = source_of(context, table), context.params, any_release_like(context)
+    assert source is not None
     for name in ("no_header", "encoding", "sheet"):
         if given[name]:
             raise InputError(f"{source} is not read line by line", f"leave --{name.replace('_', '-')} out")
@@ -106,6 +133,28 @@ def read_any(context: typer.Context, table: Path | Address, *, mixed: bool = Fal
         drop_unusable=given["drop_unusable"],
         categories=mixed,
     )
+
+
+def worst_of(
+    context: typer.Context, table: Path | Address, release: Released | MixedRelease
+) -> StandingOut | None:
+    """Fetch the records that stand out most of a table that stays where it is; None if it is a file to be read."""
+    source, given = source_of(context, table), context.params
+    if source is None:
+        return None
+    release = without_categories(release)
+    frame = source.open()
+    names = list(names_in(nw.from_native(frame)))
+    records = LazyRecords.of(
+        frame,
+        columns=chosen_columns(given) or columns_of(release, names, str(source), False),
+        schema=declared(given, names, release),
+        complete_cases=given["complete_cases"],
+    )
+    prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else release.prior
+    if prior is None:
+        raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))
+    return standing_out(records, prior, most=given["worst"], key=given["key"])
 
 
 def _beyond_memory(path: Path) -> bool:

@@ -8,12 +8,15 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+<<<<<<< HEAD
 from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
+=======
+from allbutone.cli.elsewhere import KEY, OF_ENGINE, Address, AnyTable, inputs_of, worst_of
+>>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
 from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed, show_categories
 from allbutone.cli.options import (
     MechanismPrior,
     ReleaseKind,
-    Table,
     following,
     free_name,
 )
@@ -27,6 +30,7 @@ from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_f
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.standing_out import StandingOut
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.categories import category_figure
 from allbutone.plots.framing import titled
@@ -63,10 +67,14 @@ File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
 
+<<<<<<< HEAD
 @also_asked(OF_RELEASE | EARLIER)
+=======
+@also_asked(OF_RELEASE | OF_ENGINE | KEY)
+>>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
 def risk(
     context: typer.Context,
-    table: Table,
+    table: AnyTable,
     release_dir: ReleaseDirs,
     prior: MechanismPrior = None,
     known: Known = None,
@@ -83,22 +91,34 @@ def risk(
     """
     for folder in release_dir:
         require_outside(out, folder)
+<<<<<<< HEAD
     with outputs(out, force, [table, prior]) as save:
         asked = any_release_of(release_dir)
         records = records_of(context, table, asked)
         judged = judged_with_earlier(context, table, records, asked, release_dir)
         release = judged.release
+=======
+    with outputs(out, force, [*inputs_of(context, table), prior]) as save:
+        release = any_release_of(release_dir)
+        worst = worst_of(context, table, release)
+        records = records_of(context, table, release) if worst is None else worst.records
+>>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
         with late_progress("Attacking records", len(records.values)) as watch:
             if isinstance(release, MixedRelease):
                 found = mixed_risk(context, records, release, watch)
             else:
-                found = _risk_of_measurements(context, records, release, watch)
+                found = _risk_of_measurements(context, records, release, watch, worst)
         save(found, *_figures(found))
     console.print(f"[bold]{escape(risk_sentence(found))}[/bold]\n")
     show_together(judged)
     if "relative_error" in found:
         _show_risk(found, most_exposed(found)[:10])
     show_categories(found, records)
+    if worst is not None:
+        console.print(
+            f"Judged are the {counted(len(records.values), 'record')} of the highest leverage, exactly, the first "
+            f"being row 1; the {worst.others:,} others have less and stayed where they are."
+        )
     show_files(out)
     if isinstance(release, MixedRelease):
         console.print(mixed_assumed(context, release, found, judged.of(release_dir)))
@@ -110,11 +130,15 @@ def risk(
 
 
 def _risk_of_measurements(
-    context: typer.Context, records: Records, release: Released, watch: Callable[[int], None]
+    context: typer.Context,
+    records: Records,
+    release: Released,
+    watch: Callable[[int], None],
+    worst: StandingOut | None,
 ) -> dict[str, np.ndarray]:
     given = context.params
     prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else None
-    return risk_columns(
+    found = risk_columns(
         records,
         release,
         prior,
@@ -125,8 +149,10 @@ def _risk_of_measurements(
         mass=not given["no_mass"],
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         rng=np.random.default_rng(0),
+        elsewhere=None if worst is None else worst.elsewhere,
         watch=watch,
     )
+    return found if worst is None or not worst.keys else {"key": np.array(worst.keys), **found}
 
 
 def _columns(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
@@ -172,7 +198,9 @@ def _risk_assumed(context: typer.Context, records: Records, releases: Sequence[o
     return escape(f"Assumed: {normal}, {adversary_in_words(releases, known, has)}{weaker}\n{not_shown(releases)}")
 
 
-def _next_after_risk(context: typer.Context, table: Path, release_dir: list[Path], release: Released) -> None:
+def _next_after_risk(
+    context: typer.Context, table: Path | Address, release_dir: list[Path], release: Released
+) -> None:
     if len(release_dir) > 1:
         options: dict[str, Any] = {"out": free_name("report.html"), "prior": None}
         words = "the case for or against the last of them by itself:"

@@ -16,6 +16,7 @@ from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_recor
 from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
 from allbutone.disclosure.mixed_risk import require_usual_adversary
 from allbutone.integrals.proposal import Points
+from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, any_release_of
@@ -123,19 +124,27 @@ def risk_columns(
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
+    elsewhere: Moments | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
-    """Return the measures of `risk` as columns; `watch` is called with the number of records finished."""
+    """Return the measures of `risk` as columns; `watch` is called with the number of records finished.
+
+    elsewhere: the moments of records of the table that are not among these, which the adversary has, too.
+    """
     prior = require_same_mechanism(records, release, prior)
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
+    all_columns = records.columns
     if lacking_columns:
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
     values, within = records.values, radius if mass else None
     mask = known_mask(list(known) or None, records.columns, values.shape)
     if lacks_records(lacking_records):
         _require_nothing_known(known)
-    parts = _measured(records, release, prior, mask, lacking_records, within, rng, watch)
+        _require_all_here(elsewhere)
+    if elsewhere is not None and lacking_columns:
+        elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
+    parts = _measured(records, release, prior, mask, lacking_records, within, rng, watch, elsewhere)
     names = [name for name in COLUMNS if mass or not name.endswith("mass")]
     if lacks_records(lacking_records):
         names += [name for name in SAMPLED if mass or not name.startswith("mass")]
@@ -160,6 +169,7 @@ def _measured(
     within: float | None,
     rng: np.random.Generator | None,
     watch: Callable[[int], None],
+    elsewhere: Moments | None,
 ) -> list[tuple[np.ndarray, Any]]:
     """Return blocks of rows with their measures; the same points for every record, however they are cut."""
     values = records.values
@@ -169,7 +179,7 @@ def _measured(
             lacking_records = [records.place_of(row) + 1 for row in lacking_records]
         groups = groups_of(len(values), lacking_records, np.arange(len(values)), stream)
         return measure_groups(values, release, prior, groups, stream, within, watch)
-    everyone = LeaveOneOut.of(values, release, prior, None, "record")
+    everyone = LeaveOneOut.of(values, release, prior, None, "record", elsewhere)
     work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
     attack = partial(measure_block, everyone, within, Points.of(rng))
     return in_parallel(attack, work, watch=lambda block: watch(len(block[0])))
@@ -200,6 +210,14 @@ def _require_nothing_known(known: Sequence[str]) -> None:
         raise InputError(
             "an adversary who lacks several records is taken to know nothing of the target",
             Cure("leave out what is known", "known", []),
+            Cure("leave out what is lacking", "lacking_records", 0),
+        )
+
+
+def _require_all_here(elsewhere: Moments | None) -> None:
+    if elsewhere is not None:
+        raise InputError(
+            "an adversary who lacks records is sampled with all records at hand, and most of these are elsewhere",
             Cure("leave out what is lacking", "lacking_records", 0),
         )
 

@@ -1,5 +1,6 @@
 """Count, mean and scatter of a set of records: all that the normal model ever sees of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +115,12 @@ class Moments:
         mean, tail = _sum_exactly(self.mean, self.mean_tail - (some.count / left) * step)
         scatter = self.scatter - some.scatter - (self.count * some.count / left) * _outer(step)
         return Moments(left, mean, scatter, tail)
+
+    def select(self, columns: Sequence[int]) -> "Moments":
+        """Return the moments of some columns, by position; of one table."""
+        kept = list(columns)
+        tail = self.mean_tail if isinstance(self.mean_tail, float) else self.mean_tail[kept]
+        return Moments(self.count, self.mean[kept], self.scatter[kept][:, kept], tail)
 
     def add(self, record: Float[Array, "*batch p"]) -> "Moments":
         """Return the moments with one record more."""
