@@ -8,9 +8,9 @@ import zlib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from programs import program
 
 import shapecheck
+from programs import program
 
 shapecheck.install()
 

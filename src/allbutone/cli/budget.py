@@ -9,12 +9,9 @@ import plotly.graph_objects as go
 import typer
 from rich.markup import escape
 
-<<<<<<< HEAD
 from allbutone.cli.earlier import EARLIER, judged_with_earlier
-=======
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, AnyTable, lazy_of, source_of
 from allbutone.cli.engine_budget import engine_budget
->>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
 from allbutone.cli.mixed import OF_MIXED, is_mixed, mechanism_options
 from allbutone.cli.options import (
     Kind,
@@ -70,11 +67,7 @@ class Planned:
     note: str = ""
 
 
-<<<<<<< HEAD
-@also_asked(OF_TABLE | LIKE | MODEL | EARLIER)
-=======
-@also_asked(OF_TABLE | LIKE | MODEL | OF_ENGINE | KEY)
->>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
+@also_asked(OF_TABLE | LIKE | MODEL | EARLIER | OF_ENGINE | KEY)
 def budget(
     context: typer.Context,
     table: AnyTable,

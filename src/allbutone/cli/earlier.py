@@ -96,7 +96,7 @@ def require_ledger(context: typer.Context, table: Path, out: Path) -> Path | Non
     return path
 
 
-def recording(path: Path | None, records: Records, out: Path) -> Callable[[Path], object]:
+def recording(path: Path | None, records: Any, out: Path) -> Callable[[Path], object]:
     """Return what records a release whose files all lie aside, just before they are put into `out`.
 
     In this order no release is ever there unrecorded; a crash in between leaves an entry without a folder.

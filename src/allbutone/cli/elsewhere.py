@@ -98,6 +98,15 @@ def source_of(context: typer.Context, table: Path | Address) -> Source | None:
     return Source(str(table), engine, **told)
 
 
+def require_no_ledger(context: typer.Context) -> None:
+    """Refuse a ledger: it knows its table by all values of it, and these stay where they are."""
+    if context.params["ledger"] is not None:
+        raise InputError(
+            "a table that stays where it is has no ledger, which would have to read all of it",
+            "leave --ledger out, and name all releases of the table when you ask for its risk",
+        )
+
+
 def inputs_of(context: typer.Context, table: Path | Address) -> list[Path | None]:
     """Return the files that are read, so that none is written over."""
     source = source_of(context, table)
@@ -142,6 +151,7 @@ def worst_of(
     source, given = source_of(context, table), context.params
     if source is None:
         return None
+    require_no_ledger(context)
     release = without_categories(release)
     frame = source.open()
     names = list(names_in(nw.from_native(frame)))

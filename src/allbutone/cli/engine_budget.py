@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
-from allbutone.cli.elsewhere import Address, inputs_of
+from allbutone.cli.elsewhere import Address, inputs_of, require_no_ledger
 from allbutone.cli.options import ReleaseKind, describe_prior, fit, following, free_name
 from allbutone.cli.output import console, show, show_next, show_notes
 from allbutone.cli.reading import given_prior
@@ -22,6 +22,7 @@ from allbutone.tables.engines.lazy_records import LazyRecords
 def engine_budget(context: typer.Context, table: Path | Address, records: LazyRecords, counts: list[int]) -> None:
     """Find the records that stand out in the engine, and say by the closed form how much may be released."""
     given = context.params
+    require_no_ledger(context)
     if given["verify"] is not None:
         raise InputError("a table that stays where it is cannot be simulated", "leave --verify out")
     if given.get("limit", EXPOSURE.text) != EXPOSURE.text:

@@ -8,11 +8,8 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-<<<<<<< HEAD
 from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
-=======
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, Address, AnyTable, inputs_of, worst_of
->>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
 from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed, show_categories
 from allbutone.cli.options import (
     MechanismPrior,
@@ -37,6 +34,7 @@ from allbutone.plots.framing import titled
 from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import any_release_of, without_categories
 from allbutone.releases.joined import Released
+from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.findings import most_exposed, risk_sentence
@@ -67,11 +65,7 @@ File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
 
-<<<<<<< HEAD
-@also_asked(OF_RELEASE | EARLIER)
-=======
-@also_asked(OF_RELEASE | OF_ENGINE | KEY)
->>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
+@also_asked(OF_RELEASE | EARLIER | OF_ENGINE | KEY)
 def risk(
     context: typer.Context,
     table: AnyTable,
@@ -91,18 +85,15 @@ def risk(
     """
     for folder in release_dir:
         require_outside(out, folder)
-<<<<<<< HEAD
-    with outputs(out, force, [table, prior]) as save:
-        asked = any_release_of(release_dir)
-        records = records_of(context, table, asked)
-        judged = judged_with_earlier(context, table, records, asked, release_dir)
-        release = judged.release
-=======
     with outputs(out, force, [*inputs_of(context, table), prior]) as save:
-        release = any_release_of(release_dir)
-        worst = worst_of(context, table, release)
-        records = records_of(context, table, release) if worst is None else worst.records
->>>>>>> 41ebe24 (Commands on tables that stay where they are: files by a pattern, PostgreSQL; docs)
+        asked = any_release_of(release_dir)
+        worst = worst_of(context, table, asked)
+        if worst is None:
+            records = records_of(context, table, asked)
+            judged = judged_with_earlier(context, table, records, asked, release_dir)
+        else:
+            records, judged = worst.records, Together(asked)
+        release = judged.release
         with late_progress("Attacking records", len(records.values)) as watch:
             if isinstance(release, MixedRelease):
                 found = mixed_risk(context, records, release, watch)

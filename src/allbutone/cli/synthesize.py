@@ -8,11 +8,8 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-<<<<<<< HEAD
 from allbutone.cli.earlier import RECORDED, recording, require_ledger, show_recorded
-=======
-from allbutone.cli.elsewhere import OF_ENGINE, Address, AnyTable, inputs_of, read_any
->>>>>>> c1de311 (Leverage in the engine: counts above a ladder, the worst records themselves; sources on the command line)
+from allbutone.cli.elsewhere import OF_ENGINE, Address, AnyTable, inputs_of, read_any, require_no_ledger
 from allbutone.cli.mixed import OF_MIXED, is_mixed, release_mixed
 from allbutone.cli.options import (
     Kind,
@@ -77,11 +74,7 @@ Seed = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
 
-<<<<<<< HEAD
-@also_asked(OF_TABLE | OF_MIXED | LIKE | RECORDED)
-=======
-@also_asked(OF_TABLE | OF_MIXED | LIKE | OF_ENGINE)
->>>>>>> c1de311 (Leverage in the engine: counts above a ladder, the worst records themselves; sources on the command line)
+@also_asked(OF_TABLE | OF_MIXED | LIKE | RECORDED | OF_ENGINE)
 def synthesize(
     context: typer.Context,
     table: AnyTable,
@@ -102,14 +95,14 @@ def synthesize(
     require_rows_of_datasets(rows, release)
     require_distinct([out], [*inputs_of(context, table), prior, context.params["table_file"]])
     require_place(out, force=force)
-<<<<<<< HEAD
-    records = read_records(context, table, mixed=True)
-    ledger = require_ledger(context, table, out)
-    wanted = Wanted(out, datasets, rows, release, format, key, force, recording(ledger, records, out))
-=======
     records = read_any(context, table, mixed=True)
-    wanted = Wanted(out, datasets, rows, release, format, key, force)
->>>>>>> c1de311 (Leverage in the engine: counts above a ladder, the worst records themselves; sources on the command line)
+    ledger: Path | None = None
+    if isinstance(records, Records):
+        ledger = require_ledger(context, table, out)
+    else:
+        require_no_ledger(context)
+    record = recording(ledger, records, out)
+    wanted = Wanted(out, datasets, rows, release, format, key, force, record)
     mixed = is_mixed(context, records)
     remarks = (release_mixed if mixed else _release_normal)(context, records, wanted)
     if release is ReleaseKind.both:
