@@ -113,9 +113,9 @@ def browser(served):
     return Browser(served.host)
 
 
-@pytest.fixture(scope="module")  # not of the session: two of Playwright cannot run in one thread
+@pytest.fixture(scope="session")
 def chromium():
-    """A browser."""
+    """A browser, the same for all tests: two of Playwright cannot run in one thread, and it is slow to start."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

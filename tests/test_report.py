@@ -2,14 +2,12 @@
 
 import io
 import re
-import shutil
 from copy import copy
 from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pypdf
 import pytest
-from playwright.sync_api import sync_playwright
 from plotly.offline import get_plotlyjs
 
 import allbutone as abo
@@ -65,12 +63,11 @@ def cases():
     }
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        yield browser
-        browser.close()
+@pytest.fixture
+def browser(chromium):
+    yield chromium
+    for context in chromium.contexts:
+        context.close()
 
 
 def opened(browser, path, width):
