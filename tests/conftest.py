@@ -1,5 +1,6 @@
 """Shapes are checked by beartype wherever the tests go: the hook must come before the package is imported."""
 
+import multiprocessing
 import os
 import secrets
 import sys
@@ -80,6 +81,14 @@ def allbutone(monkeypatch, capsys, tmp_path):
         return code, output.out, output.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """Make processes that may be killed: each begins with what is imported once for all of them."""
+    made = multiprocessing.get_context("forkserver")
+    made.set_forkserver_preload(["test_safe_files", "test_study_run"])
+    return made
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ def case(tmp_path, monkeypatch):
     return synthesizer, release
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_paths_and_dicts_stand_for_releases_and_priors(case):
     synthesizer, release = case
     prior = synthesizer.prior

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,33 +11,29 @@ import pytest
 import allbutone as abo
 from allbutone.studies.design_file import parse_design, read_design
 from allbutone.studies.run import StudyRun, load_study, run_study
+from allbutone.tables import safe_write
 from allbutone.tables.safe_write import fresh_file, fresh_files, fresh_folder, require_distinct
 
-# Replaces the release of two rows in a folder by one of five, and stops for good at one step of it.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import numpy as np
-import allbutone as abo
-from allbutone.tables import safe_write
+STEPS = ("os.rename", "os.mkdir", "os.chmod", "shutil.rmtree", "os.rmdir", "os.remove", "ctypes.dlopen")
 
-folder, at_once, step = Path(sys.argv[1]), sys.argv[2] == "at once", int(sys.argv[3])
-if not at_once:
-    safe_write._exchange = lambda one, other: False
-release = abo.NIWSynthesizer(abo.NIW.default(1)).fit(np.arange(5.0)[:, None] ** 1.5).sample(rows=5)
-taken = 0
 
-def watch(event, arguments):
-    # every step that touches the disk by name is announced by Python's own audit hook
-    global taken
-    if event in ("os.rename", "os.mkdir", "os.chmod", "shutil.rmtree", "os.rmdir", "os.remove", "ctypes.dlopen"):
-        taken += 1
-        if taken == step:
-            os.kill(os.getpid(), signal.SIGKILL)
+def replaced(folder, how, step):
+    """Replace the release of two rows in a folder by one of five, and stop for good at one step of it."""
+    if how == "by steps":
+        safe_write._exchange = lambda one, other: False
+    release = abo.NIWSynthesizer(abo.NIW.default(1)).fit(np.arange(5.0)[:, None] ** 1.5).sample(rows=5)
+    taken = 0
 
-sys.addaudithook(watch)
-abo.save_release(release, folder, force=True)
-"""
+    def watch(event, arguments):
+        # every step that touches the disk by name is announced by Python's own audit hook
+        nonlocal taken
+        if event in STEPS:
+            taken += 1
+            if taken == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    abo.save_release(release, folder, force=True)
 
 
 def release_of(rows):
@@ -46,15 +41,17 @@ def release_of(rows):
 
 
 @pytest.mark.parametrize("how", ["at once", "by steps"])
-def test_killed_at_any_step_a_release_is_the_old_or_the_new(tmp_path, how):
+def test_killed_at_any_step_a_release_is_the_old_or_the_new(processes, tmp_path, how):
     folder, seen = tmp_path / "r", []
     for step in range(1, 40):
         if folder.exists():
             abo.save_release(release_of(2), folder, force=True)
         else:
             abo.save_release(release_of(2), folder)
-        command = [sys.executable, "-c", KILLED, folder, how, str(step)]
-        code = subprocess.run(command, check=False, capture_output=True).returncode
+        process = processes.Process(target=replaced, args=(folder, how, step))
+        process.start()
+        process.join()
+        code = process.exitcode
         assert code in (0, -signal.SIGKILL)
         if how == "at once":
             assert folder.exists()

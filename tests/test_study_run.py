@@ -4,7 +4,6 @@ import contextlib
 import csv
 import itertools
 import json
-import multiprocessing
 import random
 import signal
 import time
@@ -19,6 +18,7 @@ from allbutone.studies.cell_filter import choose
 from allbutone.studies.design_file import parse_design, read_design
 from allbutone.studies.run import JOURNAL, StudyRun, load_study, run_study
 from allbutone.studies.simulate_cell import simulate_cell
+from cases import LONG
 
 SMALL = """
 replicates = 40
@@ -90,14 +90,12 @@ def resume(text, folder, told):
     run_study(StudyRun(design, design.replicates), folder, threads=2, resume=True, watch=told.send)
 
 
-def test_killed_twenty_times_and_resumed_nothing_differs(tmp_path):
+def test_killed_again_and_again_and_resumed_nothing_differs(processes, tmp_path):
     """kill -9 at random moments: cells in flight are lost, nothing else, and the end is the same to the byte."""
     text = SMALL.replace("replicates = 40", "replicates = 5000")
     design = parse_design(text)
-    processes = multiprocessing.get_context("forkserver")  # which imports once what each process needs
-    processes.set_forkserver_preload([__name__])
     moments, kills, held = random.Random(1), 0, []
-    while kills < 20:
+    while kills < (20 if LONG else 8):
         heard, told = processes.Pipe(duplex=False)
         process = processes.Process(target=resume, args=(text, tmp_path / "killed", told))
         process.start()
