@@ -77,22 +77,44 @@ def test_neither_seed_nor_key_is_in_it_and_a_repeated_release_counts_once(allbut
     assert "Judged together" not in risks(allbutone, table, "c")[1]
 
 
-def test_a_table_that_grew_or_changed_is_told_apart(allbutone, two):
+def test_a_table_that_grew_is_recognised_and_each_release_judged_by_its_own_records(allbutone, two):
     text = two.read_text()
+    before = risks(allbutone, two, "r2")[0]
     header, rest = text.split("\n", 1)
     for grown, words in (
-        (text + "0.5,0.25\n1.5,-0.5\n", "has grown by 2 records since it was made from the first 30"),
-        (f"{header}\n0.5,0.25\n{rest}", "has grown by 1 record since it was made from the last 30"),
-        (text.replace(text.split("\n")[3], "0.5,0.25"), "not the one it was made from"),
-        ("".join(text.splitlines(keepends=True)[:-1]), "not the one it was made from"),
+        (
+            text + "0.5,0.25\n1.5,-0.5\n",
+            "The table has grown by 2 records since release 2 was made from its first 30",
+        ),
+        (
+            f"{header}\n0.5,0.25\n{rest}",
+            "The table has grown by 1 record since release 2 was made from its last 30",
+        ),
     ):
         two.write_text(grown)
-        out = risks(allbutone, two, "r2")[1]
+        found, out, _ = risks(allbutone, two, "r2")
         assert words in out
-        assert "Judged together" not in out
+        assert "Judged together with 1 earlier release" in out, "of the same records"
+        np.testing.assert_array_equal(found.drop(columns="row"), before.drop(columns="row"))
+    assert allbutone("synthesize", two, "--out", "r3")[0] == 0
+    out = risks(allbutone, two, "r3")[1]
+    assert "has grown by 1 record since it was made from the last 30" in out
+    assert out.count("Not counted: release") == 2
+    assert "Not counted: release 3" in risks(allbutone, two, "r2")[1]
+
+
+def test_a_table_that_changed_is_told_and_one_in_another_order_is_the_same(allbutone, two):
+    text = two.read_text()
+    for changed in (text.replace(text.split("\n")[3], "0.5,0.25"), "".join(text.splitlines(keepends=True)[:-1])):
+        two.write_text(changed)
+        out = risks(allbutone, two, "r2")[1]
+        assert "Not exact: the table is not the one that release 2 was made from" in out
+        assert "Not counted: release 1" in out
     first, *lines = text.splitlines()
     two.write_text("\n".join([first, *reversed(lines)]) + "\n")
-    assert "Judged together with 1 earlier release" in risks(allbutone, two, "r2")[1], "the order does not matter"
+    out = risks(allbutone, two, "r2")[1]
+    assert "Judged together with 1 earlier release" in out
+    assert "Not" not in out.split("Assumed")[0].replace("Not shown", "")
 
 
 def test_releases_of_other_columns_or_scales_are_named_and_not_counted(allbutone, two):

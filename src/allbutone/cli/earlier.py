@@ -57,7 +57,7 @@ def judged_with_earlier(
 ) -> Together:
     """Put what is asked about together with what was released before, unless it is to be judged alone."""
     if context.params["alone"]:
-        return Together(release)
+        return Together(records, release)
     path = ledger_of(context, table)
     ledger = read_ledger(path)
     if ledger is None and context.params["ledger"] is not None:

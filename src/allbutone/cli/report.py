@@ -106,7 +106,7 @@ def report(
         else:
             given = read_prior(prior, records.columns, records.schema) if prior else None
             judged = judged_with_earlier(context, table, records, release, [release_dir])
-            assessment = assess(records, release, given, limit=bound, judged=judged, step=late_progress)
+            assessment = assess(judged.records, release, given, limit=bound, judged=judged, step=late_progress)
             again = following(context, "report", table, release_dir)
             _write_page(path, assessment, again, note)
     if public:

@@ -92,8 +92,8 @@ def risk(
             records = records_of(context, table, asked)
             judged = judged_with_earlier(context, table, records, asked, release_dir)
         else:
-            records, judged = worst.records, Together(asked)
-        release = judged.release
+            judged = Together(worst.records, asked)
+        release, records = judged.release, judged.records
         with late_progress("Attacking records", len(records.values)) as watch:
             if isinstance(release, MixedRelease):
                 found = mixed_risk(context, records, release, watch)

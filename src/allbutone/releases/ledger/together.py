@@ -29,14 +29,18 @@ class NotCounted:
 class Together:
     """What was asked about and all earlier releases that the ledger names, to be judged as one.
 
-    asked: what was asked about, if anything; earlier: the releases before it, as one, if any could be counted.
-    counted, left_out: the entries of these, and of those that could not be. remarks: what else there is to note.
+    records: those that what was asked about was made from, fewer than there are now if the table has grown.
+    asked: what was asked about, if anything; earlier: the other releases, as one, if any could be counted.
+    counted, left_out: the entries of these, and of those that could not be. doubt: what is wrong with the table.
+    remarks: what else there is to note.
     """
 
-    asked: AReleased | None
+    records: Records
+    asked: AReleased | None = None
     earlier: AReleased | None = None
     counted: tuple[Entry, ...] = ()
     left_out: tuple[NotCounted, ...] = ()
+    doubt: str = ""
     remarks: tuple[str, ...] = ()
 
     @property
@@ -52,9 +56,7 @@ class Together:
     @property
     def sentence(self) -> str:
         """What is judged together, for a board; nothing where the ledger names no other release."""
-        if not self.counted and not self.left_out:
-            return ""
-        words = []
+        words = [self.doubt] if self.doubt else []
         if self.counted:
             named = "; ".join(f"{entry.number}: {in_words(entry)}" for entry in self.counted)
             words.append(f"Judged together with {counted(len(self.counted), 'earlier release')} ({named}).")
@@ -87,8 +89,9 @@ def with_earlier(
     mixed: where nothing is asked about yet, whether the next release is of the model with categories.
     """
     if ledger is None:
-        return Together(asked)
+        return Together(records, asked)
     mine = {release_digest(folder): folder for folder in folders}
+    records, doubt = _made_from(ledger, [ledger.recorded(files) for files in mine], records)
     known = [] if asked is None else [_prints(asked)]
     found: list[AReleased] = []
     used: list[Entry] = []
@@ -105,7 +108,28 @@ def with_earlier(
             found.append(release)
             used.append(entry)
     earlier = any_release_of(found) if found else None
-    return Together(asked, earlier, tuple(used), tuple(left_out), tuple(_remarks(ledger, mine)))
+    remarks = tuple(_remarks(ledger, mine))
+    return Together(records, asked, earlier, tuple(used), tuple(left_out), doubt, remarks)
+
+
+def _made_from(ledger: Ledger, asked: Sequence[Entry | None], records: Records) -> tuple[Records, str]:
+    """Return the records that what is asked about was made from, as far as the ledger knows, and what to say."""
+    for entry in asked:
+        if entry is None or is_of(ledger, entry, records):
+            continue
+        if part := grown_from(ledger, entry, records):
+            new = counted(len(records.values) - entry.people, "record")
+            words = (
+                f"The table has grown by {new} since release {entry.number} was made from its {part[0]} "
+                f"{entry.people:,}; judged are those."
+            )
+            return records.take(part[1]), words
+        doubt = (
+            f"Not exact: the table is not the one that release {entry.number} was made from "
+            f"({counted(entry.people, 'record')}), and what is said here holds only for the one it was made from."
+        )
+        return records, doubt
+    return records, ""
 
 
 def _prints(release: AReleased) -> Prints:
@@ -133,27 +157,26 @@ def _changed(ledger: Ledger, entry: Entry, records: Records) -> str:
     """Say what is not as it was when a release was made: the columns, or the records."""
     if entry.columns != records.order:
         return f"it is of other columns, or in another order ({listed(entry.columns)})"
-    if entry.people == len(records.values) and digest_of_records(records, ledger.salt) == entry.table:
+    if is_of(ledger, entry, records):
         return ""
-    grown = grown_from(ledger, entry, records)
-    if grown is None:
-        return (
-            f"the table is not the one it was made from: {counted(entry.people, 'record')}, some of which changed"
-        )
-    new = len(records.values) - entry.people
-    return (
-        f"the table has grown by {counted(new, 'record')} since it was made from the {grown} {entry.people:,}: "
-        "releases of different tables are not judged in one"
-    )
+    apart = "releases of different tables are not judged in one"
+    if part := grown_from(ledger, entry, records):
+        new = counted(len(records.values) - entry.people, "record")
+        return f"the table has grown by {new} since it was made from the {part[0]} {entry.people:,}, and {apart}"
+    return f"it was made from another table than this one ({counted(entry.people, 'record')}), and {apart}"
 
 
-def grown_from(ledger: Ledger, entry: Entry, records: Records) -> str | None:
-    """Say whether the table has grown since: a release was made from its first rows, or from its last."""
+def is_of(ledger: Ledger, entry: Entry, records: Records) -> bool:
+    """Say whether a release was made from these very records."""
+    return entry.people == len(records.values) and digest_of_records(records, ledger.salt) == entry.table
+
+
+def grown_from(ledger: Ledger, entry: Entry, records: Records) -> tuple[str, slice] | None:
+    """Find the records that a release was made from among more: the first so many, or the last."""
     if entry.people >= len(records.values):
         return None
-    places = {"first": slice(0, entry.people), "last": slice(-entry.people, None)}
-    tried = (name for name in places if digest_of_records(records.take(places[name]), ledger.salt) == entry.table)
-    return next(tried, None)
+    places = {"first": slice(0, entry.people), "last": slice(len(records.values) - entry.people, None)}
+    return next((part for part in places.items() if is_of(ledger, entry, records.take(part[1]))), None)
 
 
 def lost(ledger: Ledger, entry: Entry) -> str:
