@@ -172,6 +172,12 @@ class LeaveOneOut:
             found = with_another_prior(found, other.problem(rows, ()))
         return found.given(known, self._features(rows, known)) if known else found
 
+    def downdated(self, rows: np.ndarray) -> LogQuadratic:
+        """Return the posteriors of a block of records by downdates alone: for predictions, also at high hat values."""
+        xp = array_namespace(self.records)
+        places = as_array(rows, like=self.records)
+        return self._block(xp.take(self.records, places, axis=0), xp.take(self.white, places, axis=0))
+
     def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
         """Attack a block of records."""
         rows, known = block

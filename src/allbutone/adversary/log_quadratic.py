@@ -1,5 +1,6 @@
 """One small family of functions holds the adversary's posterior for every kind of release."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -275,3 +276,10 @@ def chain_wells(batch: tuple[int, ...], first: Array, then: Array, tail: int) ->
 
 def _times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch r"]:
     return (matrix @ vector[..., None])[..., 0]
+
+
+def stacked(posteriors: Sequence[LogQuadratic]) -> LogQuadratic:
+    """Put batches of posteriors one after the other; what all of them share stays shared."""
+    first, xp = posteriors[0], array_namespace(posteriors[0].centre)
+    own = [name for name, axes in _AXES.items() if getattr(getattr(first, name), "ndim", 0) > axes]
+    return replace(first, **{name: xp.concat([getattr(one, name) for one in posteriors]) for name in own})

@@ -1,81 +1,87 @@
-"""What stands beside a budget: the other measures, other sizes of the datasets, other tables."""
+"""What stands beside a budget: what other sizes, other tables and a stronger prior would allow."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.disclosure.exposure_law import ExposureLaw, leverages
-from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.simulation import simulate
+from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.lineup import Lineup
+from allbutone.disclosure.rule import Rule
+from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-
-QUANTILE = 0.95  # shown beside the median
-
-
-def every_measure(law: ExposureLaw, leverage: float, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return every measure for a record of this leverage, after one dataset and after `count`: none tells all."""
-    found = {k: simulate(law, np.array([leverage]), k, 100, rng, RADIUS) for k in {1, count}}
-    names = {
-        "exposure": "exposure",
-        "information_gain": "information gain (nats)",
-        "mass_gained": f"mass gained within {RADIUS:g}",
-    }
-    table = []
-    for measure, name in names.items():
-        row: dict[str, Any] = {"measure": name}
-        for label, k in (("one", 1), ("budget", count)):
-            values = getattr(found[k], measure)[0]
-            row[f"{label}_median"] = float(np.median(values))
-            row[f"{label}_95"] = float(np.quantile(values, QUANTILE))
-        table.append(row)
-    return table
+from allbutone.support.errors import InputError
+from allbutone.support.parallel import in_parallel
+from allbutone.tables.records import Records
 
 
-def row_tradeoff(law: ExposureLaw, leverage: float, limit: Limit) -> list[dict[str, Any]]:
-    """Return how many datasets are expected to keep a record below an exposure, for fewer and for more rows."""
-    assert law.rows is not None
-    table = []
-    for rows in sorted({max(1, law.rows // 10), max(1, law.rows // 2), law.rows, 2 * law.rows, 10 * law.rows}):
-        most = expected_count(ExposureLaw(law.p, law.mean_weight, law.df, rows), leverage, limit)
-        table.append({"rows": rows, "datasets": most, "total_rows": most * rows})
-    return table
+@dataclass(frozen=True)
+class Alternative:
+    """A change, and how many datasets (or draws) it would allow by the closed form."""
+
+    change: str
+    datasets: int
+    why: str = ""
 
 
-def what_if(
-    values: Float[np.ndarray, "n p"], prior: NIW, rows: int | None, limit: Limit, order: np.ndarray
-) -> list[dict[str, Any]]:
-    """Return what dropping, or pulling in, the most exposed records would allow, recomputed from the table.
+def alternatives_of(
+    records: Records, prior: NIW, lineup: Lineup, rule: Rule, place: int, column: str, count: int
+) -> list[Alternative]:
+    """Return what would pass instead, each with the number it allows, computed anew from the table."""
+    rows, people = lineup.law.rows, len(records.values)
+    worst = lineup.order[:5]
+    wished: list[tuple[str, Records, NIW, int | None]] = []
+    if rows is not None:
+        sizes = sorted({max(1, rows // 10), max(1, rows // 2), 2 * rows} - {rows})
+        wished += [(f"datasets of {size:,} rows", records, prior, size) for size in sizes]
+    fewest = records.values.shape[1] + 2 if prior.is_flat else 3
+    for places, words in (
+        (np.array([place]), f"leave row {records.rows[place]} out"),
+        (worst, "leave the five records of the highest leverage out"),
+    ):
+        if people - len(places) >= fewest:
+            kept = np.delete(np.arange(people), places)
+            wished.append((words, records.take(kept), prior, rows))
+    if people > fewest:
+        wished.append((f"bring row {records.rows[place]} in to where the next one stands", _pulled_in(records, prior, lineup), prior, rows))
+    if len(records.columns) > 1:
+        names = [name for name in records.columns if name != column]
+        keep = [records.columns.index(name) for name in names]
+        wished.append((f"leave the column {column} out", records.select(names), prior.marginal(keep), rows))
+    wished.append((f"a public prior worth {people:,} people that agrees with the table", records, _stronger(records, prior), rows))
+    counts = in_parallel(lambda one: Lineup.of(one[1], one[2], one[3], rule).most(), wished)
+    found = [Alternative(one[0], allowed) for one, allowed in zip(wished, counts, strict=True)]
+    return [_explained(each, found, count) for each in found]
 
-    `order` holds the records' places from the most exposed down.
-    """
-    table = []
-    for k in (1, 5):
-        fewest = values.shape[1] + 2 if prior.is_flat else 3
-        if len(values) - k < fewest:
-            break
-        worst = order[:k]
-        kept = np.delete(values, worst, axis=0)
-        table.append({"change": f"drop the {k} most exposed", "datasets": _of_table(kept, prior, rows, limit)})
-        others = prior.update(kept)
-        distance = _distances(others, values[order[k]][None])[0]
-        pulled = values.copy()
-        steps = values[worst] - others.mean
-        pulled[worst] = others.mean + steps * np.minimum(1, distance / _distances(others, values[worst]))[:, None]
-        change = f"pull the {k} most exposed in to the next one's Mahalanobis distance ({distance:.3g})"
-        table.append({"change": change, "datasets": _of_table(pulled, prior, rows, limit)})
-    return table
+
+def _explained(one: Alternative, every: list[Alternative], count: int) -> Alternative:
+    """Say why leaving more people out may allow less."""
+    if not one.change.startswith("leave the five"):
+        return one
+    alone = next((each for each in every if each.change.startswith("leave row")), None)
+    if alone is None or one.datasets >= alone.datasets:
+        return one
+    why = "the others then vary less, so that those who come next stand out more"
+    return Alternative(one.change, one.datasets, why)
 
 
-def expected_count(law: ExposureLaw, leverage: float, limit: Limit) -> int:
-    """Return the most datasets, or draws, that keep the expected exposure at or below the limit (closed form)."""
-    return int(min(law.most(leverage, limit.value), 1e15))
+def _pulled_in(records: Records, prior: NIW, lineup: Lineup) -> Records:
+    """Return the table with the record of the highest leverage moved towards the others, as far as the next."""
+    first, second = lineup.order[:2]
+    values = records.values.copy()
+    others = prior.update(np.delete(values, first, axis=0))
+    distance = _distances(others, values[[first, second]])
+    values[first] = others.mean + (values[first] - others.mean) * min(1.0, float(distance[1] / distance[0]))
+    return Records(values, records.columns, records.backend, records.schema, records.rows)
 
 
-def _of_table(values: Float[np.ndarray, "n p"], prior: NIW, rows: int | None, limit: Limit) -> int:
-    highest = float(np.max(leverages(values, prior)))
-    return expected_count(ExposureLaw.of(prior, len(values), rows), highest, limit)
+def _stronger(records: Records, prior: NIW) -> NIW:
+    """Return a prior that says what the table says, with the weight of as many people."""
+    moments = Moments.of(records.values)
+    people = len(records.values)
+    if prior.is_flat:
+        return NIW(moments.mean, float(people), float(people + prior.p), moments.scatter)
+    return prior.update(records.values)
 
 
 def _distances(others: NIW, values: Float[np.ndarray, "k p"]) -> Float[np.ndarray, " k"]:

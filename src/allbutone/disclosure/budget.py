@@ -1,6 +1,6 @@
-"""The budget: how many datasets may be released before anyone is exposed."""
+"""The budget: how many datasets may be released before a value of anyone is disclosed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,23 +8,23 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.disclosure.alternatives import every_measure, expected_count, row_tradeoff, what_if
-from allbutone.disclosure.exposure_law import ExposureLaw, leverages
-from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.trials import (
-    CONFIDENCE,
-    grid_of,
-    likeliest_first,
-    read_off,
-    simulated,
-    standing_out,
-    try_counts,
-)
+from allbutone.disclosure.alternatives import Alternative, alternatives_of
+from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.lineup import CONFIDENCE, MOST, Lineup, largest
+from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.table_releases import TableReleases
+from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
+from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.support.notebook import paragraphs
+from allbutone.support.text import counted
 from allbutone.tables.records import Records
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
+RELEASES = 200  # that are simulated
+ACCEPTED = 6  # of them may disclose anyone: more would be likely if one in twenty did
+PEOPLE = 48  # who are attacked in each
+WORK = 1.2e7  # numbers in the wells of a simulation that is worth waiting for
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,41 +33,37 @@ class Budget:
 
     A dataset stands for whatever is counted: a synthetic dataset, or a parameter draw.
 
-    law: what the records' risk depends on besides their leverage, and its closed form.
-    limit: what no record may pass.
-    leverage: each record's, in the order of the table.
+    law: what the records' risk depends on besides where they stand, and its closed form.
+    rule: when a value counts as disclosed.
+    lineup: the people, from the highest leverage down, and the closed form of their chances.
     rows: each record's number in the table, from 1.
-    counts: the numbers of datasets for which `columns` lists every record's expected exposure.
-    confident_count: the most datasets that keep every record below the limit with 95 % confidence; 0 if none does.
-    tried_up_to: the most datasets that may be tried; a `confident_count` as large is a lower bound.
-    never_passed: whether so many were tried, and no simulated release of them passed the limit.
-    expected_count: the most that keep the expected exposure (closed form) of every record at or below the limit;
-        None for a limit of gain or mass, which have no closed form.
-    expected_count_without: the same for the table without the limiting row.
-    limiting_row: the record that sets the limit, counted from 1: for an exposure the one of the highest leverage,
-        else the one likeliest to pass with one dataset more than `confident_count`.
-    own_chance: for each number of datasets tried, each record's own chance to pass the limit; those of less than
-        average leverage have that of the average.
-    measures: every measure of the limiting row after one dataset and after `confident_count`.
-    row_tradeoff: expected counts for datasets of fewer and of more rows.
-    what_if: expected counts for the table with its most exposed records dropped, or pulled in.
+    confident_count: the most datasets of which, with 95 % confidence, no release discloses anyone; 0 if not even one.
+        Where there were earlier releases, how many more.
+    limiting_row: the record likeliest to be disclosed by one dataset more, counted from 1.
+    limiting_column: the value of it that would be.
+    simulated: how many releases of so many datasets were simulated and attacked exactly, and `passed`, how many of
+        them disclosed someone; 0 where the closed form alone decided.
+    earlier: what was released before and is counted in, in words.
+    alternatives: what would allow more, or less.
     """
 
     law: ExposureLaw
-    limit: Limit
-    leverage: Float[np.ndarray, " n"]
+    rule: Rule
+    lineup: Lineup
     rows: Int[np.ndarray, " n"]
-    counts: tuple[int, ...]
+    columns_of_table: tuple[str, ...]
     confident_count: int
-    tried_up_to: int
     limiting_row: int
-    never_passed: bool = False
-    expected_count: int | None = None
-    expected_count_without: int | None = None
-    own_chance: Mapping[int, Float[np.ndarray, " n"]] = field(default_factory=dict)
-    measures: list[dict[str, Any]] = field(default_factory=list)
-    row_tradeoff: list[dict[str, Any]] = field(default_factory=list)
-    what_if: list[dict[str, Any]] = field(default_factory=list)
+    limiting_column: str
+    simulated: int = 0
+    passed: int = 0
+    earlier: str = ""
+    alternatives: list[Alternative] = field(default_factory=list)
+
+    @property
+    def leverage(self) -> Float[np.ndarray, " n"]:
+        """Each record's, in the order of the table."""
+        return self.lineup.leverage
 
     @property
     def what(self) -> str:
@@ -85,69 +81,54 @@ class Budget:
     def sentence(self) -> str:
         """The verdict, for a board."""
         one = self.what.replace("draws", "draw").replace("datasets", "dataset")
-        kept = f"every record below {self.limit} with {CONFIDENCE:.0%} confidence"
-        if self.confident_count == 0:
-            verdict = f"Not even one {one} leaves {kept}"
-        elif self.confident_count >= self.tried_up_to:
-            verdict = f"At least {self.confident_count:,} {self.what}, the most that were tried, leave {kept}"
-            verdict += " (no simulated release passed it)" * self.never_passed
-        elif self.confident_count == 1:
-            verdict = f"One {one} leaves {kept}, two do not"
+        more = "more " if self.earlier else ""
+        count = self.confident_count
+        if count == 0:
+            verdict = f"Not even one {more}{one} may be released"
+        elif count >= MOST:
+            verdict = f"At least {count:,} {more}{self.what}, the most that were tried, may be released"
+        elif count == 1:
+            verdict = f"One {more}{one} may be released, two may not"
         else:
-            verdict = f"Up to {self.confident_count:,} {self.what} leave {kept}"
-        parts = [verdict]
-        if self.expected_count is not None:
-            parts.append(f"expected (closed form): up to {self.expected_count:,}")
-        parts.append(f"row {self.limiting_row} sets the limit")
-        if self.expected_count_without is not None:
-            parts.append(f"without it up to {self.expected_count_without:,} would be expected")
-        return "; ".join(parts) + "."
+            verdict = f"Up to {count:,} {more}{self.what} may be released"
+        reason = "if no value of anyone is to be disclosed (95 % sure)"
+        who = f"{self.limiting_column} of row {self.limiting_row} sets the limit"
+        after = f" After {self.earlier}, which count." if self.earlier else ""
+        return f"{verdict} {reason}; {who}.{after}"
 
     @property
     def assumptions(self) -> str:
         """What the verdict rests on, and what it is not."""
+        how = "The number comes from a closed form"
+        if self.simulated:
+            how = (
+                f"The number was checked on {counted(self.simulated, 'simulated release')} of this very table, whose "
+                f"likeliest records were attacked exactly: {self.passed:,} disclosed someone"
+            )
         return (
-            "Assumed: the records are jointly normal; the prior was written without looking at them; the "
-            "adversary has every other record, the release and the mechanism, and guesses by the posterior's "
-            "mode. Records of less than average leverage are not counted: they lie near the other records' "
-            "centre, where a close guess is luck. This is a prediction, not a guarantee: an adversary who knows "
-            "some features, or data that are not normal, can do better. Simulated releases of this very table can "
-            "check it."
+            f"Disclosed means that the adversary gives at least {self.rule.probability:.0%} to the true value within "
+            "its tolerance, would not without the release, and that the release at least doubles the odds. Assumed: "
+            "the records are jointly normal; the prior was written without looking at them; the adversary has every "
+            f"other record, the release and the mechanism. {how}. This is a prediction, not a guarantee: an adversary "
+            "who knows some of a person's values, or data that are not normal, can do better."
         )
 
-    def columns(self) -> dict[str, np.ndarray]:
-        """Return a row a record: leverage, threshold, the most datasets for the limit, exposures at the counts.
+    def chances(self, count: int) -> Float[np.ndarray, " n"]:
+        """Return each record's own chance that a release of `count` discloses a value of it, by the closed form."""
+        found = np.zeros(len(self.rows))
+        found[self.lineup.order] = self.lineup.chances(count)
+        return found
 
-        `max_datasets` for an exposure is the closed form's; `confident_datasets` is the largest number tried that
-        keeps the record below the limit with 95 % confidence, and stands for both for other limits.
-        """
-        confident = np.zeros(len(self.leverage))
-        for count, chance in sorted(self.own_chance.items()):
-            confident[chance <= 1 - CONFIDENCE] = count
-        found = expected_columns(self.law, self.leverage, self.rows, self.limit, self.counts)
-        found.setdefault("max_datasets", confident)
-        return found | {"confident_datasets": confident}
-
-
-def expected_columns(
-    law: ExposureLaw,
-    leverage: Float[np.ndarray, " n"],
-    rows: Int[np.ndarray, " n"],
-    limit: Limit,
-    counts: Sequence[int],
-) -> dict[str, np.ndarray]:
-    """Return what the closed form says of each record, a row each; no simulation.
-
-    `max_datasets`, the most that keep a record below the limit, only for a limit of exposure.
-    """
-    found = {
-        "row": rows,
-        "leverage": leverage,
-        "threshold_datasets": law.threshold(leverage),
-    }
-    if limit.kind == "exposure":
-        found["max_datasets"] = law.most(leverage, limit.value)
-    return found | {f"exposure_at_{k}": law.exposure(leverage, k) for k in counts}
+    def columns(self, counts: tuple[int, ...] = COUNTS) -> dict[str, np.ndarray]:
+        """Return a row a record: leverage, its own chance at the budget and at twice that, expected exposures."""
+        at = max(self.confident_count, 1)
+        return {
+            "row": self.rows,
+            "leverage": self.leverage,
+            f"chance_at_{at}": self.chances(at),
+            f"chance_at_{2 * at}": self.chances(2 * at),
+            "threshold_datasets": self.law.threshold(self.leverage),
+        } | {f"exposure_at_{count}": self.law.exposure(self.leverage, count) for count in counts}
 
 
 def budget(
@@ -155,8 +136,7 @@ def budget(
     prior: AnyPrior,
     *,
     rows: int | None,
-    limit: str | Limit = "exposure=0.5",
-    counts: Sequence[int] = COUNTS,
+    probability: float = 0.5,
     **how_to_read: Any,
 ) -> Any:
     """Return a dataframe, in the table's own library, with what each record allows to be released.
@@ -164,14 +144,9 @@ def budget(
     `rows` a dataset, or None for released parameters. `plan_budget` gives the verdict over the whole table.
     How the table is read is said as to `Records.of` (schema, complete_cases, …).
     """
-    records, limit = Records.of(table, **how_to_read), Limit.of(limit)
-    prior = prior_of(prior, records.columns, records.schema)
-    if limit.kind == "exposure":  # the closed form needs no simulation
-        law, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
-        columns = expected_columns(law, leverage, records.rows, limit, counts)
-    else:
-        columns = plan_budget(records, prior, rows=rows, limit=limit, counts=counts).columns()
-    return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+    records = Records.of(table, **how_to_read)
+    plan = plan_budget(records, prior, rows=rows, probability=probability, alternatives=False)
+    return nw.from_dict(plan.columns(), backend=records.backend).to_native()  # type: ignore[arg-type]
 
 
 def plan_budget(
@@ -179,56 +154,80 @@ def plan_budget(
     prior: AnyPrior,
     *,
     rows: int | None,
-    limit: str | Limit = "exposure=0.5",
-    counts: Sequence[int] = COUNTS,
+    probability: float | Rule = 0.5,
+    earlier: AnyRelease | None = None,
+    alternatives: bool = True,
     rng: np.random.Generator | int | None = None,
     watch: Callable[[int], None] = lambda done: None,
     **how_to_read: Any,
 ) -> Budget:
-    """Return how much may be released, by the closed form and with 95 % confidence by its exact distribution.
+    """Return how many datasets of `rows` (None: parameter draws) may be released before anyone is disclosed.
 
-    The chance that any record passes is bounded by the sum of the records' own chances, each a function of its
-    leverage, found by simulation on a grid of leverages. `watch` is called once for each number of datasets tried.
-    How the table is read is said as to `Records.of` (schema, complete_cases, …).
+    A value is disclosed when the adversary gives it at least `probability` within its tolerance (see `Rule`). The
+    chance that a release discloses anyone, at most 5 %, is bounded by the sum of the records' own chances, which the
+    closed form gives; where that does not take long, simulated releases of this very table check it. `earlier`: what
+    was released already (one, or several in a list), which counts; then simulation decides. `alternatives`: also say
+    what would allow more. `watch` is called once for each number of datasets tried. How the table is read is said as
+    to `Records.of` (schema, complete_cases, …).
 
     >>> import allbutone as abo
     >>> abo.plan_budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1).limiting_row
     212
     """
-    records, limit, stream = Records.of(table, **how_to_read), Limit.of(limit), np.random.default_rng(rng)
+    records, rule = Records.of(table, **how_to_read), Rule.of(probability)
     prior = prior_of(prior, records.columns, records.schema)
-    law, leverage = ExposureLaw.of(prior, len(records.values), rows), leverages(records.values, prior)
-    order = np.argsort(-leverage)
-    highest, closed = float(leverage[order[0]]), limit.kind == "exposure"
-    expected = expected_count(law, highest, limit) if closed else None
-    found = try_counts(law, limit, leverage, expected, counts, stream, watch)
-    changes = what_if(records.values, prior, rows, limit, order) if closed else []
-    limiting = int(order[0] if closed else likeliest_first(leverage, found.own_chance, found.confident_count)[0])
+    seed = int(np.random.default_rng(rng).integers(2**63))
+    lineup = Lineup.of(records, prior, rows, rule)
+    released = None if earlier is None else release_of(earlier)
+    count = lineup.most(watch=watch)
+    near = near_truth(records)
+    attacked = TableReleases.of(records.values, prior, near, rule, rows, released, seed)
+    passed, simulated = 0, 0
+    if released is not None or _is_quick(lineup, count):
+        count, passed, simulated = _simulated(attacked, lineup, count, released, watch)
+    place, column = _limiting(lineup, records, count + 1 + (0 if released is None else released.count))
     return Budget(
-        law=law,
-        limit=limit,
-        leverage=leverage,
+        law=lineup.law,
+        rule=rule,
+        lineup=lineup,
         rows=records.rows,
-        counts=tuple(counts),
-        confident_count=found.confident_count,
-        tried_up_to=found.tried_up_to,
-        never_passed=found.never_passed,
-        limiting_row=int(records.rows[limiting]),
-        expected_count=expected,
-        expected_count_without=changes[0]["datasets"] if changes else None,
-        own_chance=found.own_chance,
-        measures=every_measure(law, float(leverage[limiting]), max(found.confident_count, 1), stream),
-        row_tradeoff=row_tradeoff(law, highest, limit) if closed and rows is not None else [],
-        what_if=changes,
+        columns_of_table=records.columns,
+        confident_count=count,
+        limiting_row=int(records.rows[place]),
+        limiting_column=column,
+        simulated=simulated,
+        passed=passed,
+        earlier="" if released is None else counted(released.count, released.noun),
+        alternatives=alternatives_of(records, prior, lineup, rule, place, column, count) if alternatives else [],
     )
 
 
-def chances(plan: Budget, count: int, rng: np.random.Generator | int | None = None) -> Float[np.ndarray, " n"]:
-    """Return each record's own chance to pass the limit by a release of `count`; 0 where it does not stand out."""
-    watched = standing_out(plan.leverage)
-    grid, stream = grid_of(plan.leverage[watched]), np.random.default_rng(rng)
-    found = simulated(plan.law, grid, count, stream, plan.limit.kind)
-    passed = np.mean(plan.limit.passed(found), axis=1)
-    every = np.zeros(len(plan.leverage))
-    every[watched] = read_off(found.leverage, passed, plan.leverage[watched])
-    return every
+def _is_quick(lineup: Lineup, count: int) -> bool:
+    wells = 1 if lineup.law.rows is None else count
+    return RELEASES * min(PEOPLE, len(lineup.order)) * wells * lineup.law.p**2 <= WORK
+
+
+def _simulated(
+    attacked: TableReleases, lineup: Lineup, guess: int, earlier: Any, watch: Callable[[int], None]
+) -> tuple[int, int, int]:
+    """Return the largest number of further datasets, at most the guess, that simulated releases call safe."""
+    passed: dict[int, int] = {}
+    people = lineup.order[:PEOPLE]
+
+    def safe(count: int) -> bool:
+        watch(1)
+        passed[count] = attacked.count_disclosing(count, people, RELEASES, ACCEPTED)
+        return passed[count] <= ACCEPTED
+
+    most = guess if earlier is None else max(guess - earlier.count, 1)
+    count = largest(safe, most, most if earlier is None else guess)
+    return count, passed.get(count, 0), RELEASES
+
+
+def _limiting(lineup: Lineup, records: Records, count: int) -> tuple[int, str]:
+    """Return the place of who is likeliest to be disclosed by so many, and the column that stands out most."""
+    first = int(np.argmax(lineup.chances(min(count, MOST))))
+    place = int(lineup.order[first])
+    standing = lineup.look(np.array([place]))
+    reach = np.where(np.isfinite(standing.needed[0]), np.abs(standing.deviation[0]), -1.0)
+    return place, records.columns[int(np.argmax(reach))]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.disclosure.measures import HALF, TWICE
+from allbutone.disclosure.rule import Rule
 from allbutone.model.cells import Cells
 
 REPLICATES = 400
@@ -75,16 +75,11 @@ def _over(
     return found[:, back]
 
 
-def is_found_out(share: np.ndarray, baseline: np.ndarray) -> np.ndarray:
-    """Say where a level is found out: more likely than not with the release, not without, and at doubled odds."""
-    doubled = share * (1 - baseline) >= np.exp(TWICE) * baseline * (1 - share)
-    return (share >= HALF) & (baseline < HALF - 1e-9) & doubled  # a tie is none by rounding
-
-
 def category_chances(
     counted: CountedCells,
     rows: int | None,
     rng: np.random.Generator,
+    rule: Rule = Rule(),
     most: int = MOST,
     replicates: int = REPLICATES,
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k cells"]]:
@@ -104,7 +99,7 @@ def category_chances(
         for odds, base in ((all_in, weights), (without, less)):
             with np.errstate(divide="ignore"):
                 odds += np.log(shares if seen is None else base + seen) - np.log(base)
-        passed = np.any(is_found_out(counted.level_shares(all_in, without), baseline), axis=-1)
+        passed = np.any(rule.discloses(counted.level_shares(all_in, without), baseline), axis=-1)
         anyone.append(float(np.mean(np.any(passed, axis=1))))
         each.append(np.mean(passed, axis=0))
         if anyone[-1] > 0.5:

@@ -14,6 +14,7 @@ from allbutone.support.arrays import solve_rows
 from allbutone.support.errors import InputError
 
 BLOCK_ROWS = 1 << 16
+LEAST_SEEN = 0.05  # of its own fluctuation that a spike keeps where it hides among the other eigenvalues
 HIGH = 0.9  # the hat value above which a record's leverage is computed from the others themselves
 
 
@@ -35,7 +36,7 @@ def leverages(
     high = np.flatnonzero(hat > HIGH)
     found = hat / np.where(hat > HIGH, 1.0, 1.0 - hat)
     for row in map(int, high):
-        alone = prior.update(together(_without(records, row), elsewhere))
+        alone = prior.update(together(without(records, row), elsewhere))
         step = solve_rows(alone.root, records[row] - alone.mean)
         found[row] = alone.mean_weight / (alone.mean_weight + 1) * float(step @ step)
     return found
@@ -46,7 +47,8 @@ def together(here: Moments, elsewhere: Moments | None) -> Moments:
     return here if elsewhere is None else here.merge(elsewhere)
 
 
-def _without(records: Float[np.ndarray, "n p"], row: int) -> Moments:
+def without(records: Float[np.ndarray, "n p"], row: int) -> Moments:
+    """Return the moments of all records but one."""
     return Moments.of(records[:row]).merge(Moments.of(records[row + 1 :]))
 
 
@@ -135,6 +137,32 @@ class ExposureLaw:
                 bound = (count - 1) * (nu + self.rows) / whole
             chance = ndtr((bound - found) / (found * np.sqrt(2 * seen / freedom)))
         return np.where((seen > 0) & (found > 0), chance, 0.0)
+
+    def spike(self, leverage: Any, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return where the lowest eigenvalue λ̂ of the released precision lies, its spread, and the axis's overlap.
+
+        The record is a spike λ = 1/(1 + q·share) in a Wishart matrix with p/γ degrees of freedom (Baik, Ben Arous,
+        Péché; Paul 2007). If it is seen at all, λ < 1 − √γ, then λ̂ = λ + γλ/(λ − 1) on average, with
+        sd(λ̂)/λ = √(2·seen/freedom), seen = 1 − γ/(λ − 1)²; its vector's squared overlap with the record is
+        seen/(1 + γ/(λ − 1)). Else λ̂ = (1 − √γ)² and the vector points anywhere.
+        """
+        q, nu = np.asarray(leverage, dtype=float), self.df + 1
+        if self.rows is None:
+            share, freedom, bulk = 1.0, np.asarray(count * nu), count * nu
+        else:
+            share = self.rows / (nu + self.rows)
+            kept = nu / (nu + (1 + q) * self.rows)
+            freedom = count * nu * self.rows / ((nu + self.rows) * (1 - kept) ** 2)
+            bulk = count * nu * (nu + self.rows) / self.rows
+        spike = 1 / (1 + q * share)
+        gamma = self.p / np.sqrt(freedom * bulk)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            seen = 1 - gamma / (spike - 1) ** 2
+            there = seen > 0
+            place = np.where(there, spike + gamma * spike / (spike - 1), (1 - np.sqrt(gamma)) ** 2)
+            overlap = np.where(there, seen / (1 + gamma / (spike - 1)), 0.0)
+        spread = spike * np.sqrt(2 * np.maximum(seen, LEAST_SEEN) / freedom)
+        return place, spread, np.sqrt(np.clip(overlap, 0.0, 1.0))
 
     def right_mode(self, leverage: Any, count: Any) -> Any:
         """Return the chance that, of the two mirror modes, the higher one is the record's.

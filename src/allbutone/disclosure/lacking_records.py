@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.build import from_parameters
-from allbutone.disclosure.measures import Measures, measure, prior_log_density, prior_mass
+from allbutone.disclosure.measures import Measures, measure, prior_log_density, prior_mass, prior_probability
+from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.several_missing import MissingPosterior, sample_missing
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -78,6 +79,7 @@ def measure_groups(
     groups: Sequence[Group],
     rng: np.random.Generator,
     radius: float | None = None,
+    near: Intervals | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> list[tuple[Int[np.ndarray, " t"], Measures]]:
     """Attack the targets of every group; return, block by block, their places and what was learned of them."""
@@ -95,7 +97,7 @@ def measure_groups(
         found = sample_group(others, released, len(block[0].missing), stream)
         places = np.concatenate([one.targets for one in block])
         which = np.repeat(np.arange(len(block)), [len(one.targets) for one in block])
-        return places, measure_missing(found, values[places], which, radius)
+        return places, measure_missing(found, values[places], which, radius, near and near.take(places))
 
     work = list(zip(blocks, rng.spawn(len(blocks)), strict=True))
     return in_parallel(attack, work, watch=lambda result: watch(len(result[0])))
@@ -115,6 +117,7 @@ def measure_missing(
     truth: Float[np.ndarray, "n p"],
     which: Int[np.ndarray, " n"],
     radius: float | None = None,
+    near: Intervals | None = None,
 ) -> Measures:
     """Measure what the adversary knows of records, each missing from the table whose number is in `which`.
 
@@ -133,6 +136,13 @@ def measure_missing(
         error[these] = found[table].log_density_error(truth[these])
     before = prior_log_density(nothing, white) - nothing.log_volume
     learned = replace(known, information_gain=density - before, information_gain_error=error)
+    if near is not None:
+        inside, off = np.empty(truth.shape), np.empty(truth.shape)
+        for table in np.unique(which):
+            these = which == table
+            inside[these], off[these] = found[table].within(near.take(these))
+        baseline = prior_probability(nothing, near)
+        learned = replace(learned, probability=inside, probability_error=off, baseline=baseline)
     if radius is None:
         return learned
     masses = [found[table].mass_within(record, radius) for table, record in zip(which, truth, strict=True)]

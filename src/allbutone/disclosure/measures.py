@@ -6,15 +6,16 @@ on scale or correlation.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre
+from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre, stdtr
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.one_target import Attack, describe
-from allbutone.integrals.importance_sampling import Ball, integrate
+from allbutone.integrals.importance_sampling import Ball, Integrals, Intervals, integrate
 from allbutone.integrals.proposal import Points
 
 RADIUS = 1.0  # Mahalanobis distance within which a guess counts as near
@@ -41,6 +42,7 @@ class Measures:
     has travelled from the centre (0) towards the record (1). `leverage`: q = c‖v‖².
     `information_gain`: log p(x | release, others) − log p(x | others) at the truth, in nats. `mass`: posterior
     probability within a Mahalanobis radius of the truth, beside `prior_mass`, that without the release.
+    `probability`: of each feature's interval around the truth, beside `baseline`, that without the release.
     What was not asked for, or could not be computed, is NaN; errors are standard errors of the integrals.
     """
 
@@ -57,6 +59,9 @@ class Measures:
     mass: Float[np.ndarray, " n"]
     mass_error: Float[np.ndarray, " n"]
     prior_mass: Float[np.ndarray, " n"]
+    probability: Float[np.ndarray, "n f"]
+    probability_error: Float[np.ndarray, "n f"]
+    baseline: Float[np.ndarray, "n f"]
 
     @property
     def mass_gained(self) -> Float[np.ndarray, " n"]:
@@ -76,6 +81,7 @@ def measure(
     effort: Effort | None = None,
     *,
     radius: float | None = None,
+    near: Intervals | None = None,
     before: LogQuadratic | None = None,
     modes: Modes | None = None,
     guess: Float[np.ndarray, "n p"] | None = None,
@@ -83,7 +89,7 @@ def measure(
     """Attack, integrate, measure: what each adversary concludes, beside the truth.
 
     Without `effort` nothing is integrated: no gain, no mass. `radius`: also the mass within that Mahalanobis
-    radius. `before`: the posteriors without the release, where they are not the other records' own Student t
+    radius. `near`: also the probability of these intervals. `before`: the posteriors without the release, where they are not the other records' own Student t
     (an adversary with a prior of their own). `modes`: those of the posteriors, where they are known already.
     `guess`: where another method than ours has found one.
     """
@@ -95,7 +101,7 @@ def measure(
     length = np.linalg.norm(white, axis=-1)
     learned = _nothing(len(truth))
     if effort is not None and modes is not None:
-        learned = _learned(posteriors, modes, white, radius, effort, before)
+        learned = _learned(posteriors, modes, white, (radius, near), effort, before)
     return Measures(
         posteriors=posteriors,
         guess=found,
@@ -109,40 +115,54 @@ def measure(
     )
 
 
-def _nothing(n: int) -> dict[str, Float[np.ndarray, " n"]]:
+def _nothing(n: int) -> dict[str, np.ndarray]:
     names = ("information_gain", "information_gain_error", "mass", "mass_error", "prior_mass")
-    return {name: np.full(n, np.nan) for name in names}
+    features = ("probability", "probability_error", "baseline")
+    return {name: np.full(n, np.nan) for name in names} | {name: np.empty((n, 0)) for name in features}
 
 
 def _learned(
     posteriors: LogQuadratic,
     modes: Modes,
     white: Float[np.ndarray, "n p"],
-    radius: float | None,
+    inside: tuple[float | None, Intervals | None],
     effort: Effort,
     before: LogQuadratic | None,
-) -> dict[str, Float[np.ndarray, " n"]]:
+) -> dict[str, np.ndarray]:
     """Return what takes an integral: the information gained at the truth, and the mass near it."""
-    found = _nothing(len(white))
-    density, error, found["mass"], found["mass_error"] = _integrated(posteriors, modes, white, radius, effort)
+    learned, (radius, near) = _nothing(len(white)), inside
+    density, found = _integrated(posteriors, modes, white, inside, effort)
+    error = found.log_total_error
     if before is not None:
-        known, off, found["prior_mass"], _ = _integrated(before, find_modes(before), white, radius, effort)
-        error = np.hypot(error, off)
+        known, earlier = _integrated(before, find_modes(before), white, inside, effort)
+        error = np.hypot(error, earlier.log_total_error)
+        learned["prior_mass"], learned["baseline"] = earlier.mass, earlier.within
     else:
         known = prior_log_density(posteriors, white)
         if radius is not None:
-            found["prior_mass"] = prior_mass(posteriors, white, radius)
-    return found | {"information_gain": density - known, "information_gain_error": error}
+            learned["prior_mass"] = prior_mass(posteriors, white, radius)
+        if near is not None:
+            learned["baseline"] = prior_probability(posteriors, near)
+    return learned | {
+        "information_gain": density - known, "information_gain_error": error,
+        "mass": found.mass, "mass_error": found.mass_error,
+        "probability": found.within, "probability_error": found.within_error,
+    }  # fmt: skip
 
 
 def _integrated(
-    posteriors: LogQuadratic, modes: Modes, white: Float[np.ndarray, "n p"], radius: float | None, effort: Effort
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the log density at the truth in v and its error, the mass near the truth and its error."""
+    posteriors: LogQuadratic,
+    modes: Modes,
+    white: Float[np.ndarray, "n p"],
+    inside: tuple[float | None, Intervals | None],
+    effort: Effort,
+) -> tuple[np.ndarray, Integrals]:
+    """Return the log density at the truth in v, and the integrals."""
+    radius, near = inside
     reach = None if radius is None else np.broadcast_to(radius / np.sqrt(posteriors.df), len(white))
     ball = None if reach is None else Ball(white, reach)
-    found = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates)
-    return posteriors.value(white) - found.log_total, found.log_total_error, found.mass, found.mass_error
+    found = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates, near)
+    return posteriors.value(white) - found.log_total, found
 
 
 def prior_log_density(problem: LogQuadratic, white: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
@@ -173,6 +193,28 @@ def prior_mass(problem: LogQuadratic, white: Float[np.ndarray, "n p"], radius: f
         lost = np.sqrt(away) - np.sqrt(reach) > 40
         found[these] = np.where(lost, 0.0, chndtr(reach, problem.p, np.where(lost, 0.0, away))) @ weights
     return found
+
+
+def prior_probability(problem: LogQuadratic, near: Intervals) -> Float[np.ndarray, "n p"]:
+    """Return the probability of each feature's interval for an adversary who ignores the release.
+
+    A feature is a Student t with ν′ − p degrees of freedom and squared scale Λ_ff/(c(ν′ − p)).
+    """
+    df, c = (np.asarray(each, dtype=float)[..., None] for each in (problem.df, problem.inflation))
+    freedom = df + 1 - problem.p
+    spread = np.sqrt(np.sum(problem.root * problem.root, axis=-1) / (c * freedom))
+    return interval_probability(problem.centre, spread, freedom, near)
+
+
+def interval_probability(
+    centre: Float[np.ndarray, "n p"], spread: Float[np.ndarray, "#n p"], freedom: Any, near: Intervals
+) -> Float[np.ndarray, "n p"]:
+    """Return the probability of intervals under Student t distributions."""
+    low, high = ((end - centre) / spread for end in (near.low, near.high))
+    # from the side on which both tails are small, lest digits cancel
+    turned = low > 0
+    low, high = np.where(turned, -high, low), np.where(turned, -low, high)
+    return stdtr(freedom, high) - stdtr(freedom, low)
 
 
 def _chi_square_rule(df: float) -> tuple[np.ndarray, np.ndarray]:

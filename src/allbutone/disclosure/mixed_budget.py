@@ -8,14 +8,15 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure.alternatives import expected_count
-from allbutone.disclosure.category_budget import MOST, CountedCells, category_chances, is_found_out
+from allbutone.disclosure.category_budget import MOST, CountedCells, category_chances
 from allbutone.disclosure.cell_beliefs import cell_beliefs
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.measures import measure
-from allbutone.disclosure.trials import CONFIDENCE, standing_out, try_counts
+from allbutone.disclosure.lineup import CONFIDENCE, Lineup
+from allbutone.disclosure.measures import Effort, measure
+from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.standing import Standing
 from allbutone.integrals.cell_totals import CellIntegrals
+from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.prior_file import AnyPrior
@@ -27,9 +28,8 @@ from allbutone.support.notebook import paragraphs
 from allbutone.tables.records import Records
 
 CHECKS = 20  # releases that are drawn and attacked exactly
-ACCEPTED = 3  # of them may expose someone: more would be rare if one in twenty did
+ACCEPTED = 3  # of them may disclose someone: more would be rare if one in twenty did
 WATCHED = 20  # people of the highest leverage, and as many of the smallest cells
-EXPOSURE = Limit("exposure", 0.5)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,6 +41,7 @@ class MixedBudget:
     leverage, max_datasets: each record's leverage, and what its own chances allow.
     """
 
+    rule: Rule
     confident_count: int
     tried_up_to: int
     by_measurements: int
@@ -61,15 +62,15 @@ class MixedBudget:
     @property
     def sentence(self) -> str:
         """The verdict, for a board."""
-        kept = f"everyone's measurements and categories unfound with {CONFIDENCE:.0%} confidence"
+        reason = "if no value of anyone is to be disclosed (95 % sure)"
         one = self.what.replace("draws", "draw").replace("datasets", "dataset")
         if self.confident_count == 0:
-            verdict = f"Not even one {one} leaves {kept}"
+            verdict = f"Not even one {one} may be released"
         elif self.confident_count >= self.tried_up_to:
-            verdict = f"At least {self.confident_count:,} {self.what}, the most that were tried, leave {kept}"
+            verdict = f"At least {self.confident_count:,} {self.what}, the most that were tried, may be released"
         else:
-            verdict = f"Up to {self.confident_count:,} {self.what} leave {kept}"
-        return f"{verdict}; row {self.limiting_row} sets the limit, by {self.limited_by}."
+            verdict = f"Up to {self.confident_count:,} {self.what} may be released"
+        return f"{verdict} {reason}; row {self.limiting_row} sets the limit, by {self.limited_by}."
 
     @property
     def parts(self) -> str:
@@ -85,13 +86,13 @@ class MixedBudget:
     @property
     def assumptions(self) -> str:
         """What the verdict rests on."""
-        checked = f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} found someone. "
+        checked = f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} disclosed someone. "
         return (
             "Assumed: within each cell of the categories the measurements are jointly normal; the prior was "
             "written without looking at the records; the adversary has every other record, the release and the "
-            "mechanism. A record's measurements are found when the guess, the categories taken as known, comes "
-            "more than halfway; a category when its probability is at least one half, was less without the "
-            "release, and its odds have at least doubled. "
+            f"mechanism. A value is disclosed when the adversary gives it at least {self.rule.probability:.0%}, a "
+            "measurement within its tolerance and the categories taken as known, would not without the release, and "
+            "the release at least doubles the odds. "
             + (checked if self.confident_count else "")
             + "This is a prediction, not a guarantee."
         )
@@ -112,6 +113,7 @@ def plan_mixed_budget(
     table: Any,
     *,
     rows: int | None,
+    probability: float | Rule = 0.5,
     prior: AnyPrior | None = None,
     cells: str = "main effects",
     cell_weight: float | None = None,
@@ -122,8 +124,8 @@ def plan_mixed_budget(
 ) -> MixedBudget:
     """Return how much may be released of a table with categories; `rows` a dataset, or None for parameters.
 
-    Measurements by the exposure law and its simulation, as for tables without categories, by each record's
-    leverage among the others; categories by the counts of simulated releases. Then releases of so many are drawn
+    Measurements by the closed form, as for tables without categories, where each record stands among the others;
+    categories by the counts of simulated releases. Then releases of so many are drawn
     and the people most at risk attacked exactly; where more are found than one in twenty allows, fewer are tried.
     The other arguments are those of `MixedSynthesizer` and of `Records.of`.
     """
@@ -131,47 +133,45 @@ def plan_mixed_budget(
     synthesizer = MixedSynthesizer(prior, cells=cells, cell_weight=cell_weight, keep=keep).fit(records)
     if keep and rows not in (None, len(records.values)):
         raise InputError("with columns to keep there is a row for each person", "leave rows out")
-    return _planned(records, synthesizer.mechanism, rows, np.random.default_rng(rng), watch)
+    return _planned(records, synthesizer.mechanism, rows, Rule.of(probability), np.random.default_rng(rng), watch)
 
 
 def _planned(
     records: Records,
     mechanism: MixedMechanism,
     rows: int | None,
+    rule: Rule,
     rng: np.random.Generator,
     watch: Callable[[int], None],
 ) -> MixedBudget:
     everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior)
-    leverage, law = leverages_of(everyone), law_of(everyone.whole, len(records.values), rows)
-    trials = try_counts(
-        law, EXPOSURE, leverage, expected_count(law, float(leverage.max()), EXPOSURE), (), rng, watch
-    )
-    whole = everyone.whole
+    places = [records.columns.index(name) for name in mechanism.measurements]
+    near = near_truth(records).take(np.arange(len(records.values)), places)
+    lineup = lineup_of(everyone, rows, near, rule)
+    by_measurements = lineup.most(watch=watch)
+    whole, leverage = everyone.whole, lineup.leverage
     counted_cells = CountedCells.of(
         whole.cells, whole.weights, whole.counts(everyone.records), mechanism.kept_categories
     )
     anyone, each = (np.zeros(MOST), np.zeros((MOST, whole.cells.count)))
     if counted_cells.judged:
-        anyone, each = category_chances(counted_cells, rows, rng)
+        anyone, each = category_chances(counted_cells, rows, rng, rule)
     by_categories = _allowed(anyone)
-    most = min(trials.tried_up_to, MOST)
-    start = min(trials.confident_count, by_categories, most)
+    start = min(by_measurements, by_categories, MOST)
     own_by_cells = np.array([_allowed(chances) for chances in each.T])[everyone.records.cells]
-    own_by_leverage = np.zeros(len(leverage))
-    for count, chance in sorted(trials.own_chance.items()):
-        own_by_leverage[chance <= 1 - CONFIDENCE] = count
-    own = np.minimum(own_by_leverage, own_by_cells)
+    own = np.minimum(lineup.own_most(min(MOST, 4 * start + 4)), own_by_cells)
     company = whole.weights[everyone.records.cells]  # who is in the same cell
     watched = _watched(leverage, company)
     count, checked = _checked(
-        everyone, mechanism, rows, start, watched, np.flatnonzero(standing_out(leverage)), rng, watch
+        everyone, mechanism, rows, start, watched, (near, rule), rng, watch
     )
-    by_counts = by_categories < trials.confident_count
+    by_counts = by_categories < by_measurements
     limiting = int(np.lexsort((company, own_by_cells))[0] if by_counts else np.argmax(leverage))
     return MixedBudget(
+        rule=rule,
         confident_count=count,
-        tried_up_to=most,
-        by_measurements=trials.confident_count,
+        tried_up_to=MOST,
+        by_measurements=by_measurements,
         by_categories=by_categories,
         checked=checked,
         limiting_row=int(records.rows[limiting]),
@@ -183,13 +183,16 @@ def _planned(
     )
 
 
-def leverages_of(everyone: MixedLeaveOneOut) -> Float[np.ndarray, " n"]:
-    """Return q = dᵀΛ⁻¹d/(1 + h) of each record, in its own cell, by the model of the others."""
-    rows = np.arange(len(everyone.records))
-    others = everyone.before(rows, everyone.records.cells)
-    white = np.linalg.solve(others.root, (everyone.records.values - others.mean)[..., None])[..., 0]
-    weight = np.asarray(others.mean_weight)
-    return np.asarray(weight / (weight + 1) * np.sum(white * white, axis=-1))
+def lineup_of(everyone: MixedLeaveOneOut, rows: int | None, near: Intervals, rule: Rule) -> Lineup:
+    """Line up a mixed table's people, each compared with the others in the own cell: q = dᵀΛ⁻¹d/(1 + h)."""
+    values, cells = everyone.records.values, everyone.records.cells
+
+    def look(places: Int[np.ndarray, " m"]) -> Standing:
+        return Standing.of(everyone.before(places, cells[places]), values[places], near.take(places), rule)
+
+    leverage = look(np.arange(len(values))).leverage
+    law = law_of(everyone.whole, len(values), rows)
+    return Lineup(law, leverage, np.argsort(-leverage, kind="stable"), look)
 
 
 def law_of(whole: LocationModel, people: int, rows: int | None) -> ExposureLaw:
@@ -221,7 +224,7 @@ def _checked(
     rows: int | None,
     count: int,
     watched: Int[np.ndarray, " w"],
-    outstanding: Int[np.ndarray, " o"],
+    judged_by: tuple[Intervals, Rule],
     rng: np.random.Generator,
     watch: Callable[[int], None],
 ) -> tuple[int, int]:
@@ -230,7 +233,7 @@ def _checked(
         found = 0
         for _ in range(CHECKS):
             watch(1)
-            found += _finds_someone(everyone, mechanism, rows, count, watched, outstanding, rng)
+            found += _finds_someone(everyone, mechanism, rows, count, watched, judged_by, rng)
             if found > ACCEPTED:
                 break
         if found <= ACCEPTED:
@@ -245,10 +248,11 @@ def _finds_someone(
     rows: int | None,
     count: int,
     watched: Int[np.ndarray, " w"],
-    outstanding: Int[np.ndarray, " o"],
+    judged_by: tuple[Intervals, Rule],
     rng: np.random.Generator,
 ) -> bool:
-    """Draw a release and attack the people watched, exactly: of those who stand out the measurements, too."""
+    """Draw a release and attack the people watched, exactly."""
+    near, rule = judged_by
     records, whole = everyone.records, everyone.whole
     drawn, datasets = None, list[MixedRecords]()
     if rows is None:
@@ -264,11 +268,11 @@ def _finds_someone(
     beliefs = cell_beliefs(CellIntegrals.of(after, Points.of(rng)), watched, mechanism.kept_categories)
     for category in set(range(len(whole.cells.sizes))) - set(mechanism.kept_categories):
         share, _, baseline = beliefs.of_true_level(category)
-        if np.any(is_found_out(share, baseline)):
+        if np.any(rule.discloses(share, baseline)):
             return True
-    far = np.intersect1d(watched, outstanding)
-    posteriors, _ = after.problem(far, records.cells[far])
-    return bool(np.any(EXPOSURE.passed(measure(posteriors, records.values[far]))))
+    posteriors, _ = after.problem(watched, records.cells[watched])
+    known = measure(posteriors, records.values[watched], Effort(size=256), near=near.take(watched))
+    return bool(np.any(rule.discloses(known.probability, known.baseline)))
 
 
 def _updated(whole: LocationModel, datasets: Sequence[MixedRecords]) -> tuple[LocationModel, ...]:

@@ -7,10 +7,21 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure.category_budget import is_found_out
 from allbutone.disclosure.cell_beliefs import LevelBeliefs, cell_beliefs
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
+from allbutone.disclosure.rule import (
+    BASELINE,
+    ERROR,
+    PROBABILITY,
+    TOLERANCE,
+    Rule,
+    belief_columns,
+    judged_columns,
+    near_truth,
+    with_verdicts,
+)
 from allbutone.integrals.cell_totals import CellIntegrals
+from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.releases.mixed.mechanism import MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
@@ -21,24 +32,25 @@ from allbutone.tables.records import Records
 
 BLOCK = 256  # records that are attacked at once
 WORK = 1 << 28  # of all records: points times wells times columns
-PROBABILITY, BASELINE, ERROR = "probability_", "baseline_", "probability_error_"
 
 
 def mixed_risk_columns(
     records: Records,
     release: MixedRelease,
     *,
+    rule: Rule | None = None,
     known: str | Sequence[str] = (),
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
-    """Return the measures of each record as columns.
+    """Return the verdict and the measures of each record as columns.
 
     The measurements are judged as if the adversary had the categories right: distances, exposure, relative error
-    and mass are those in the record's own cell. `information_gain` is of everything at once. For each category
-    `probability_…` is that of the record's own level, beside `baseline_…`, without the release.
+    mass and the probabilities within tolerances are those in the record's own cell. `information_gain` is of
+    everything at once. For each category `probability_…` is that of the record's own level, beside `baseline_…`,
+    without the release.
     `watch` is called with the number of records finished.
     """
     mechanism = release.mechanism
@@ -48,20 +60,21 @@ def mixed_risk_columns(
     categories, measurements = known_columns_of(known, mechanism)
     everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, *release.opinions())
     integrals = CellIntegrals.of(everyone, Points.of(rng), measurements)
-    attack = partial(_attack, integrals, categories, radius if mass else None)
+    near = near_truth(records)
+    places = [records.columns.index(name) for name in mechanism.measurements]
+    inside = (radius if mass else None, near.take(np.arange(len(records.values)), places))
+    attack = partial(_attack, integrals, categories, inside)
     n = len(everyone.records)
     blocks = np.array_split(np.arange(n), max(1, -(-n // BLOCK)))
     parts = in_parallel(attack, blocks, watch=lambda part: watch(len(part[0])))
-    return _columns(records, mechanism, parts, categories, measurements, mass)
+    found, judged, errors = _columns(records, mechanism, parts, categories, measurements, mass)
+    beliefs = _beliefs(records, near, mechanism, parts, measurements)
+    return with_verdicts(records, rule, found, judged | beliefs, errors)
 
 
-def is_found(found: Mapping[str, np.ndarray], category: str) -> Bool[np.ndarray, " n"]:
-    """Say whose level of a category is found out: likelier than not by the release alone, at doubled odds.
-
-    What could not be computed counts as found; where a level is missing, and so has no baseline, nothing is.
-    """
-    with_release, without = found[PROBABILITY + category], found[BASELINE + category]
-    return is_found_out(with_release, without) | (~np.isfinite(with_release) & np.isfinite(without))
+def is_found(found: Mapping[str, np.ndarray], column: str) -> Bool[np.ndarray, " n"]:
+    """Say whose value of a column is disclosed."""
+    return Rule().discloses(found[PROBABILITY + column], found[BASELINE + column])
 
 
 def rise_in_odds(found: Mapping[str, np.ndarray], category: str) -> Float[np.ndarray, " n"]:
@@ -89,9 +102,7 @@ def require_usual_adversary(prior: object, lacking_columns: Sequence[str], lacks
 
 def judged_categories(found: Mapping[str, np.ndarray]) -> list[str]:
     """Return the categories of which the columns speak."""
-    return [
-        name.removeprefix(BASELINE) for name in found if name.startswith(BASELINE) and name != "baseline_distance"
-    ]
+    return [name for name in judged_columns(found) if TOLERANCE + name not in found]
 
 
 def require_same_table(records: Records, release: MixedRelease) -> None:
@@ -120,7 +131,10 @@ def known_columns_of(
 
 
 def _attack(
-    integrals: CellIntegrals, known: tuple[int, ...], radius: float | None, rows: np.ndarray
+    integrals: CellIntegrals,
+    known: tuple[int, ...],
+    inside: tuple[float | None, Intervals],
+    rows: np.ndarray,
 ) -> tuple[np.ndarray, LevelBeliefs, Measures | None]:
     everyone, given = integrals.everyone, integrals.given
     beliefs = cell_beliefs(integrals, rows, known).of_truth  # all other cells of all records would not fit
@@ -133,7 +147,27 @@ def _attack(
         truth = np.delete(truth, given, axis=1)
     each = WORK / (len(everyone.records) * (posteriors.wells + 10) * posteriors.p)
     size = 1 << int(np.clip(np.log2(max(each, 1)), 5, 11))
-    return rows, beliefs, measure(posteriors, truth, Effort(integrals.points, size), radius=radius)
+    unknown = [place for place in range(everyone.records.values.shape[1]) if place not in given]
+    radius, near = inside[0], inside[1].take(rows, unknown)
+    return rows, beliefs, measure(posteriors, truth, Effort(integrals.points, size), radius=radius, near=near)
+
+
+def _beliefs(
+    records: Records,
+    near: Intervals,
+    mechanism: MixedMechanism,
+    parts: list[tuple[np.ndarray, LevelBeliefs, Measures | None]],
+    given: tuple[int, ...],
+) -> dict[str, np.ndarray]:
+    """Return how well each measurement that the adversary does not know is known."""
+    measured = [each for _, _, each in parts if each is not None]
+    names = [name for place, name in enumerate(mechanism.measurements) if place not in given] if measured else []
+    beliefs = {name: np.full(records.values.shape, np.nan) for name in ("probability", "probability_error", "baseline")}
+    places = [records.columns.index(name) for name in names]
+    for name, matrix in beliefs.items():
+        if names:
+            matrix[:, places] = np.concatenate([getattr(each, name) for each in measured])
+    return belief_columns(records, near, beliefs, names)
 
 
 def _columns(
@@ -143,9 +177,11 @@ def _columns(
     known: tuple[int, ...],
     given: tuple[int, ...],
     mass: bool,
-) -> dict[str, np.ndarray]:
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Put the blocks together: measures, categories, errors of the guess in each column's units."""
-    found: dict[str, np.ndarray] = {"row": records.rows}
+    found: dict[str, np.ndarray] = {}
+    judged: dict[str, np.ndarray] = {}
+    errors: dict[str, np.ndarray] = {}
     beliefs = [each for _, each, _ in parts]
     own, without = (np.concatenate([getattr(each, name) for each in beliefs]) for name in ("own", "without"))
     measured = [each for _, _, each in parts if each is not None]
@@ -163,12 +199,12 @@ def _columns(
             continue
         levels = [each.levels[place] for each in beliefs]
         for prefix, index in ((PROBABILITY, 0), (BASELINE, 2), (ERROR, 1)):
-            found[prefix + name] = np.concatenate([each[index] for each in levels])
+            judged[prefix + name] = np.concatenate([each[index] for each in levels])
     if measured:
         guesses = records.values.copy()
         unknown = [name for place, name in enumerate(mechanism.measurements) if place not in given]
         places = [records.columns.index(name) for name in unknown]
         guesses[:, places] = np.concatenate([each.guess for each in measured])
         off = records.schema.to_natural(guesses) - records.natural
-        found |= {f"error_{name}": off[:, place] for name, place in zip(unknown, places, strict=True)}
-    return found
+        errors = {f"error_{name}": off[:, place] for name, place in zip(unknown, places, strict=True)}
+    return found, judged, errors

@@ -15,6 +15,8 @@ from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
 from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
 from allbutone.disclosure.mixed_risk import require_usual_adversary
+from allbutone.disclosure.rule import Rule, belief_columns, near_truth, with_verdicts
+from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -39,6 +41,7 @@ def risk(
     release: AnyRelease,
     prior: AnyPrior | None = None,
     *,
+    probability: float = 0.5,
     known: Sequence[str] = (),
     lacking_columns: Sequence[str] = (),
     lacking_records: Lacking = 0,
@@ -49,10 +52,14 @@ def risk(
 ) -> Any:
     """Return a dataframe, in the table's own library, with what the release gives away of each record.
 
-    One row a record (`row` counts from 1): the paper's `distance` of the adversary's guess beside
+    One row a record (`row` counts from 1): whether a value of it is `disclosed`, the `risk`, which is the
+    probability that the adversary gives to the true value of the `riskiest` column, within its tolerance; disclosed
+    means that this is at least `probability`, and by the release (see `Rule`). Then the measures: the paper's `distance` of the adversary's guess beside
     `baseline_distance`, that of guessing the centre of the others; `relative_error` and `exposure` in the others'
     metric; the posterior `mass` within a Mahalanobis `radius` of the truth beside `prior_mass`;
-    `information_gain` at the truth in nats; and the error of the guess in each column's units.
+    `information_gain` at the truth in nats. And for each column the `probability_…` of the true value within
+    `tolerance_…` (natural units) beside `baseline_…`, without the release, its standard error, and the error of the
+    guess.
     The release may be its folder; the prior, if given, a prior file or its entries. Several releases of the table,
     in a list, are attacked together. How the table is read is said as to `Records.of` (complete_cases,
     missing_codes, …).
@@ -71,7 +78,7 @@ def risk(
     >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=1)
     >>> found = abo.risk(cohort, release, mass=False)
     >>> found.column_names[:4]
-    ['row', 'distance', 'baseline_distance', 'relative_error']
+    ['row', 'disclosed', 'risk', 'riskiest']
     >>> len(found)
     503
     """
@@ -79,7 +86,9 @@ def risk(
     if isinstance(release, MixedRelease):
         require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
         records = Records.of(table, **reading_of(release), **how_to_read)
-        columns = any_risk_columns(records, release, known=known, radius=radius, mass=mass, rng=rng)
+        columns = any_risk_columns(
+            records, release, rule=Rule.of(probability), known=known, radius=radius, mass=mass, rng=rng
+        )
         return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
     records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
     prior = None if prior is None else prior_of(prior, records.columns, records.schema)
@@ -87,6 +96,7 @@ def risk(
         records,
         release,
         prior,
+        rule=Rule.of(probability),
         known=known,
         lacking_columns=lacking_columns,
         lacking_records=lacking_records,
@@ -118,6 +128,7 @@ def risk_columns(
     release: Released,
     prior: NIW | None = None,
     *,
+    rule: Rule | None = None,
     known: Sequence[str] = (),
     lacking_columns: Sequence[str] = (),
     lacking_records: Lacking = 0,
@@ -137,27 +148,33 @@ def risk_columns(
     all_columns = records.columns
     if lacking_columns:
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
-    values, within = records.values, radius if mass else None
+    values, within, near = records.values, radius if mass else None, near_truth(records)
     mask = known_mask(list(known) or None, records.columns, values.shape)
     if lacks_records(lacking_records):
         _require_nothing_known(known)
         _require_all_here(elsewhere)
     if elsewhere is not None and lacking_columns:
         elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
-    parts = _measured(records, release, prior, mask, lacking_records, within, rng, watch, elsewhere)
+    parts = _measured(records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere)
     names = [name for name in COLUMNS if mass or not name.endswith("mass")]
     if lacks_records(lacking_records):
         names += [name for name in SAMPLED if mass or not name.startswith("mass")]
     found = {name: np.empty(len(values)) for name in names}
     guesses = values.copy()  # of what is known there is no error
+    beliefs = {name: np.full(values.shape, np.nan) for name in ("probability", "probability_error", "baseline")}
     for rows, part in parts:
         for name, column in found.items():
             column[rows] = getattr(part, name)
-        guesses[np.ix_(rows, ~mask[rows[0]])] = part.guess
+        unknown = np.ix_(rows, ~mask[rows[0]])
+        guesses[unknown] = part.guess
+        for name, matrix in beliefs.items():
+            matrix[unknown] = getattr(part, name)
     # the errors of the guess in each column's units come last, under the columns' own names
     off = records.schema.to_natural(guesses) - records.natural
     named = {f"error_{name}": off[:, place] for place, name in enumerate(records.columns)}
-    return {"row": records.rows, **found, **named}
+    unknown_names = [name for place, name in enumerate(records.columns) if not mask[:, place].all()]
+    judged = belief_columns(records, near, beliefs, unknown_names)
+    return with_verdicts(records, rule, found, judged, named)
 
 
 def _measured(
@@ -166,7 +183,7 @@ def _measured(
     prior: NIW,
     mask: Bool[np.ndarray, "n p"],
     lacking_records: Lacking,
-    within: float | None,
+    inside: tuple[float | None, Intervals],
     rng: np.random.Generator | None,
     watch: Callable[[int], None],
     elsewhere: Moments | None,
@@ -178,22 +195,25 @@ def _measured(
         if not isinstance(lacking_records, int | np.integer):  # rows of the table, which may have lost some
             lacking_records = [records.place_of(row) + 1 for row in lacking_records]
         groups = groups_of(len(values), lacking_records, np.arange(len(values)), stream)
-        return measure_groups(values, release, prior, groups, stream, within, watch)
+        return measure_groups(values, release, prior, groups, stream, *inside, watch)
     everyone = LeaveOneOut.of(values, release, prior, None, "record", elsewhere)
     work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
-    attack = partial(measure_block, everyone, within, Points.of(rng))
+    attack = partial(measure_block, everyone, inside, Points.of(rng))
     return in_parallel(attack, work, watch=lambda block: watch(len(block[0])))
 
 
 def measure_block(
-    everyone: LeaveOneOut, radius: float | None, points: Points, block: tuple[np.ndarray, tuple[int, ...]]
+    everyone: LeaveOneOut,
+    inside: tuple[float | None, Intervals],
+    points: Points,
+    block: tuple[np.ndarray, tuple[int, ...]],
 ) -> tuple[np.ndarray, Measures]:
     """Measure a block of records that share their known features."""
-    rows, known = block
+    (rows, known), (radius, near) = block, inside
     targets, posteriors = everyone.records[rows], everyone.problem(rows, known)
     unknown = [place for place in range(targets.shape[1]) if place not in known]
     effort = Effort(points, _points_each(posteriors, len(everyone.records), radius is not None))
-    return rows, measure(posteriors, targets[:, unknown], effort, radius=radius)
+    return rows, measure(posteriors, targets[:, unknown], effort, radius=radius, near=near.take(rows, unknown))
 
 
 def in_known_columns(

@@ -1,5 +1,6 @@
 """Integrals under many posteriors at once by importance sampling, with their standard errors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,9 +59,27 @@ class Ball:
 
 
 @dataclass(frozen=True, eq=False)
+class Intervals:
+    """An interval of each unknown feature around the truth of each posterior, in the records' own units."""
+
+    low: Float[np.ndarray, "n p"]
+    high: Float[np.ndarray, "n p"]
+
+    def holds(self, records: Float[np.ndarray, "n s p"]) -> Bool[np.ndarray, "n s p"]:
+        """Say which features of which records lie inside."""
+        return (records >= self.low[:, None]) & (records <= self.high[:, None])
+
+    def take(self, rows: np.ndarray, features: Sequence[int] | None = None) -> "Intervals":
+        """Return the intervals of these posteriors, of all features or of some."""
+        low, high = self.low[rows], self.high[rows]
+        return Intervals(low, high) if features is None else Intervals(low[:, features], high[:, features])
+
+
+@dataclass(frozen=True, eq=False)
 class Integrals:
     """Log totals ∫ exp ℓ dv and, where a ball was given, the mass in it; with standard errors.
 
+    `within`: the probability that each feature lies in its interval, where intervals were given.
     `effective_size`: how many independent points the sample was worth; infinite where none was needed.
     """
 
@@ -68,13 +87,21 @@ class Integrals:
     log_total_error: Float[np.ndarray, " n"]
     mass: Float[np.ndarray, " n"]
     mass_error: Float[np.ndarray, " n"]
+    within: Float[np.ndarray, "n p"]
+    within_error: Float[np.ndarray, "n p"]
     effective_size: Float[np.ndarray, " n"]
 
 
 def integrate(
-    problem: LogQuadratic, modes: Modes, ball: Ball | None, points: Points, size: int, replicates: int = 4
+    problem: LogQuadratic,
+    modes: Modes,
+    ball: Ball | None,
+    points: Points,
+    size: int,
+    replicates: int = 4,
+    intervals: Intervals | None = None,
 ) -> Integrals:
-    """Integrate many posteriors, and the mass of each in its ball.
+    """Integrate many posteriors, the mass of each in its ball, and the probability of each feature's interval.
 
     Totals of a single release, and of released parameters, are exact. The mass is the share of the sample's weight
     inside the ball. Points come from the proposal and from the ball itself, and each is weighed by the density of
@@ -84,24 +111,24 @@ def integrate(
     proposal is fitted to them and more are drawn; where that fails, the mass is not a number.
     """
     n = len(modes.best)
-    if ball is None and (exact := exact_log_totals(problem)) is not None:
-        nothing = np.full(n, np.nan)
-        return Integrals(exact, np.zeros(n), nothing, nothing, np.full(n, np.inf))
-    every = np.arange(n)
-    found = _in_blocks(problem, modes, ball, every, points, size, replicates, refits=0)
+    if ball is None and intervals is None and (exact := exact_log_totals(problem)) is not None:
+        nothing, no_feature = np.full(n, np.nan), np.empty((n, 0))
+        return Integrals(exact, np.zeros(n), nothing, nothing, no_feature, no_feature, np.full(n, np.inf))
+    every, inside = np.arange(n), (ball, intervals)
+    found = _in_blocks(problem, modes, inside, every, points, size, replicates, refits=0)
     enough = min(POOR, POOR_SHARE * replicates * size)
     (poor,) = np.nonzero(~(found.effective_size >= enough))
     if len(poor):
-        _put(found, poor, _in_blocks(problem, modes, ball, poor, points, AGAIN * size, replicates, refits=2))
+        _put(found, poor, _in_blocks(problem, modes, inside, poor, points, AGAIN * size, replicates, refits=2))
     hopeless = ~(found.effective_size >= HOPELESS)
-    found.mass[hopeless] = np.nan
+    found.mass[hopeless], found.within[hopeless] = np.nan, np.nan
     return found
 
 
 def _in_blocks(
     problem: LogQuadratic,
     modes: Modes,
-    ball: Ball | None,
+    inside: tuple[Ball | None, Intervals | None],
     which: np.ndarray,
     points: Points,
     size: int,
@@ -113,8 +140,9 @@ def _in_blocks(
     parts = []
     for start in range(0, len(which), rows):
         these = which[start : start + rows]
-        some = (problem.take(these), modes.take(these), None if ball is None else ball.take(these))
-        parts.append(_sampled(*some, points, size, replicates, refits, exact_log_totals(some[0])))
+        some = problem.take(these)
+        near = [None if each is None else each.take(these) for each in inside]
+        parts.append(_sampled(some, modes.take(these), *near, points, size, replicates, refits))
     names = Integrals.__dataclass_fields__
     return Integrals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -123,42 +151,58 @@ def _sampled(
     problem: LogQuadratic,
     modes: Modes,
     ball: Ball | None,
+    intervals: Intervals | None,
     points: Points,
     size: int,
     replicates: int,
     refits: int,
-    exact: Float[np.ndarray, " n"] | None,
 ) -> Integrals:
-    proposal = Proposal.around(problem, modes)
+    proposal, exact = Proposal.around(problem, modes), exact_log_totals(problem)
     for turn in range(refits):
         proposal = proposal.fitted(problem, points, replicates + turn, size)
-    turns = [_replicate(problem, proposal, ball, points, turn, size) for turn in range(replicates)]
-    totals, smooth, volumes, shares, squares, noise = (np.array(each) for each in zip(*turns, strict=True))
+    turns = [_replicate(problem, proposal, ball, intervals, points, turn, size) for turn in range(replicates)]
+    totals, smooth, volumes, shares, squares, noise, *near = (np.array(each) for each in zip(*turns, strict=True))
     log_total, error = log_mean_and_error(totals)
     if ball is not None:
         log_total, error = _agreed(log_mean_and_error(smooth), (log_total, error))
     if exact is not None:
         log_total, error = exact, np.zeros(len(exact))
-    share = np.mean(shares, axis=0)
-    spread = STUDENT * np.std(shares, axis=0, ddof=1) / np.sqrt(replicates)
-    # replicates can agree by chance
-    spread = np.maximum(spread, EDGE * np.sqrt(np.mean(noise, axis=0) / replicates))
-    # where all lies inside there is no spread: what may lie outside is less than a point's worth
-    spread = np.hypot(spread, share / (replicates * size))
+    share, spread = _share(shares, noise, size)
+    within, within_error = _share(near[0], near[1], size)
     if ball is not None:
         log_mass, relative = log_mean_and_error(volumes - log_total)
         mass = np.exp(np.minimum(log_mass, 1.0))
         share, spread = _agreed((mass, mass * np.hypot(relative, error)), (share, spread))
-    return Integrals(log_total, error, np.minimum(share, 1.0), spread, np.sum(1 / squares, axis=0))
+    effective = np.sum(1 / squares, axis=0)
+    return Integrals(log_total, error, np.minimum(share, 1.0), spread, within, within_error, effective)
+
+
+def _share(
+    shares: Float[np.ndarray, "replicates *each"], noise: Float[np.ndarray, "replicates *each"], size: int
+) -> tuple[Float[np.ndarray, "*each"], Float[np.ndarray, "*each"]]:
+    """Return the mean of the replicates' shares and its standard error."""
+    replicates, share = len(shares), np.mean(shares, axis=0)
+    spread = STUDENT * np.std(shares, axis=0, ddof=1) / np.sqrt(replicates)
+    # replicates can agree by chance
+    spread = np.maximum(spread, EDGE * np.sqrt(np.mean(noise, axis=0) / replicates))
+    # where all lies inside there is no spread: what may lie outside is less than a point's worth
+    return share, np.hypot(spread, share / (replicates * size))
 
 
 def _replicate(
-    problem: LogQuadratic, proposal: Proposal, ball: Ball | None, points: Points, turn: int, size: int
-) -> tuple[Float[np.ndarray, " n"], ...]:
+    problem: LogQuadratic,
+    proposal: Proposal,
+    ball: Ball | None,
+    intervals: Intervals | None,
+    points: Points,
+    turn: int,
+    size: int,
+) -> tuple[Float[np.ndarray, "n *each"], ...]:
     """Return what one set of points says.
 
     The log total by all points, and by those of the proposal alone; the log of ∫ exp ℓ over the ball by the ball's
-    alone; the share of the weight inside, Σw², and the share's squared error for independent points.
+    alone; the share of the weight inside, Σw², and the share's squared error for independent points; the shares
+    inside each feature's interval, and their squared errors.
     """
     white, log_parts, inside = weighed_points(proposal, ball, points, turn, size)
     values = values_at(problem, white)
@@ -167,12 +211,32 @@ def _replicate(
     weights = np.exp(log_weights - total[:, None])
     share, squares = np.sum(weights * inside, axis=1), np.sum(weights * weights, axis=1)
     noise = np.sum((weights * (inside - share[:, None])) ** 2, axis=1)
+    near = _within(problem, white, weights, intervals)
     if ball is None:
-        return total, total, total, share, squares, noise
+        return total, total, total, share, squares, noise, *near
     ours = white.shape[1] - size
     smooth = log_sum_exp(values[:, :ours] - log_sum_exp(log_parts[:-1, :, :ours], axis=0), axis=1)
     volume = ball.log_volume + log_sum_exp(values[:, ours:], axis=1) - np.log(size)
-    return total, smooth, volume, share, squares, noise
+    return total, smooth, volume, share, squares, noise, *near
+
+
+def _within(
+    problem: LogQuadratic,
+    white: Float[np.ndarray, "n s p"],
+    weights: Float[np.ndarray, "n s"],
+    intervals: Intervals | None,
+) -> tuple[Float[np.ndarray, "n f"], Float[np.ndarray, "n f"]]:
+    """Return the share of the weight inside each feature's interval, and its squared error."""
+    if intervals is None:
+        return np.empty((len(white), 0)), np.empty((len(white), 0))
+    records = problem.centre[..., None, :] + white @ np.swapaxes(problem.root, -1, -2)
+    inside = intervals.holds(records)
+    share = np.einsum("ns,nsp->np", weights, inside)
+    squared = weights * weights
+    # Σw²(1 − s)² inside and Σw²s² outside
+    mine = np.einsum("ns,nsp->np", squared, inside)
+    noise = mine * (1 - share) ** 2 + (np.sum(squared, axis=1)[:, None] - mine) * share**2
+    return share, noise
 
 
 def _agreed(

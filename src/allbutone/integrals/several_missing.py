@@ -12,10 +12,10 @@ from scipy.special import logsumexp
 
 from allbutone.adversary.build import split_priors
 from allbutone.adversary.inputs import Reading, as_given, validate_inputs
-from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.log_quadratic import LogQuadratic, stacked
 from allbutone.adversary.modes import Modes
 from allbutone.integrals.gibbs import first_guess, repeated, update_one
-from allbutone.integrals.importance_sampling import Estimate, integrate
+from allbutone.integrals.importance_sampling import Estimate, Intervals, integrate
 from allbutone.integrals.many_points import values_at
 from allbutone.integrals.posterior import PoorSampling, Seed
 from allbutone.integrals.proposal import Points
@@ -98,6 +98,14 @@ class MissingPosterior:
         away = np.linalg.solve(self.others.root, (self.draws - np.asarray(centre))[..., None])[..., 0]
         by_chain = np.mean(self.others.df * np.sum(away * away, axis=-1) <= radius**2, axis=1)
         return Estimate(float(by_chain.mean()), float(by_chain.std(ddof=1) / np.sqrt(len(by_chain))))
+
+    def within(self, near: Intervals) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, "n p"]]:
+        """Return the share of draws in each feature's interval, for several sets of intervals, and its error."""
+        by_chain = [
+            np.mean((self.draws >= low) & (self.draws <= high), axis=1)
+            for low, high in zip(near.low, near.high, strict=True)
+        ]
+        return np.mean(by_chain, axis=1), np.std(by_chain, axis=1, ddof=1) / np.sqrt(len(self.draws))
 
     @cached_property
     def _log_scales(self) -> Float[np.ndarray, " parts"]:
@@ -245,14 +253,7 @@ def _one_table(model: NIW) -> NIW:
 
 def _joined(parts: Sequence[tuple[LogQuadratic, Modes]], rows: np.ndarray) -> tuple[LogQuadratic, Modes]:
     """Put these chains' posteriors one after the other; what all of them share stays shared."""
-    posteriors, modes = [one.take(rows) for one, _ in parts], [one.take(rows) for _, one in parts]
-    axes = {"centre": 1, "root": 2, "precision": 2, "pull": 1, "weights": 1, "levels": 1, "slopes": 2, "shapes": 3}
-    own = [name for name, count in axes.items() if getattr(posteriors[0], name).ndim > count]
+    modes = [one.take(rows) for _, one in parts]
     every = [field.name for field in fields(Modes) if field.name != "steps"]
-
-    def joined(things: Sequence[Any], names: list[str]) -> Any:
-        return replace(
-            things[0], **{name: np.concatenate([getattr(one, name) for one in things]) for name in names}
-        )
-
-    return joined(posteriors, own), joined(modes, every)
+    joined = {name: np.concatenate([getattr(one, name) for one in modes]) for name in every}
+    return stacked([one.take(rows) for one, _ in parts]), replace(modes[0], **joined)

@@ -26,7 +26,8 @@ class Column:
     kind: "measurement", "category", or "left out", and then `why`. levels: of a category, in order; those of the
     table where none are declared. low, high: limits that no released value passes. decimals: to which released
     values are rounded. centre, spread: what public sources say of the middle value and the standard deviation.
-    missing: numbers that stand for no value, such as -999.
+    missing: numbers that stand for no value, such as -999. tolerance: how near to a person's value a guess counts
+    as knowing it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Column:
     missing: tuple[float, ...] = ()
     why: str = ""
     levels: tuple[str, ...] = ()
+    tolerance: float | None = None
 
     def as_category(self, levels: Sequence[str]) -> "Column":
         """Return the column as a category of these levels, with all that can be said of one."""
@@ -142,6 +144,9 @@ def column_from(name: str, given: Any) -> Column:
     )
     if (centre is None) != (spread is None) or (spread is not None and not 0 < spread < inf):
         raise InputError("centre and spread go together, the spread above 0", "give both or none")
+    tolerance = None if (value := given.get("tolerance")) is None else _number("tolerance", value)
+    if tolerance is not None and not 0 < tolerance < inf:
+        raise InputError(f"a tolerance is a number above 0, got {tolerance:g}")
     words = {key: given.get(key, "") for key in ("label", "unit", "why")}
     if not all(isinstance(word, str) for word in words.values()):
         raise InputError("label, unit and why are texts")
@@ -158,6 +163,7 @@ def column_from(name: str, given: Any) -> Column:
         spread=spread,
         missing=tuple(_number("missing", code) for code in codes),
         levels=_levels(given.get("levels", ())),
+        tolerance=tolerance,
         **words,
     )
     _check_kind(found)
@@ -175,7 +181,7 @@ def _check_kind(column: Column) -> None:
             raise InputError("levels go with a category", f'declare kind = "{CATEGORY}", or no levels')
         return
     if column != column.as_category(column.levels):
-        raise InputError("a category has no scale, limits, decimals, centre or spread", "leave them out")
+        raise InputError("a category has no scale, limits, decimals, centre, spread or tolerance", "leave them out")
 
 
 def _levels(given: Any) -> tuple[str, ...]:

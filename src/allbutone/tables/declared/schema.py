@@ -188,7 +188,10 @@ class Schema:
 
 
 # what is said of a column in words, or about the prior, and does not change a number that goes out
-_WORDS: dict[str, Any] = {"label": "", "unit": "", "centre": None, "spread": None, "missing": (), "why": ""}
+_WORDS: dict[str, Any] = {
+    "label": "", "unit": "", "centre": None, "spread": None, "missing": (), "why": "",
+    "tolerance": None,
+}  # fmt: skip
 
 
 def _listed(what: str, faults: Sequence[str]) -> str:

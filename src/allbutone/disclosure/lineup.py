@@ -1,0 +1,120 @@
+"""The people of a table in the order of their leverage, and how much may be released before a rule is broken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.standing import Standing, others_of
+from allbutone.disclosure.value_law import disclosure_chances
+from allbutone.model.niw import NIW
+from allbutone.tables.records import Records
+
+CONFIDENCE = 0.95
+MOST = 1_000_000  # datasets
+TOGETHER, ALL_OF = 16, 48  # people who are looked at together, and up to whom all are
+NEGLIGIBLE = 1e-3  # the chance that anyone of all who are not looked at is disclosed
+
+
+@dataclass(frozen=True, eq=False)
+class Lineup:
+    """People from the highest leverage down; those whose chances matter are compared with their others.
+
+    order: places in the table. look: returns the standing of some places. looked: what was looked at already.
+    """
+
+    law: ExposureLaw
+    leverage: Float[np.ndarray, " n"]
+    order: Int[np.ndarray, " n"]
+    look: Callable[[Int[np.ndarray, " m"]], Standing]
+    looked: dict[int, Standing] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Records, prior: NIW, rows: int | None, rule: Rule) -> "Lineup":
+        """Line up a table's people before datasets of so many rows, or parameter draws (None)."""
+        values, near = records.values, near_truth(records)
+        leverage = leverages(values, prior)
+
+        def look(places: Int[np.ndarray, " m"]) -> Standing:
+            others = others_of(values, prior, places, leverage[places])
+            return Standing.of(others, values[places], near.take(places), rule)
+
+        law = ExposureLaw.of(prior, len(values), rows)
+        return cls(law, leverage, np.argsort(-leverage, kind="stable"), look)
+
+    def chances(self, count: int, too_many: float = np.inf) -> Float[np.ndarray, " n"]:
+        """Return the chance of each, in order, to be disclosed by a release of `count`.
+
+        The first are looked at one by one, of the others ever fewer, and the chances between are interpolated.
+        Who has less leverage has less chance: it ends where all that follow are negligible, or together too many.
+        """
+        people, starts, means = len(self.order), [], []
+        found, total, start = np.zeros(people), 0.0, 0
+        while start < people:
+            here = self._chances_of(start, count)
+            found[start : start + len(here)] = here
+            starts.append(start + len(here) / 2)
+            means.append(float(np.mean(here)))
+            if len(starts) > 1:
+                first = min(people, int(starts[-2]) + TOGETHER // 2)
+                found[first:start] = np.interp(np.arange(first, start), starts[-2:], means[-2:])
+            total = float(np.sum(found[: start + len(here)]))
+            if total > too_many or means[-1] * (people - start) < NEGLIGIBLE:
+                break
+            start += TOGETHER if start < ALL_OF else max(TOGETHER, start // 2)
+        return found
+
+    def _chances_of(self, start: int, count: int) -> Float[np.ndarray, " m"]:
+        if start not in self.looked:
+            self.looked[start] = self.look(self.order[start : start + TOGETHER])
+        return disclosure_chances(self.law, self.looked[start], count)
+
+    def chance_of_any(self, count: int) -> float:
+        """Return the chance that a release of `count` discloses anyone: at most the sum of each one's own."""
+        return min(1.0, float(np.sum(self.chances(count))))
+
+    def own_most(self, most: int) -> Float[np.ndarray, " n"]:
+        """Return, in the table's order, the most datasets that each person's own chances allow, up to `most`.
+
+        To about a tenth: numbers that grow by a tenth are tried.
+        """
+        found = np.zeros(len(self.order))
+        for count in np.unique(np.geomspace(1, most, 1 + int(10 * np.log(most))).astype(int)):
+            allowed = self.chances(int(count)) <= 1 - CONFIDENCE
+            found[self.order[allowed]] = count
+        return found
+
+    def most(self, accepted: float = 1 - CONFIDENCE, watch: Callable[[int], None] = lambda done: None) -> int:
+        """Return the largest count that discloses anyone with no more than the accepted chance; 0 if none does."""
+
+        def safe(count: int) -> bool:
+            watch(1)
+            return float(np.sum(self.chances(count, accepted))) <= accepted
+
+        def first_are(count: int) -> bool:
+            return float(np.sum(self._chances_of(0, count))) <= accepted
+
+        highest = float(self.leverage[self.order[0]])
+        guess = largest(first_are, int(np.clip(self.law.most(highest, 0.5), 1, MOST)), MOST)
+        return largest(safe, guess, guess)  # all allow no more than the first do
+
+
+def largest(safe: Callable[[int], bool], guess: int, most: int) -> int:
+    """Return the largest count up to `most` that is safe, 0 if none, starting from a guess."""
+    low, high = 0, min(guess, most)
+    while high and safe(high):
+        low = high
+        if high == most:
+            return most
+        high = min(most, max(high + 1, int(1.5 * high)))
+    step = 0.9
+    while low == 0 and high > 1:  # the guess was too high
+        lower = max(1, int(step * high))
+        low, high, step = (lower, high, step) if safe(lower) else (0, lower, step**2)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if safe(middle) else (low, middle)
+    return low

@@ -1,0 +1,150 @@
+"""The one rule: when a value of a person counts as disclosed.
+
+A value is disclosed when the adversary, who has all other records and all releases, gives at least probability P
+to the true value within its tolerance, and would not without the release. To know that somebody is far out is
+knowledge, too, so the tolerance of a measurement is at least half of the person's own distance from the others'
+mean. A level of a category needs no tolerance.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from allbutone.integrals.importance_sampling import Intervals
+from allbutone.support.errors import InputError, describe_value
+from allbutone.tables.declared.column import Column
+from allbutone.tables.records import Records
+
+QUARTER = 0.25  # of a column's standard deviation: the tolerance where none is declared
+HALFWAY = 0.5  # of a person's distance from the others' mean
+PROBABILITY, BASELINE, ERROR, TOLERANCE = "probability_", "baseline_", "probability_error_", "tolerance_"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a value is disclosed: at `probability` or more with the release, less without, and at doubled odds.
+
+    Without the last part a release that moves 0.49 to 0.51 would count as one that found somebody out.
+    """
+
+    probability: float = 0.5
+
+    @classmethod
+    def of(cls, probability: "float | Rule") -> "Rule":
+        """Check the probability; a rule is taken as it is."""
+        if isinstance(probability, Rule):
+            return probability
+        if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 < probability < 1:
+            raise InputError(f"a probability lies between 0 and 1, got {describe_value(probability)}")
+        return cls(float(probability))
+
+    def discloses(
+        self, with_release: Float[np.ndarray, "*each"], without: Float[np.ndarray, "*each"]
+    ) -> Bool[np.ndarray, "*each"]:
+        """Say which values are disclosed; what could not be computed is, what is missing anyway is not."""
+        with np.errstate(invalid="ignore"):
+            doubled = with_release * (1 - without) >= 2 * without * (1 - with_release)
+            # a tie is none by rounding
+            found = (with_release >= self.probability) & (without < self.probability - 1e-9) & doubled
+        return found | (np.isnan(with_release) & np.isfinite(without))
+
+    def needed(self, without: Float[np.ndarray, "*each"]) -> Float[np.ndarray, "*each"]:
+        """Return the probability at which values of these baselines are disclosed; infinite where they cannot be."""
+        # odds of 2b/(1 − b) are the probability 2b/(1 + b)
+        doubled = np.maximum(self.probability, 2 * without / (1 + without))
+        return np.where(without < self.probability - 1e-9, doubled, np.inf)
+
+    def judge(self, found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return, for each person, whether any value is `disclosed`, its probability `risk`, and the `riskiest`.
+
+        A column counts with its probability where the release is what raised it there: not where it is as high
+        without the release, or where the odds were not doubled. So a person is disclosed where the risk is P or
+        more.
+        """
+        names = judged_columns(found)
+        after = np.stack([found[PROBABILITY + name] for name in names], axis=1)
+        before = np.stack([found[BASELINE + name] for name in names], axis=1)
+        flags = self.discloses(after, before)
+        with np.errstate(invalid="ignore"):
+            counted = flags | ((after < self.probability) & (before < self.probability))
+        risk = np.where(np.isnan(after) & flags, 1.0, np.where(counted, after, 0.0))
+        worst = np.argmax(risk, axis=1)
+        return {
+            "disclosed": np.any(flags, axis=1),
+            "risk": risk[np.arange(len(risk)), worst],
+            "riskiest": np.asarray(names)[worst],
+        }
+
+
+def judged_columns(found: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the columns, measurements and categories, whose values were judged."""
+    names = (name.removeprefix(BASELINE) for name in found if name.startswith(BASELINE))
+    return [name for name in names if PROBABILITY + name in found]
+
+
+def near_truth(records: Records) -> Intervals:
+    """Return the interval, on the scale of the model, within which each value counts as known."""
+    values, n = records.values, np.sum(np.isfinite(records.values), axis=0)
+    middle = np.nanmean(values, axis=0)
+    # the others' mean is (n·mean − x)/(n − 1)
+    reach = HALFWAY * n / (n - 1) * np.abs(values - middle)
+    usual = QUARTER * np.nanstd(values, axis=0, ddof=1)
+    low, high = values - np.maximum(reach, usual), values + np.maximum(reach, usual)
+    natural = records.natural
+    for place, column in enumerate(records.schema.measurements):
+        if column.tolerance is not None:
+            ends = _ends_on_scale(column, natural[:, place])
+            low[:, place] = np.minimum(ends[0], values[:, place] - reach[:, place])
+            high[:, place] = np.maximum(ends[1], values[:, place] + reach[:, place])
+    return Intervals(low, high)
+
+
+def _ends_on_scale(column: Column, natural: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
+    """Bring the ends of the declared tolerance to the scale of the model; infinite where the scale ends before."""
+    assert column.tolerance is not None
+    lowest, highest, _ = column.scale.domain
+    low, high = natural - column.tolerance, natural + column.tolerance
+    beyond = (low <= lowest, high >= highest)
+    inner = (np.where(beyond[0], natural, low), np.where(beyond[1], natural, high))
+    ends = (column.scale.to_model(each) for each in inner)
+    return tuple(np.where(out, end, each) for out, end, each in zip(beyond, (-np.inf, np.inf), ends, strict=True))
+
+
+def belief_columns(
+    records: Records, near: Intervals, beliefs: Mapping[str, Float[np.ndarray, "n p"]], names: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Return the columns that tell how well each value of these measurements is known."""
+    known, found = tolerances(records, near), {}
+    for name in names:
+        place = records.columns.index(name)
+        found[PROBABILITY + name] = beliefs["probability"][:, place]
+        found[ERROR + name] = beliefs["probability_error"][:, place]
+        found[BASELINE + name] = beliefs["baseline"][:, place]
+        found[TOLERANCE + name] = known[TOLERANCE + name]
+    return found
+
+
+def with_verdicts(
+    records: Records, rule: Rule | None, *parts: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Put the columns of a risk table together, each person's verdict first."""
+    names = [name for part in parts for name in part]
+    if doubled := [name for name in names if names.count(name) > 1]:
+        raise InputError(
+            f"a column of the table has a name that makes {doubled[0]!r} twice in its risk", "rename the column"
+        )
+    found = {name: column for part in parts for name, column in part.items()}
+    return {"row": records.rows, **(rule or Rule()).judge(found), **found}
+
+
+def tolerances(records: Records, near: Intervals) -> dict[str, Float[np.ndarray, " n"]]:
+    """Return for each value how far off, in natural units, a guess still counts as right."""
+    natural, found = records.natural, {}
+    for place, column in enumerate(records.schema.measurements):
+        lowest, highest, _ = column.scale.domain
+        low = np.maximum(column.scale.to_natural(near.low[:, place]), lowest)
+        high = np.minimum(column.scale.to_natural(near.high[:, place]), highest)
+        found[TOLERANCE + column.name] = np.maximum(natural[:, place] - low, high - natural[:, place])
+    return found

@@ -1,0 +1,174 @@
+"""Simulated releases of a very table: drawn as sufficient statistics, and judged by the rule for all its people.
+
+Given the whole table the model is NIW(μ, κ, ν, Λ); in the coordinates of Λ's root a dataset's mean is F·ε·√(1/κ + 1/n)
+and its scatter (FT)(FT)ᵀ, where (FFᵀ)⁻¹ is Wishart. No record is drawn. The first k datasets of a longer release are
+a release of k.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from allbutone.adversary.build import from_whitened
+from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.adversary.log_quadratic import LogQuadratic, stacked
+from allbutone.adversary.modes import find_modes
+from allbutone.adversary.several_priors import with_another_prior
+from allbutone.disclosure.measures import prior_probability
+from allbutone.disclosure.rule import Rule
+from allbutone.integrals.importance_sampling import Intervals, integrate
+from allbutone.integrals.proposal import Points
+from allbutone.integrals.two_hills import estimated_within
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.releases.joined import Released
+from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
+from allbutone.support.arrays import solve_rows
+from allbutone.support.parallel import in_parallel
+
+SCREEN = 0.7  # of the rule's probability: what is estimated below that is not integrated
+POINTS, REPLICATES = 256, 2  # of the integrals: their own noise is far below that between releases
+AT_ONCE = 1 << 22  # numbers in the wells that are held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class TableReleases:
+    """Releases of one table that were drawn, or are to be added to `earlier` ones, and the people they are judged on.
+
+    `everyone`: all that the attacks share, earlier releases in it, if any. `near`: what counts as knowing a value.
+    `rows` a dataset, None for parameters. `seed`: of the releases; release number r has the same random numbers for
+    any count.
+    """
+
+    everyone: LeaveOneOut
+    near: Intervals
+    rule: Rule
+    rows: int | None
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        values: Float[np.ndarray, "n p"],
+        prior: NIW,
+        near: Intervals,
+        rule: Rule,
+        rows: int | None,
+        earlier: Released | None,
+        seed: int,
+    ) -> "TableReleases":
+        """Fit the table once."""
+        if earlier is not None:
+            return cls(LeaveOneOut.of(values, earlier, prior, None, "record"), near, rule, rows, seed)
+        whole = prior.update(Moments.of(values))
+        nothing = ParameterStatistics(0, np.zeros((whole.p, whole.p)), np.zeros(whole.p))
+        white = solve_rows(whole.root, values - whole.mean)
+        fitted = from_whitened(whole, whole.root, nothing)
+        base = LeaveOneOut(values, None, prior, None, None, whole, whole.root, white, nothing, fitted)  # type: ignore[arg-type]
+        return cls(base, near, rule, rows, seed)
+
+    def discloses(self, count: int, people: Int[np.ndarray, " m"], releases: range) -> Bool[np.ndarray, "r m"]:
+        """Say which of these people each of these releases of `count` discloses."""
+        p = self.everyone.whole.p
+        wells = 1 if self.rows is None else count
+        many = max(1, AT_ONCE // (len(people) * wells * p * p))
+        blocks = [releases[at : at + many] for at in range(0, len(releases), many)]
+        return np.concatenate(in_parallel(partial(self._judged, count, people), blocks))
+
+    def count_disclosing(self, count: int, people: Int[np.ndarray, " m"], releases: int, enough: int) -> int:
+        """Return how many of so many releases disclose any of these people; more than `enough` end it early."""
+        found, step = 0, max(10, releases // 5)
+        for start in range(0, releases, step):
+            found += int(np.sum(self.discloses(count, people, range(start, min(start + step, releases))).any(axis=1)))
+            if found > enough:
+                break
+        return found
+
+    def _judged(self, count: int, people: Int[np.ndarray, " m"], releases: range) -> Bool[np.ndarray, "r m"]:
+        every = [self._posteriors(self._drawn(count, release), people) for release in releases]
+        problem = stacked(every) if len(every) > 1 else every[0]
+        places = np.tile(people, len(every))
+        near = self.near.take(places)
+        modes = find_modes(problem)
+        likely = np.max(estimated_within(problem, modes, near), axis=1) >= SCREEN * self.rule.probability
+        flags = np.zeros(len(places), dtype=bool)
+        (chosen,) = np.nonzero(likely | ~np.isfinite(modes.value))
+        if len(chosen):
+            some, around = problem.take(chosen), near.take(chosen)
+            found = integrate(some, modes.take(chosen), None, Points(), POINTS, REPLICATES, around)
+            flags[chosen] = np.any(self.rule.discloses(found.within, prior_probability(some, around)), axis=1)
+        return flags.reshape(len(every), -1)
+
+    def _drawn(self, count: int, release: int) -> Statistics:
+        """Draw the statistics of a release in the table's own coordinates, each dataset by its own random numbers."""
+        whole = self.everyone.whole
+        rng = np.random.default_rng([self.seed, release])
+        # long enough that a longer release begins with the same datasets
+        parts = [draw_dataset_block(whole, self.rows, rng) for _ in range(-(-count // BLOCK))]
+        root, noise, scatter = (np.concatenate(each)[:count] for each in zip(*parts, strict=True))
+        kappa = float(whole.mean_weight)
+        if self.rows is None:
+            pull = np.sum((root @ noise[..., None])[..., 0], axis=0) / np.sqrt(kappa)
+            return ParameterStatistics(count, np.sum(root @ root.swapaxes(1, 2), axis=0), pull)
+        spread = np.linalg.inv(root).swapaxes(1, 2)
+        mean = np.sqrt(1 / kappa + 1 / self.rows) * (spread @ noise[..., None])[..., 0]
+        half = spread @ scatter
+        return Moments(np.full(count, float(self.rows)), mean, half @ half.swapaxes(1, 2))
+
+    def _posteriors(self, drawn: Statistics, people: Int[np.ndarray, " m"]) -> LogQuadratic:
+        """Return the posteriors of these people after a release, and the earlier ones."""
+        base = self.everyone
+        released = joined(base.released, drawn)
+        with_release = replace(base, released=released, fitted=from_whitened(base.whole, base.root, released))
+        found = with_release.downdated(people)
+        for other in base.rest:
+            found = with_another_prior(found, other.downdated(people))
+        return found
+
+
+BLOCK = 16  # datasets whose random numbers are drawn together
+
+
+def draw_dataset_block(
+    whole: NIW, rows: int | None, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw what a block of datasets needs: L with LLᵀ ~ W(ν, I), a standard normal vector, and T of the scatter."""
+    p, df = whole.p, float(whole.df)
+    root = _triangles(rng, df - np.arange(p), p)
+    noise = rng.standard_normal((BLOCK, p))
+    scatter = np.zeros((BLOCK, p, p)) if rows is None else _triangles(rng, rows - 1 - np.arange(p), p)
+    return root, noise, scatter
+
+
+def _triangles(rng: np.random.Generator, df: Float[np.ndarray, " p"], p: int) -> Float[np.ndarray, "b p p"]:
+    """Draw lower triangles by Bartlett; with fewer degrees of freedom than p, only so many columns are not 0."""
+    found = np.tril(rng.standard_normal((BLOCK, p, p)), -1) * (df > 0)
+    found[:, range(p), range(p)] = np.sqrt(rng.chisquare(np.maximum(df, 1e-300), (BLOCK, p)) * (df > 0))
+    return found
+
+
+def joined(first: Statistics, second: Statistics) -> Statistics:
+    """Put the statistics of two releases together, both in the same coordinates."""
+    parameters = [each for one in (first, second) if (each := _parts(one)[0]) is not None and each.draws]
+    datasets = [each for one in (first, second) if (each := _parts(one)[1]) is not None]
+    drawn = None
+    if parameters:
+        drawn = ParameterStatistics(
+            sum(each.draws for each in parameters),
+            sum(each.precision for each in parameters),
+            sum(each.pull for each in parameters),
+        )
+    if not datasets:
+        assert drawn is not None
+        return drawn
+    fields = zip(*((each.count, each.mean, each.scatter) for each in datasets), strict=True)
+    moments = Moments(*map(np.concatenate, fields))
+    return moments if drawn is None else JoinedStatistics(drawn, moments)
+
+
+def _parts(released: Statistics) -> tuple[ParameterStatistics | None, Moments | None]:
+    if isinstance(released, JoinedStatistics):
+        return released.parameters, released.datasets
+    return (released, None) if isinstance(released, ParameterStatistics) else (None, released)
