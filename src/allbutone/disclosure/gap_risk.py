@@ -10,14 +10,21 @@ from allbutone.adversary.mixed import downdated
 from allbutone.adversary.with_gaps import GapAdversary
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.mixed_risk import (
-    BASELINE,
-    ERROR,
-    PROBABILITY,
     known_columns_of,
     mixed_risk_columns,
     require_same_table,
 )
+from allbutone.disclosure.rule import (
+    BASELINE,
+    ERROR,
+    PROBABILITY,
+    Rule,
+    belief_columns,
+    near_truth,
+    with_verdicts,
+)
 from allbutone.disclosure.with_gaps import GapRisk, risk_with_gaps
+from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior
 from allbutone.model.incomplete import IncompleteRecords
@@ -36,6 +43,7 @@ def gap_risk_columns(
     records: Records,
     release: MixedRelease,
     *,
+    rule: Rule | None = None,
     known: str | Sequence[str] = (),
     radius: float = RADIUS,
     mass: bool = True,
@@ -54,6 +62,8 @@ def gap_risk_columns(
     table = mechanism.incomplete(records)
     datasets = [mechanism.incomplete(each) for each in release.datasets]
     adversary = GapAdversary.of(table, mechanism.prior, stream, datasets=datasets, parameters=release.parameters)
+    near = near_truth(records)
+    places = [records.columns.index(name) for name in mechanism.measurements]
     found = risk_with_gaps(
         adversary,
         stream,
@@ -61,18 +71,39 @@ def gap_risk_columns(
         known_categories=categories,
         radius=radius,
         points=Points.of(stream),
+        near=near.take(np.arange(len(records.values)), places),
         watch=watch,
     )
-    columns = {"row": records.rows}
+    columns: dict[str, np.ndarray] = {}
     if len(given) < len(mechanism.measurements):  # else only categories are unknown
         columns |= _distances(adversary, found, given)
         if mass:
             columns |= {"mass": found.mass, "prior_mass": found.prior_mass, "mass_error": found.mass_error}
         columns |= {"information_gain": found.gain, "information_gain_error": found.gain_error}
+    judged = _measured(records, near, found, mechanism, given)
     if mechanism.missing == KEEP_GAPS:
         # gaps are drawn by counts of their own: the released parameters do not explain those of any table
-        columns |= _patterns(table, [mechanism.incomplete(each) for each in release.tables])
-    return columns | _levels(found, table.codes, mechanism, categories) | _errors(records, found, mechanism, given)
+        judged |= _patterns(table, [mechanism.incomplete(each) for each in release.tables])
+    judged |= _levels(found, table.codes, mechanism, categories)
+    return with_verdicts(records, rule, columns, judged, _errors(records, found, mechanism, given))
+
+
+def _measured(
+    records: Records, near: Intervals, found: GapRisk, mechanism: MixedMechanism, given: Sequence[int]
+) -> dict[str, np.ndarray]:
+    """Return how well each observed measurement that is not given is known."""
+    unknown = [place for place in range(len(mechanism.measurements)) if place not in given]
+    names = [mechanism.measurements[place] for place in unknown]
+    places = [records.columns.index(name) for name in names]
+    beliefs = {}
+    for name, values in (
+        ("probability", found.within),
+        ("probability_error", found.within_errors),
+        ("baseline", found.within_baselines),
+    ):
+        beliefs[name] = np.full(records.values.shape, np.nan)
+        beliefs[name][:, places] = values[:, unknown]
+    return belief_columns(records, near, beliefs, names)
 
 
 def _distances(adversary: GapAdversary, found: GapRisk, given: Sequence[int]) -> dict[str, np.ndarray]:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from allbutone.adversary.gap_posteriors import GapPosteriors
 from allbutone.adversary.with_gaps import GapAdversary, targets_by_gaps
 from allbutone.disclosure.measures import ALWAYS_THE_SAME, RADIUS
+from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.integrals.with_gaps import GapMeasures, measure_gaps
 from allbutone.model.cells import UNKNOWN
@@ -27,7 +29,7 @@ class GapRisk:
     `guess` and `guess_codes`: the most probable record, at what is observed. For each category, `probabilities` of
     its levels beside `baselines`, those without the release, and `probability_errors`. The rest: `GapMeasures`.
     `effective_draws`: what the draws of the others' gaps are worth without the record; `redrawn`: where they were
-    drawn anew without it.
+    drawn anew without it. `within`: the probability of each measurement's interval, where intervals are given.
     """
 
     guess: Float[np.ndarray, "n p"]
@@ -43,6 +45,9 @@ class GapRisk:
     more_probable: Float[np.ndarray, " n"]
     effective_draws: Float[np.ndarray, " n"]
     redrawn: Bool[np.ndarray, " n"]
+    within: Float[np.ndarray, "n p"]
+    within_errors: Float[np.ndarray, "n p"]
+    within_baselines: Float[np.ndarray, "n p"]
 
 
 def risk_with_gaps(
@@ -55,6 +60,7 @@ def risk_with_gaps(
     radius: float = RADIUS,
     points: Points = ALWAYS_THE_SAME,
     size: int = 128,
+    near: Intervals | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> GapRisk:
     """Attack all records of the adversary's table, or some of its rows, each as if it alone were unknown.
@@ -70,8 +76,12 @@ def risk_with_gaps(
     groups = [chosen[group] for group in targets_by_gaps(records.take(chosen))]
     blocks = [group[at : at + many] for group in groups for at in range(0, len(group), many)]
 
+    def judged(posteriors: GapPosteriors, block: np.ndarray) -> GapMeasures:
+        close = None if near is None else near.take(block, posteriors.columns)
+        return measure_gaps(posteriors, radius, points, size, near=close)
+
     def attack(block: np.ndarray) -> GapMeasures:
-        return measure_gaps(adversary.posteriors(records.take(block), block, known), radius, points, size)
+        return judged(adversary.posteriors(records.take(block), block, known), block)
 
     measured = in_parallel(attack, blocks, watch=lambda each: watch(len(each.gain)))
     found = _nothing(adversary)
@@ -83,7 +93,7 @@ def risk_with_gaps(
     for row, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
         alone = records.take([row])
         posteriors = adversary.without(int(row), stream).posteriors(alone, known=known)
-        _put(found, records, np.array([row]), measure_gaps(posteriors, radius, points, size))
+        _put(found, records, np.array([row]), judged(posteriors, np.array([row])))
         found.redrawn[row] = True
         watch(0)
     return found
@@ -102,6 +112,9 @@ def _nothing(adversary: GapAdversary) -> GapRisk:
         guess=np.full((n, p), np.nan),
         guess_codes=np.full((n, len(sizes)), UNKNOWN),
         redrawn=np.zeros(n, dtype=bool),
+        within=np.full((n, p), np.nan),
+        within_errors=np.full((n, p), np.nan),
+        within_baselines=np.full((n, p), np.nan),
         **by_level,
         **numbers,
     )
@@ -109,7 +122,8 @@ def _nothing(adversary: GapAdversary) -> GapRisk:
 
 def _put(found: GapRisk, records: IncompleteRecords, rows: Int[np.ndarray, " m"], each: GapMeasures) -> None:
     """Write what was measured of some records, which all have the same values missing."""
-    found.guess[rows[:, None], each.columns] = each.guess
+    for name in ("guess", "within", "within_errors", "within_baselines"):
+        getattr(found, name)[rows[:, None], each.columns] = getattr(each, name)
     (known,) = np.nonzero(records.codes[rows[0]] != UNKNOWN)
     found.guess_codes[rows[:, None], known] = each.combinations[each.guess_combination]
     start = 0

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.gap_posteriors import GapPosteriors
-from allbutone.integrals.importance_sampling import EDGE, HOPELESS, STUDENT, Ball, weighed_points
+from allbutone.integrals.importance_sampling import EDGE, HOPELESS, STUDENT, Ball, Intervals, weighed_points
 from allbutone.integrals.proposal import Points, Proposal
 from allbutone.support.arrays import log_sum_exp
 
@@ -20,7 +20,8 @@ class GapMeasures:
     without the release. `modes`: the most probable measurements given each combination; `guess` and
     `guess_combination`: the most probable of all. `gain`: log p(x | release, others) − log p(x | others) at the
     truth, in nats. `mass` within the radius of the true measurements, given the true combination, beside
-    `prior_mass`. `more_probable`: the probability of all records that are more probable than the truth, which lies
+    `prior_mass`; `within`: the probability of each measurement's interval, given that combination, beside
+    `within_baselines`. `more_probable`: the probability of all records that are more probable than the truth, which lies
     in every region that holds more than that.
     `log_totals`: the constants that ℓ lacks, without each group of draws in turn and, last, with all. Errors hold
     that of the integrals and that of the draws of the gaps.
@@ -42,15 +43,25 @@ class GapMeasures:
     mass: Float[np.ndarray, " m"]
     mass_error: Float[np.ndarray, " m"]
     prior_mass: Float[np.ndarray, " m"]
+    within: Float[np.ndarray, "m p"]
+    within_errors: Float[np.ndarray, "m p"]
+    within_baselines: Float[np.ndarray, "m p"]
     more_probable: Float[np.ndarray, " m"]
     log_totals: Float[np.ndarray, "g m"]
     effective_draws: Float[np.ndarray, " m"]
 
 
 def measure_gaps(
-    found: GapPosteriors, radius: float, points: Points, size: int = 128, replicates: int = 4
+    found: GapPosteriors,
+    radius: float,
+    points: Points,
+    size: int = 128,
+    replicates: int = 4,
+    near: Intervals | None = None,
 ) -> GapMeasures:
-    """Integrate the posteriors of targets, and say what was learned of each."""
+    """Integrate the posteriors of targets, and say what was learned of each; `near`: of what each of them has."""
+    if near is None:
+        near = Intervals(found.truth, found.truth)
     m, a = len(found.truth), len(found.combinations)
     ruled_out = ~found.possible.ravel()
     baselines = np.where(found.possible, np.exp(log_sum_exp(found.before.log_weights, axis=1)).reshape(m, a), 0.0)
@@ -63,11 +74,11 @@ def measure_gaps(
         modes, heights = found.shape.unwhiten(peaks.best).reshape(m, a, -1), peaks.value - found.log_volume
         proposal = Proposal.around(found.shape, peaks)
         ball = Ball(found.whiten(found.truth), radius / np.sqrt(np.broadcast_to(found.shape.df, m * a)))
-        turns = [_replicate(found, proposal, ball, points, turn, size) for turn in range(replicates)]
+        turns = [_replicate(found, proposal, ball, near, points, turn, size) for turn in range(replicates)]
         sums = _Sums(*(np.stack(each) for each in zip(*turns, strict=True)))
     sums.totals[..., ruled_out], sums.above[..., ruled_out] = -np.inf, -np.inf
     best = np.argmax(np.where(found.possible, heights.reshape(m, a), -np.inf), axis=1)
-    gain, probability, level, mass, prior, above = (_estimate(found, sums, what) for what in _MEASURES)
+    gain, probability, level, mass, prior, above, within = (_estimate(found, sums, what) for what in _MEASURES)
     effective = np.sum(1 / sums.squares, axis=0)[found.true_places]
     hopeless = effective < (HOPELESS if found.shape is not None else 0)
     return GapMeasures(
@@ -87,6 +98,9 @@ def measure_gaps(
         mass=np.where(hopeless, np.nan, mass[0]),
         mass_error=mass[1],
         prior_mass=prior[0],
+        within=np.where(hopeless[:, None], np.nan, within[0]),
+        within_errors=within[1],
+        within_baselines=np.mean(sums.known, axis=0),
         more_probable=above[0],
         log_totals=log_sum_exp(_pooled(sums.totals).reshape(-1, m, a), axis=2),
         effective_draws=found.effective_draws,
@@ -99,7 +113,8 @@ class _Sums:
 
     `totals`: log totals; `inside`: those of the ball; `prior`: the log of what is known before, within it;
     `above`: log totals of what is more probable than the truth. `squares`: Σw² of the weights. `…_noise`: the
-    squared errors that independent points would have.
+    squared errors that independent points would have. `near`: log totals of each measurement's interval, in the
+    true combination; `known`: the shares of these before the release.
     """
 
     totals: Float[np.ndarray, "r g t"]
@@ -109,10 +124,12 @@ class _Sums:
     squares: Float[np.ndarray, "r t"]
     total_noise: Float[np.ndarray, "r t"]
     mass_noise: Float[np.ndarray, "r t"]
+    near: Float[np.ndarray, "r g m p"]
+    known: Float[np.ndarray, "r m p"]
 
 
 def _replicate(
-    found: GapPosteriors, proposal: Proposal, ball: Ball, points: Points, turn: int, size: int
+    found: GapPosteriors, proposal: Proposal, ball: Ball, near: Intervals, points: Points, turn: int, size: int
 ) -> tuple[np.ndarray, ...]:
     """Return what one set of points says: the fields of `_Sums`."""
     white, log_parts, inside = weighed_points(proposal, ball, points, turn, size)
@@ -121,6 +138,11 @@ def _replicate(
     held: list[np.ndarray] = []
     prior: list[np.ndarray] = []
     above: list[np.ndarray] = []
+    within: list[np.ndarray] = []
+    assert found.shape is not None
+    true = found.true_places
+    own = found.shape.take(true)
+    close = near.holds(own.centre[:, None] + white[true] @ np.swapaxes(own.root, -1, -2))
     for without in groups.groups:
         values = groups.log_posterior(without)
         log_weights = values - density
@@ -130,8 +152,12 @@ def _replicate(
         with np.errstate(divide="ignore"):  # nothing inside, or nothing above
             for sums, which in ((totals, 1.0), (held, inside), (above, higher)):
                 sums.append(top + np.log(np.sum(weights * which, axis=1)))
+            within.append(top[true, None] + np.log(np.einsum("ms,msp->mp", weights[true], close)))
         known = groups.before.log_total(without)[:, -size:]  # the ball's own points
         prior.append(ball.log_volume + log_sum_exp(known, axis=1) - np.log(size))
+    before = groups.before.log_total(None)[true] - density[true]
+    before = np.exp(before - np.max(before, axis=1, keepdims=True))
+    known_near = np.einsum("ms,msp->mp", before, close) / np.sum(before, axis=1)[:, None]
     weights = weights / np.sum(weights, axis=1, keepdims=True)
     squares, share = np.sum(weights * weights, axis=1), np.sum(weights * inside, axis=1)
     noise = np.sum((weights * (inside - share[:, None])) ** 2, axis=1)
@@ -143,6 +169,8 @@ def _replicate(
         squares,
         squares - 1 / weights.shape[1],
         noise,
+        np.stack(within),
+        known_near,
     )
 
 
@@ -160,10 +188,11 @@ def _only_categories(found: GapPosteriors) -> _Sums:
     truth = np.stack([_height_of_truth(found, without) for without in groups.groups])[None]
     above = np.where(totals > truth + 1e-9, totals, -np.inf)  # not the truth itself
     one = np.ones(totals.shape[::2])
-    return _Sums(totals, totals, prior, above, one, 0 * one, 0 * one)
+    nothing = np.zeros((1, len(groups.groups), len(found.truth), 0))
+    return _Sums(totals, totals, prior, above, one, 0 * one, 0 * one, nothing, nothing[:, 0])
 
 
-def _pooled(logs: Float[np.ndarray, "r g t"]) -> Float[np.ndarray, "g t"]:
+def _pooled(logs: Float[np.ndarray, "r g *t"]) -> Float[np.ndarray, "g *t"]:
     """Return the log of the replicates' mean."""
     return log_sum_exp(logs, axis=0) - np.log(len(logs))
 
@@ -174,7 +203,7 @@ def _estimate(found: GapPosteriors, sums: _Sums, what: str) -> tuple[np.ndarray,
     Without each of G groups in turn, θ_g, the draws' error is √[(G−1)/G·Σ(θ_g − θ̄)²]; replicates of the points,
     taken apart, give that of the integrals.
     """
-    logs = (sums.totals, sums.inside, sums.prior, sums.above)
+    logs = (sums.totals, sums.inside, sums.prior, sums.above, sums.near)
     pooled = [_pooled(each) for each in logs]
     chains = len(pooled[0]) - 1
     every = [
@@ -195,7 +224,7 @@ def _estimate(found: GapPosteriors, sums: _Sums, what: str) -> tuple[np.ndarray,
     return every[-1], error
 
 
-_MEASURES = ("gain", "probability", "level", "mass", "prior mass", "more probable")
+_MEASURES = ("gain", "probability", "level", "mass", "prior mass", "more probable", "within")
 
 
 def _levels(combinations: Int[np.ndarray, "a q"]) -> Float[np.ndarray, "a l"]:
@@ -212,9 +241,12 @@ def _measure(
     inside: Float[np.ndarray, " t"],
     prior: Float[np.ndarray, " t"],
     above: Float[np.ndarray, " t"],
+    near: Float[np.ndarray, "m p"],
 ) -> np.ndarray:
     """Return one measure from log totals; `without` a group, the other weights do not add up to 1."""
     m, a, true = len(found.truth), len(found.combinations), found.true_places
+    if what == "within":
+        return np.exp(np.minimum(near - totals[true][:, None], 0.0))
     if what == "mass":
         return np.exp(np.minimum(inside[true] - totals[true], 0.0))
     if what == "more probable":
