@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.trials import standing_out
 from scipy.special import logsumexp
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.budget import Budget, chances
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
-from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.measures import prior_mass
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.trials import standing_out
 from allbutone.record_view.attack_view import of_record, view_attack
 
 PRIOR = abo.NIW.default(2)

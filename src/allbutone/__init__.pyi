@@ -10,11 +10,11 @@ from allbutone.disclosure.guarantee_routes import (
     prior_for,
     weight_for,
 )
-from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
 from allbutone.disclosure.mixed_record import attack_mixed
 from allbutone.disclosure.per_record import risk
 from allbutone.disclosure.privacy_loss import privacy
+from allbutone.disclosure.rule import Rule
 from allbutone.integrals.posterior import PoorSampling, Posterior, posterior
 from allbutone.integrals.several_missing import posterior_missing
 from allbutone.model.distributions import Normal, StudentT
@@ -58,7 +58,6 @@ __all__ = [
     "Guarantee",
     "InputError",
     "Ledger",
-    "Limit",
     "MixedBudget",
     "MixedRelease",
     "MixedSynthesizer",
@@ -73,6 +72,7 @@ __all__ = [
     "PriorScaleWarning",
     "Records",
     "Report",
+    "Rule",
     "Schema",
     "StudentT",
     "Together",

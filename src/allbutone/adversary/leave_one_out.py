@@ -173,7 +173,7 @@ class LeaveOneOut:
         return found.given(known, self._features(rows, known)) if known else found
 
     def downdated(self, rows: np.ndarray) -> LogQuadratic:
-        """Return the posteriors of a block of records by downdates alone: for predictions, also at high hat values."""
+        """Return the posteriors of a block of records by downdates, also at high hat values: for predictions."""
         xp = array_namespace(self.records)
         places = as_array(rows, like=self.records)
         return self._block(xp.take(self.records, places, axis=0), xp.take(self.white, places, axis=0))

@@ -26,7 +26,7 @@ from allbutone.disclosure.weaker_adversaries import risk_by_lacking
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.lacking import lacking_figure
 from allbutone.releases.folder import load_measurements
-from allbutone.reports.findings import most_exposed
+from allbutone.reports.findings import most_at_risk
 from allbutone.reports.html import words_of
 from allbutone.support.checks import count_of
 from allbutone.support.text import number
@@ -59,7 +59,7 @@ def adversaries(
         given = read_prior(prior, records.columns, records.schema) if prior else None
         # random numbers that are no secret, and a fixed start gives the same answer twice
         usual = risk_columns(records, release, given, mass=False, rng=np.random.default_rng(0))
-        rows = [int(usual["row"][place]) for place in most_exposed(usual)[:people]]
+        rows = [int(usual["row"][place]) for place in most_at_risk(usual)[:people]]
         settings = len(numbers) + len(records.columns) - 1
         with late_progress("Trying what the adversary may lack", settings) as watch:
             found = risk_by_lacking(

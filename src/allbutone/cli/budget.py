@@ -9,14 +9,14 @@ import plotly.graph_objects as go
 import typer
 from rich.markup import escape
 
-from allbutone.cli.earlier import EARLIER, judged_with_earlier
+from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, AnyTable, lazy_of, source_of
 from allbutone.cli.engine_budget import engine_budget
 from allbutone.cli.mixed import OF_MIXED, is_mixed, mechanism_options
 from allbutone.cli.options import (
     Kind,
-    LimitText,
     Prior,
+    Probability,
     ReleaseKind,
     Rows,
     describe_prior,
@@ -30,8 +30,8 @@ from allbutone.cli.reading import LIKE, OF_TABLE, also_asked, any_release_like, 
 from allbutone.cli.results import outputs, show_files, whole_numbers
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
-from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.mixed_budget import CHECKS, EXPOSURE, MixedBudget, plan_mixed_budget
+from allbutone.disclosure.mixed_budget import CHECKS, MixedBudget, plan_mixed_budget
+from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.framing import titled
@@ -73,7 +73,7 @@ def budget(
     table: AnyTable,
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
-    limit: LimitText = EXPOSURE.text,
+    probability: Probability = 0.5,
     counts: Counts = COUNTS,
     verify: Verify = None,
     prior: Prior = None,
@@ -81,12 +81,12 @@ def budget(
     seed: Seed = None,
     force: Force = False,
 ) -> None:
-    """Say how many datasets, or parameter draws, may be released before anyone is exposed.
+    """Say how many datasets, or parameter draws, may be released before a value of anyone is disclosed.
 
-    Of a table with categories, or with columns to keep: before anyone's measurements or categories are found.
+    What was released before, according to the ledger, counts.
     """
     require_rows_of_datasets(rows, release)
-    asked, bound = whole_numbers("counts", counts), Limit.of(limit)
+    asked, rule = whole_numbers("counts", counts), Rule.of(probability)
     if verify is not None:
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
@@ -100,18 +100,20 @@ def budget(
         mixed = is_mixed(context, records)
         judged = judged_with_earlier(context, table, records, mixed=mixed)
         if mixed:
-            _require_plain(context, bound)
-            planned = _plan_mixed(context, records, size, stream)
+            _require_plain(context)
+            planned = _plan_mixed(context, records, size, rule, stream)
         else:
-            planned = _plan(context, records, size, bound, asked, stream)
+            planned = _plan(context, records, size, rule, judged, stream)
         plan = planned.plan
-        save(plan.columns(), planned.figure)
+        save(plan.columns(tuple(asked)) if isinstance(plan, Budget) else plan.columns(), planned.figure)
     console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
-    used = used_up(judged, size)
-    _show_used(judged, size, plan.confident_count)
+    used = 0
     if isinstance(plan, Budget):
+        show_together(judged)
         _show_budget(plan)
     else:
+        used = used_up(judged, size)
+        _show_used(judged, size, plan.confident_count)
         _show_mixed(plan)
     if planned.checked:
         console.print(planned.checked)
@@ -125,15 +127,16 @@ def _plan(
     context: typer.Context,
     records: Records,
     size: int | None,
-    bound: Limit,
-    asked: list[int],
+    rule: Rule,
+    judged: Together,
     stream: np.random.Generator,
 ) -> Planned:
     synthesizer, note = fit(records, given_prior(context))
     verify = context.params["verify"]
+    earlier = judged.earlier or any_release_like(context)
     with late_progress("Trying numbers of datasets", None) as watch:
         plan = plan_budget(
-            records, synthesizer.prior, rows=size, limit=bound, counts=asked, rng=stream, watch=watch
+            records, synthesizer.prior, rows=size, probability=rule, earlier=earlier, rng=stream, watch=watch
         )
     with late_progress("Simulating releases", verify) as watch:
         checked = verify and verify_budget(records, synthesizer.prior, plan, verify, stream, watch)
@@ -141,7 +144,7 @@ def _plan(
 
 
 def _plan_mixed(
-    context: typer.Context, records: Records, size: int | None, stream: np.random.Generator
+    context: typer.Context, records: Records, size: int | None, rule: Rule, stream: np.random.Generator
 ) -> Planned:
     told = mechanism_options(context, records)
     if records.has_gaps:
@@ -152,18 +155,13 @@ def _plan_mixed(
     told.pop("missing")
     mechanism = MixedSynthesizer(**told).fit(records).mechanism
     with late_progress("Trying numbers of datasets", None) as watch:
-        plan = plan_mixed_budget(records, rows=size, **told, rng=stream, watch=watch)
+        plan = plan_mixed_budget(records, rows=size, probability=rule, **told, rng=stream, watch=watch)
     return Planned(plan, titled(mixed_budget_figure(plan)).update_layout(height=None), mechanism.normal)
 
 
-def _require_plain(context: typer.Context, bound: Limit) -> None:
+def _require_plain(context: typer.Context) -> None:
     """Refuse what can only be asked of tables of measurements alone."""
     only = "of a table with categories, or with columns to keep,"
-    if bound != EXPOSURE:
-        raise InputError(
-            f"the budget {only} is by {EXPOSURE} and by categories found out",
-            Cure("leave the limit out", "limit", EXPOSURE.text),
-        )
     if context.params["verify"] is not None:
         raise InputError(
             f"the budget {only} is always checked, on {CHECKS} simulated releases", "leave --verify out"
@@ -181,35 +179,30 @@ def _show_mixed(plan: MixedBudget) -> None:
 
 
 def _show_budget(plan: Budget) -> None:
-    columns, at = plan.columns(), max(plan.confident_count, 1)
-    places = np.argsort(-plan.leverage)[:10]
-    predicted = plan.law.exposure(plan.leverage[places], at)
-    kept = [columns[name][places] for name in ("row", "leverage", "threshold_datasets", "max_datasets")]
-    rows = [[number(value) for value in line] for line in zip(*kept, predicted, strict=True)]
-    headings = ("row", "leverage", "leaves the others' centre at", "most allowed", f"exposure at {at:,}")
-    show("The ten most exposed rows", headings, rows)
+    """Show whose values are likeliest to be disclosed, and what would allow more."""
+    at = max(plan.confident_count, 1)
+    here, twice = plan.chances(at), plan.chances(2 * at)
+    places = np.lexsort((-plan.leverage, -here, -twice))[:10]
+    rows = [
+        [str(plan.rows[place]), f"{here[place]:.1%}", f"{twice[place]:.1%}", number(plan.leverage[place])]
+        for place in places
+    ]
+    headings = ("row", f"disclosed by {at:,}", f"by {2 * at:,}", "leverage")
+    show("The ten people at most risk: how often releases would disclose a value of theirs", headings, rows)
     console.print()
-    for title, table in (
-        (
-            f"Row {plan.limiting_row} by every measure, median and 95 % point: one released, or {at:,}",
-            plan.measures,
-        ),
-        ("Many small datasets, or few large ones (expected, closed form)", plan.row_tradeoff),
-        ("What if (expected, closed form)", plan.what_if),
-    ):
-        if table:
-            names = list(table[0])
-            shown = [[escape(number(line[name])) for name in names] for line in table]
-            show(title, [name.replace("_", " ") for name in names], shown, words=("measure", "change"))
-            console.print()
+    if plan.alternatives:
+        changes = [[escape(each.in_words), f"{each.datasets:,}"] for each in plan.alternatives]
+        noun = "parameter draws" if plan.law.rows is None else "datasets"
+        show("What another choice would allow (closed form)", ("change", noun), changes, words=("change",))
+        console.print()
 
 
 def _checked(plan: Budget, checked: dict[str, Any]) -> str:
     return (
         f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.confident_count, 1):,} "
-        f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to pass: in "
-        f"{checked['passed']:,} some record passed {plan.limit} ({checked['share']:.0%}; 95 % interval "
-        f"{checked['low']:.0%} to {checked['high']:.0%})."
+        f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to be disclosed: "
+        f"{checked['passed']:,} disclosed someone ({checked['share']:.0%}; 95 % interval {checked['low']:.0%} to "
+        f"{checked['high']:.0%})."
     )
 
 
@@ -247,7 +240,6 @@ def _next(context: typer.Context, table: Path, count: int, used: int, size: int 
     like, given = any_release_like(context), context.params
     kept = given["keep"] or (isinstance(like, MixedRelease) and like.mechanism.keep)
     rows: dict[str, Any] = {"rows": None} if kept else {}  # then there is a row for each person
-    used = used or (like.count if like else 0)  # a ledger has what it is to be like as well
     left = count - used
     if count and left < 1:
         words = "it is used up; see what was released before:"
@@ -257,9 +249,9 @@ def _next(context: typer.Context, table: Path, count: int, used: int, size: int 
             command = following(context, "report", table, given["like"], out=free_name("report.html"))
         show_next(words, command)
     elif count:
-        words = "release that much, if you accept every measure above:"
+        words = "release that much:"
         if used:
-            words = "release so many more, if you accept every measure above:"
+            words = "release so many more:"
         command = following(context, "synthesize", table, out=free_name("release"), datasets=left, **rows)
         show_next(words, command)
     elif size is None or size == 1 or kept:

@@ -16,6 +16,7 @@ from allbutone.disclosure.mixed_risk import (
     require_usual_adversary,
     rise_in_odds,
 )
+from allbutone.disclosure.rule import Rule
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.reports.found_out import told_categories
 from allbutone.support.text import counted, percent
@@ -34,6 +35,7 @@ def mixed_risk(
     return any_risk_columns(
         records,
         release,
+        rule=Rule.of(given["probability"]),
         known=given["known"] or (),
         radius=given["radius"],
         mass=not given["no_mass"],

@@ -59,8 +59,9 @@ ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 MechanismPrior = Annotated[
     Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")
 ]
-LimitText = Annotated[
-    str, typer.Option("--limit", help="What no record may pass: exposure=0.5, gain=1 (nats) or mass=0.05.")
+Probability = Annotated[
+    float,
+    typer.Option(help="How sure the adversary must be of a value, within its tolerance, for it to be disclosed."),
 ]
 
 

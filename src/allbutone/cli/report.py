@@ -12,8 +12,8 @@ from rich.markup import escape
 
 from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
 from allbutone.cli.options import (
-    LimitText,
     MechanismPrior,
+    Probability,
     ReleaseDir,
     describe_prior,
     following,
@@ -30,7 +30,7 @@ from allbutone.cli.reading import (
     read_records,
     records_of,
 )
-from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.folder import load_release
@@ -86,7 +86,7 @@ def report(
     release_dir: ReleaseDir,
     out: Page = Path("report.html"),
     public: Public = False,
-    limit: LimitText = "exposure=0.5",
+    probability: Probability = 0.5,
     prior: MechanismPrior = None,
     note: Note = "",
     force: Force = False,
@@ -94,7 +94,7 @@ def report(
     """Put the whole case for or against a release into one HTML file that a board can read."""
     if out.suffix != ".html":
         raise InputError(f"--out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
-    bound = Limit.of(limit)
+    rule = Rule.of(probability)
     if not public:
         require_outside(out, release_dir)
     require_distinct([out], [table, prior])
@@ -106,7 +106,7 @@ def report(
         else:
             given = read_prior(prior, records.columns, records.schema) if prior else None
             judged = judged_with_earlier(context, table, records, release, [release_dir])
-            assessment = assess(judged.records, release, given, limit=bound, judged=judged, step=late_progress)
+            assessment = assess(judged.records, release, given, probability=rule, judged=judged, step=late_progress)
             again = following(context, "report", table, release_dir)
             _write_page(path, assessment, again, note)
     if public:

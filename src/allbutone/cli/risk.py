@@ -13,6 +13,7 @@ from allbutone.cli.elsewhere import KEY, OF_ENGINE, Address, AnyTable, inputs_of
 from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed, show_categories
 from allbutone.cli.options import (
     MechanismPrior,
+    Probability,
     ReleaseKind,
     following,
     free_name,
@@ -27,9 +28,11 @@ from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_f
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.rule import BASELINE, PROBABILITY, TOLERANCE, Rule
 from allbutone.disclosure.standing_out import StandingOut
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.categories import category_figure
+from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import any_release_of, without_categories
@@ -37,7 +40,7 @@ from allbutone.releases.joined import Released
 from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
-from allbutone.reports.findings import most_exposed, risk_sentence
+from allbutone.reports.findings import most_at_risk, risk_sentence
 from allbutone.support.text import counted, number
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import require_outside
@@ -74,12 +77,13 @@ def risk(
     known: Known = None,
     lacking_columns: LackingColumns = None,
     lacking_records: LackingRecords = 0,
+    probability: Probability = 0.5,
     radius: Radius = RADIUS,
     no_mass: NoMass = False,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
-    """Play the adversary against every record of the table: who is exposed by this release, and how badly.
+    """Play the adversary against every record of the table: whose values this release discloses, and how surely.
 
     Several releases of the table are attacked together.
     """
@@ -99,11 +103,10 @@ def risk(
                 found = mixed_risk(context, records, release, watch)
             else:
                 found = _risk_of_measurements(context, records, release, watch, worst)
-        save(found, *_figures(found))
+        save(found, *_figures(found, probability))
     console.print(f"[bold]{escape(risk_sentence(found))}[/bold]\n")
     show_together(judged)
-    if "relative_error" in found:
-        _show_risk(found, most_exposed(found)[:10])
+    _show_risk(found, most_at_risk(found)[:10])
     show_categories(found, records)
     if worst is not None:
         console.print(
@@ -136,6 +139,7 @@ def _risk_of_measurements(
         known=_columns(records, given["known"]),
         lacking_columns=_columns(records, given["lacking_columns"]),
         lacking_records=given["lacking_records"],
+        rule=Rule.of(given["probability"]),
         radius=given["radius"],
         mass=not given["no_mass"],
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
@@ -150,27 +154,40 @@ def _columns(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
     return Records.of_numbers(records, columns=list(asked)).columns if asked else ()
 
 
-def _figures(found: dict[str, np.ndarray]) -> list[Any]:
-    """Draw what was found of the measurements, unless all are known, and of each category."""
-    figures = [category_figure(found, name) for name in judged_categories(found)]
-    if "relative_error" not in found:
-        return [titled(figures[0]), *figures[1:]]
-    names = [name.removeprefix("error_") for name in found if name.startswith("error_")]
-    return [risk_figure(found, names, most_exposed(found)), *figures]
+def _figures(found: dict[str, np.ndarray], probability: float) -> list[Any]:
+    """Draw how sure the adversary is of everyone, how it comes about, and each category."""
+    order = most_at_risk(found)
+    figures = [
+        titled(disclosure_figure(found, order, risk_sentence(found), probability)).update_layout(height=None)
+    ]
+    if "relative_error" in found:
+        names = [name.removeprefix("error_") for name in found if name.startswith("error_")]
+        figures.append(risk_figure(found, names, order))
+    return [*figures, *(category_figure(found, name) for name in judged_categories(found))]
 
 
 def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
-    headings = {
-        "row": "row",
-        "exposure": "exposure",
-        "relative_error": "relative error",
-        "information_gain": "gain (nats)",
-        "mass": "mass near truth",
-        "prior_mass": "without release",
-    }
-    kept = [name for name in headings if name in found]
-    rows = [[number(found[name][place]) for name in kept] for place in places]
-    show("The ten most exposed rows, by guess or by gain", [headings[name] for name in kept], rows)
+    rows = []
+    for place in places:
+        column = str(found["riskiest"][place])
+        within = found.get(TOLERANCE + column)
+        rows.append(
+            [
+                str(found["row"][place]),
+                escape(column),
+                "" if within is None else f"± {number(within[place])}",
+                f"{found[PROBABILITY + column][place]:.0%}",
+                f"{found[BASELINE + column][place]:.0%}",
+                "disclosed" if found["disclosed"][place] else "",
+            ]
+        )
+    headings = ("row", "value", "within", "sure", "without release", "")
+    show(
+        "The ten people at most risk, by the value of theirs that is known best",
+        headings,
+        rows,
+        words=("value", ""),
+    )
 
 
 def _risk_assumed(context: typer.Context, records: Records, releases: Sequence[object]) -> str:

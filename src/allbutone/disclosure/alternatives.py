@@ -5,12 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.lineup import Lineup
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 
@@ -22,6 +20,11 @@ class Alternative:
     change: str
     datasets: int
     why: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """The change, and what explains its number where that may surprise."""
+        return f"{self.change} ({self.why})" if self.why else self.change
 
 
 def alternatives_of(
@@ -43,12 +46,26 @@ def alternatives_of(
             kept = np.delete(np.arange(people), places)
             wished.append((words, records.take(kept), prior, rows))
     if people > fewest:
-        wished.append((f"bring row {records.rows[place]} in to where the next one stands", _pulled_in(records, prior, lineup), prior, rows))
+        wished.append(
+            (
+                f"bring row {records.rows[place]} in to where the next one stands",
+                _pulled_in(records, prior, lineup, place),
+                prior,
+                rows,
+            )
+        )
     if len(records.columns) > 1:
         names = [name for name in records.columns if name != column]
         keep = [records.columns.index(name) for name in names]
         wished.append((f"leave the column {column} out", records.select(names), prior.marginal(keep), rows))
-    wished.append((f"a public prior worth {people:,} people that agrees with the table", records, _stronger(records, prior), rows))
+    wished.append(
+        (
+            f"a public prior worth {people:,} people that agrees with the table",
+            records,
+            _stronger(records, prior),
+            rows,
+        )
+    )
     counts = in_parallel(lambda one: Lineup.of(one[1], one[2], one[3], rule).most(), wished)
     found = [Alternative(one[0], allowed) for one, allowed in zip(wished, counts, strict=True)]
     return [_explained(each, found, count) for each in found]
@@ -65,13 +82,13 @@ def _explained(one: Alternative, every: list[Alternative], count: int) -> Altern
     return Alternative(one.change, one.datasets, why)
 
 
-def _pulled_in(records: Records, prior: NIW, lineup: Lineup) -> Records:
-    """Return the table with the record of the highest leverage moved towards the others, as far as the next."""
-    first, second = lineup.order[:2]
+def _pulled_in(records: Records, prior: NIW, lineup: Lineup, place: int) -> Records:
+    """Return the table with a record moved towards the others, as far out as the next that stands out most."""
+    following = next(int(each) for each in lineup.order if each != place)
     values = records.values.copy()
-    others = prior.update(np.delete(values, first, axis=0))
-    distance = _distances(others, values[[first, second]])
-    values[first] = others.mean + (values[first] - others.mean) * min(1.0, float(distance[1] / distance[0]))
+    others = prior.update(np.delete(values, place, axis=0))
+    distance = _distances(others, values[[place, following]])
+    values[place] = others.mean + (values[place] - others.mean) * min(1.0, float(distance[1] / distance[0]))
     return Records(values, records.columns, records.backend, records.schema, records.rows)
 
 

@@ -10,12 +10,12 @@ from jaxtyping import Float, Int
 
 from allbutone.disclosure.alternatives import Alternative, alternatives_of
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.lineup import CONFIDENCE, MOST, Lineup, largest
+from allbutone.disclosure.lineup import MOST, Lineup, largest
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.table_releases import TableReleases
-from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
+from allbutone.releases.joined import JoinedRelease, Released, ReleasesByPrior
 from allbutone.support.notebook import paragraphs
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
@@ -37,7 +37,8 @@ class Budget:
     rule: when a value counts as disclosed.
     lineup: the people, from the highest leverage down, and the closed form of their chances.
     rows: each record's number in the table, from 1.
-    confident_count: the most datasets of which, with 95 % confidence, no release discloses anyone; 0 if not even one.
+    confident_count: the most datasets of which, with 95 % confidence, no release discloses anyone; 0 if not even
+    one.
         Where there were earlier releases, how many more.
     limiting_row: the record likeliest to be disclosed by one dataset more, counted from 1.
     limiting_column: the value of it that would be.
@@ -93,7 +94,7 @@ class Budget:
             verdict = f"Up to {count:,} {more}{self.what} may be released"
         reason = "if no value of anyone is to be disclosed (95 % sure)"
         who = f"{self.limiting_column} of row {self.limiting_row} sets the limit"
-        after = f" After {self.earlier}, which count." if self.earlier else ""
+        after = f" This counts the {self.earlier}." if self.earlier else ""
         return f"{verdict} {reason}; {who}.{after}"
 
     @property
@@ -102,19 +103,18 @@ class Budget:
         how = "The number comes from a closed form"
         if self.simulated:
             how = (
-                f"The number was checked on {counted(self.simulated, 'simulated release')} of this very table, whose "
-                f"likeliest records were attacked exactly: {self.passed:,} disclosed someone"
+                f"The number was checked on {counted(self.simulated, 'simulated release')} of this very table, "
+                f"whose likeliest records were attacked exactly: {self.passed:,} disclosed someone"
             )
         return (
-            f"Disclosed means that the adversary gives at least {self.rule.probability:.0%} to the true value within "
-            "its tolerance, would not without the release, and that the release at least doubles the odds. Assumed: "
-            "the records are jointly normal; the prior was written without looking at them; the adversary has every "
-            f"other record, the release and the mechanism. {how}. This is a prediction, not a guarantee: an adversary "
-            "who knows some of a person's values, or data that are not normal, can do better."
+            f"{self.rule.in_words} Assumed: the records are jointly normal; the prior was written without looking "
+            "at them; the adversary has every other record, the release and the mechanism. "
+            f"{how}. This is a prediction, not a guarantee: an adversary who knows some of a person's values, or "
+            "data that are not normal, can do better."
         )
 
     def chances(self, count: int) -> Float[np.ndarray, " n"]:
-        """Return each record's own chance that a release of `count` discloses a value of it, by the closed form."""
+        """Return each record's own chance that a release of `count` discloses a value of it (closed form)."""
         found = np.zeros(len(self.rows))
         found[self.lineup.order] = self.lineup.chances(count)
         return found
@@ -164,11 +164,11 @@ def plan_budget(
     """Return how many datasets of `rows` (None: parameter draws) may be released before anyone is disclosed.
 
     A value is disclosed when the adversary gives it at least `probability` within its tolerance (see `Rule`). The
-    chance that a release discloses anyone, at most 5 %, is bounded by the sum of the records' own chances, which the
-    closed form gives; where that does not take long, simulated releases of this very table check it. `earlier`: what
-    was released already (one, or several in a list), which counts; then simulation decides. `alternatives`: also say
-    what would allow more. `watch` is called once for each number of datasets tried. How the table is read is said as
-    to `Records.of` (schema, complete_cases, …).
+    chance that a release discloses anyone, at most 5 %, is bounded by the sum of the records' own chances, which
+    the closed form gives; where that does not take long, simulated releases of this very table check it.
+    `earlier`: what was released already (one, or several in a list), which counts; then simulation decides.
+    `alternatives`: also say what would allow more. `watch` is called once for each number of datasets tried. How
+    the table is read is said as to `Records.of` (schema, complete_cases, …).
 
     >>> import allbutone as abo
     >>> abo.plan_budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1).limiting_row
@@ -179,13 +179,14 @@ def plan_budget(
     seed = int(np.random.default_rng(rng).integers(2**63))
     lineup = Lineup.of(records, prior, rows, rule)
     released = None if earlier is None else release_of(earlier)
+    before = 0 if released is None else _opinions(released)
     count = lineup.most(watch=watch)
     near = near_truth(records)
     attacked = TableReleases.of(records.values, prior, near, rule, rows, released, seed)
     passed, simulated = 0, 0
     if released is not None or _is_quick(lineup, count):
-        count, passed, simulated = _simulated(attacked, lineup, count, released, watch)
-    place, column = _limiting(lineup, records, count + 1 + (0 if released is None else released.count))
+        count, passed, simulated = _simulated(attacked, lineup, count, before, watch)
+    place, column = _limiting(lineup, records, count + 1 + before)
     return Budget(
         law=lineup.law,
         rule=rule,
@@ -197,7 +198,7 @@ def plan_budget(
         limiting_column=column,
         simulated=simulated,
         passed=passed,
-        earlier="" if released is None else counted(released.count, released.noun),
+        earlier="" if released is None else f"{before:,} released earlier",
         alternatives=alternatives_of(records, prior, lineup, rule, place, column, count) if alternatives else [],
     )
 
@@ -208,7 +209,7 @@ def _is_quick(lineup: Lineup, count: int) -> bool:
 
 
 def _simulated(
-    attacked: TableReleases, lineup: Lineup, guess: int, earlier: Any, watch: Callable[[int], None]
+    attacked: TableReleases, lineup: Lineup, guess: int, before: int, watch: Callable[[int], None]
 ) -> tuple[int, int, int]:
     """Return the largest number of further datasets, at most the guess, that simulated releases call safe."""
     passed: dict[int, int] = {}
@@ -219,9 +220,17 @@ def _simulated(
         passed[count] = attacked.count_disclosing(count, people, RELEASES, ACCEPTED)
         return passed[count] <= ACCEPTED
 
-    most = guess if earlier is None else max(guess - earlier.count, 1)
-    count = largest(safe, most, most if earlier is None else guess)
+    count = largest(safe, max(guess - before, 1), guess)
     return count, passed.get(count, 0), RELEASES
+
+
+def _opinions(released: Released) -> int:
+    """Return how many datasets and parameter draws were released."""
+    if isinstance(released, ReleasesByPrior):
+        return sum(_opinions(part) for part in (released.first, *released.rest))
+    if isinstance(released, JoinedRelease):
+        return released.first.count + released.synthetic.count
+    return released.count
 
 
 def _limiting(lineup: Lineup, records: Records, count: int) -> tuple[int, str]:

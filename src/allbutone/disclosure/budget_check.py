@@ -20,7 +20,7 @@ def verify_budget(
     rng: np.random.Generator | int | None = None,
     watch: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Simulate releases of this very table at the budget, attack the records likeliest to be disclosed, and count."""
+    """Simulate releases of this very table at the budget, attack the likeliest records, and count."""
     from scipy.stats import binomtest  # not above: it takes longer to load than all the rest
 
     records, seed = Records.of(table), int(np.random.default_rng(rng).integers(2**63))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.rule import USUAL, Rule
 from allbutone.model.cells import Cells
 
 REPLICATES = 400
@@ -79,7 +79,7 @@ def category_chances(
     counted: CountedCells,
     rows: int | None,
     rng: np.random.Generator,
-    rule: Rule = Rule(),
+    rule: Rule = USUAL,
     most: int = MOST,
     replicates: int = REPLICATES,
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k cells"]]:

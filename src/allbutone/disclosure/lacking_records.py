@@ -147,8 +147,8 @@ def measure_missing(
         return learned
     masses = [found[table].mass_within(record, radius) for table, record in zip(which, truth, strict=True)]
     errors = np.array([mass.standard_error for mass in masses])
-    near = prior_mass(nothing, white, radius)
-    return replace(learned, mass=np.array(masses, dtype=float), mass_error=errors, prior_mass=near)
+    nearby = prior_mass(nothing, white, radius)
+    return replace(learned, mass=np.array(masses, dtype=float), mass_error=errors, prior_mass=nearby)
 
 
 def stacked(models: Sequence[NIW]) -> NIW:

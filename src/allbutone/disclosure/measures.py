@@ -20,7 +20,6 @@ from allbutone.integrals.proposal import Points
 
 RADIUS = 1.0  # Mahalanobis distance within which a guess counts as near
 HALF = 0.5  # of the way from the others' centre to a record: nearer than that, it counts as exposed
-TWICE = float(np.log(2))  # nats: a guess near a record that the release made no more likely is luck
 ALWAYS_THE_SAME = Points()
 
 
@@ -89,9 +88,9 @@ def measure(
     """Attack, integrate, measure: what each adversary concludes, beside the truth.
 
     Without `effort` nothing is integrated: no gain, no mass. `radius`: also the mass within that Mahalanobis
-    radius. `near`: also the probability of these intervals. `before`: the posteriors without the release, where they are not the other records' own Student t
-    (an adversary with a prior of their own). `modes`: those of the posteriors, where they are known already.
-    `guess`: where another method than ours has found one.
+    radius. `near`: also the probability of these intervals. `before`: the posteriors without the release, where
+    they are not the other records' own Student t (an adversary with a prior of their own). `modes`: those of the
+    posteriors, where they are known already. `guess`: where another method than ours has found one.
     """
     white = posteriors.whiten(truth)
     if guess is None and modes is None:

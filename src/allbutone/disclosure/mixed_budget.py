@@ -86,13 +86,13 @@ class MixedBudget:
     @property
     def assumptions(self) -> str:
         """What the verdict rests on."""
-        checked = f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} disclosed someone. "
+        checked = (
+            f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} disclosed someone. "
+        )
         return (
             "Assumed: within each cell of the categories the measurements are jointly normal; the prior was "
             "written without looking at the records; the adversary has every other record, the release and the "
-            f"mechanism. A value is disclosed when the adversary gives it at least {self.rule.probability:.0%}, a "
-            "measurement within its tolerance and the categories taken as known, would not without the release, and "
-            "the release at least doubles the odds. "
+            f"mechanism, and takes the categories as known where it guesses measurements. {self.rule.in_words} "
             + (checked if self.confident_count else "")
             + "This is a prediction, not a guarantee."
         )
@@ -162,9 +162,7 @@ def _planned(
     own = np.minimum(lineup.own_most(min(MOST, 4 * start + 4)), own_by_cells)
     company = whole.weights[everyone.records.cells]  # who is in the same cell
     watched = _watched(leverage, company)
-    count, checked = _checked(
-        everyone, mechanism, rows, start, watched, (near, rule), rng, watch
-    )
+    count, checked = _checked(everyone, mechanism, rows, start, watched, (near, rule), rng, watch)
     by_counts = by_categories < by_measurements
     limiting = int(np.lexsort((company, own_by_cells))[0] if by_counts else np.argmax(leverage))
     return MixedBudget(
@@ -271,8 +269,8 @@ def _finds_someone(
         if np.any(rule.discloses(share, baseline)):
             return True
     posteriors, _ = after.problem(watched, records.cells[watched])
-    known = measure(posteriors, records.values[watched], Effort(size=256), near=near.take(watched))
-    return bool(np.any(rule.discloses(known.probability, known.baseline)))
+    found = measure(posteriors, records.values[watched], Effort(size=256), near=near.take(watched))
+    return bool(np.any(rule.discloses(found.probability, found.baseline)))
 
 
 def _updated(whole: LocationModel, datasets: Sequence[MixedRecords]) -> tuple[LocationModel, ...]:

@@ -162,7 +162,9 @@ def _beliefs(
     """Return how well each measurement that the adversary does not know is known."""
     measured = [each for _, _, each in parts if each is not None]
     names = [name for place, name in enumerate(mechanism.measurements) if place not in given] if measured else []
-    beliefs = {name: np.full(records.values.shape, np.nan) for name in ("probability", "probability_error", "baseline")}
+    beliefs = {
+        name: np.full(records.values.shape, np.nan) for name in ("probability", "probability_error", "baseline")
+    }
     places = [records.columns.index(name) for name in names]
     for name, matrix in beliefs.items():
         if names:

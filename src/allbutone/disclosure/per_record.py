@@ -1,6 +1,6 @@
 """Risk: what each person in a table stands to lose by a release."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
-from allbutone.disclosure.measures import HALF, RADIUS, TWICE, Effort, Measures, measure
+from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.disclosure.mixed_risk import require_usual_adversary
 from allbutone.disclosure.rule import Rule, belief_columns, near_truth, with_verdicts
 from allbutone.integrals.importance_sampling import Intervals
@@ -53,16 +53,15 @@ def risk(
     """Return a dataframe, in the table's own library, with what the release gives away of each record.
 
     One row a record (`row` counts from 1): whether a value of it is `disclosed`, the `risk`, which is the
-    probability that the adversary gives to the true value of the `riskiest` column, within its tolerance; disclosed
-    means that this is at least `probability`, and by the release (see `Rule`). Then the measures: the paper's `distance` of the adversary's guess beside
-    `baseline_distance`, that of guessing the centre of the others; `relative_error` and `exposure` in the others'
-    metric; the posterior `mass` within a Mahalanobis `radius` of the truth beside `prior_mass`;
-    `information_gain` at the truth in nats. And for each column the `probability_…` of the true value within
-    `tolerance_…` (natural units) beside `baseline_…`, without the release, its standard error, and the error of the
-    guess.
-    The release may be its folder; the prior, if given, a prior file or its entries. Several releases of the table,
-    in a list, are attacked together. How the table is read is said as to `Records.of` (complete_cases,
-    missing_codes, …).
+    probability that the adversary gives to the true value of the `riskiest` column, within its tolerance;
+    disclosed means that this is at least `probability`, and by the release (see `Rule`). Then the measures: the
+    paper's `distance` of the adversary's guess beside `baseline_distance`, that of guessing the centre of the
+    others; `relative_error` and `exposure` in the others' metric; the posterior `mass` within a Mahalanobis
+    `radius` of the truth beside `prior_mass`; `information_gain` at the truth in nats. And for each column the
+    `probability_…` of the true value within `tolerance_…` (natural units) beside `baseline_…`, without the
+    release, its standard error, and the error of the guess. The release may be its folder; the prior, if given, a
+    prior file or its entries. Several releases of the table, in a list, are attacked together. How the table is
+    read is said as to `Records.of` (complete_cases, missing_codes, …).
 
     The adversary has every record but one, and knows the columns `known` of that one, too. Weaker ones lack
     `lacking_columns` of everyone and attack by the others (exactly, given what the release says of those), or lack
@@ -105,22 +104,6 @@ def risk(
         rng=rng,
     )
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
-
-
-def is_exposed(found: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " n"]:
-    """Say who is exposed: the guess comes more than halfway, and the release makes it at least twice as likely.
-
-    Without the second part records next to the others' centre would count, which any guess is near. A measure that
-    could not be computed counts against the release.
-    """
-    error, gain = found["relative_error"], found["information_gain"]
-    return ((error <= HALF) & (gain >= TWICE)) | not_computed(found)
-
-
-def not_computed(found: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " n"]:
-    """Say of whom a measure could not be computed; who has no measurement at all has none to be guessed."""
-    unmeasured = np.isnan(found.get("baseline_distance", 0.0))
-    return (~np.isfinite(found["relative_error"]) & ~unmeasured) | ~np.isfinite(found["information_gain"])
 
 
 def risk_columns(

@@ -50,8 +50,17 @@ class Rule:
             found = (with_release >= self.probability) & (without < self.probability - 1e-9) & doubled
         return found | (np.isnan(with_release) & np.isfinite(without))
 
+    @property
+    def in_words(self) -> str:
+        """The rule, for a board."""
+        return (
+            f"A value is disclosed when the adversary is at least {100 * self.probability:g} % sure of it, a "
+            "measurement within its tolerance, would not be without the release, and the release at least doubles "
+            "the odds."
+        )
+
     def needed(self, without: Float[np.ndarray, "*each"]) -> Float[np.ndarray, "*each"]:
-        """Return the probability at which values of these baselines are disclosed; infinite where they cannot be."""
+        """Return the probability at which values of these baselines are disclosed; infinite where none is."""
         # odds of 2b/(1 − b) are the probability 2b/(1 + b)
         doubled = np.maximum(self.probability, 2 * without / (1 + without))
         return np.where(without < self.probability - 1e-9, doubled, np.inf)
@@ -76,6 +85,9 @@ class Rule:
             "risk": risk[np.arange(len(risk)), worst],
             "riskiest": np.asarray(names)[worst],
         }
+
+
+USUAL = Rule()
 
 
 def judged_columns(found: Mapping[str, np.ndarray]) -> list[str]:
@@ -108,8 +120,8 @@ def _ends_on_scale(column: Column, natural: Float[np.ndarray, " n"]) -> tuple[np
     low, high = natural - column.tolerance, natural + column.tolerance
     beyond = (low <= lowest, high >= highest)
     inner = (np.where(beyond[0], natural, low), np.where(beyond[1], natural, high))
-    ends = (column.scale.to_model(each) for each in inner)
-    return tuple(np.where(out, end, each) for out, end, each in zip(beyond, (-np.inf, np.inf), ends, strict=True))
+    below, above = (column.scale.to_model(each) for each in inner)
+    return np.where(beyond[0], -np.inf, below), np.where(beyond[1], np.inf, above)
 
 
 def belief_columns(
@@ -126,9 +138,7 @@ def belief_columns(
     return found
 
 
-def with_verdicts(
-    records: Records, rule: Rule | None, *parts: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def with_verdicts(records: Records, rule: Rule | None, *parts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Put the columns of a risk table together, each person's verdict first."""
     names = [name for part in parts for name in part]
     if doubled := [name for name in names if names.count(name) > 1]:

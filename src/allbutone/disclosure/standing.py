@@ -17,9 +17,9 @@ from allbutone.model.niw import NIW
 class Standing:
     """Where m people stand, each column in units of the others' standard deviation.
 
-    leverage: q. distance: from the others' mean, Mahalanobis. deviation: in each column. low, high: the interval that
-    counts as knowing the value. needed: the probability of it at which the value is disclosed; infinite where it
-    cannot be.
+    leverage: q. distance: from the others' mean, Mahalanobis. deviation: in each column. low, high: the interval
+    that counts as knowing the value. needed: the probability of it at which the value is disclosed; infinite where
+    it cannot be.
     """
 
     leverage: Float[np.ndarray, " m"]
@@ -30,9 +30,7 @@ class Standing:
     needed: Float[np.ndarray, "m p"]
 
     @classmethod
-    def of(
-        cls, others: NIW, values: Float[np.ndarray, "m p"], near: Intervals, rule: Rule
-    ) -> "Standing":
+    def of(cls, others: NIW, values: Float[np.ndarray, "m p"], near: Intervals, rule: Rule) -> "Standing":
         """Compare each of these people with the model of their others (one batch axis)."""
         mean, scale = np.asarray(others.mean), np.asarray(others.scale)
         df, kappa = (

@@ -1,8 +1,8 @@
 """Simulated releases of a very table: drawn as sufficient statistics, and judged by the rule for all its people.
 
-Given the whole table the model is NIW(μ, κ, ν, Λ); in the coordinates of Λ's root a dataset's mean is F·ε·√(1/κ + 1/n)
-and its scatter (FT)(FT)ᵀ, where (FFᵀ)⁻¹ is Wishart. No record is drawn. The first k datasets of a longer release are
-a release of k.
+Given the whole table the model is NIW(μ, κ, ν, Λ); in the coordinates of Λ's root a dataset's mean is F·ε·√(1/κ +
+1/n) and its scatter (FT)(FT)ᵀ, where (FFᵀ)⁻¹ is Wishart. No record is drawn. The first k datasets of a longer
+release are a release of k.
 """
 
 from dataclasses import dataclass, replace
@@ -35,11 +35,11 @@ AT_ONCE = 1 << 22  # numbers in the wells that are held at a time
 
 @dataclass(frozen=True, eq=False)
 class TableReleases:
-    """Releases of one table that were drawn, or are to be added to `earlier` ones, and the people they are judged on.
+    """Releases of one table, simulated beside those that were made earlier, and what they are judged by.
 
     `everyone`: all that the attacks share, earlier releases in it, if any. `near`: what counts as knowing a value.
-    `rows` a dataset, None for parameters. `seed`: of the releases; release number r has the same random numbers for
-    any count.
+    `rows` a dataset, None for parameters. `seed`: of the releases; release number r has the same random numbers
+    for any count.
     """
 
     everyone: LeaveOneOut
@@ -81,7 +81,9 @@ class TableReleases:
         """Return how many of so many releases disclose any of these people; more than `enough` end it early."""
         found, step = 0, max(10, releases // 5)
         for start in range(0, releases, step):
-            found += int(np.sum(self.discloses(count, people, range(start, min(start + step, releases))).any(axis=1)))
+            found += int(
+                np.sum(self.discloses(count, people, range(start, min(start + step, releases))).any(axis=1))
+            )
             if found > enough:
                 break
         return found
@@ -102,7 +104,7 @@ class TableReleases:
         return flags.reshape(len(every), -1)
 
     def _drawn(self, count: int, release: int) -> Statistics:
-        """Draw the statistics of a release in the table's own coordinates, each dataset by its own random numbers."""
+        """Draw the statistics of a release in the table's own coordinates."""
         whole = self.everyone.whole
         rng = np.random.default_rng([self.seed, release])
         # long enough that a longer release begins with the same datasets
@@ -134,7 +136,7 @@ BLOCK = 16  # datasets whose random numbers are drawn together
 def draw_dataset_block(
     whole: NIW, rows: int | None, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw what a block of datasets needs: L with LLᵀ ~ W(ν, I), a standard normal vector, and T of the scatter."""
+    """Draw what a block of datasets needs: L with LLᵀ ~ W(ν, I), a normal vector, and T of the scatter."""
     p, df = whole.p, float(whole.df)
     root = _triangles(rng, df - np.arange(p), p)
     noise = rng.standard_normal((BLOCK, p))
@@ -151,24 +153,22 @@ def _triangles(rng: np.random.Generator, df: Float[np.ndarray, " p"], p: int) ->
 
 def joined(first: Statistics, second: Statistics) -> Statistics:
     """Put the statistics of two releases together, both in the same coordinates."""
-    parameters = [each for one in (first, second) if (each := _parts(one)[0]) is not None and each.draws]
-    datasets = [each for one in (first, second) if (each := _parts(one)[1]) is not None]
-    drawn = None
-    if parameters:
-        drawn = ParameterStatistics(
-            sum(each.draws for each in parameters),
-            sum(each.precision for each in parameters),
-            sum(each.pull for each in parameters),
-        )
-    if not datasets:
-        assert drawn is not None
-        return drawn
-    fields = zip(*((each.count, each.mean, each.scatter) for each in datasets), strict=True)
-    moments = Moments(*map(np.concatenate, fields))
-    return moments if drawn is None else JoinedStatistics(drawn, moments)
+    parts = [*_parts(first), *_parts(second)]
+    parameters = [each for each in parts if isinstance(each, ParameterStatistics) and each.draws]
+    datasets = [each for each in parts if isinstance(each, Moments)]
+    moments = None
+    if datasets:
+        fields = zip(*((each.count, each.mean, each.scatter) for each in datasets), strict=True)
+        moments = Moments(*map(np.concatenate, fields))
+    if moments is not None and not parameters:
+        return moments
+    drawn = ParameterStatistics(
+        sum(each.draws for each in parameters),
+        np.sum([each.precision for each in parameters], axis=0),
+        np.sum([each.pull for each in parameters], axis=0),
+    )
+    return drawn if moments is None else JoinedStatistics(drawn, moments)
 
 
-def _parts(released: Statistics) -> tuple[ParameterStatistics | None, Moments | None]:
-    if isinstance(released, JoinedStatistics):
-        return released.parameters, released.datasets
-    return (released, None) if isinstance(released, ParameterStatistics) else (None, released)
+def _parts(released: Statistics) -> list[ParameterStatistics | Moments]:
+    return [released.parameters, released.datasets] if isinstance(released, JoinedStatistics) else [released]

@@ -2,12 +2,13 @@
 
 In whitened coordinates the posterior of a record, seen along the released precision's lowest axis, is
 
-    p(s, w) ∝ (1 + s² + ‖w‖²)^(a/2)·(1 + βs² + β₀‖w‖²)^(−K/2)·exp(tilt(s)),   a = (k−1)ν′, K = k(ν′+n), β₀ = ν′/(ν′+n)
+    p(s, w) ∝ (1 + s² + ‖w‖²)^(a/2)·(1 + βs² + β₀‖w‖²)^(−K/2)·exp(tilt(s)),   a = (k−1)ν′, K = k(ν′+n), β₀ =
+    ν′/(ν′+n)
 
-with s along that axis and w across it; for parameters, the limit n → ∞, the second factor is exp(−½kν′(λ̂s² + ‖w‖²)).
-Over releases only three numbers vary: the eigenvalue β = λ̂β₀ (a spike's, normal: Baik, Ben Arous, Péché; Paul 2007),
-the tilt to the record's side, and how far the axis leans in a column's direction. ‖w‖² is concentrated, which leaves
-an integral over s, and for a column the probability of a normal interval.
+with s along that axis and w across it; for parameters, the limit n → ∞, the second factor is exp(−½kν′(λ̂s² +
+‖w‖²)). Over releases only three numbers vary: the eigenvalue β = λ̂β₀ (a spike's, normal: Baik, Ben Arous, Péché;
+Paul 2007), the tilt to the record's side, and how far the axis leans in a column's direction. ‖w‖² is
+concentrated, which leaves an integral over s, and for a column the probability of a normal interval.
 """
 
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ class _Posteriors:
 
     @classmethod
     def of(cls, law: ExposureLaw, people: Standing, count: int) -> "_Posteriors":
-        """Find the spike of each person, the hills that go with its eigenvalues, and the lean to the right side."""
+        """Find the spike of each person, the hills that go with its eigenvalues, and the lean."""
         q, nu, kappa = people.leverage[:, None], law.df + 1, law.mean_weight
         centre, spread, overlap = law.spike(q, count)
         eigenvalue = np.maximum(centre + spread * EIGENVALUES, 1e-6)
@@ -134,9 +135,9 @@ class _Shape:
     @property
     def width(self) -> Float[np.ndarray, "m e"]:
         """About the width of the hill, by its curvature and, where that vanishes, by the fourth power."""
-        fourth = self.outward
+        fourth = np.full(self.eigenvalue.shape[:-1], self.outward)
         if self.rows is not None:
-            fourth = self.outward - self.weight * (self.eigenvalue[..., 0] * self.bulk) ** 2
+            fourth = fourth - self.weight * (self.eigenvalue[..., 0] * self.bulk) ** 2
         curvature = np.where(self.slope < 0, 2.0, 1.0) * np.abs(self.slope) / (1 + self.mode)
         return 1 / np.sqrt(curvature + np.sqrt(np.maximum(fourth, 1.0)))
 
@@ -165,8 +166,8 @@ class _Shape:
 def _chances(found: _Posteriors) -> Float[np.ndarray, " m"]:
     """Return the chance that any column reaches what it needs: over eigenvalues, tilts and leans of the axis.
 
-    The columns share eigenvalue and tilt, but each has a lean of its own, in which the log odds of its interval are
-    about linear. Between eigenvalues it is interpolated.
+    The columns share eigenvalue and tilt, but each has a lean of its own, in which the log odds of its interval
+    are about linear. Between eigenvalues it is interpolated.
     """
     inside = [_inside(found, lean) for lean in LEANS]  # lean, side: (m, e, s, columns)
     chance, (tilts, weights) = np.zeros(len(found.lean)), TILTS
@@ -200,6 +201,4 @@ def _inside(found: _Posteriors, lean: float) -> list[Float[np.ndarray, "m e s c"
     step = (found.places[..., 1] - found.places[..., 0])[..., None, None] * np.abs(along)
     spread = unit * np.maximum(spread, 0.5 * step + 1e-12)
     low, high = people.low[:, None, None], people.high[:, None, None]
-    return [
-        ndtr((high - side * middle) / spread) - ndtr((low - side * middle) / spread) for side in (1, -1)
-    ]
+    return [ndtr((high - side * middle) / spread) - ndtr((low - side * middle) / spread) for side in (1, -1)]

@@ -8,6 +8,7 @@ import numpy as np
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.lacking_records import groups_of, measure_groups
 from allbutone.disclosure.per_record import in_known_columns, measure_block, require_same_mechanism
+from allbutone.disclosure.rule import near_truth
 from allbutone.integrals.proposal import Points
 from allbutone.model.niw import NIW
 from allbutone.releases.joined import Released
@@ -66,8 +67,8 @@ def _lacking_columns(
     found = []
     for lacking in choices:
         some, part, own = in_known_columns(records, release, prior, lacking)
-        everyone = LeaveOneOut.of(some.values, part, own, None, "record")
-        blocks = [measure_block(everyone, None, Points(), block) for block in everyone.blocks((), targets)]
+        everyone, near = LeaveOneOut.of(some.values, part, own, None, "record"), near_truth(some)
+        blocks = [measure_block(everyone, (None, near), Points(), block) for block in everyone.blocks((), targets)]
         found.append({name: _in_order(blocks, name, targets) for name in MEASURED})
     return {name: np.median([each[name] for each in found], axis=0) for name in MEASURED}
 

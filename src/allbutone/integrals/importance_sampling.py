@@ -69,7 +69,7 @@ class Intervals:
         """Say which features of which records lie inside."""
         return (records >= self.low[:, None]) & (records <= self.high[:, None])
 
-    def take(self, rows: np.ndarray, features: Sequence[int] | None = None) -> "Intervals":
+    def take(self, rows: np.ndarray, features: Sequence[int] | np.ndarray | None = None) -> "Intervals":
         """Return the intervals of these posteriors, of all features or of some."""
         low, high = self.low[rows], self.high[rows]
         return Intervals(low, high) if features is None else Intervals(low[:, features], high[:, features])
@@ -141,7 +141,8 @@ def _in_blocks(
     for start in range(0, len(which), rows):
         these = which[start : start + rows]
         some = problem.take(these)
-        near = [None if each is None else each.take(these) for each in inside]
+        ball, intervals = inside
+        near = (None if ball is None else ball.take(these), None if intervals is None else intervals.take(these))
         parts.append(_sampled(some, modes.take(these), *near, points, size, replicates, refits))
     names = Integrals.__dataclass_fields__
     return Integrals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -255,5 +255,5 @@ def _joined(parts: Sequence[tuple[LogQuadratic, Modes]], rows: np.ndarray) -> tu
     """Put these chains' posteriors one after the other; what all of them share stays shared."""
     modes = [one.take(rows) for _, one in parts]
     every = [field.name for field in fields(Modes) if field.name != "steps"]
-    joined = {name: np.concatenate([getattr(one, name) for one in modes]) for name in every}
+    joined: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in modes]) for name in every}
     return stacked([one.take(rows) for one, _ in parts]), replace(modes[0], **joined)

@@ -18,12 +18,9 @@ def estimated_within(problem: LogQuadratic, modes: Modes, near: Intervals) -> Fl
     """
     both = np.isfinite(modes.gap)
     first = _hill(problem, modes.best, modes.hessian, near)
-    second = _hill(
-        problem,
-        np.where(both[:, None], modes.other, modes.best),
-        np.where(both[:, None, None], modes.other_hessian, modes.hessian),
-        near,
-    )
+    other = np.asarray(np.where(both[:, None], modes.other, modes.best))
+    hessian = np.asarray(np.where(both[:, None, None], modes.other_hessian, modes.hessian))
+    second = _hill(problem, other, hessian, near)
     share = expit(np.where(both, modes.gap, np.inf) + first[0] - second[0])[:, None]
     return share * first[1] + (1 - share) * second[1]
 

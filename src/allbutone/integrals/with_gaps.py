@@ -21,10 +21,10 @@ class GapMeasures:
     `guess_combination`: the most probable of all. `gain`: log p(x | release, others) − log p(x | others) at the
     truth, in nats. `mass` within the radius of the true measurements, given the true combination, beside
     `prior_mass`; `within`: the probability of each measurement's interval, given that combination, beside
-    `within_baselines`. `more_probable`: the probability of all records that are more probable than the truth, which lies
-    in every region that holds more than that.
-    `log_totals`: the constants that ℓ lacks, without each group of draws in turn and, last, with all. Errors hold
-    that of the integrals and that of the draws of the gaps.
+    `within_baselines`. `more_probable`: the probability of all records that are more probable than the truth,
+    which lies in every region that holds more than that. `log_totals`: the constants that ℓ lacks, without each
+    group of draws in turn and, last, with all. Errors hold that of the integrals and that of the draws of the
+    gaps.
     """
 
     columns: Int[np.ndarray, " p"]

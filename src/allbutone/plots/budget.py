@@ -1,4 +1,4 @@
-"""How the expected exposure of the most exposed records grows with what is released, and where the budget ends."""
+"""How often releases would disclose a value of anyone, by what is released, and where the budget ends."""
 
 from collections.abc import Sequence
 
@@ -6,82 +6,71 @@ import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.lineup import CONFIDENCE, MOST
 from allbutone.plots.style import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILION, smaller, style
+
+POINTS = 12  # of the curves
 
 
 def budget_figure(budget: Budget) -> go.Figure:
-    """Draw the five most exposed records' expected exposure against the number of datasets released."""
-    order = np.argsort(-budget.leverage)[:5]
-    last = 2 * float(np.max(budget.law.threshold(budget.leverage[order])))
-    last = max(last, 2.0 * max(budget.confident_count, budget.expected_count or 0), 10.0)
-    counts = np.geomspace(1, min(last, 1e9), 1000)
+    """Draw how often a release would disclose anyone, and each of the five likeliest, against its datasets."""
+    at = max(budget.confident_count, 1)
+    counts = np.unique(np.round(np.geomspace(max(1, at / 3), min(max(4 * at, 10), MOST), POINTS)).astype(int))
+    chances = np.array([budget.chances(int(count)) for count in counts])
+    order = np.lexsort((-budget.leverage, -chances[len(counts) // 2]))[:5]
     noun = "draws" if budget.law.rows is None else "datasets"
     figure = go.Figure()
-    heights = [float(budget.law.exposure(budget.leverage[place], counts[-1])) for place in order]
-    for place, colour, height in zip(
-        order, (VERMILION, BLUE, GREEN, ORANGE, PURPLE), _apart(heights), strict=False
-    ):
-        row = f"row {budget.rows[place]}"
+    lines = [("anyone", np.minimum(1.0, np.sum(chances, axis=1)), INK)]
+    lines += [
+        (f"row {budget.rows[place]}", chances[:, place], colour)
+        for place, colour in zip(order, (VERMILION, BLUE, GREEN, ORANGE, PURPLE), strict=False)
+    ]
+    heights = [float(line[-1]) for _, line, _ in lines]
+    for (name, line, colour), height in zip(lines, _apart(heights), strict=True):
         figure.add_scatter(
             x=counts,
-            y=budget.law.exposure(budget.leverage[place], counts),
+            y=line,
             mode="lines",
-            line={"color": colour, "width": 3},
-            hovertemplate=f"{row}<br>%{{x:,.0f}} {noun}<br>exposure %{{y:.2f}}<extra></extra>",
+            line={"color": colour, "width": 4 if name == "anyone" else 2},
+            hovertemplate=f"{name}<br>%{{x:,.0f}} {noun}<br>disclosed by %{{y:.1%}} of releases<extra></extra>",
         )
         figure.add_annotation(
-            x=1.01, xref="paper", xanchor="left", y=height, text=row, showarrow=False, font={"color": colour}
+            x=1.01, xref="paper", xanchor="left", y=height, text=name, showarrow=False, font={"color": colour}
         )
-    _mark_budget(figure, budget, noun, counts[-1])
+    _mark_budget(figure, budget, noun, counts)
     style(figure, _budget_title(budget, noun))
     figure.update_xaxes(title=f"Number of {budget.what} released", type="log", dtick="D2", tickformat=",d")
-    figure.update_xaxes(range=[np.log10(0.9), np.log10(counts[-1])])
+    figure.update_xaxes(range=[np.log10(0.95 * counts[0]), np.log10(counts[-1])])
     figure.update_yaxes(
-        title="Expected exposure (closed form):<br>0 at the centre of the others, 1 at the record",
-        range=[-0.03, 1.05],
+        title="Share of releases that would<br>disclose a value", range=[-0.03, 1.05], tickformat=".0%"
     )
-    figure.update_layout(margin={"l": 100, "r": 110, "t": 175})
+    figure.update_layout(margin={"l": 100, "r": 110, "t": 130})
     return figure
 
 
 def _budget_title(budget: Budget, noun: str) -> str:
-    kept = f"{budget.confident_count:,} {noun} keep everyone below {budget.limit}"
+    kept = f"{budget.confident_count:,} {noun} disclose nobody, 95 % sure"
     if budget.confident_count == 0:
-        kept = f"not even one of the {noun} keeps it below {budget.limit}"
-    about = "The five records expected to be exposed most. Confidential: it describes them."
-    return f"Row {budget.limiting_row} sets the limit: {kept}" + smaller(about)
+        kept = f"not even one of the {noun} is safe"
+    about = "The five people likeliest to be disclosed. Confidential: it describes them."
+    return f"{budget.limiting_column} of row {budget.limiting_row} sets the limit: {kept}" + smaller(about)
 
 
-def _mark_budget(figure: go.Figure, budget: Budget, noun: str, last: float) -> None:
-    """Draw the limit, and the numbers that keep below it: by expectation, and with 95 % confidence."""
-    if budget.limit.kind == "exposure":
-        figure.add_hline(y=budget.limit.value, line={"dash": "dash", "color": INK, "width": 1.5})
+def _mark_budget(figure: go.Figure, budget: Budget, noun: str, counts: np.ndarray) -> None:
+    """Draw the accepted share, and the number that keeps below it."""
+    figure.add_hline(y=1 - CONFIDENCE, line={"dash": "dash", "color": INK, "width": 1.5})
+    figure.add_annotation(
+        x=0.005, xref="paper", xanchor="left", y=1 - CONFIDENCE, yanchor="bottom", showarrow=False, text="5 %"
+    )
+    count = budget.confident_count
+    if count >= 1:
+        line = {"dash": "solid", "color": INK, "width": 1.5}
+        figure.add_shape(type="line", x0=count, x1=count, yref="paper", y0=0, y1=1, line=line)
+        # annotations on a logarithmic axis are placed by the logarithm, shapes are not
         figure.add_annotation(
-            x=0.005, xref="paper", xanchor="left", y=budget.limit.value, yanchor="bottom", showarrow=False
-        )
-        figure.layout.annotations[-1].text = f"limit: {budget.limit}"
-    confident, expected = budget.confident_count, budget.expected_count
-    marks = [(confident, "solid", f"{confident:,} {noun}: 95 % sure<br>that no record passes", 1.16)]
-    if expected is not None:
-        marks.append((expected, "dot", f"{expected:,} {noun}: expected<br>(closed form)", 1.03))
-    for count, dash, text, height in marks:
-        if count >= 1:
-            end = {"yref": "paper", "y0": 0, "y1": height}
-            figure.add_shape(
-                type="line", x0=count, x1=count, **end, line={"dash": dash, "color": INK, "width": 1.5}
-            )
-            # annotations on a logarithmic axis are placed by the logarithm, shapes are not
-            place = {"x": np.log10(count), "y": height, "yref": "paper"}
-            left = np.log10(count) < np.log10(last) / 2  # where there is room for the words
-            figure.add_annotation(
-                **place,
-                text=text,
-                align="left" if left else "right",
-                xanchor="left" if left else "right",
-                xshift=4 if left else -4,
-                showarrow=False,
-                yanchor="middle",
-            )
+            x=np.log10(count), y=0.97, yref="paper", text=f"{count:,} {noun}: the budget", showarrow=False,
+            xanchor="left", xshift=6,
+        )  # fmt: skip
 
 
 def _apart(heights: Sequence[float], gap: float = 0.045) -> list[float]:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from allbutone.disclosure.mixed_risk import BASELINE, PROBABILITY, is_found, rise_in_odds
+from allbutone.disclosure.mixed_risk import is_found, rise_in_odds
+from allbutone.disclosure.rule import BASELINE, PROBABILITY
 from allbutone.plots.framing import frame, text_of
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
 from allbutone.support.text import percent

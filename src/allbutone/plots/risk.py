@@ -7,7 +7,6 @@ import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.measures import HALF
-from allbutone.disclosure.per_record import is_exposed
 from allbutone.plots.framing import text_of
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION, smaller, style
 
@@ -26,7 +25,7 @@ def risk_figure(
     shown, first = order[:SHOWN], order[:labels]
     closer = np.maximum(1 - columns["relative_error"], -1.0)  # worse than -1 is as good as no guess at all
     gain = np.arcsinh(columns["information_gain"])
-    exposed = is_exposed(columns)
+    exposed = columns["disclosed"]
     figure = go.Figure(
         go.Scatter(
             x=gain[shown],

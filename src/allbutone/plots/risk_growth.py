@@ -7,7 +7,6 @@ import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.measures import HALF
-from allbutone.disclosure.per_record import is_exposed
 from allbutone.plots.framing import ON_TOP, frame, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, SKY, VERMILION
 from allbutone.support.text import counted, number
@@ -56,16 +55,16 @@ def relative_error_violins(by_count: Mapping[int, Mapping[str, np.ndarray]]) -> 
     for place, error in enumerate(errors):
         look = {"fillcolor": SKY, "line": {"width": 1, "color": BLUE}}
         _violin(figure, place, np.log10(error), "after the release", side="both", **look)
-    exposed = [int(np.sum(is_exposed(by_count[count]))) for count in counts]
+    exposed = [int(np.sum(by_count[count]["disclosed"])) for count in counts]
     middle = [float(np.median(error)) for error in errors]
     words = [
-        f"{counted(count, 'dataset')}<br>median relative error {found:.3g}<br>{near:,} of {len(error):,} records "
-        f"exposed<br>closest {error.min():.3g}"
+        f"{counted(count, 'dataset')}<br>median relative error {found:.3g}<br>a value disclosed of {near:,} of "
+        f"{len(error):,} people<br>closest {error.min():.3g}"
         for count, found, near, error in zip(counts, middle, exposed, errors, strict=True)
     ]
     _medians(figure, [float(np.log10(one)) for one in middle], words)
     people = len(errors[0])
-    message = f"Exposed (more than halfway there, and not by luck) are {exposed[0]:,} of {people:,} records after "
+    message = f"A value is disclosed of {exposed[0]:,} of {people:,} people after "
     message += counted(counts[0], "dataset")
     if len(counts) > 1:
         message += f" and {exposed[-1]:,} after {counted(counts[-1], 'dataset')}"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import COUNTS, Budget, plan_budget
+from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.gap_risk import any_risk_columns
-from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.mixed_budget import EXPOSURE, MixedBudget, plan_mixed_budget
-from allbutone.disclosure.per_record import is_exposed, require_same_mechanism, risk_columns
+from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
+from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
+from allbutone.disclosure.rule import Rule
 from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -25,10 +25,8 @@ from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.findings import (
     Finding,
     budget_finding,
-    categories_finding,
-    exposure_finding,
+    disclosure_finding,
     fidelity_finding,
-    gain_finding,
     model_finding,
     values_finding,
 )
@@ -79,9 +77,7 @@ class Assessment:
     def findings(self) -> list[Finding]:
         """What a decision rests on, the risk first."""
         found = [
-            exposure_finding(self.risk),
-            categories_finding(self.risk),
-            gain_finding(self.risk),
+            disclosure_finding(self.risk),
             budget_finding(self.budget, self.count) if self.budget else None,
             model_finding(self.normality) if self.normality else None,
             values_finding(odd_values(self.records, self.release), self.say),
@@ -104,7 +100,7 @@ class Assessment:
                 "distance": float(np.median(found["distance"])),
                 "baseline": float(np.median(found["baseline_distance"])),
                 "relative_error": float(np.median(found["relative_error"])),
-                "exposed": int(np.sum(is_exposed(found))),
+                "disclosed": int(np.sum(found["disclosed"])),
                 "gain": float(np.max(found["information_gain"])),
             }
             for count, found in self.by_count.items()
@@ -116,7 +112,7 @@ def assess(
     release: Release | MixedRelease,
     prior: NIW | None = None,
     *,
-    limit: str | Limit = "exposure=0.5",
+    probability: float | Rule = 0.5,
     counts: Sequence[int] = (),
     mass: bool = True,
     judged: Together | None = None,
@@ -127,11 +123,11 @@ def assess(
     `counts`: also the risk after the first so many datasets, or draws, each. `judged`: the release together with
     all earlier ones, which are attacked as one.
     """
-    everything = judged.release if judged else release
+    everything, rule = judged.release if judged else release, Rule.of(probability)
     if isinstance(release, MixedRelease):
-        _require_plain(prior, Limit.of(limit))
+        _require_no_prior(prior)
         assert isinstance(everything, MixedRelease)
-        return replace(_assess_mixed(records, release, everything, step), judged=judged)
+        return replace(_assess_mixed(records, release, everything, rule, step), judged=judged)
     prior = require_same_mechanism(records, release, prior)
     people = len(records.values)
     with step("Judging the model", None):
@@ -140,24 +136,15 @@ def assess(
     for count in (count for count in counts if count <= release.count):
         with step(f"Attacking records after {counted(count, release.noun)}", people) as watch:
             # the integrals' random points are no secret, and a fixed start gives the same answer twice
-            by_count[count] = _attacked(records, release.first(count), prior, False, watch)
+            by_count[count] = _attacked(records, release.first(count), prior, rule, False, watch)
     if mass or judged or release.count not in by_count:
         with step("Attacking records", people) as watch:
-            whole = _attacked(records, without_categories(everything), prior, mass, watch)
+            whole = _attacked(records, without_categories(everything), prior, rule, mass, watch)
     else:
         whole = by_count[release.count]
     rows = None if isinstance(release, ParameterRelease) else max(release.rows)
     with step("Planning the budget", None) as watch:
-        budget = plan_budget(
-            # how each record fares at other numbers is for tables, and takes longer than the verdict
-            records,
-            prior,
-            rows=rows,
-            limit=limit,
-            counts=COUNTS if counts else (),
-            rng=0,
-            watch=watch,
-        )
+        budget = plan_budget(records, prior, rows=rows, probability=rule, rng=0, watch=watch)
     compared = _compared(records, release, step)
     return Assessment(records, release, prior, normality, whole, budget, *compared, by_count, judged)
 
@@ -171,25 +158,24 @@ def _compared(
         return fidelity(records, release), densities(records, release)
 
 
-def _attacked(records: Records, release: Released, prior: NIW, mass: bool, watch: Watch) -> dict[str, Any]:
-    return risk_columns(records, release, prior, mass=mass, rng=np.random.default_rng(0), watch=watch)
+def _attacked(
+    records: Records, release: Released, prior: NIW, rule: Rule, mass: bool, watch: Watch
+) -> dict[str, Any]:
+    return risk_columns(records, release, prior, rule=rule, mass=mass, rng=np.random.default_rng(0), watch=watch)
 
 
-def _require_plain(prior: NIW | None, limit: Limit) -> None:
+def _require_no_prior(prior: NIW | None) -> None:
     """Refuse what a report on a mixed table cannot be asked."""
     if prior is not None:
         raise InputError(
             "a release of a table with categories or kept columns names its own prior",
             Cure("leave it out", "prior"),
         )
-    if limit != EXPOSURE:
-        raise InputError(
-            f"the budget of a table with categories or kept columns is by {EXPOSURE} and by categories found out",
-            Cure("leave the limit out", "limit", EXPOSURE.text),
-        )
 
 
-def _assess_mixed(records: Records, release: MixedRelease, everything: MixedRelease, step: Step) -> Assessment:
+def _assess_mixed(
+    records: Records, release: MixedRelease, everything: MixedRelease, rule: Rule, step: Step
+) -> Assessment:
     """Attack everyone's measurements and categories, judge fidelity, and plan the budget by the same mechanism."""
     mechanism = release.mechanism
     normality = budget = None
@@ -197,12 +183,13 @@ def _assess_mixed(records: Records, release: MixedRelease, everything: MixedRele
         with step("Judging the model", None):
             normality = check_normality(given_categories(records, mechanism))
     with step("Attacking records", len(records.values)) as watch:
-        risk = any_risk_columns(records, everything, rng=np.random.default_rng(0), watch=watch)
+        risk = any_risk_columns(records, everything, rule=rule, rng=np.random.default_rng(0), watch=watch)
     if not records.has_gaps:
         with step("Planning the budget", None) as watch:
             budget = plan_mixed_budget(
                 records,
                 rows=max(release.rows) if release.datasets else None,
+                probability=rule,
                 prior=mechanism.normal,
                 cells=mechanism.cells,
                 cell_weight=mechanism.cell_weight,

@@ -7,17 +7,13 @@ import numpy as np
 
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.mixed_budget import MixedBudget
-from allbutone.disclosure.mixed_risk import is_found, judged_categories, rise_in_odds
-from allbutone.disclosure.per_record import is_exposed, not_computed
-from allbutone.plots.categories import category_message
+from allbutone.disclosure.rule import BASELINE, PROBABILITY, TOLERANCE
 from allbutone.support.errors import Cure
-from allbutone.support.text import counted
+from allbutone.support.text import counted, number
 from allbutone.utility.column_shape import LEVELS
 from allbutone.utility.fidelity import MEAN_BAND, Fidelity
 from allbutone.utility.normality import Normality
 from allbutone.utility.released_values import Oddity
-
-MUCH = float(np.log(20))  # nats: true values made more than twenty times as likely
 
 
 @dataclass(frozen=True)
@@ -29,91 +25,59 @@ class Finding:
     words: str
 
 
-def most_exposed(found: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the records from the most exposed down: those that lead by either measure, named or known, first."""
-    # what could not be computed comes first: nobody knows that it is harmless
-    error, gain = (found[name] for name in ("relative_error", "information_gain"))
-    unknown = np.where(not_computed(found), -np.inf, np.inf)
-    by_guess = np.argsort(np.argsort(np.where(np.isfinite(error), error, unknown), kind="stable"))
-    by_gain = np.argsort(np.argsort(np.where(np.isfinite(gain), -gain, -np.inf), kind="stable"))
-    return np.lexsort((by_gain, np.minimum(by_guess, by_gain)))
+def most_at_risk(found: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the records from those at most risk down; of equal risk, those first whose odds rose most."""
+    return np.lexsort((-_rise(found), -found["risk"], ~found["disclosed"]))
 
 
 def risk_sentence(found: dict[str, np.ndarray]) -> str:
-    """Return the verdict for a board: can they name the record, and how much closer did they get?"""
-    findings: list[Finding | None] = []
-    if "relative_error" in found:
-        findings += [exposure_finding(found), gain_finding(found)]
-    return " ".join(finding.words for finding in (*findings, categories_finding(found)) if finding)
+    """Return the verdict for a board: whose values are disclosed, and how surely."""
+    return disclosure_finding(found).words
 
 
-def exposure_finding(found: dict[str, np.ndarray]) -> Finding:
-    """Judge whether the adversary could name anyone's values from this very release."""
-    people, error, flags = len(found["row"]), found["relative_error"], is_exposed(found)
-    exposed = int(np.sum(flags))
-    if not exposed:
-        words = f"No record is exposed by half or more: no guess comes halfway to any of {people:,}, but by luck."
-        return Finding("Exposure", False, words)
-    closest = int(np.argmin(np.where(flags & np.isfinite(error), error, np.inf)))
-    words = (
-        f"{exposed:,} of {people:,} records {'is' if exposed == 1 else 'are'} exposed by half or more, row "
-        f"{found['row'][closest]} the most: the adversary's guess closes {1 - error[closest]:.0%} of the distance "
-        "from the centre of the other records to it."
-    )
-    return Finding("Exposure", True, words + _lost(found))
+def disclosure_finding(found: dict[str, np.ndarray]) -> Finding:
+    """Judge whether this very release, with all that count with it, discloses a value of anyone."""
+    people, flags, order = len(found["row"]), found["disclosed"], most_at_risk(found)
+    disclosed = int(np.sum(flags))
+    if not disclosed:
+        words = f"No value of any of {people:,} people is disclosed. {_of_one(found, int(order[0]))}"
+        return Finding("Disclosure", False, words)
+    shown = [int(place) for place in order[: min(disclosed, 3)]]
+    who = "1 person" if disclosed == 1 else f"{disclosed:,} people"
+    words = f"Values of {who} of {people:,} are disclosed. " + " ".join(_of_one(found, place) for place in shown)
+    more = disclosed - len(shown)
+    return Finding("Disclosure", True, words + f" And {more:,} more." * (more > 0))
 
 
-def _lost(found: dict[str, np.ndarray]) -> str:
-    """Name the records whose measures could not be computed, if any."""
-    lost = not_computed(found)
-    rows = [str(row) for row in found["row"][lost][:5]]
-    more = f" and {np.sum(lost) - 5:,} more" if np.sum(lost) > 5 else ""
-    counted_as = "they count as exposed" if np.sum(lost) > 1 else "it counts as exposed"
-    noun = "rows" if np.sum(lost) > 1 else "row"
+def _of_one(found: dict[str, np.ndarray], place: int) -> str:
+    """Say how surely the riskiest value of a record is known, with the release and without it."""
+    column, row = str(found["riskiest"][place]), found["row"][place]
+    after, before = found[PROBABILITY + column][place], found[BASELINE + column][place]
+    if np.isnan(after):
+        return f"What the release tells of {column} of row {row} could not be computed: it counts as disclosed."
+    within = f" within {number(found[TOLERANCE + column][place])}" if TOLERANCE + column in found else ""
+    if after <= before:
+        return "Of nobody more is known than without the release."
     return (
-        f" What the release tells of {noun} {', '.join(rows)}{more} could not be computed: {counted_as}."
-        * bool(rows)
+        f"Row {row}: the adversary is {_percent(after)} sure of {column}{within}, without the release "
+        f"{_percent(before)}."
     )
 
 
-def _times(gain: float) -> str:
-    """Say in words how many times as likely a gain makes a record's values."""
-    factor = float(np.exp(min(gain, 100.0)))
-    for size, word in ((1e15, "thousand trillion"), (1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        if factor >= size:
-            return f"more than {np.floor(min(factor / size, 999)):,.0f} {word} times"
-    return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.2g} times"
+def _percent(probability: float) -> str:
+    if probability > 0.995:
+        return "over 99 %"
+    return "under 1 %" if probability < 0.01 else f"{100 * probability:.0f} %"
 
 
-def gain_finding(found: dict[str, np.ndarray]) -> Finding:
-    """Judge how much more likely this very release makes anyone's true values, named or not."""
-    gain = np.where(np.isfinite(found["information_gain"]), found["information_gain"], -np.inf)
-    best, much = int(np.argmax(gain)), int(np.sum(gain > MUCH))
-    if gain[best] <= 0:
-        return Finding("Information", False, "The release makes no record's true values more likely.")
-    words = (
-        f"The most is told of row {found['row'][best]}: the release makes its true values {_times(gain[best])} as "
-        "likely as they were without it."
-    )
-    if much:
-        words += f" {much:,} record{'’s' if much == 1 else 's’'} values become more than twenty times as likely."
-    return Finding("Information", much > 0, words)
-
-
-def most_told(found: dict[str, np.ndarray], category: str) -> np.ndarray:
-    """Return the records whose level of a category is found out, then the others, by how much its odds grew."""
-    return np.lexsort((-rise_in_odds(found, category), ~is_found(found, category)))
-
-
-def categories_finding(found: dict[str, np.ndarray]) -> Finding | None:
-    """Judge whose category the adversary could tell from this very release; None where there are none to tell."""
-    names = judged_categories(found)
-    told = [name for name in names if is_found(found, name).any()]
-    quiet = [name for name in names if name not in told]
-    words = [category_message(found, name) for name in told]
-    if quiet:
-        words.append(f"Nobody’s {' or '.join(filter(None, [', '.join(quiet[:-1]), quiet[-1]]))} is found out.")
-    return Finding("Categories", bool(told), " ".join(words)) if names else None
+def _rise(found: dict[str, np.ndarray]) -> np.ndarray:
+    """Return by how much the probability of each record's riskiest value rose."""
+    names = found["riskiest"]
+    rise = np.zeros(len(names))
+    for name in np.unique(names):
+        here = names == name
+        rise[here] = (found[PROBABILITY + str(name)] - found[BASELINE + str(name)])[here]
+    return np.nan_to_num(rise, nan=1.0)
 
 
 def budget_finding(budget: Budget | MixedBudget, released: int) -> Finding:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allbutone.disclosure.mixed_risk import BASELINE, PROBABILITY, is_found, judged_categories
-from allbutone.reports.findings import most_told
+from allbutone.disclosure.mixed_risk import is_found, judged_categories, rise_in_odds
+from allbutone.disclosure.rule import BASELINE, PROBABILITY
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class ToldCategory:
         return np.inf if np.isnan(rise) else rise
 
 
+def _most_told(found: dict[str, np.ndarray], category: str) -> np.ndarray:
+    """Return the records whose level of a category is found out, then the others, by how much its odds grew."""
+    return np.lexsort((-rise_in_odds(found, category), ~is_found(found, category)))
+
+
 def told_categories(found: dict[str, np.ndarray], most: int) -> list[ToldCategory]:
     """Return the categories that are found out, those whose odds rose most first, and no more than `most`.
 
@@ -34,7 +39,7 @@ def told_categories(found: dict[str, np.ndarray], most: int) -> list[ToldCategor
     """
     every, first = [], []
     for category in judged_categories(found):
-        flags, order = is_found(found, category), most_told(found, category)
+        flags, order = is_found(found, category), _most_told(found, category)
         order = order[np.isfinite(found[BASELINE + category][order])]  # of a missing level nothing is told
         lines = [
             ToldCategory(

@@ -27,7 +27,7 @@ from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import most_exposed, verdict
+from allbutone.reports.findings import most_at_risk, verdict
 from allbutone.reports.found_out import told_categories
 from allbutone.reports.mixed_columns import declared_columns, released_columns
 from allbutone.support.text import number
@@ -50,7 +50,7 @@ _environment.filters |= {"number": number, "p_value": lambda p: "< 0.001" if p <
 
 def confidential_report(assessment: Assessment, commands: Sequence[str] = (), note: str = "") -> str:
     """Return the page for the data holder. `commands` run it again; `note` says what must be said of the data."""
-    order = most_exposed(assessment.risk)
+    order = most_at_risk(assessment.risk)
     return _page(
         "confidential.html",
         release=assessment.release,
@@ -119,12 +119,10 @@ def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any
     plan = assessment.budget
     if not isinstance(plan, Budget):
         return []
-    found = [
-        ("By every measure, median and 95 % point", plan.measures),
-        ("Many small datasets, or few large ones (expected, closed form)", plan.row_tradeoff),
-        ("What if (expected, closed form)", plan.what_if),
-    ]
-    return [(title, table) for title, table in found if table]
+    if not plan.alternatives:
+        return []
+    lines = [{"change": each.in_words, "allows": each.datasets} for each in plan.alternatives]
+    return [("What another choice would allow (closed form)", lines)]
 
 
 def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:

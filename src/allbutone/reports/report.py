@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from allbutone.disclosure.limits import Limit
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, load_release
 from allbutone.releases.mixed.release import MixedRelease, reading_of
@@ -47,7 +46,7 @@ def report(
     *,
     out: str | Path = "report.html",
     public: bool = False,
-    limit: str | Limit = "exposure=0.5",
+    probability: float = 0.5,
     note: str = "",
     force: bool = False,
     **how_to_read: Any,
@@ -84,6 +83,6 @@ def report(
             work.write_text(public_report(release, note), encoding="utf-8")
             return Report(path)
         given = None if prior is None else prior_of(prior, records.columns, records.schema)
-        assessment = assess(records, release, given, limit=limit)
+        assessment = assess(records, release, given, probability=probability)
         work.write_text(confidential_report(assessment, note=note), encoding="utf-8")
     return Report(path, tuple(assessment.findings))

@@ -1,6 +1,6 @@
 """Your data: a table, how much of it may be released, who is exposed, and what would be learned of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -25,12 +25,12 @@ from allbutone.app.pages.record import (
     trial,
 )
 from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, READ, TABLE, Chosen, chosen, table_of
-from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, normality_of, rows_of
+from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, normality_of, rows_of
 from allbutone.app.pages.uploads import upload
-from allbutone.disclosure.budget import COUNTS, Budget, expected_columns
+from allbutone.disclosure.budget import COUNTS, Budget
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
-from allbutone.disclosure.limits import Limit
 from allbutone.disclosure.measures import HALF
+from allbutone.disclosure.rule import Rule
 from allbutone.plots.attack_view import view_drawing
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.export import untitled
@@ -48,7 +48,7 @@ RELEASE = Group(
     (
         KIND,
         ROWS,
-        LIMIT,
+        PROBABILITY,
         Whole(
             "count", "After how many to look at the records", "10",
             "So many datasets, or draws: the exposures listed, and the trial release that a record is shown with.",
@@ -93,13 +93,13 @@ class Asked:
     table: Chosen
     values: dict[str, Any]
     rows: int | None
-    limit: Limit
+    rule: Rule
 
     @classmethod
     def of(cls, query: QueryParams, context: RequestContext) -> "Asked":
         """Read an address."""
         values, table = read(GROUPS, query), chosen(query, context)
-        return cls(table, values, rows_of(values, table), values["limit"])
+        return cls(table, values, rows_of(values, table), values["probability"])
 
     @property
     def count(self) -> int:
@@ -122,11 +122,11 @@ class Asked:
     @property
     def mark(self) -> str:
         """A name of what the budget is about: two pieces of a page that bear the same belong together."""
-        return f"{abs(hash((id(self.table.held), *self.table.key, self.rows, self.limit))):x}"
+        return f"{abs(hash((id(self.table.held), *self.table.key, self.rows, self.rule))):x}"
 
     def budget(self, step: Progress) -> Budget:
         """Return the budget, which is simulated."""
-        return budget_of(self.table, self.rows, self.limit, step)
+        return budget_of(self.table, self.rows, self.rule, step)
 
 
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -144,9 +144,12 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     if asked.table.is_mixed:
         return Answer({"note": note, "mixed": piece("data_mixed.html", table=asked.table, mark=asked.mark)})
     with step("Measuring every record's leverage", None):
-        columns = expected_columns(
-            asked.law, asked.leverage, asked.table.records.rows, asked.limit, (asked.count,)
-        )
+        columns = {
+            "row": asked.table.records.rows,
+            "exposure": asked.law.exposure(asked.leverage, asked.count),
+            "leverage": asked.leverage,
+            "threshold": asked.law.threshold(asked.leverage),
+        }
     shown = asked.values["shown"]
     order = np.argsort(-asked.leverage, kind="stable")
     parts = {
@@ -154,20 +157,15 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
         "mixed": "",
         "ranking": piece(
             "data_records.html", asked=asked, people=len(order), most=MOST_SHOWN,
-            rows=_ranked(columns, order[:shown], asked), shown=shown,
+            rows=_ranked(columns, order[:shown]), shown=shown,
         ),
     }  # fmt: skip
-    limit = asked.limit.value if asked.limit.kind == "exposure" else HALF
     rows = asked.table.records.rows
-    return Answer(parts, {"records": records_figure(asked.law, asked.leverage, rows, asked.count, limit)})
+    return Answer(parts, {"records": records_figure(asked.law, asked.leverage, rows, asked.count, HALF)})
 
 
-def _ranked(columns: dict[str, np.ndarray], order: np.ndarray, asked: Asked) -> list[dict[str, Any]]:
-    names = {
-        "row": "row", f"exposure_at_{asked.count}": "exposure", "leverage": "leverage",
-        "threshold_datasets": "threshold", "max_datasets": "most",
-    }  # fmt: skip
-    return [{ours: columns[name][place] for name, ours in names.items() if name in columns} for place in order]
+def _ranked(columns: dict[str, np.ndarray], order: np.ndarray) -> list[dict[str, Any]]:
+    return [{name: column[place] for name, column in columns.items()} for place in order]
 
 
 def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -183,20 +181,17 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     asked = Asked.of(query, context)
     if asked.table.is_mixed:
-        return mixed_budget_answer(mixed_budget_of(asked.table, asked.rows, step), asked.mark)
+        return mixed_budget_answer(mixed_budget_of(asked.table, asked.rows, asked.rule, step), asked.mark)
     plan = asked.budget(step)
     parts = {
         "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
         "budget": piece(
-            "data_budget.html", plan=plan, at=max(plan.confident_count, 1), measures=_values(plan.measures),
-            trade=_values(plan.row_tradeoff), changes=_values(plan.what_if),
+            "data_budget.html",
+            plan=plan,
+            changes=[[each.in_words, each.datasets] for each in plan.alternatives],
         ),
     }  # fmt: skip
     return Answer(parts, {"budget": untitled(budget_figure(plan))})
-
-
-def _values(table: list[dict[str, Any]]) -> list[list[Any]]:
-    return [list(line.values()) for line in table]
 
 
 def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -260,10 +255,10 @@ def _file(query: QueryParams, context: RequestContext, step: Progress) -> Downlo
     """Return every record from the most exposed down: row numbers and measures, nothing that names anyone."""
     asked = Asked.of(query, context)
     if asked.table.is_mixed:
-        return as_csv("records.csv", least_first(mixed_budget_of(asked.table, asked.rows, step)))
-    plan = replace(asked.budget(step), counts=tuple(sorted({*COUNTS, asked.count})))
-    order, columns = np.argsort(-asked.leverage, kind="stable"), plan.columns()
-    columns.pop("confident_datasets", None)  # a look-up in the few counts that the search has tried
+        return as_csv("records.csv", least_first(mixed_budget_of(asked.table, asked.rows, asked.rule, step)))
+    plan = asked.budget(step)
+    order = np.argsort(-asked.leverage, kind="stable")
+    columns = plan.columns(tuple(sorted({*COUNTS, asked.count})))
     return as_csv("records.csv", {name: column[order].tolist() for name, column in columns.items()})
 
 
@@ -273,10 +268,10 @@ PAGE = Page(
     GROUPS,
     answers={
         "table": Source(_table, (*READ, "prior", "centre-", "spread-")),
-        "answer": Source(_answer, (*CARRIED, "kind", "rows", "limit", "count", "shown")),
+        "answer": Source(_answer, (*CARRIED, "kind", "rows", "count", "shown")),
         "record": Source(_record, (*CARRIED, "kind", "rows", "count", *names((LACKING, SEEN), but=("shown",)))),
         "model": Source(_model, (*READ, "keep-"), slow=True),
-        "budget": Source(_budget, (*CARRIED, "kind", "rows", "limit"), slow=True),
+        "budget": Source(_budget, (*CARRIED, "kind", "rows", "probability"), slow=True),
     },
     files={"records.csv": _file, "measures.csv": _measures_file, "table.toml": write_table_file},
     takes={"upload": upload, "declare": read_table_file},

@@ -15,11 +15,11 @@ from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
 from allbutone.app.pages.mixed_plan import least_first, mixed_budget_of
 from allbutone.app.pages.source import Chosen
-from allbutone.app.pages.terms import KIND, LIMIT, ROWS, budget_of, rows_of
-from allbutone.disclosure.budget import Budget, chances
-from allbutone.disclosure.limits import Limit
+from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, rows_of
+from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.lineup import CONFIDENCE
 from allbutone.disclosure.mixed_budget import MixedBudget
-from allbutone.disclosure.trials import CONFIDENCE
+from allbutone.disclosure.rule import Rule
 from allbutone.model.prior_file import prior_entries
 from allbutone.releases.release import MOST_DATASETS
 
@@ -42,7 +42,7 @@ RELEASE = (
     ),
     Hidden("drawn", "Release drawn"),
 )  # fmt: skip
-GROUPS = (Group("The release", RELEASE), Group("The limit", (LIMIT,)))
+GROUPS = (Group("The release", RELEASE), Group("The rule", (PROBABILITY,)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class ReleaseRequest:
     chosen: Chosen
     number: int
     rows: int | None
-    limit: Limit
+    rule: Rule
     format: str
 
     @classmethod
@@ -62,7 +62,7 @@ class ReleaseRequest:
         if chosen.keep and asked["kind"] == "datasets" and asked["rows"]:
             problem = "with columns that are kept there is a row for each person"
             raise FieldError("rows", problem, "leave it empty", where="Rows of each dataset")
-        return cls(chosen, asked["number"], rows_of(asked, chosen), asked["limit"], asked["format"])
+        return cls(chosen, asked["number"], rows_of(asked, chosen), asked["probability"], asked["format"])
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -71,8 +71,8 @@ class ReleaseRequest:
 
     @property
     def mark(self) -> str:
-        """A short name of the release and its limit: what is confirmed for one does not serve for another."""
-        return hashlib.blake2b(repr((self.key, self.limit.text)).encode(), digest_size=12).hexdigest()
+        """A short name of the release and its rule: what is confirmed for one does not serve for another."""
+        return hashlib.blake2b(repr((self.key, self.rule.probability)).encode(), digest_size=12).hexdigest()
 
     @property
     def values(self) -> int:
@@ -120,8 +120,8 @@ class ReleaseRequest:
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
         alike = [] if self.chosen.held.thing.header else ["--no-header"]
         alike += ["--complete-cases"] if self.chosen.reading.complete_cases else []
-        limit = [] if self.chosen.is_mixed else ["--limit", self.limit.text]  # of the others there is one limit
-        lines.append(["allbutone", "report", table, "release", *limit, *alike])
+        rule = ["--probability", f"{self.rule.probability:g}"]
+        lines.append(["allbutone", "report", table, "release", *rule, *alike])
         return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
 
 
@@ -139,13 +139,8 @@ class Forecast:
         return self.request.number > self.plan.confident_count
 
     @property
-    def simulated(self) -> int:
-        """The number that was simulated: very large ones are not, and pass more often still."""
-        return min(self.request.number, self.plan.tried_up_to)
-
-    @property
     def at_stake(self) -> list[dict[str, Any]]:
-        """Those likelier to pass the limit than the budget accepts, the most exposed at least."""
+        """Those likelier to be disclosed than the budget accepts, the likeliest at least."""
         places = np.lexsort((-self.plan.leverage, -self.chances))
         return self.lines(places[: max(1, int(np.sum(self.chances > 1 - CONFIDENCE)))])
 
@@ -161,11 +156,10 @@ class Forecast:
 
 def forecast(request: ReleaseRequest, step: Progress) -> Forecast:
     """Return what may be expected of a release."""
-    plan = budget_of(request.chosen, request.rows, request.limit, step)
-    with step(f"Simulating releases of {request.number:,} {request.noun}", None):
-        count = min(request.number, plan.tried_up_to)
-        key = ("chances", request.chosen.key, request.rows, request.limit, count)
-        return Forecast(request, plan, request.chosen.held.get_or_compute(key, lambda: chances(plan, count, 0)))
+    plan = budget_of(request.chosen, request.rows, request.rule, step)
+    key = ("chances", request.chosen.key, request.rows, request.rule, request.number)
+    chances = request.chosen.held.get_or_compute(key, lambda: plan.chances(request.number))
+    return Forecast(request, plan, chances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,4 +188,4 @@ class MixedForecast:
 
 def mixed_forecast(request: ReleaseRequest, step: Progress) -> MixedForecast:
     """Return what may be expected of a release of a table with categories or columns to keep."""
-    return MixedForecast(request, mixed_budget_of(request.chosen, request.rows, step))
+    return MixedForecast(request, mixed_budget_of(request.chosen, request.rows, request.rule, step))

@@ -9,22 +9,29 @@ from allbutone.app.jobs import Progress
 from allbutone.app.page import piece
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
+from allbutone.disclosure.rule import Rule
 from allbutone.plots.export import untitled
 from allbutone.plots.mixed_budget import mixed_budget_figure
 
 SHOWN = 10  # of those who allow least
 
 
-def mixed_budget_of(chosen: Chosen, rows: int | None, step: Progress) -> MixedBudget:
+def mixed_budget_of(chosen: Chosen, rows: int | None, rule: Rule, step: Progress) -> MixedBudget:
     """Return the budget of a table with categories or columns to keep, which is simulated once for all pages."""
 
     def plan() -> MixedBudget:
         with step("Trying numbers of datasets", None) as watch:
             return plan_mixed_budget(
-                chosen.records, rows=rows, prior=chosen.prior, keep=chosen.keep, rng=0, watch=watch
+                chosen.records,
+                rows=rows,
+                probability=rule,
+                prior=chosen.prior,
+                keep=chosen.keep,
+                rng=0,
+                watch=watch,
             )
 
-    return chosen.held.get_or_compute(("budget", *chosen.key, rows), plan)
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule), plan)
 
 
 def least_first(plan: MixedBudget) -> dict[str, list[Any]]:

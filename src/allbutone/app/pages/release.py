@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -43,7 +44,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import Finding, budget_finding, most_exposed, verdict
+from allbutone.reports.findings import Finding, budget_finding, most_at_risk, verdict
 from allbutone.reports.found_out import told_categories
 from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
 from allbutone.support.errors import InputError
@@ -140,7 +141,7 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         return Answer({"after": ""})
     held = _found(query, context)
     assessment, chosen = _assessment(held, query, step), held.thing.request.chosen
-    order = most_exposed(assessment.risk)
+    order = most_at_risk(assessment.risk)
     with step("Drawing figures", None):
         risk = risk_figure(assessment.risk, chosen.drawn, order, labels=3)
         found = {"risk": risk, **fidelity_figures(assessment.fidelity, assessment.densities)}
@@ -160,22 +161,30 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     return Answer({"after": part}, figures)
 
 
+def _asked(query: QueryParams, *names: str) -> dict[str, Any]:
+    """Return what an address asks of a release that was drawn, by the names of the request."""
+    asked = read(GROUPS, query, *names)
+    asked["rule"] = asked.pop("probability")
+    return asked
+
+
 def _found(query: QueryParams, context: RequestContext) -> Held:
     return context.session.find(query.get("drawn", ""), DrawnRelease, "The release of this address")
 
 
 def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
-    """Return what `assess` does, each part once: another limit needs no new attack."""
-    release, request = held.thing.release, replace(held.thing.request, **read(GROUPS, query, "limit"))
+    """Return what `assess` does, each part once: another rule needs no new attack."""
+    release, request = held.thing.release, replace(held.thing.request, **_asked(query, "probability"))
     chosen = request.chosen
     records, prior = chosen.records, chosen.prior
     normality = normality_of(chosen, step)
     with step("Attacking records", len(records.values)) as watch:
         risk = held.get_or_compute(("risk",), lambda: _attacked(held.thing, watch))
+    risk = risk | request.rule.judge(risk)
     plan = (
-        mixed_budget_of(chosen, request.rows, step)
+        mixed_budget_of(chosen, request.rows, request.rule, step)
         if chosen.is_mixed
-        else budget_of(chosen, request.rows, request.limit, step)
+        else budget_of(chosen, request.rows, request.rule, step)
     )
     compared = shapes = None
     if min(release.rows, default=0) > 1:
@@ -216,7 +225,7 @@ def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Downloa
 
 def _report(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     held = _found(query, context)
-    request = replace(held.thing.request, **read(GROUPS, query, "limit", "format"))
+    request = replace(held.thing.request, **_asked(query, "probability", "format"))
     page = confidential_report(_assessment(held, query, step), request.commands, _note(request))
     return Download("report.html", page.encode(), HTML)
 
@@ -243,7 +252,7 @@ PAGE = Page(
     answers={
         "table": Source(_table, (*CARRIED, *names(GROUPS))),
         "ahead": Source(_ahead, (*CARRIED, *names(GROUPS, but=("drawn", "format"))), slow=True),
-        "after": Source(_after, ("drawn", "limit"), slow=True),
+        "after": Source(_after, ("drawn", "probability"), slow=True),
     },
     files={"release.zip": _zip, "report.html": _report, "public.html": _public, "risk.csv": _risk},
     acts={"draw": _draw},

@@ -1,4 +1,4 @@
-"""What is to be released, and what no record may pass: what the pages about one's own data ask alike."""
+"""What is to be released, and when a value counts as disclosed: what the pages about one's own data ask alike."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ from allbutone.app.forms import Choice, Whole
 from allbutone.app.jobs import Progress
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure.budget import Budget, plan_budget
-from allbutone.disclosure.limits import Limit
+from allbutone.disclosure.rule import Rule
 from allbutone.utility.given_categories import given_categories
 from allbutone.utility.normality import Normality, check_normality
 
@@ -22,12 +22,12 @@ class Rows(Whole):
 
 
 @dataclass(frozen=True)
-class LimitChoice(Choice):
-    """What no record may pass; the options are limits as texts."""
+class RuleChoice(Choice):
+    """When a value counts as disclosed; the options are probabilities as texts."""
 
-    def value(self, text: str) -> Limit:
-        """Return the limit."""
-        return Limit.of(super().value(text))
+    def value(self, text: str) -> Rule:
+        """Return the rule."""
+        return Rule.of(float(super().value(text)))
 
 
 KIND = Choice(
@@ -41,18 +41,16 @@ ROWS = Rows(
     "n_z in the paper's section 3.2. Left empty: as many as the table has.", 1, 10_000_000,
     only="kind=datasets",
 )  # fmt: skip
-LIMIT = LimitChoice(
-    "limit", "No record may pass", "exposure=0.5",
-    "Exposure is how far the adversary's best guess travels from the other records' centre (0) to the record (1). "
-    "A gain of 1 nat makes a record's true values e = 2.7 times as likely. Mass is the posterior's within one "
-    "Mahalanobis unit of the record; it takes longest to compute.",
+PROBABILITY = RuleChoice(
+    "probability", "Disclosed is a value", "0.5",
+    "A value of a person is disclosed when the adversary is so sure of it, within its tolerance, and would not be "
+    "without the release. The tolerance is what the column declares, or a quarter of its standard deviation, and "
+    "at least half of the person's own distance from the others' mean.",
     {
-        "exposure=0.25": "exposure 0.25: a quarter of the way",
-        "exposure=0.5": "exposure 0.5: halfway",
-        "exposure=0.75": "exposure 0.75: three quarters",
-        "gain=1": "information gain of 1 nat",
-        "gain=3": "information gain of 3 nats",
-        "mass=0.05": "posterior mass gained, 0.05",
+        "0.25": "if the adversary is 25 % sure of it",
+        "0.5": "if the adversary is 50 % sure of it",
+        "0.75": "if the adversary is 75 % sure of it",
+        "0.9": "if the adversary is 90 % sure of it",
     },
 )  # fmt: skip
 
@@ -62,17 +60,16 @@ def rows_of(asked: dict[str, Any], chosen: Chosen) -> int | None:
     return None if asked["kind"] == "parameters" else asked["rows"] or len(chosen.records.values)
 
 
-def budget_of(chosen: Chosen, rows: int | None, limit: Limit, step: Progress) -> Budget:
+def budget_of(chosen: Chosen, rows: int | None, rule: Rule, step: Progress) -> Budget:
     """Return the budget, which is simulated once for all pages."""
 
     def plan() -> Budget:
         with step("Trying numbers of datasets", None) as watch:
-            # no further counts: they change nothing of the verdict
             return plan_budget(
-                chosen.records, chosen.prior, rows=rows, limit=limit, counts=(), rng=0, watch=watch
+                chosen.records, chosen.prior, rows=rows, probability=rule, rng=0, watch=watch
             )  # fmt: skip
 
-    return chosen.held.get_or_compute(("budget", *chosen.key, rows, limit), plan)
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule), plan)
 
 
 def normality_of(chosen: Chosen, step: Progress) -> Normality:

@@ -181,7 +181,9 @@ def _check_kind(column: Column) -> None:
             raise InputError("levels go with a category", f'declare kind = "{CATEGORY}", or no levels')
         return
     if column != column.as_category(column.levels):
-        raise InputError("a category has no scale, limits, decimals, centre, spread or tolerance", "leave them out")
+        raise InputError(
+            "a category has no scale, limits, decimals, centre, spread or tolerance", "leave them out"
+        )
 
 
 def _levels(given: Any) -> tuple[str, ...]:
