@@ -11,10 +11,9 @@ from allbutone.cli.output import console, show, show_next, show_notes
 from allbutone.cli.reading import given_prior
 from allbutone.cli.results import outputs, show_files
 from allbutone.disclosure.engine_budget import plan_engine_budget
-from allbutone.disclosure.mixed_budget import EXPOSURE
 from allbutone.plots.engine_budget import engine_budget_figure
 from allbutone.plots.framing import titled
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.engines.lazy_records import LazyRecords
 
@@ -25,18 +24,19 @@ def engine_budget(context: typer.Context, table: Path | Address, records: LazyRe
     require_no_ledger(context)
     if given["verify"] is not None:
         raise InputError("a table that stays where it is cannot be simulated", "leave --verify out")
-    if given.get("limit", EXPOSURE.text) != EXPOSURE.text:
-        raise InputError(
-            f"the budget of a table that stays where it is is by {EXPOSURE}",
-            Cure("leave the limit out", "limit", EXPOSURE.text),
-        )
     out, size = given["out"], None
     if given["release"] is ReleaseKind.datasets:
         size = given["rows"] or len(records)
     with outputs(out, given["force"], [*inputs_of(context, table), given["prior"], given["table_file"]]) as save:
         synthesizer, note = fit(records, given_prior(context))
         plan = plan_engine_budget(
-            records, synthesizer.prior, rows=size, counts=counts, most=given["worst"], key=given["key"]
+            records,
+            synthesizer.prior,
+            rows=size,
+            probability=given["probability"],
+            counts=counts,
+            most=given["worst"],
+            key=given["key"],
         )
         save(plan.columns(), titled(engine_budget_figure(plan)))
     console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
@@ -48,7 +48,7 @@ def engine_budget(context: typer.Context, table: Path | Address, records: LazyRe
     console.print(
         f"{escape(plan.assumptions)} In use: {escape(describe_prior(given['prior'], synthesizer.prior))}."
     )
-    if plan.expected_count:
-        release = {"out": free_name("release"), "datasets": min(plan.expected_count, 5)}
+    if plan.confident_count:
+        release = {"out": free_name("release"), "datasets": min(plan.confident_count, 5)}
         show_next("draw some of it, and judge that:", following(context, "synthesize", table, **release))
     show_notes([*records.notes, note])

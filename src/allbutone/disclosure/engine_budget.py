@@ -7,31 +7,32 @@ from typing import Any
 import numpy as np
 
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.lineup import Lineup
+from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out
 from allbutone.model.niw import NIW
 from allbutone.support.checks import count_of
 from allbutone.support.text import number
 from allbutone.tables.engines.lazy_records import LazyRecords
 
-HALFWAY = 0.5  # the expected exposure that no record may pass
+HALFWAY = 0.5  # the expected exposure at which a record that stands out is about to be disclosed
 COUNTS = (1, 2, 5, 10, 20, 50, 100)
 
 
 @dataclass(frozen=True, eq=False)
 class EngineBudget:
-    """What may be released of a table that stays in its engine, by each record's expected exposure (closed form).
+    """What may be released of a table that stays in its engine before a value of anyone is disclosed.
 
-    Who has a lower leverage is exposed later, so that the record of the highest sets the limit for all.
+    Who has less leverage is disclosed later, so that the records of the highest set the limit for all.
+    confident_count: the most datasets, or draws, that disclose anyone with a chance of no more than 5 %.
     """
 
     law: ExposureLaw
+    rule: Rule
+    lineup: Lineup
     standing: StandingOut
     counts: tuple[int, ...]
-
-    @property
-    def expected_count(self) -> int:
-        """The most datasets that keep every record's expected exposure at or below one half."""
-        return int(self.law.most(self.standing.leverage[0], HALFWAY))
+    confident_count: int
 
     @property
     def what(self) -> str:
@@ -46,14 +47,11 @@ class EngineBudget:
     @property
     def sentence(self) -> str:
         """The verdict, for a board."""
-        people = f"{int(self.standing.moments.count):,} records"
-        kept = f"the expected exposure (closed form) of all {people} at or below one half"
-        count = self.expected_count
-        verdict = (
-            f"Up to {count:,} {self.what} keep {kept}" if count else f"Not even one of {self.what} keeps {kept}"
-        )
+        people, count = f"{int(self.standing.moments.count):,} people", self.confident_count
+        verdict = f"Up to {count:,} {self.what}" if count else f"None of {self.what}"
         return (
-            f"{verdict}; {self.limiting_record}, of leverage {number(self.standing.leverage[0])}, sets the limit."
+            f"{verdict} may be released if no value of anyone of {people} is to be disclosed (95 % sure); "
+            f"{self.limiting_record}, of leverage {number(self.standing.leverage[0])}, sets the limit."
         )
 
     @property
@@ -61,21 +59,23 @@ class EngineBudget:
         """What the verdict rests on, and what it is not."""
         return (
             "Assumed: the records are jointly normal; the prior was written without looking at them; the "
-            "adversary has every other record, the release and the mechanism. This is what is expected, without "
-            "a margin for chance: judge a release that was drawn by `risk`, which fetches the records that stand "
-            "out most and attacks them exactly."
+            f"adversary has every other record, the release and the mechanism. {self.rule.in_words} The number "
+            "comes from a closed form: judge a release that was drawn by `risk`, which fetches the records that "
+            "stand out most and attacks them exactly."
         )
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return a row for each record that was fetched, the highest leverage first."""
-        leverage = self.standing.leverage
+        leverage, at = self.standing.leverage, max(self.confident_count, 1)
+        chances = np.zeros(len(leverage))
+        chances[self.lineup.order] = self.lineup.chances(at)
         keys = {"key": np.array(self.standing.keys)} if self.standing.keys else {}
         return {
             "row": np.arange(1, len(leverage) + 1),
             **keys,
             "leverage": leverage,
             "threshold_datasets": self.law.threshold(leverage),
-            "max_datasets": self.law.most(leverage, HALFWAY),
+            f"chance_at_{at}": chances,
             **{f"exposure_at_{count}": self.law.exposure(leverage, count) for count in self.counts},
         }
 
@@ -85,7 +85,7 @@ class EngineBudget:
             {
                 "leverage": float(step),
                 "records above": int(above),
-                "datasets at it": int(self.law.most(step, HALFWAY)),
+                "datasets at expected exposure 0.5": int(self.law.most(step, HALFWAY)),
             }
             for step, above in zip(self.standing.ladder, self.standing.above, strict=True)
             if above
@@ -97,6 +97,7 @@ def plan_engine_budget(
     prior: NIW,
     *,
     rows: int | None,
+    probability: float | Rule = 0.5,
     counts: Sequence[int] = COUNTS,
     most: int = MOST,
     key: str | None = None,
@@ -104,4 +105,6 @@ def plan_engine_budget(
     """Return how much may be released of a table that stays in its engine; `rows` None for parameters."""
     rows = None if rows is None else count_of("rows", rows)
     standing = standing_out(records, prior, most=most, key=key)
-    return EngineBudget(ExposureLaw.of(prior, len(records), rows), standing, tuple(counts))
+    rule, elsewhere = Rule.of(probability), standing.elsewhere if standing.elsewhere.count else None
+    lineup = Lineup.of(standing.records, prior, rows, rule, elsewhere)
+    return EngineBudget(lineup.law, rule, lineup, standing, tuple(counts), lineup.most())

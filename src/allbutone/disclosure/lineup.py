@@ -10,6 +10,7 @@ from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.standing import Standing, others_of
 from allbutone.disclosure.value_law import disclosure_chances
+from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.tables.records import Records
 
@@ -24,6 +25,7 @@ class Lineup:
     """People from the highest leverage down; those whose chances matter are compared with their others.
 
     order: places in the table. look: returns the standing of some places. looked: what was looked at already.
+    unseen: how many people there are besides, all of less leverage.
     """
 
     law: ExposureLaw
@@ -31,19 +33,25 @@ class Lineup:
     order: Int[np.ndarray, " n"]
     look: Callable[[Int[np.ndarray, " m"]], Standing]
     looked: dict[int, Standing] = field(default_factory=dict)
+    unseen: int = 0
 
     @classmethod
-    def of(cls, records: Records, prior: NIW, rows: int | None, rule: Rule) -> "Lineup":
-        """Line up a table's people before datasets of so many rows, or parameter draws (None)."""
-        values, near = records.values, near_truth(records)
-        leverage = leverages(values, prior)
+    def of(
+        cls, records: Records, prior: NIW, rows: int | None, rule: Rule, elsewhere: Moments | None = None
+    ) -> "Lineup":
+        """Line up a table's people before datasets of so many rows, or parameter draws (None).
+
+        `elsewhere`: the moments of people who are not among these, and have less leverage.
+        """
+        values, near = records.values, near_truth(records, elsewhere)
+        leverage, unseen = leverages(values, prior, elsewhere), 0 if elsewhere is None else int(elsewhere.count)
 
         def look(places: Int[np.ndarray, " m"]) -> Standing:
-            others = others_of(values, prior, places, leverage[places])
+            others = others_of(values, prior, places, leverage[places], elsewhere)
             return Standing.of(others, values[places], near.take(places), rule)
 
-        law = ExposureLaw.of(prior, len(values), rows)
-        return cls(law, leverage, np.argsort(-leverage, kind="stable"), look)
+        law = ExposureLaw.of(prior, len(values) + unseen, rows)
+        return cls(law, leverage, np.argsort(-leverage, kind="stable"), look, unseen=unseen)
 
     def chances(self, count: int, too_many: float = np.inf) -> Float[np.ndarray, " n"]:
         """Return the chance of each, in order, to be disclosed by a release of `count`.
@@ -62,7 +70,7 @@ class Lineup:
                 first = min(people, int(starts[-2]) + TOGETHER // 2)
                 found[first:start] = np.interp(np.arange(first, start), starts[-2:], means[-2:])
             total = float(np.sum(found[: start + len(here)]))
-            if total > too_many or means[-1] * (people - start) < NEGLIGIBLE:
+            if total > too_many or means[-1] * (people - start + self.unseen) < NEGLIGIBLE:
                 break
             start += TOGETHER if start < ALL_OF else max(TOGETHER, start // 2)
         return found
@@ -74,7 +82,11 @@ class Lineup:
 
     def chance_of_any(self, count: int) -> float:
         """Return the chance that a release of `count` discloses anyone: at most the sum of each one's own."""
-        return min(1.0, float(np.sum(self.chances(count))))
+        return min(1.0, self._sum(self.chances(count)))
+
+    def _sum(self, chances: Float[np.ndarray, " n"]) -> float:
+        """Return the sum of the chances; the unseen have at most the last one's."""
+        return float(np.sum(chances) + self.unseen * np.mean(chances[-TOGETHER:]))
 
     def own_most(self, most: int) -> Float[np.ndarray, " n"]:
         """Return, in the table's order, the most datasets that each person's own chances allow, up to `most`.
@@ -92,7 +104,7 @@ class Lineup:
 
         def safe(count: int) -> bool:
             watch(1)
-            return float(np.sum(self.chances(count, accepted))) <= accepted
+            return self._sum(self.chances(count, accepted)) <= accepted
 
         def first_are(count: int) -> bool:
             return float(np.sum(self._chances_of(0, count))) <= accepted

@@ -131,13 +131,14 @@ def risk_columns(
     all_columns = records.columns
     if lacking_columns:
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
-    values, within, near = records.values, radius if mass else None, near_truth(records)
+    values, within = records.values, radius if mass else None
     mask = known_mask(list(known) or None, records.columns, values.shape)
     if lacks_records(lacking_records):
         _require_nothing_known(known)
         _require_all_here(elsewhere)
     if elsewhere is not None and lacking_columns:
         elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
+    near = near_truth(records, elsewhere)
     parts = _measured(records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere)
     names = [name for name in COLUMNS if mass or not name.endswith("mass")]
     if lacks_records(lacking_records):

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from allbutone.integrals.importance_sampling import Intervals
+from allbutone.model.moments import Moments
 from allbutone.support.errors import InputError, describe_value
 from allbutone.tables.declared.column import Column
 from allbutone.tables.records import Records
@@ -96,13 +97,20 @@ def judged_columns(found: Mapping[str, np.ndarray]) -> list[str]:
     return [name for name in names if PROBABILITY + name in found]
 
 
-def near_truth(records: Records) -> Intervals:
-    """Return the interval, on the scale of the model, within which each value counts as known."""
+def near_truth(records: Records, elsewhere: Moments | None = None) -> Intervals:
+    """Return the interval, on the scale of the model, within which each value counts as known.
+
+    `elsewhere`: the moments of records of the table that are not among these.
+    """
     values, n = records.values, np.sum(np.isfinite(records.values), axis=0)
-    middle = np.nanmean(values, axis=0)
+    middle, spread = np.nanmean(values, axis=0), np.nanstd(values, axis=0, ddof=1)
+    if elsewhere is not None:
+        whole = Moments.of(values).merge(elsewhere)
+        n, middle = np.full(len(middle), whole.count), np.asarray(whole.mean)
+        spread = np.sqrt(np.diagonal(whole.scatter) / (whole.count - 1))
     # the others' mean is (n·mean − x)/(n − 1)
     reach = HALFWAY * n / (n - 1) * np.abs(values - middle)
-    usual = QUARTER * np.nanstd(values, axis=0, ddof=1)
+    usual = QUARTER * spread
     low, high = values - np.maximum(reach, usual), values + np.maximum(reach, usual)
     natural = records.natural
     for place, column in enumerate(records.schema.measurements):

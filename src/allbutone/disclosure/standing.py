@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.leave_one_out import remove_each
-from allbutone.disclosure.exposure_law import HIGH, without
+from allbutone.disclosure.exposure_law import HIGH, together, without
 from allbutone.disclosure.measures import interval_probability
 from allbutone.disclosure.rule import Rule
 from allbutone.integrals.importance_sampling import Intervals
+from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 
 
@@ -69,15 +70,19 @@ class Standing:
 
 
 def others_of(
-    values: Float[np.ndarray, "n p"], prior: NIW, rows: Int[np.ndarray, " m"], leverage: Float[np.ndarray, " m"]
+    values: Float[np.ndarray, "n p"],
+    prior: NIW,
+    rows: Int[np.ndarray, " m"],
+    leverage: Float[np.ndarray, " m"],
+    elsewhere: Moments | None = None,
 ) -> NIW:
-    """Return the model without each of these rows, whose leverages are known."""
-    found = remove_each(prior.update(values), values[rows])
+    """Return the model without each of these rows, whose leverages are known; `elsewhere`: of further records."""
+    found = remove_each(prior.update(together(Moments.of(values), elsewhere)), values[rows])
     high = np.flatnonzero(leverage > HIGH / (1 - HIGH))
     if not len(high):
         return found
     mean, scale = np.array(found.mean), np.array(found.scale)
     for place in high:  # taking these out of the whole would cost digits
-        alone = prior.update(without(values, int(rows[place])))
+        alone = prior.update(together(without(values, int(rows[place])), elsewhere))
         mean[place], scale[place] = alone.mean, alone.scale
     return NIW(mean, found.mean_weight, found.df, scale)

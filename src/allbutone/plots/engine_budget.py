@@ -15,7 +15,7 @@ def engine_budget_figure(budget: EngineBudget) -> go.Figure:
     above = np.array([step["records above"] for step in steps] or [1])
     hover = [
         f"{step['records above']:,} records above leverage {step['leverage']:.3g}; one of that leverage allows "
-        f"{step['datasets at it']:,}"
+        f"{step['datasets at expected exposure 0.5']:,}"
         for step in steps
     ]
     line = {"color": BLUE, "width": 3}
