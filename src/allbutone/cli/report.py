@@ -106,7 +106,9 @@ def report(
         else:
             given = read_prior(prior, records.columns, records.schema) if prior else None
             judged = judged_with_earlier(context, table, records, release, [release_dir])
-            assessment = assess(judged.records, release, given, probability=rule, judged=judged, step=late_progress)
+            assessment = assess(
+                judged.records, release, given, probability=rule, judged=judged, step=late_progress
+            )
             again = following(context, "report", table, release_dir)
             _write_page(path, assessment, again, note)
     if public:
