@@ -102,7 +102,7 @@ class LeaveOneOut:
     """All that the n attacks share: the whole table's posterior and the release, in its whitened coordinates."""
 
     records: Float[Array, "n p"]
-    release: Released
+    release: Released | None  # None where there is none yet, but one to be simulated
     prior: NIW
     own_prior: NIW | None
     own: NIW | None
@@ -205,6 +205,7 @@ class LeaveOneOut:
 
     def _single(self, row: int) -> LogQuadratic:
         """Return one record's posterior from its others, with a batch axis of length 1."""
+        assert self.release is not None
         xp = array_namespace(self.records)
         others = Moments.of(xp.concat([self.records[:row, :], self.records[row + 1 :, :]]))
         others = others if self.elsewhere is None else others.merge(self.elsewhere)

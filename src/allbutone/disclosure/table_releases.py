@@ -66,7 +66,7 @@ class TableReleases:
         nothing = ParameterStatistics(0, np.zeros((whole.p, whole.p)), np.zeros(whole.p))
         white = solve_rows(whole.root, values - whole.mean)
         fitted = from_whitened(whole, whole.root, nothing)
-        base = LeaveOneOut(values, None, prior, None, None, whole, whole.root, white, nothing, fitted)  # type: ignore[arg-type]
+        base = LeaveOneOut(values, None, prior, None, None, whole, whole.root, white, nothing, fitted)
         return cls(base, near, rule, rows, seed)
 
     def discloses(self, count: int, people: Int[np.ndarray, " m"], releases: range) -> Bool[np.ndarray, "r m"]:
