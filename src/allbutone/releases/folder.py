@@ -5,10 +5,8 @@ Never in that folder: a repeat key, the posterior, any statistic of the confiden
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import numpy as np
 
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_entries, prior_from
+from allbutone.releases.dataset_files import BYTES_PER_VALUE, files_of_datasets, read_dataset, write_datasets
 from allbutone.releases.joined import Released, join_releases
 from allbutone.releases.mixed.folder import read_mixed, write_mixed
 from allbutone.releases.mixed.mechanism import MODEL
@@ -25,8 +24,6 @@ from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.tables.declared.schema import Schema
-from allbutone.tables.files import TableWriter, read_table
-from allbutone.tables.records import Records
 from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 
@@ -34,7 +31,6 @@ OneRelease = Released | MixedRelease | str | Path  # a release, or its folder
 AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together
 MANIFEST = "release.json"
 PARAMETERS = "parameters.json"
-BYTES_PER_VALUE = {"csv": 19, "parquet": 8}
 _MECHANISM = (
     "Posterior of a multivariate normal model under the normal-inverse-Wishart prior below; "
     "every draw or dataset from its own independent posterior draw of mean and covariance. Where columns are "
@@ -73,7 +69,8 @@ def _write_release(release: Release, work: Path, format: str) -> None:
     assert release.prior is not None
     if release.datasets:
         public = _manifest("datasets", release.columns, release.prior, release.schema)
-        _write_datasets(work, _blocks(release), release.rows, public, format)
+        sizes = write_datasets(work, _blocks(release), release.rows, release.columns, format)
+        _write_json(work / MANIFEST, public | sizes)
     if isinstance(release, ParameterRelease):
         _write_parameters(work, release)
 
@@ -108,7 +105,8 @@ def synthesize_to_folder(
     with fresh_folder(Path(folder), ours=is_release, force=force) as work:
         count_of("datasets", len(rows), MOST_DATASETS)
         _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
-        _write_datasets(work, released(), rows, _manifest("datasets", columns, prior, declared), format)
+        sizes = write_datasets(work, released(), rows, columns, format)
+        _write_json(work / MANIFEST, _manifest("datasets", columns, prior, declared) | sizes)
         finished(work)
 
 
@@ -138,14 +136,14 @@ def load_release(folder: str | Path) -> Release | MixedRelease:
             raise ValueError(f"unknown release {kind!r}")
         means, covariances = ([], []) if kind == "datasets" else _load_parameters(folder)
         names = [name for name in manifest["files"] if name != PARAMETERS]
-        parts = list(zip(names, () if kind == "parameters" else manifest["rows"], strict=True))
+        parts = files_of_datasets(names, {"rows": []} if kind == "parameters" else manifest)
     except InputError:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"not the description of a release: {error!r:.200}", where=str(folder / MANIFEST)
         ) from error
-    datasets = [_load_dataset(folder, name, rows, columns) for name, rows in parts]
+    datasets = [read_dataset(folder, files, rows, columns, MANIFEST) for files, rows in parts]
     if kind == "datasets":
         return DatasetRelease(datasets, columns, prior, schema)
     return ParameterRelease(means, covariances, columns, prior, datasets, schema)
@@ -154,18 +152,6 @@ def load_release(folder: str | Path) -> Release | MixedRelease:
 def _load_parameters(folder: Path) -> tuple[list[Any], list[Any]]:
     draws = read_json(folder / PARAMETERS)["draws"]
     return [draw["mean"] for draw in draws], [draw["covariance"] for draw in draws]
-
-
-def _load_dataset(folder: Path, name: Any, rows: Any, columns: tuple[str, ...]) -> np.ndarray:
-    if not isinstance(name, str) or Path(name).name != name:
-        raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / MANIFEST))
-    table = Records.of_numbers(read_table(folder / name, delimiter=","))
-    if table.columns != columns or len(table.values) != rows:
-        raise InputError(
-            f"{folder / name} holds {len(table.values)} rows of {', '.join(table.columns)}; {MANIFEST} says "
-            f"{rows} rows of {', '.join(columns)}"
-        )
-    return table.values
 
 
 def release_of(given: AnyRelease) -> Released:
@@ -229,25 +215,6 @@ def _require_space(folder: Path, needed: int) -> None:
             "ask for fewer rows or datasets",
             "choose another disk",
         )
-
-
-def _write_datasets(
-    work: Path,
-    blocks: Iterable[tuple[int, np.ndarray]],
-    rows: Sequence[int],
-    public: dict[str, Any],
-    format: str,
-) -> None:
-    if format not in BYTES_PER_VALUE:
-        raise InputError(f"format must be csv or parquet, got {format!r}")
-    digits = max(3, len(str(len(rows))))
-    files = [f"dataset-{number:0{digits}d}.{format}" for number in range(1, len(rows) + 1)]
-    for number, group in groupby(blocks, key=itemgetter(0)):
-        with TableWriter(work / files[number], public["columns"]) as writer:
-            for _, block in group:
-                writer.write(block)
-    sizes = {"datasets": len(rows), "rows": list(rows), "files": files}
-    _write_json(work / MANIFEST, public | sizes)
 
 
 def _write_parameters(work: Path, release: ParameterRelease) -> None:
