@@ -22,6 +22,8 @@ COMMANDS = {  # in the order of the help, each with the room it is in
     "budget": "budget",
     "adversaries": "adversaries",
     "ledger": "ledger",
+    "moments": "moments",
+    "pool": "moments",
     "report": "report",
     "application": "report",
     "study": "study",

@@ -14,6 +14,7 @@ import typer
 
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import PriorScaleWarning
+from allbutone.model.site_moments import SiteMoments
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -65,7 +66,7 @@ Probability = Annotated[
 ]
 
 
-def fit(records: Records | LazyRecords, prior: NIW | Path | None) -> tuple[NIWSynthesizer, str]:
+def fit(records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None) -> tuple[NIWSynthesizer, str]:
     """Return the fitted synthesizer and what there is to note about its prior."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PriorScaleWarning)

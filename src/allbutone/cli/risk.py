@@ -30,7 +30,9 @@ from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, TOLERANCE, Rule
 from allbutone.disclosure.standing_out import StandingOut
+from allbutone.model.moments import Moments
 from allbutone.model.prior_file import read_prior
+from allbutone.model.site_moments import SiteMoments
 from allbutone.plots.categories import category_figure
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.framing import titled
@@ -41,6 +43,7 @@ from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.findings import most_at_risk, risk_sentence
+from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import require_outside
@@ -61,6 +64,10 @@ LackingRecords = Annotated[
     int, typer.Option(min=0, help="How many records the adversary lacks besides the target, chosen at random.")
 ]
 Radius = Annotated[float, typer.Option(help="How near the truth counts as near: a Mahalanobis distance.")]
+Pooled = Annotated[
+    Path | None,
+    typer.Option(help="The moments of all sites that the release was drawn from; the table is one of these."),
+]
 NoMass = Annotated[
     bool, typer.Option("--no-mass", help="Leave out the mass near the truth: several times faster.")
 ]
@@ -80,6 +87,7 @@ def risk(
     probability: Probability = 0.5,
     radius: Radius = RADIUS,
     no_mass: NoMass = False,
+    pooled: Pooled = None,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
@@ -98,11 +106,12 @@ def risk(
         else:
             judged = Together(worst.records, asked)
         release, records = judged.release, judged.records
+        elsewhere = _elsewhere(context, records, worst)
         with late_progress("Attacking records", len(records.values)) as watch:
             if isinstance(release, MixedRelease):
                 found = mixed_risk(context, records, release, watch)
             else:
-                found = _risk_of_measurements(context, records, release, watch, worst)
+                found = _risk_of_measurements(context, records, release, watch, worst, elsewhere)
         save(found, *_figures(found, probability))
     console.print(f"[bold]{escape(risk_sentence(found))}[/bold]\n")
     show_together(judged)
@@ -129,6 +138,7 @@ def _risk_of_measurements(
     release: Released,
     watch: Callable[[int], None],
     worst: StandingOut | None,
+    elsewhere: Moments | None,
 ) -> dict[str, np.ndarray]:
     given = context.params
     prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else None
@@ -144,10 +154,26 @@ def _risk_of_measurements(
         mass=not given["no_mass"],
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         rng=np.random.default_rng(0),
-        elsewhere=None if worst is None else worst.elsewhere,
+        elsewhere=elsewhere,
         watch=watch,
     )
     return found if worst is None or not worst.keys else {"key": np.array(worst.keys), **found}
+
+
+def _elsewhere(context: typer.Context, records: Records, worst: StandingOut | None) -> Moments | None:
+    """Return the moments of the records that are not here: not fetched, or of other sites."""
+    path = context.params["pooled"]
+    if path is None:
+        return None if worst is None else worst.elsewhere
+    if records.categories.columns:
+        raise InputError("the risk by pooled moments is of measurements alone", "leave --pooled out")
+    everyone = SiteMoments.load(path)
+    if everyone.columns != records.columns or not everyone.schema.same_mechanism(records.schema):
+        raise InputError(
+            f"{path} is of the columns {', '.join(everyone.columns)}, or of other scales",
+            "give the sites' own sum",
+        )
+    return everyone.total.without(Moments.of(records.values))
 
 
 def _columns(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:

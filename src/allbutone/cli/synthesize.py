@@ -11,6 +11,7 @@ from rich.markup import escape
 from allbutone.cli.earlier import RECORDED, recording, require_ledger, show_recorded
 from allbutone.cli.elsewhere import OF_ENGINE, Address, AnyTable, inputs_of, read_any, require_no_ledger
 from allbutone.cli.mixed import OF_MIXED, is_mixed, release_mixed
+from allbutone.cli.moments import pooled_of
 from allbutone.cli.options import (
     Kind,
     Prior,
@@ -31,6 +32,7 @@ from allbutone.cli.reading import (
     also_asked,
     given_prior,
 )
+from allbutone.model.site_moments import SiteMoments
 from allbutone.releases import entropy
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
 from allbutone.releases.ledger.entries import DRAWN
@@ -55,6 +57,11 @@ class FileFormat(StrEnum):
     parquet = "parquet"
 
 
+More = Annotated[list[Path] | None, typer.Argument(help="The other sites' files, with --moments.")]
+FromMoments = Annotated[
+    bool,
+    typer.Option("--moments", help="TABLE and what follows are files of moments, one of each site, or pooled."),
+]
 Out = Annotated[Path, typer.Option(help="The folder to create for the release.")]
 Datasets = Annotated[int, typer.Option(help="How many datasets (or parameter draws) to release.")]
 Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
@@ -79,6 +86,8 @@ def synthesize(
     context: typer.Context,
     table: AnyTable,
     out: Out,
+    more: More = None,
+    moments: FromMoments = False,
     datasets: Datasets = 1,
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
@@ -93,9 +102,12 @@ def synthesize(
     count_of("datasets", datasets, MOST_DATASETS)
     key = _key(new_repeat_key, repeat_key, seed)
     require_rows_of_datasets(rows, release)
-    require_distinct([out], [*inputs_of(context, table), prior, context.params["table_file"]])
+    require_distinct([out], [*inputs_of(context, table), *(more or ()), prior, context.params["table_file"]])
     require_place(out, force=force)
-    records = read_any(context, table, mixed=True)
+    if more and not moments:
+        raise InputError(f"{more[0]} is one table too many", "give one, or several files of --moments")
+    records: Records | LazyRecords | SiteMoments
+    records = pooled_of([Path(table), *(more or ())]) if moments else read_any(context, table, mixed=True)
     ledger: Path | None = None
     if isinstance(records, Records):
         ledger = require_ledger(context, table, out)
@@ -103,8 +115,11 @@ def synthesize(
         require_no_ledger(context)
     record = recording(ledger, records, out)
     wanted = Wanted(out, datasets, rows, release, format, key, force, record)
-    mixed = is_mixed(context, records)
-    remarks = (release_mixed if mixed else _release_normal)(context, records, wanted)
+    mixed = False
+    if isinstance(records, SiteMoments) or not (mixed := is_mixed(context, records)):
+        remarks = _release_normal(context, records, wanted)
+    else:
+        remarks = release_mixed(context, records, wanted)
     if release is ReleaseKind.both:
         console.print(
             "With its parameters each dataset tells no more of the records than the parameters alone: `risk` "
@@ -113,7 +128,10 @@ def synthesize(
     show_recorded(ledger, out)
     if new_repeat_key:
         _show_key(key)
-    _show_next(context, table, out, mixed)
+    if moments:
+        console.print("Each site can judge it for its own records: allbutone risk TABLE RELEASE --pooled FILE.")
+    else:
+        _show_next(context, table, out, mixed)
     show_notes([*records.notes, *remarks])
 
 
@@ -181,7 +199,9 @@ def _show_key(key: str | None) -> None:
     )
 
 
-def _release_normal(context: typer.Context, records: Records | LazyRecords, wanted: Wanted) -> list[str]:
+def _release_normal(
+    context: typer.Context, records: Records | LazyRecords | SiteMoments, wanted: Wanted
+) -> list[str]:
     """Draw and write a release of measurements, say so, and return what there is to note."""
     synthesizer, note = fit(records, given_prior(context))
     counter = ValueCounter(records.schema)

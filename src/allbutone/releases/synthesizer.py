@@ -14,6 +14,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_check import PriorScaleWarning, prior_conflict
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_entries, prior_from, prior_of
+from allbutone.model.site_moments import SiteMoments
 from allbutone.releases.draw_request import dataset_sizes, generator_for
 from allbutone.releases.folder import read_json
 from allbutone.releases.parts import draw_both
@@ -64,12 +65,11 @@ class NIWSynthesizer:
     def fit(self, table: Any, **how_to_read: Any) -> "NIWSynthesizer":
         """Fit to a file, dataframe, matrix or `Records`; returns itself.
 
-        A lazy frame (polars, DuckDB, Dask, Ibis, …) stays in its engine: only its moments come here.
+        A lazy frame (polars, DuckDB, Dask, Ibis, …) stays in its engine: only its moments come here. So do those
+        of several sites (`SiteMoments`), whose records are nowhere together.
         How to read the table is said as to `Records.of`: columns, drop, schema, complete_cases, drop_unusable.
         """
-        records = (LazyRecords if stays(table) else Records).of(table, **how_to_read)
-        with one_thread():
-            moments = Moments.of(records if isinstance(records, LazyRecords) else records.values)
+        records, moments = _records_and_moments(table, how_to_read)
         if self._given is None:
             prior = declared_prior(records.schema)
         else:
@@ -199,6 +199,18 @@ class NIWSynthesizer:
         if self._fitted is None:
             raise InputError("the synthesizer is not fitted", "call fit(table) first")
         return self._fitted
+
+
+def _records_and_moments(table: Any, how_to_read: dict[str, Any]) -> tuple[Any, Moments]:
+    """Return what is known of the columns, by records that are here or elsewhere, and the moments."""
+    if isinstance(table, SiteMoments):
+        return table, table.total
+    if stays(table):
+        lazy = LazyRecords.of(table, **how_to_read)
+        return lazy, Moments.of(lazy)
+    records = Records.of(table, **how_to_read)
+    with one_thread():
+        return records, Moments.of(records.values)
 
 
 def _require_enough(people: int, p: int) -> None:
