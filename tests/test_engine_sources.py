@@ -76,18 +76,21 @@ def test_the_worst_are_judged_as_they_are_in_memory(parts, allbutone, tmp_path):
 
 
 def test_the_budget_of_many_files(parts, allbutone, tmp_path):
-    from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+    from allbutone.disclosure.exposure_law import leverages
+    from allbutone.disclosure.lineup import Lineup
+    from allbutone.disclosure.rule import Rule
     from allbutone.model.niw import NIW
+    from allbutone.tables.records import Records
 
-    code, said, _ = allbutone("budget", "data/*.parquet", "--drop", "person", "--rows", 100, "--key", "person")
+    asked = ("budget", "data/*.parquet", "--drop", "person", "--rows", 100, "--key", "person", "--worst", 50)
+    code, said, _ = allbutone(*asked)
     assert code == 0
-    values = np.column_stack([parts["bmi"], parts["ldl"]])
-    law, leverage = ExposureLaw.of(NIW.flat(2), 300, 100), leverages(values, NIW.flat(2))
-    allowed = int(law.most(leverage.max(), 0.5))
+    records = Records.of(parts, drop="person")
+    allowed = Lineup.of(records, NIW.flat(2), 100, Rule.of(0.5)).most()
     assert "record p5" in said.replace("\n", " ")
-    assert (f"Up to {allowed:,}" if allowed else "Not even one") in said
-    columns = pyarrow.csv.read_csv(tmp_path / "budget.csv")
-    np.testing.assert_allclose(columns["leverage"].to_numpy(), np.sort(leverage)[::-1], rtol=1e-7)
+    assert (f"Up to {allowed:,} datasets" if allowed else "None of") in said
+    columns, leverage = pyarrow.csv.read_csv(tmp_path / "budget.csv"), leverages(records.values, NIW.flat(2))
+    np.testing.assert_allclose(columns["leverage"].to_numpy(), np.sort(leverage)[::-1][:50], rtol=1e-7)
 
 
 def test_a_file_is_read_by_an_engine_if_one_is_named_or_it_is_beyond_memory(parts, allbutone, monkeypatch):
