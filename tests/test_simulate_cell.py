@@ -9,14 +9,14 @@ from scipy.stats import ks_2samp
 import allbutone as abo
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design_file import parse_design, read_design
+from allbutone.studies.replicates import summarize
 from allbutone.studies.simulate_cell import (
-    _blocks,
     _drawn_datasets,
     _drawn_parameters,
     _tables,
     _turned_to,
+    blocks_of,
     simulate_cell,
-    summarize,
 )
 
 ANY_TARGET = """
@@ -88,7 +88,8 @@ def test_a_cell_attacks_as_the_public_attack_does(kind, adversary):
     """From the same records, one table at a time, through the gate."""
     cell = cell_of(**kind, others=EQUAL, n=20, adversary=adversary)
     prior, own = cell.prior_of(cell.prior), cell.prior_of({"mean": 5.0}) if adversary else None
-    ((rng, size),) = _blocks(cell, 4, 7, whole=True)
+    ((seed, size),) = blocks_of(cell, 4, 7, 4, whole=True)
+    rng = np.random.Generator(np.random.SFC64(seed))
     others, _, crowd, targets = _tables(cell, size, rng)
     means, roots = _drawn_parameters(cell, crowd, targets, rng)
     covariances = roots @ roots.swapaxes(-1, -2)
@@ -154,7 +155,7 @@ def test_the_row_of_a_cell():
         one for one in design.cells if (one.release, one.p, one.n, one.count) == ("parameters", 2, 300, 10)
     )
     found = simulate_cell(cell, 1000, design.seed)
-    row = summarize(cell, found)
+    [(row, _)] = summarize([cell], [found])
     assert row["median"] == np.median(found.distance)
     assert row["min"] <= row["q25"] <= row["median"] <= row["q75"] <= row["max"]
     assert row["mean_x2"] == pytest.approx(found.candidate[:, 1].mean())

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import ks_2samp
 
 import allbutone as abo
+from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.studies.design_file import read_design
+from allbutone.studies.run import StudyRun, load_study, run_study
+from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.studies.simulate_together import alike, simulate_together
+from allbutone.support.devices import DeviceStreams, device_of
+from replayed import Replayed, assert_same_replicates
 from targets import make
 
 
@@ -47,3 +55,64 @@ def test_torch_moments_and_densities():
     np.testing.assert_allclose(posterior.scale.numpy(), plain.scale)
     density = posterior.predictive().log_density(torch.as_tensor(records))
     np.testing.assert_allclose(density.numpy(), plain.predictive().log_density(records))
+
+
+def test_torch_draws_wishart_scatters_also_of_fewer_rows_than_columns():
+    """E[TTᵀ] = m·I, each stream with its own m; entries of a Wishart have variance m, on the diagonal 2m."""
+    size, p, rows = 40_000, 4, np.array([3.0, 9.0, 200.0])
+    streams = DeviceStreams(np.random.SeedSequence(1).spawn(3), torch.device("cpu"))
+    drawn = streams.triangle(rows[:, None] - np.arange(p), size).numpy().reshape(p, p, 3, size)
+    assert not drawn[3, 3, 0].any()
+    scatter = np.einsum("iksm,jksm->sijm", drawn, drawn).mean(axis=-1)
+    off = np.abs(scatter - rows[:, None, None] * np.eye(p)) / np.sqrt(2 * rows / size)[:, None, None]
+    assert np.max(off) < 5
+
+
+def test_torch_simulates_a_study_and_a_cell_is_the_same_in_any_company(tmp_path, monkeypatch):
+    """On PyTorch's CPU in place of a card: what it draws has the same distribution as what NumPy draws."""
+    monkeypatch.setattr("allbutone.studies.run.device_of", lambda name: torch.device("cpu"))
+    design = read_design("paper")
+    cells = [cell for cell in design.cells if cell.p == 3 and cell.n in (10, 300) and cell.rows in (None, 50)]
+    run = StudyRun(design, 300, device="cuda")
+    held = run_study(run, tmp_path / "study", cells=cells)
+    assert [row["unconverged"] for row in held.rows] == [0] * len(cells)
+    assert load_study(tmp_path / "study").rows == held.rows
+    for cell, row in zip(cells, held.rows, strict=True):
+        (alone,) = run.simulate([cell])
+        assert row["median"] == pytest.approx(np.median(alone.distance), rel=1e-9)
+        assert ks_2samp(alone.distance, simulate_cell(cell, 1000, 1).distance).pvalue > 0.001 / len(cells)
+
+
+def test_torch_replays_numpys_draws():
+    design = read_design("paper")
+    for group in alike(design.cells, 10):
+        some = group[:: len(group) // 4]
+        found = simulate_together(some, 10, 1, lambda seeds: Replayed(seeds, torch.as_tensor))
+        for cell, one in zip(some, found, strict=True):
+            assert_same_replicates(one, simulate_cell(cell, 10, 1))
+
+
+def test_torch_without_a_card_says_so():
+    if torch.cuda.is_available():
+        pytest.skip("this computer has one")
+    with pytest.raises(abo.InputError, match="finds no graphics card"):
+        device_of("cuda")
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+def test_torch_attacks_every_record_of_numpys_arrays(kind, monkeypatch):
+    """On PyTorch's CPU in place of a card, in blocks of three records; one of them is attacked by itself."""
+    monkeypatch.setattr("allbutone.adversary.leave_one_out.device_of", lambda name: torch.device("cpu"))
+    target = make(np.random.default_rng(3), kind, 3, 20, 4, 5.0)
+    records = np.vstack([target.others, target.record, 30 * target.record])
+    own = abo.NIW(np.ones(3), 2.0, 6.0, 2 * np.eye(3))
+    for options in ({}, {"adversary_prior": own}, {"known": [1]}):
+        here = abo.attack_all(records, target.release, target.prior, **options)
+        problem = LeaveOneOut.of(records, target.release, target.prior, None, "record")
+        monkeypatch.setattr("allbutone.support.devices.BLOCK_BYTES", 3 * problem.record_bytes)
+        there = abo.attack_all(records, target.release, target.prior, device="cuda", **options)
+        for name in ("mode", "log_posterior_gap", "covariance"):
+            one, other = getattr(there, name), getattr(here, name)
+            size = np.max(np.abs(other), initial=0.0, where=np.isfinite(other))
+            np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * size)
+        assert list(there.status) == list(here.status)

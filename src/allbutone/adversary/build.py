@@ -152,7 +152,7 @@ def _root(scale: Float[Array, "*batch p p"]) -> Float[Array, "*batch p p"]:
 def from_parameters(
     others: NIW,
     root: Float[Array, "*#batch p p"],
-    draws: int,
+    draws: Any,
     precision: Float[Array, "*batch p p"],
     pull: Float[Array, "*batch p"],
 ) -> LogQuadratic:

@@ -208,6 +208,9 @@ def _position(column: Any, names: Sequence[str] | None, p: int) -> int:
 
 def known_patterns(mask: Bool[np.ndarray, "n p"]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
     """Yield each set of known features with the rows that have it."""
+    if not mask.any():  # the usual case: nothing to sort
+        yield (), np.arange(len(mask))
+        return
     patterns, which = np.unique(mask, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         yield tuple(int(i) for i in np.flatnonzero(pattern)), np.flatnonzero(which.ravel() == number)

@@ -43,6 +43,16 @@ class Attack:
     status: Any
     iterations: int
 
+    def in_numpy(self) -> "Attack":
+        """Return the same as NumPy's arrays, from whatever device they are on."""
+        return replace(
+            self,
+            mode=to_numpy(self.mode),
+            other_mode=to_numpy(self.other_mode),
+            log_posterior_gap=to_numpy(self.log_posterior_gap),
+            covariance=to_numpy(self.covariance),
+        )
+
 
 def attack(
     others: Any,

@@ -30,6 +30,7 @@ Design = Annotated[
 Folder = Annotated[Path | None, typer.Argument(help="With show: the folder of the study.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="The folder to create for the results.")]
 Threads = Annotated[int | None, typer.Option(help="How many threads to use; one a core by default.")]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a graphics card, by PyTorch).")]
 Only = Annotated[str | None, typer.Option(help="Run only these cells, as in 'p == 2 and n in [10, 50]'.")]
 Count = Annotated[int | None, typer.Option(help="Replicates a cell, instead of the design's number.")]
 Exact = Annotated[bool, typer.Option("--exact-records", help="Draw every record, as the paper does: slower.")]
@@ -43,6 +44,7 @@ def study(
     folder: Folder = None,
     out: Out = None,
     threads: Threads = None,
+    device: Device = "cpu",
     only: Only = None,
     replicates: Count = None,
     exact_records: Exact = False,
@@ -66,7 +68,7 @@ def study(
     if not resume:
         require_distinct([out], [Path(design), plan.published_file])
     cells = list(plan.cells) if only is None else choose(plan.cells, only)
-    run = StudyRun(plan, replicates or plan.replicates, exact_records)
+    run = StudyRun(plan, replicates or plan.replicates, exact_records, device)
     start = time.monotonic()
     with _explained(out), late_progress("Simulating cells", len(cells)) as watch:
         held = run_study(
@@ -106,7 +108,8 @@ def _describe(held: Study, out: Path, seconds: float) -> None:
     drawn = "every record, as in the paper" if whole else "no more than the statistics that the attack sees"
     console.print(
         "Assumed: tables from the design's normal distribution, an adversary who has all records but one. Drawn: "
-        f"{drawn}. Solver: {held.run.design.solver}. Seed {held.run.design.seed}: run again, it gives the same."
+        f"{drawn}. Solver: {held.run.design.solver}. Seed {held.run.design.seed}: run again"
+        f"{' on the same model of graphics card' if held.run.device != 'cpu' else ''}, it gives the same."
     )
 
 

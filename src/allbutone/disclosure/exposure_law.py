@@ -56,13 +56,14 @@ def without(records: Float[np.ndarray, "n p"], row: int) -> Moments:
 class ExposureLaw:
     """All but the leverage that a record's risk depends on: the adversary's κ and ν, p, and the rows a dataset.
 
-    `rows` is None for released parameters, which datasets of ever more rows tend to.
+    `rows` is None for released parameters, which datasets of ever more rows tend to. All but p are numbers, or
+    one a record.
     """
 
     p: int
-    mean_weight: float
-    df: float
-    rows: int | None
+    mean_weight: Any
+    df: Any
+    rows: Any
 
     @classmethod
     def of(cls, prior: NIW, people: int, rows: int | None) -> "ExposureLaw":

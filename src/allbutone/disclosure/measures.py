@@ -5,7 +5,7 @@ on scale or correlation.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.one_target import Attack, describe
 from allbutone.integrals.importance_sampling import Ball, Integrals, Intervals, integrate
 from allbutone.integrals.proposal import Points
+from allbutone.support.arrays import array_namespace
+
+Array = Any
 
 RADIUS = 1.0  # Mahalanobis distance within which a guess counts as near
 HALF = 0.5  # of the way from the others' centre to a record: nearer than that, it counts as exposed
@@ -46,13 +49,13 @@ class Measures:
     """
 
     posteriors: LogQuadratic
-    guess: Float[np.ndarray, "n p"]
+    guess: Float[Array, "n p"]
     modes: Modes | None
-    distance: Float[np.ndarray, " n"]
-    baseline_distance: Float[np.ndarray, " n"]
-    relative_error: Float[np.ndarray, " n"]
-    exposure: Float[np.ndarray, " n"]
-    leverage: Float[np.ndarray, " n"]
+    distance: Float[Array, " n"]
+    baseline_distance: Float[Array, " n"]
+    relative_error: Float[Array, " n"]
+    exposure: Float[Array, " n"]
+    leverage: Float[Array, " n"]
     information_gain: Float[np.ndarray, " n"]
     information_gain_error: Float[np.ndarray, " n"]
     mass: Float[np.ndarray, " n"]
@@ -76,14 +79,14 @@ class Measures:
 
 def measure(
     posteriors: LogQuadratic,
-    truth: Float[np.ndarray, "n p"],
+    truth: Float[Array, "n p"],
     effort: Effort | None = None,
     *,
     radius: float | None = None,
     near: Intervals | None = None,
     before: LogQuadratic | None = None,
     modes: Modes | None = None,
-    guess: Float[np.ndarray, "n p"] | None = None,
+    guess: Float[Array, "n p"] | None = None,
 ) -> Measures:
     """Attack, integrate, measure: what each adversary concludes, beside the truth.
 
@@ -97,19 +100,20 @@ def measure(
         modes = find_modes(posteriors)
     best = posteriors.whiten(guess) if modes is None else modes.best
     found = posteriors.unwhiten(best) if guess is None else guess
-    length = np.linalg.norm(white, axis=-1)
-    learned = _nothing(len(truth))
+    norm = partial(array_namespace(white).linalg.vector_norm, axis=-1)
+    length = norm(white)
+    learned = _nothing(truth.shape[0])
     if effort is not None and modes is not None:
         learned = _learned(posteriors, modes, white, (radius, near), effort, before)
     return Measures(
         posteriors=posteriors,
         guess=found,
         modes=modes,
-        distance=np.linalg.norm(found - truth, axis=-1),
-        baseline_distance=np.linalg.norm(posteriors.centre - truth, axis=-1),
-        relative_error=np.linalg.norm(best - white, axis=-1) / length,
-        exposure=np.sum(best * white, axis=-1) / length**2,
-        leverage=np.asarray(posteriors.inflation) * length**2,
+        distance=norm(found - truth),
+        baseline_distance=norm(posteriors.centre - truth),
+        relative_error=norm(best - white) / length,
+        exposure=array_namespace(white).sum(best * white, axis=-1) / length**2,
+        leverage=posteriors.inflation * length**2,
         **learned,
     )
 

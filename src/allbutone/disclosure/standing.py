@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.adversary.leave_one_out import remove_each
+from allbutone.adversary.downdates import remove_each
 from allbutone.disclosure.exposure_law import HIGH, together, without
 from allbutone.disclosure.measures import interval_probability
 from allbutone.disclosure.rule import Rule

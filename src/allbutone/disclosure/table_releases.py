@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from allbutone.adversary.build import from_whitened
+from allbutone.adversary.downdates import WholeTable
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic, stacked
 from allbutone.adversary.modes import find_modes
@@ -66,12 +67,13 @@ class TableReleases:
         nothing = ParameterStatistics(0, np.zeros((whole.p, whole.p)), np.zeros(whole.p))
         white = solve_rows(whole.root, values - whole.mean)
         fitted = from_whitened(whole, whole.root, nothing)
-        base = LeaveOneOut(values, None, prior, None, None, whole, whole.root, white, nothing, fitted)
+        table = WholeTable(whole, None, whole.root, nothing, fitted)
+        base = LeaveOneOut(values, None, prior, None, white, table)
         return cls(base, near, rule, rows, seed)
 
     def discloses(self, count: int, people: Int[np.ndarray, " m"], releases: range) -> Bool[np.ndarray, "r m"]:
         """Say which of these people each of these releases of `count` discloses."""
-        p = self.everyone.whole.p
+        p = self.everyone.table.whole.p
         wells = 1 if self.rows is None else count
         many = max(1, AT_ONCE // (len(people) * wells * p * p))
         blocks = [releases[at : at + many] for at in range(0, len(releases), many)]
@@ -105,7 +107,7 @@ class TableReleases:
 
     def _drawn(self, count: int, release: int) -> Statistics:
         """Draw the statistics of a release in the table's own coordinates."""
-        whole = self.everyone.whole
+        whole = self.everyone.table.whole
         rng = np.random.default_rng([self.seed, release])
         # long enough that a longer release begins with the same datasets
         parts = [draw_dataset_block(whole, self.rows, rng) for _ in range(-(-count // BLOCK))]
@@ -121,10 +123,10 @@ class TableReleases:
 
     def _posteriors(self, drawn: Statistics, people: Int[np.ndarray, " m"]) -> LogQuadratic:
         """Return the posteriors of these people after a release, and the earlier ones."""
-        base = self.everyone
-        released = joined(base.released, drawn)
-        with_release = replace(base, released=released, fitted=from_whitened(base.whole, base.root, released))
-        found = with_release.downdated(people)
+        base, table = self.everyone, self.everyone.table
+        released = joined(table.released, drawn)
+        fitted = from_whitened(table.whole, table.root, released)
+        found = replace(base, table=replace(table, released=released, fitted=fitted)).downdated(people)
         for other in base.rest:
             found = with_another_prior(found, other.downdated(people))
         return found

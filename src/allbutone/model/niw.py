@@ -16,6 +16,7 @@ from allbutone.model.moments import Moments
 from allbutone.support.arrays import (
     append_axes,
     array_namespace,
+    as_array,
     by_numpy,
     cholesky,
     eye,
@@ -180,6 +181,12 @@ class NIW:
         scale = xp.take(xp.take(self.scale, places, axis=-1), places, axis=-2)
         mean = xp.take(self.mean, places, axis=-1)
         return NIW(mean, self.mean_weight, self.df - (p - len(columns)), scale)
+
+    def moved(self, *, like: Array) -> "NIW":
+        """Return the same distribution in the namespace and on the device of `like`."""
+        if isinstance(like, np.ndarray):
+            return self
+        return NIW(as_array(self.mean, like=like), self.mean_weight, self.df, as_array(self.scale, like=like))
 
     def predictive(self) -> StudentT:
         """Return the distribution of the next record (eq:z_follow_t_dist).

@@ -1,8 +1,8 @@
 """Simulation designs: the cells of a study, each a way to draw tables, place a target and release something."""
 
 import json
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_from
 from allbutone.studies.published import Place, Printed
-from allbutone.support.arrays import solve_rows
+from allbutone.support.arrays import array_namespace, as_array, solve_rows
 from allbutone.support.text import counted
+
+Array = Any
 
 STRUCTURES = ("independent", "equicorrelated", "ar1", "block", "low-rank")
 
@@ -49,7 +51,7 @@ class Cell:
     @cached_property
     def key(self) -> str:
         """All that the cell is, in one line: its random numbers derive from it and the seed."""
-        held = asdict(self)
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("lacking_columns", "lacking_records"):
             if not held[name]:  # as before there was anything to lack: the same cell, the same numbers
                 del held[name]
@@ -83,20 +85,35 @@ class Cell:
 
     def prior_of(self, entries: dict[str, Any]) -> NIW:
         """Build a prior for this cell's columns."""
-        return prior_from(entries, [f"x{place}" for place in range(1, self.p + 1)])
+        return _prior(json.dumps(entries, sort_keys=True, default=str), self.p)
 
-    def targets(self, given_others: NIW) -> Float[np.ndarray, "r p"]:
-        """Return the target record of each table whose model, given the others, is this."""
+    @cached_property
+    def fixed_target(self) -> Float[np.ndarray, " p"] | None:
+        """The target record, unless it depends on the table that is drawn."""
         if self.target is not None:
-            return np.broadcast_to(np.array(self.target), given_others.mean.shape)
+            return np.array(self.target)
+        if self.distance is None:
+            return None
         ray = np.array(self.direction)
-        if self.distance is not None:
-            length = np.sqrt(ray @ np.linalg.solve(np.array(self.covariance), ray))
-            return np.broadcast_to(np.array(self.mean) + self.distance / length * ray, given_others.mean.shape)
-        white = solve_rows(given_others.root, np.broadcast_to(ray, given_others.mean.shape))
+        length = np.sqrt(ray @ np.linalg.solve(np.array(self.covariance), ray))
+        return np.array(self.mean) + self.distance / length * ray
+
+    def targets(self, given_others: NIW) -> Float[Array, "r p"]:
+        """Return the target record of each table whose model, given the others, is this."""
+        xp, like = array_namespace(given_others.mean), given_others.mean
+        if self.fixed_target is not None:
+            return xp.broadcast_to(as_array(self.fixed_target, like=like), like.shape)
+        ray = as_array(np.array(self.direction), like=like)
+        white = solve_rows(given_others.root, xp.broadcast_to(ray, like.shape))
         inflation = given_others.mean_weight / (given_others.mean_weight + 1)
-        scale = np.sqrt((self.leverage or 0.0) / (inflation * np.sum(white * white, axis=-1)))
+        scale = xp.sqrt((self.leverage or 0.0) / (inflation * xp.sum(white * white, axis=-1)))
         return given_others.mean + scale[:, None] * ray
+
+
+@lru_cache
+def _prior(entries: str, p: int) -> NIW:
+    # the cells of a study share a few
+    return prior_from(json.loads(entries), [f"x{place}" for place in range(1, p + 1)])
 
 
 @dataclass(frozen=True)
@@ -111,6 +128,14 @@ class Design:
     solver: str
     published: dict[Place, Printed]
     published_file: Path | None
+
+    def number(self, cell: Cell) -> int:
+        """Return the cell's place in the design, from 1."""
+        return self._numbers[cell.key]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {cell.key: number for number, cell in enumerate(self.cells, 1)}
 
     def printed(self, cell: Cell) -> Printed | None:
         """Return the numbers that were published about this cell, as they were printed."""

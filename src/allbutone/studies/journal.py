@@ -96,7 +96,9 @@ def read_journal(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _is_header(part: Any) -> bool:
-    return isinstance(part, dict) and _is_whole(part.get("replicates")) and isinstance(part.get("records"), bool)
+    if not isinstance(part, dict) or part.get("device", "cuda") != "cuda":
+        return False
+    return _is_whole(part.get("replicates")) and isinstance(part.get("records"), bool)
 
 
 def _is_entry(part: Any) -> bool:

@@ -9,6 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +94,21 @@ def another_thousand(
 
 def _smallest(ordered: Float[np.ndarray, " r"], again: int) -> tuple[Any, Any, Any]:
     """Return the low end, the middle and the high end of the smallest of another 1000; None where ours end."""
-    count = len(ordered)
-    place = np.arange(count)
-    beyond = np.cumprod((count - place) / (count + again - place))  # chance that theirs exceeds our (place + 1)-th
-    below, middle, above = (int(np.sum(beyond > chance - _TINY)) for chance in (1 - MISS, 0.5, MISS))
+    below, middle, above = _places(len(ordered), again)
     return (
         ordered[below - 1] if below else None,
         ordered[max(middle - 1, 0)],
-        ordered[above] if above < count else None,
+        ordered[above] if above < len(ordered) else None,
     )
+
+
+@lru_cache
+def _places(count: int, again: int) -> tuple[int, int, int]:
+    """Return how many of our smallest theirs exceeds with a chance of 0.995, 0.5 and 0.005."""
+    place = np.arange(count)
+    beyond = np.cumprod((count - place) / (count + again - place))  # chance that theirs exceeds our (place + 1)-th
+    below, middle, above = (int(np.sum(beyond > chance - _TINY)) for chance in (1 - MISS, 0.5, MISS))
+    return below, middle, above
 
 
 def beside(row: Mapping[str, Any], printed: Printed | None) -> dict[str, Any]:

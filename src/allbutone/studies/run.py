@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from allbutone.studies.design_file import read_design
 from allbutone.studies.journal import (
     JOURNAL,
     LACKING,
-    QUANTILES,
     TEXTS,
     WHOLES,
     append_entry,
@@ -32,23 +32,36 @@ from allbutone.studies.journal import (
     read_journal,
 )
 from allbutone.studies.published import beside
-from allbutone.studies.simulate_cell import Replicates, simulate_cell, summarize
+from allbutone.studies.replicates import Replicates, summarize
+from allbutone.studies.simulate_cell import numbers_of, simulate_cell
+from allbutone.studies.simulate_together import alike, require_for_devices, simulate_together
+from allbutone.support.devices import HERE, DeviceStreams, device_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.safe_write import fresh_files, fresh_folder, restore_replaced
 
 DESIGN = "design.toml"
+DEVICE = "cuda"  # whose random numbers differ from the processor's
 MEMORY_KEPT = 31 << 20  # just below the most that glibc learns from
 _MADE = {JOURNAL, DESIGN, "cells.csv", "cells.parquet", "published.md", "replicates", "figures"}
 
 
+@cache
+def _version() -> str:
+    return version("allbutone")
+
+
 @dataclass(frozen=True)
 class StudyRun:
-    """How a design is to be run: what the results depend on."""
+    """How a design is to be run: what the results depend on.
+
+    On a device ("cuda", "cuda:1") other random numbers are drawn than here ("cpu").
+    """
 
     design: Design
     replicates: int
     records: bool = False
+    device: str = HERE
 
     def identity(self, cell: Cell) -> str:
         """Name the cell's result: two runs that agree on it agree on every bit."""
@@ -58,13 +71,29 @@ class StudyRun:
             self.design.seed,
             self.design.solver,
             self.records,
-            version("allbutone"),
+            _version(),
+            *([] if self.device == HERE else [DEVICE]),  # another stream of random numbers
         ]
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
-    def simulate(self, cell: Cell) -> Replicates:
-        """Run one cell."""
-        return simulate_cell(cell, self.replicates, self.design.seed, self.design.solver, self.records)
+    def work(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        """Return the cells in the groups that are simulated at once, the dearest first.
+
+        Then no thread is left alone with one at the end. A device takes all that are alike, a thread one.
+        """
+        if self.device != HERE:
+            return alike(cells, self.replicates)
+        return [[cell] for cell in sorted(cells, key=lambda cell: -numbers_of(cell))]
+
+    def simulate(self, cells: Sequence[Cell]) -> list[Replicates]:
+        """Run a group of cells."""
+        if self.device == HERE:
+            how = self.replicates, self.design.seed, self.design.solver, self.records
+            return [simulate_cell(cell, *how) for cell in cells]
+        device = device_of(self.device)
+        return simulate_together(
+            cells, self.replicates, self.design.seed, lambda seeds: DeviceStreams(seeds, device)
+        )
 
 
 @dataclass(frozen=True)
@@ -89,6 +118,9 @@ def run_study(
     watch: Callable[[int], None] = lambda done: None,
 ) -> Study:
     """Run the cells (all by default) that the folder does not hold yet, and write the tables of all it holds."""
+    if run.device != HERE:
+        device_of(run.device)
+        require_for_devices(run.design.cells if cells is None else cells, run.design.solver, run.records)
     restore_replaced(folder)
     if resume and folder.exists():
         _require_same(run, folder)
@@ -99,40 +131,38 @@ def run_study(
     def lacks_file(cell: Cell) -> bool:
         return keep_replicates and not _replicates_file(folder, run, cell).exists()
 
-    def work(cell: Cell) -> dict[str, Any]:
-        found = run.simulate(cell)
+    def work(group: list[Cell]) -> list[dict[str, Any]]:
+        found = run.simulate(group)
         if keep_replicates:
-            _write_replicates(_replicates_file(folder, run, cell), found)
-        return _entry(run, cell, found)
+            for cell, one in zip(group, found, strict=True):
+                _write_replicates(_replicates_file(folder, run, cell), one)
+        return _entries(run, group, found)
 
     with lock_journal(folder / JOURNAL) as journal:
         cut_broken_line(journal)
         held = {entry["cell"] for entry in read_journal(folder / JOURNAL)[1]}
         left = [cell for cell in chosen if run.identity(cell) not in held or lacks_file(cell)]
         watch(len(chosen) - len(left))
-        # the dearest first, so that no thread is left alone with one at the end
-        left.sort(key=lambda cell: -(cell.count if cell.rows else 1) * cell.p**2)
         # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system
         np.empty(MEMORY_KEPT, dtype=np.uint8)
 
-        def keep(entry: dict[str, Any]) -> None:
-            append_entry(journal, entry)
-            watch(1)
+        def keep(entries: list[dict[str, Any]]) -> None:
+            for entry in entries:
+                append_entry(journal, entry)
+            watch(len(entries))
 
-        in_parallel(work, left, threads=threads, watch=keep)
-        study = load_study(folder)
+        in_parallel(work, run.work(left), threads=threads if run.device == HERE else 1, watch=keep)
+        study = _held(run, folder)
         _write_tables(study.rows, folder)
     return study
 
 
-def _entry(run: StudyRun, cell: Cell, found: Replicates) -> dict[str, Any]:
-    """Return the line of the journal for a cell."""
-    row = {"cell": run.design.cells.index(cell) + 1, **summarize(cell, found)}
-    return {
-        "cell": run.identity(cell),
-        "row": row,
-        "quantiles": np.quantile(found.distance, np.linspace(0, 1, QUANTILES)).tolist(),
-    }
+def _entries(run: StudyRun, cells: list[Cell], found: list[Replicates]) -> list[dict[str, Any]]:
+    """Return the line of the journal for each cell."""
+    return [
+        {"cell": run.identity(cell), "row": {"cell": run.design.number(cell), **row}, "quantiles": quantiles}
+        for cell, (row, quantiles) in zip(cells, summarize(cells, found), strict=True)
+    ]
 
 
 def load_study(folder: Path) -> Study:
@@ -140,13 +170,17 @@ def load_study(folder: Path) -> Study:
     restore_replaced(folder)
     if not (folder / JOURNAL).is_file():
         raise InputError(f"{folder} holds no study", f"make one with: allbutone study paper --out {folder}")
-    design = read_design(folder / DESIGN)
-    header, entries = read_journal(folder / JOURNAL)
-    run = StudyRun(design, header["replicates"], header["records"])
-    found = {entry["cell"]: entry for entry in entries}
-    held = [(cell, found[name]) for cell in design.cells if (name := run.identity(cell)) in found]
+    header, _ = read_journal(folder / JOURNAL)
+    design, device = read_design(folder / DESIGN), header.get("device", HERE)
+    return _held(StudyRun(design, header["replicates"], header["records"], device), folder)
+
+
+def _held(run: StudyRun, folder: Path) -> Study:
+    """Return what a folder holds of a run."""
+    found = {entry["cell"]: entry for entry in read_journal(folder / JOURNAL)[1]}
+    held = [(cell, found[name]) for cell in run.design.cells if (name := run.identity(cell)) in found]
     rows = [
-        dict.fromkeys(LACKING, 0) | entry["row"] | beside(entry["row"], design.printed(cell))
+        dict.fromkeys(LACKING, 0) | entry["row"] | beside(entry["row"], run.design.printed(cell))
         for cell, entry in held
     ]
     return Study(run, [cell for cell, _ in held], rows, [entry["quantiles"] for _, entry in held])
@@ -174,6 +208,7 @@ def _is_ours(path: Path, made: set[str]) -> bool:
 def _begin(run: StudyRun, folder: Path, force: bool) -> None:
     """Make the folder of a new study; by force one that is there is replaced, but not while a run writes to it."""
     header = {"study": run.design.title, "replicates": run.replicates, "records": run.records}
+    header |= {} if run.device == HERE else {"device": DEVICE}
     if folder.exists() and not force and is_study(folder):
         raise InputError(
             f"{folder} holds a study",
@@ -199,6 +234,7 @@ def _require_same(run: StudyRun, folder: Path) -> None:
         ("design", run.design.text, before.design.text),
         ("number of replicates", run.replicates, before.replicates),
         ("choice of what is drawn (exact records)", run.records, before.records),
+        ("kind of device", run.device.partition(":")[0], before.device),
     ):
         if ours != theirs:
             known = "" if what == "design" else f" ({theirs}, now {ours})"
@@ -227,7 +263,7 @@ def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
 
 
 def _replicates_file(folder: Path, run: StudyRun, cell: Cell) -> Path:
-    return folder / "replicates" / f"cell-{run.design.cells.index(cell) + 1:05}.parquet"
+    return folder / "replicates" / f"cell-{run.design.number(cell):05}.parquet"
 
 
 def _write_replicates(path: Path, found: Replicates) -> None:

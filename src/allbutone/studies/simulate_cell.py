@@ -1,53 +1,68 @@
 """The simulation study: every cell of a design, a block of replicates at a time, from sufficient statistics."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from allbutone.adversary.build import from_parameters, from_statistics, with_own_prior
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.paper_methods import lbfgsb
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.lacking_records import measure_missing
 from allbutone.disclosure.measures import Measures, measure
-from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once, triangle
+from allbutone.disclosure.simulated_releases import SimulatedReleases, Stream, normals, releases_at_once, triangle
 from allbutone.integrals.several_missing import sample_missing
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.studies.design import Cell
-from allbutone.studies.published import another_thousand
-from allbutone.support.arrays import solve_rows
+from allbutone.studies.replicates import Replicates, measured
+from allbutone.support.arrays import append_axes, array_namespace, as_array, eye, solve_rows
+
+Array = Any
 
 AT_ONCE = 1 << 22  # numbers held when whole records are drawn
 LACKING_AT_ONCE = 100  # replicates whose missing records are sampled together
 
 
 @dataclass(frozen=True, eq=False)
-class Replicates:
-    """What came of each replicate of a cell: the adversary's guess, its distance from the target, and baselines.
+class Drawn:
+    """The random part of some replicates: how many people are known, their mean and scatter, and the releases."""
 
-    `baseline`: the distance of the others' centre, which needs no release; `law`: that by the exposure law.
-    """
-
-    candidate: Float[np.ndarray, "r p"]
-    distance: Float[np.ndarray, " r"]
-    exposure: Float[np.ndarray, " r"]
-    baseline: Float[np.ndarray, " r"]
-    leverage: Float[np.ndarray, " r"]
-    law: Float[np.ndarray, " r"]
-    unconverged: Int[np.ndarray, " r"]
+    known: Any
+    mean: Float[Array, "r p"]
+    half: Float[Array, "p p r"]
+    releases: SimulatedReleases
 
     @classmethod
-    def joined(cls, blocks: list["Replicates"]) -> "Replicates":
-        """Put the blocks of a cell one after the other."""
-        return cls(
-            *(np.concatenate([getattr(block, name) for block in blocks]) for name in cls.__dataclass_fields__)
+    def of(cls, cells: Sequence[Cell], size: int, rng: Stream) -> "Drawn":
+        """Draw what is random in so many replicates of each cell, whose shapes agree; nothing else.
+
+        One cell takes a generator of NumPy's, several as many streams.
+        """
+        first, p = cells[0], cells[0].p
+        one = isinstance(rng, np.random.Generator)
+
+        def each(numbers: list[Any]) -> Any:
+            return numbers[0] if one else np.array(numbers, dtype=float)
+
+        known = each([float(cell.n - 1) for cell in cells])
+        mean = normals(rng, (size, p), axis=0)
+        half = triangle(rng, append_axes(known, 1) - 1.0 - np.arange(p), size)
+        law = ExposureLaw(
+            len(first.known),
+            each([cell.law.mean_weight for cell in cells]),
+            each([cell.law.df for cell in cells]),
+            None if first.rows is None else each([cell.rows for cell in cells]),
         )
+        count = each([cell.count for cell in cells]) if first.rows is None else first.count
+        releases = SimulatedReleases.of(law, count, size, rng)
+        return cls(known if one else as_array(np.repeat(known, size), like=mean), mean, half, releases)
 
 
 def simulate_cell(
@@ -60,56 +75,67 @@ def simulate_cell(
     """
     whole = records or solver == "lbfgsb"
     blocks = []
-    for rng, size in _blocks(cell, replicates, seed, whole):
+    for sequence, size in blocks_of(cell, replicates, seed, _replicates_at_once(cell, whole), whole):
+        rng = np.random.Generator(np.random.SFC64(sequence))
         if solver == "lbfgsb":
             blocks.append(_as_printed(cell, size, rng))
         elif cell.lacking_records:
             blocks.append(_lacking_several(cell, size, rng))
         else:
-            blocks.append(_attacked(cell, *(_from_records if whole else _from_statistics)(cell, size, rng)))
+            drawn = _from_records(cell, size, rng) if whole else from_drawn(cell, Drawn.of([cell], size, rng))
+            blocks.append(Replicates.of(cell, measured(attacked(cell, *drawn))))
     return Replicates.joined(blocks)
 
 
-def _blocks(cell: Cell, replicates: int, seed: int, whole: bool) -> Iterator[tuple[np.random.Generator, int]]:
-    """Yield a stream and a size for each block: both depend on the seed and the cell alone."""
+def numbers_of(cell: Cell) -> int:
+    """Return how many numbers the wells of one replicate hold."""
+    return (1 if cell.rows is None else cell.count) * len(cell.known) ** 2
+
+
+def blocks_of(
+    cell: Cell, replicates: int, seed: int, size: int, whole: bool = False
+) -> Iterator[tuple[np.random.SeedSequence, int]]:
+    """Yield a seed and a size for each block of so many replicates: both depend on the seed and the cell alone."""
+    name = np.frombuffer(hashlib.blake2b(cell.key.encode(), digest_size=16).digest(), dtype=np.uint32).tolist()
+    for block, start in enumerate(range(0, replicates, max(1, size))):
+        yield np.random.SeedSequence([seed, *name, whole, block]), min(max(1, size), replicates - start)
+
+
+def _replicates_at_once(cell: Cell, whole: bool) -> int:
     size = releases_at_once(cell.law, cell.count)
     if whole:
         size = max(1, AT_ONCE // (cell.p * (cell.n + cell.count * (cell.rows or cell.p))))
-    if cell.lacking_records:
-        size = min(size, LACKING_AT_ONCE)
-    name = np.frombuffer(hashlib.blake2b(cell.key.encode(), digest_size=16).digest(), dtype=np.uint32).tolist()
-    for block, start in enumerate(range(0, replicates, size)):
-        sequence = np.random.SeedSequence([seed, *name, whole, block])
-        yield np.random.Generator(np.random.SFC64(sequence)), min(size, replicates - start)
+    return min(size, LACKING_AT_ONCE) if cell.lacking_records else size
 
 
-def _from_statistics(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, Any, LogQuadratic]:
-    """Draw the others' mean and scatter, and the releases in the coordinates of each target; nothing else."""
-    root = np.linalg.cholesky(np.array(cell.covariance))
-    known = cell.n - 1
-    mean = np.array(cell.mean) + rng.standard_normal((size, cell.p)) @ root.T / np.sqrt(known)
-    half = root @ np.moveaxis(triangle(rng, known - 1.0 - np.arange(cell.p), size), 2, 0)
-    moments = Moments(float(known), mean, half @ half.swapaxes(1, 2))
-    given_others = cell.prior_of(cell.prior).update(moments)
+def from_drawn(cell: Cell, drawn: Drawn) -> tuple[Moments, Any, LogQuadratic]:
+    """Return the others' moments, the targets and what the releases say of them, in coordinates of each target."""
+    xp, known = array_namespace(drawn.mean), drawn.known
+    root = as_array(np.linalg.cholesky(np.array(cell.covariance)), like=drawn.mean)
+    centre = as_array(np.array(cell.mean), like=drawn.mean)
+    half = root @ xp.moveaxis(drawn.half, 2, 0)
+    mean = centre + drawn.mean @ root.T / append_axes(known**0.5, 1)
+    moments = Moments(known, mean, half @ xp.matrix_transpose(half))
+    given_others = cell.prior_of(cell.prior).moved(like=mean).update(moments)
     moments, given_others, targets = _as_known(cell, moments, given_others, cell.targets(given_others))
     white = solve_rows(given_others.root, targets - given_others.mean)
     inflation = given_others.mean_weight / (given_others.mean_weight + 1)
-    drawn = SimulatedReleases.of(cell.law, cell.count, size, rng)
-    problem, _ = drawn.problem(inflation * np.sum(white * white, axis=1))
+    problem, _ = drawn.releases.problem(inflation * xp.sum(white * white, axis=1))
     own = replace(problem, centre=given_others.mean, root=given_others.root @ _turned_to(white))
     return moments, targets, own
 
 
-def _turned_to(direction: Float[np.ndarray, "r p"]) -> Float[np.ndarray, "r p p"]:
+def _turned_to(direction: Float[Array, "r p"]) -> Float[Array, "r p p"]:
     """Return orthogonal Q, whose last column is the direction: Householder's reflection, with a sign.
 
     With u the unit vector, s = ±1 the sign of its last entry and h = u + s·e_p, Q = s·(2hhᵀ/hᵀh − I).
     """
-    unit = direction / np.linalg.norm(direction, axis=1, keepdims=True)
-    sign = np.where(unit[:, -1] < 0, -1.0, 1.0)
+    xp = array_namespace(direction)
+    unit = direction / xp.linalg.vector_norm(direction, axis=1, keepdims=True)
+    sign = xp.where(unit[:, -1] < 0, -xp.ones_like(unit[:, -1]), xp.ones_like(unit[:, -1]))
     unit[:, -1] += sign
-    scaled = 2 * unit / np.sum(unit * unit, axis=1, keepdims=True)
-    return sign[:, None, None] * (unit[:, :, None] * scaled[:, None, :] - np.eye(unit.shape[1]))
+    scaled = 2 * unit / xp.sum(unit * unit, axis=1, keepdims=True)
+    return sign[:, None, None] * (unit[:, :, None] * scaled[:, None, :] - eye(unit.shape[1], like=unit))
 
 
 def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, Any, LogQuadratic]:
@@ -121,14 +147,14 @@ def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Mome
 
 
 def _as_known(
-    cell: Cell, moments: Moments, given_others: NIW, targets: np.ndarray
-) -> tuple[Moments, NIW, Float[np.ndarray, "r a"]]:
+    cell: Cell, moments: Moments, given_others: NIW, targets: Float[Array, "r p"]
+) -> tuple[Moments, NIW, Float[Array, "r a"]]:
     """Return the others' moments, their model and the targets in the columns that the adversary has."""
     if not cell.lacking_columns:
         return moments, given_others, targets
-    known = cell.known
-    some = Moments(moments.count, moments.mean[..., known], moments.scatter[..., known, :][..., known])
-    return some, given_others.marginal(known), targets[..., known]
+    kept = slice(len(cell.known))  # the first ones
+    some = Moments(moments.count, moments.mean[..., kept], moments.scatter[..., kept, kept])
+    return some, given_others.marginal(cell.known), targets[..., kept]
 
 
 def _released(cell: Cell, given_others: NIW, targets: np.ndarray, rng: np.random.Generator) -> Statistics:
@@ -154,7 +180,7 @@ def _lacking_several(cell: Cell, size: int, rng: np.random.Generator) -> Replica
     _, model, truth = _as_known(cell, moments, cell.prior_of(cell.prior).update(moments), targets)
     effort: dict[str, Any] = {"chains": 4, "sweeps": 24, "warm_up": 8, "parts": 64}
     found = sample_missing(model, released, cell.lacking_records + 1, rng, **effort)
-    return _replicates(cell, measure_missing(found, truth, np.arange(size)), np.zeros(size, dtype=bool))
+    return Replicates.of(cell, measured(measure_missing(found, truth, np.arange(size))))
 
 
 def _tables(cell: Cell, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Moments, NIW, np.ndarray]:
@@ -186,12 +212,12 @@ def _drawn_datasets(
     return means[:, :, None] + white @ roots.swapaxes(-1, -2)
 
 
-def _attacked(cell: Cell, moments: Moments, targets: np.ndarray, problem: LogQuadratic) -> Replicates:
+def attacked(cell: Cell, moments: Moments, targets: Float[Array, "r p"], problem: LogQuadratic) -> Measures:
+    """Attack, as an adversary with a prior of their own if the cell says so, and measure."""
     if cell.adversary_prior is not None:
-        problem = with_own_prior(problem, cell.prior_of(cell.adversary_prior).marginal(cell.known).update(moments))
-    found = measure(problem, targets)
-    assert found.modes is not None
-    return _replicates(cell, found, ~found.modes.converged)
+        own = cell.prior_of(cell.adversary_prior).marginal(cell.known).moved(like=targets)
+        problem = with_own_prior(problem, own.update(moments))
+    return measure(problem, targets)
 
 
 def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
@@ -210,49 +236,4 @@ def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
     nothing = from_parameters(
         given_others, given_others.root, 0, np.zeros((size, cell.p, cell.p)), np.zeros((size, cell.p))
     )
-    return _replicates(cell, measure(nothing, targets, guess=np.array(found)), np.zeros(size, dtype=bool))
-
-
-def _replicates(cell: Cell, found: Measures, unconverged: np.ndarray) -> Replicates:
-    return Replicates(
-        candidate=found.guess,
-        distance=found.distance,
-        exposure=found.exposure,
-        baseline=found.baseline_distance,
-        leverage=found.leverage,
-        law=(1 - cell.law.exposure(found.leverage, cell.count)) * found.baseline_distance,
-        unconverged=unconverged.astype(int),
-    )
-
-
-def summarize(cell: Cell, found: Replicates) -> dict[str, Any]:
-    """Return a cell's row of the table of results."""
-    low, median, high = (float(value) for value in np.quantile(found.distance, [0.25, 0.5, 0.75]))
-    return {
-        "release": cell.release,
-        "p": cell.p,
-        "n": cell.n,
-        "count": cell.count,
-        "rows": cell.rows,
-        "structure": cell.structure,
-        "correlation": cell.correlation,
-        "position": cell.position,
-        "lacking_columns": cell.lacking_columns,
-        "lacking_records": cell.lacking_records,
-        "replicates": len(found.distance),
-        "median": median,
-        "q25": low,
-        "q75": high,
-        "min": float(found.distance.min()),
-        "max": float(found.distance.max()),
-        "baseline_median": float(np.median(found.baseline)),
-        "leverage_median": float(np.median(found.leverage)),
-        "exposure_q25": float(np.quantile(found.exposure, 0.25)),
-        "exposure_median": float(np.median(found.exposure)),
-        "exposure_q75": float(np.quantile(found.exposure, 0.75)),
-        "right_mode": float(np.mean(found.exposure > 0)),
-        "law_median": float(np.median(found.law)),
-        "unconverged": int(found.unconverged.sum()),
-        **another_thousand(found.candidate, found.distance),
-        **{f"mean_x{place}": float(value) for place, value in enumerate(found.candidate.mean(axis=0), 1)},
-    }
+    return Replicates.of(cell, measured(measure(nothing, targets, guess=np.array(found))))

@@ -18,6 +18,8 @@ from allbutone.support.errors import Cure, InputError
 
 Array = Any
 
+MOST_EIGH = 1 << 15  # matrices at a time: CUDA's solver fails on more than about twice as many
+
 
 def array_namespace(*arrays: Any) -> Any:
     """Return the namespace of arrays: for NumPy's NumPy itself, which needs no wrapper around each function."""
@@ -52,6 +54,21 @@ def eye(p: int, *, like: Array) -> Float[Array, "p p"]:
     """Return the float64 identity in the namespace and on the device of `like`."""
     xp = array_namespace(like)
     return xp.eye(p, dtype=xp.float64, device=device(like))
+
+
+def contiguous(array: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Return the array with its numbers in the order of its axes, where a namespace lets us say so."""
+    if is_numpy_array(array):
+        return np.ascontiguousarray(array)
+    return array.contiguous() if hasattr(array, "contiguous") else array
+
+
+def sum_of_products(one: Array, other: Array, axis: int) -> Array:
+    """Return Σ one·other along an axis; NumPy does it without holding the products."""
+    if not is_numpy_array(one):
+        return array_namespace(one).sum(one * other, axis=axis)
+    axes = [*range(one.ndim)]
+    return np.einsum(one, axes, other, axes[one.ndim - other.ndim :], [*axes[:axis], *axes[axis + 1 :]])
 
 
 def append_axes(scalar: Any, axes: int) -> Any:
@@ -148,9 +165,18 @@ def eigh_or_nan(matrix: Float[Array, "*batch p p"]) -> tuple[Float[Array, "*batc
     xp = array_namespace(matrix)
     finite = xp.all(xp.isfinite(matrix), axis=(-2, -1))
     if bool(xp.all(finite)):
-        return xp.linalg.eigh(matrix)
-    values, vectors = xp.linalg.eigh(xp.where(finite[..., None, None], matrix, eye(matrix.shape[-1], like=matrix)))
+        return _eigh(matrix)
+    values, vectors = _eigh(xp.where(finite[..., None, None], matrix, eye(matrix.shape[-1], like=matrix)))
     return xp.where(finite[..., None], values, xp.nan), vectors
+
+
+def _eigh(matrix: Float[Array, "*batch p p"]) -> tuple[Float[Array, "*batch p"], Float[Array, "*batch p p"]]:
+    xp = array_namespace(matrix)
+    if is_numpy_array(matrix) or matrix.ndim != 3 or matrix.shape[0] <= MOST_EIGH:
+        return xp.linalg.eigh(matrix)
+    parts = [xp.linalg.eigh(matrix[at : at + MOST_EIGH, ...]) for at in range(0, matrix.shape[0], MOST_EIGH)]
+    values, vectors = zip(*parts, strict=True)
+    return xp.concat(values), xp.concat(vectors)
 
 
 def squared_length(root: Float[Array, "*#batch p p"], vectors: Float[Array, "*batch p"]) -> Float[Array, "*batch"]:

@@ -1,0 +1,120 @@
+"""Graphics cards: named, checked, and random numbers drawn on them.
+
+Whatever is computed on a device is computed by the same code as on the processor, from tensors instead of NumPy's
+arrays; only the drawing of random numbers has to know where it is.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from allbutone.support.errors import Cure, InputError
+
+Array = Any
+
+HERE = "cpu"  # the processor, by NumPy
+BLOCK_BYTES = 4 << 30  # that each of its threads works with at a time, copies included
+THREADS = 4  # that attack blocks of records on a device: some copy their results while others keep it busy
+
+
+@cache
+def device_of(name: str) -> Any:
+    """Return PyTorch's device of this name ("cuda", "cuda:1"), None for "cpu"; refuse one that is not there."""
+    if name == HERE:
+        return None
+    here = Cure("compute on the processor", "device", HERE)
+    if name.partition(":")[0] != "cuda":
+        raise InputError(f"device must be cpu or cuda (a second card is cuda:1), got {name}", here)
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(
+            "a graphics card is used through PyTorch, which is not installed",
+            "install it: pip install 'allbutone[torch]'",
+            here,
+        ) from error
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"PyTorch {torch.__version__} finds no graphics card that it can use",
+            "install the NVIDIA driver and a PyTorch for CUDA",
+            here,
+        )
+    try:
+        device = torch.device(name)
+        torch.cuda.get_device_properties(device)
+    except (RuntimeError, AssertionError) as error:
+        cards = torch.cuda.device_count()
+        raise InputError(f"there is no device {name}: the last is cuda:{cards - 1}", here) from error
+    return device
+
+
+@contextmanager
+def own_queue(device: Any) -> Iterator[None]:
+    """Give this thread a queue of its own on the device: while one waits for an answer, others keep it busy."""
+    if device.type != "cuda":  # PyTorch on the processor, in the tests
+        yield
+        return
+    import torch
+
+    with torch.cuda.stream(torch.cuda.Stream(device)):
+        yield
+
+
+def moved_to(device: Any, value: Any) -> Any:
+    """Return an array of NumPy's, or a frozen value that holds some, on a device of PyTorch's."""
+    if isinstance(value, np.ndarray):
+        import torch
+
+        return torch.as_tensor(np.ascontiguousarray(value), device=device)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return replace(value, **{each.name: moved_to(device, getattr(value, each.name)) for each in fields(value)})
+
+
+class DeviceStreams:
+    """Streams of random numbers on a device, one a seed; what they draw comes one after the other.
+
+    The numbers of a stream depend on its seed, on what is asked of it and on the model of the card, nothing else.
+    """
+
+    def __init__(self, seeds: Sequence[np.random.SeedSequence], device: Any) -> None:
+        import torch
+
+        self.torch, self.device = torch, device
+        self.generators = [torch.Generator(device) for _ in seeds]
+        for generator, seed in zip(self.generators, seeds, strict=True):
+            generator.manual_seed(int(seed.generate_state(1, np.uint64)[0]) >> 1)
+
+    def normals(self, shape: tuple[int, ...], axis: int) -> Array:
+        """Draw standard normal numbers of this shape from each stream, joined along the axis."""
+        drawn = self._empty((len(self.generators), *shape))
+        for each, generator in zip(drawn, self.generators, strict=True):
+            each.normal_(generator=generator)
+        return drawn.movedim(0, axis).flatten(axis, axis + 1)
+
+    def triangle(self, df: Float[np.ndarray, "streams p"], size: int) -> Float[Array, "p p m"]:
+        """Draw lower triangles by Bartlett, as `simulated_releases.triangle` does, joined along the last axis."""
+        torch, (count, p) = self.torch, df.shape
+        rows, columns = np.tril_indices(p, -1)
+        found = torch.zeros((p * p, count, size), dtype=torch.float64, device=self.device)
+        below, chi = self._empty((count, len(rows), size)), self._empty((count, p, size))
+        half = moved_to(self.device, np.maximum(df, 1.0) / 2)[..., None].expand(chi.shape)
+        for stream, generator in enumerate(self.generators):
+            below[stream].normal_(generator=generator)
+            chi[stream] = torch._standard_gamma(half[stream], generator)
+        chi.mul_(2).sqrt_()  # χ²(df) is 2·Gamma(df/2)
+        if not np.all(df > 0):
+            chi.mul_(moved_to(self.device, 1.0 * (df > 0))[..., None])
+            kept = columns < np.sum(df > 0, axis=1)[:, None]
+            below.mul_(moved_to(self.device, 1.0 * kept)[..., None])
+        found[moved_to(self.device, rows * p + columns)] = below.movedim(0, 1)
+        found[:: p + 1] = chi.movedim(0, 1)
+        return found.reshape(p, p, count * size)
+
+    def _empty(self, shape: tuple[int, ...]) -> Array:
+        return self.torch.empty(shape, dtype=self.torch.float64, device=self.device)

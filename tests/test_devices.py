@@ -1,0 +1,109 @@
+"""The study where nothing but the library of arrays differs: the same draws give the same results to 1e-8."""
+
+import sys
+
+import array_api_strict
+import pytest
+
+import allbutone as abo
+from allbutone.studies.design_file import parse_design, read_design
+from allbutone.studies.run import StudyRun, load_study, run_study
+from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.studies.simulate_together import alike, simulate_together
+from allbutone.support.devices import device_of
+from replayed import Replayed, assert_same_replicates
+
+ELSEWHERE = array_api_strict.Device("device1")
+
+MANY = """
+[prior]
+mean = 1.1
+{adversary}
+[[cells]]
+release = "parameters"
+p = 3
+n = [5, 40]
+count = [1, 2, 7]
+mean = 1
+variance = 3
+{cells}
+[[cells]]
+release = "datasets"
+p = 3
+n = [5, 40]
+count = [1, 2, 7]
+rows = [1, 2, 30]
+mean = 1
+variance = 3
+{cells}
+"""
+KINDS = {
+    "far": ("", "target = 20"),
+    "at a distance, correlated": ("", 'distance = 8\nstructure = "ar1"\ncorrelation = 0.6'),
+    "at a leverage": ("", "leverage = 0.5\ndirection = [1, 0, -1]"),
+    "another prior": ("[adversary_prior]\nmean = 5\nmean_weight = 3", "target = 20"),
+    "fewer columns": ("", "target = 20\nlacking_columns = 1"),
+}
+
+
+def there(array):
+    return array_api_strict.asarray(array, device=ELSEWHERE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cells_together_and_elsewhere_give_the_results_of_each_alone(kind):
+    adversary, cells = KINDS[kind]
+    design = parse_design(MANY.format(adversary=adversary, cells=cells))
+    groups = alike(design.cells, 12)
+    assert sorted(map(len, groups)) == [8, 16]  # one release, and several
+    for group in groups:
+        found = simulate_together(group, 12, 3, lambda seeds: Replayed(seeds, there))
+        for cell, one in zip(group, found, strict=True):
+            assert_same_replicates(one, simulate_cell(cell, 12, 3))
+
+
+def test_large_cells_are_drawn_in_blocks_and_small_groups(monkeypatch):
+    """Blocks of one size hold the same numbers here and there."""
+    design = parse_design(MANY.format(adversary="", cells="target = 20"))
+    limit = 10 * 7 * 9
+    monkeypatch.setattr("allbutone.studies.simulate_together.AT_ONCE", limit)
+    monkeypatch.setattr("allbutone.disclosure.simulated_releases.AT_ONCE", limit)
+    groups = alike(design.cells, 25)
+    assert len(groups) > 2
+    assert sorted(cell.key for group in groups for cell in group) == sorted(cell.key for cell in design.cells)
+    group = next(group for group in groups if group[-1].count == 7)
+    found = simulate_together(group, 25, 3, lambda seeds: Replayed(seeds, there))
+    for cell, one in zip(group, found, strict=True):
+        assert_same_replicates(one, simulate_cell(cell, 25, 3))
+
+
+def test_without_pytorch_a_device_is_refused_with_the_cure(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    device_of.cache_clear()
+    run = StudyRun(read_design("paper"), 10, device="cuda")
+    with pytest.raises(abo.InputError, match=r"PyTorch, which is not installed; install it: .*allbutone\[torch\]"):
+        run_study(run, tmp_path / "study")
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_device_of_another_name_is_refused(allbutone):
+    code, _, errors = allbutone("study", "paper", "--out", "study", "--device", "gpu")
+    assert code == 2
+    assert "device must be cpu or cuda" in errors
+    assert "--device cpu" in errors
+
+
+def test_a_study_is_not_resumed_on_another_kind_of_device(tmp_path):
+    """The two draw other numbers: a folder holds those of one."""
+    design = parse_design(MANY.format(adversary="", cells="target = 20"))
+    run_study(StudyRun(design, 3), tmp_path / "study", cells=design.cells[:1])
+    journal = tmp_path / "study" / "journal.jsonl"
+    header, rest = journal.read_text().split("\n", 1)
+    assert "device" not in header
+    journal.write_text(header[:-1] + ', "device": "cuda"}\n' + rest)
+    assert load_study(tmp_path / "study").rows == []  # no result of a device's own
+    with pytest.raises(abo.InputError, match="begun with another kind of device"):
+        run_study(StudyRun(design, 3), tmp_path / "study", resume=True)
+    journal.write_text(header[:-1] + ', "device": "tpu"}\n' + rest)
+    with pytest.raises(abo.InputError, match="not what a study writes"):
+        load_study(tmp_path / "study")
