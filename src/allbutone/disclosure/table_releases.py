@@ -140,9 +140,9 @@ def draw_dataset_block(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw what a block of datasets needs: L with LLᵀ ~ W(ν, I), a normal vector, and T of the scatter."""
     p, df = whole.p, float(whole.df)
-    root = _triangles(rng, df - np.arange(p), p)
+    root = _triangles(rng, df - np.arange(float(p)), p)
     noise = rng.standard_normal((BLOCK, p))
-    scatter = np.zeros((BLOCK, p, p)) if rows is None else _triangles(rng, rows - 1 - np.arange(p), p)
+    scatter = np.zeros((BLOCK, p, p)) if rows is None else _triangles(rng, rows - 1 - np.arange(float(p)), p)
     return root, noise, scatter
 
 

@@ -1,0 +1,166 @@
+"""The budget's closed form and its simulation: against one another, and against real releases, attacked."""
+
+import os
+
+import numpy as np
+import pytest
+
+import allbutone as abo
+from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.disclosure.lineup import Lineup, largest
+from allbutone.disclosure.measures import Effort, measure
+from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.simulation import simulate
+from allbutone.disclosure.table_releases import TableReleases
+from allbutone.model.moments import Moments
+from allbutone.releases.joined import join_releases
+from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.tables.records import Records
+
+LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
+
+
+def table_of(rng, people, p, outlier=0.0):
+    values = rng.standard_normal((people, p))
+    values[0, 0] += outlier
+    return Records(values, tuple(f"c{place}" for place in range(p)))
+
+
+def attacked(records, rows, earlier=None, seed=1):
+    prior = abo.NIW.flat(len(records.columns))
+    return TableReleases.of(records.values, prior, near_truth(records), Rule(), rows, earlier, seed)
+
+
+@pytest.mark.parametrize("rows", [None, 60, 3])
+def test_simulated_statistics_are_those_of_real_releases(rng, rows):
+    records = table_of(rng, 40, 2)
+    simulated = attacked(records, rows)
+    whole = simulated.everyone.whole
+    found = [simulated._drawn(4, release) for release in range(400)]
+    real = []
+    for _ in range(400):
+        drawn = (
+            ParameterRelease.draw(whole, 4, rng) if rows is None else DatasetRelease.draw(whole, [rows] * 4, rng)
+        )
+        root, statistics = drawn.whitened(whole)
+        real.append((np.linalg.solve(whole.root, root), statistics))
+    ours = [np.trace(each.precision if rows is None else each.scatter.mean(axis=0)) for each in found]
+    theirs = [
+        np.trace(turn @ (each.precision if rows is None else each.scatter.mean(axis=0)) @ turn.T)
+        for turn, each in real
+    ]
+    error = np.hypot(np.std(ours), np.std(theirs)) / np.sqrt(400)
+    assert abs(np.mean(ours) - np.mean(theirs)) < 4 * error
+    ratio = np.std(ours) / np.std(theirs)
+    assert 0.75 < ratio < 1.33
+
+
+def test_a_longer_release_begins_as_a_shorter_one(rng):
+    simulated = attacked(table_of(rng, 40, 2), 40)
+    few, many = simulated._drawn(3, 7), simulated._drawn(40, 7)
+    assert np.array_equal(few.mean, many.mean[:3])
+    assert np.array_equal(few.scatter, many.scatter[:3])
+
+
+def test_a_release_after_an_earlier_one_is_attacked_together_with_it(rng):
+    records, prior = table_of(rng, 40, 2, outlier=5.0), abo.NIW.flat(2)
+    model = prior.update(records.values)
+    earlier = ParameterRelease.draw(model, 2, rng, prior=prior)
+    later = DatasetRelease.draw(model, [40] * 3, rng, prior=prior)
+    simulated = attacked(records, 40, earlier)
+    root = simulated.everyone.root
+    white = [np.linalg.solve(root, (each - model.mean).T).T for each in later.datasets]
+    drawn = Moments(
+        np.full(3, 40.0),
+        np.stack([each.mean(axis=0) for each in white]),
+        np.stack([(each - each.mean(axis=0)).T @ (each - each.mean(axis=0)) for each in white]),
+    )
+    people = np.arange(10)
+    ours = simulated._posteriors(drawn, people)
+    both = LeaveOneOut.of(records.values, join_releases([earlier, later]), prior, None, "record")
+    theirs = both.problem(people, ())
+    points = records.values[people]
+    origin = ours.centre
+    for problem in (ours, theirs):
+        assert problem.centre == pytest.approx(origin, abs=1e-9)
+    difference = ours.value(ours.whiten(points)) - theirs.value(theirs.whiten(points))
+    difference -= ours.value(ours.whiten(origin)) - theirs.value(theirs.whiten(origin))
+    assert difference == pytest.approx(0, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("people", "p", "rows", "outlier"),
+    [(200, 2, 200, 6.0), (100, 4, None, 7.0), *([(500, 5, 500, 6.0), (500, 10, 50, 8.0)] if LONG else [])],
+)
+def test_the_closed_form_is_what_simulation_gives(rng, people, p, rows, outlier):
+    """A record that stands out: the chance to be disclosed, where it is neither rare nor certain."""
+    records = table_of(rng, people, p, outlier)
+    lineup = Lineup.of(records, abo.NIW.flat(p), rows, Rule())
+    simulated, releases = attacked(records, rows), 200
+    count = largest(lambda each: lineup.chances(each)[0] < 0.5, 5, 10_000)
+    first = lineup.order[:1]
+    for each in (max(1, round(0.7 * count)), count, round(1.5 * count)):
+        share = np.mean(simulated.discloses(each, first, range(releases)))
+        assert abs(share - lineup.chances(each)[0]) < 0.12 + 3 * np.sqrt(0.25 / releases)
+
+
+@pytest.mark.parametrize(("people", "p"), [(100, 2), *([(500, 5), (200, 3), (60, 4), (1000, 10)] if LONG else [])])
+def test_a_budget_is_neither_lax_nor_timid(rng, people, p):
+    """Tables that fit the model: at the budget fewer than 5 % of 200 releases disclose anyone, at twice more."""
+    records = table_of(rng, people, p)
+    plan = abo.plan_budget(records, abo.NIW.flat(p), rows=people, alternatives=False, rng=rng)
+    simulated = attacked(records, people, seed=2)
+    at, twice = (
+        np.sum(simulated.discloses(count, plan.lineup.order[:60], range(200)).any(axis=1))
+        for count in (plan.confident_count, 2 * plan.confident_count)
+    )
+    assert at < 10 + 3 * np.sqrt(10)  # the same bar on other releases: 10 give or take
+    assert twice > 10
+
+
+@pytest.mark.parametrize(("times", "above"), [(10, 1.25), (100, 1.1)])
+def test_a_budget_is_about_that_of_exposure_one_half_where_a_record_stands_out(rng, times, above):
+    """In one direction: the further out, the nearer to what keeps the guess from half-way.
+
+    With the guess half-way, half of the right hill lies within the tolerance, and the other hill has some of the
+    probability: so the rule allows a little more.
+    """
+    people, p = 300, 3
+    values = rng.standard_normal((people, p))
+    values[0] = [np.sqrt(times * p), 0, 0]
+    lineup = Lineup.of(Records(values, ("a", "b", "c")), abo.NIW.flat(p), people, Rule())
+    highest = np.array([lineup.leverage.max()])
+
+    def kept_from_half_way(count):
+        found = simulate(lineup.law, highest, count, 400, np.random.default_rng(1))
+        return np.mean(found.relative_error <= 0.5) <= 0.5
+
+    half = largest(kept_from_half_way, 10, 500)
+    disclosed = largest(lambda count: lineup.chances(count)[0] <= 0.5, 10, 500)
+    assert half - 1 <= disclosed <= above * half + 1
+
+
+def test_ordinary_people_are_known_no_better_within_the_budget(rng):
+    records, prior = table_of(rng, 200, 3), abo.NIW.flat(3)
+    plan = abo.plan_budget(records, prior, rows=200, alternatives=False, rng=rng)
+    release = DatasetRelease.draw(prior.update(records.values), [200] * plan.confident_count, rng)
+    everyone = LeaveOneOut.of(records.values, release, prior, None, "record")
+    ordinary = np.flatnonzero(plan.leverage < np.median(plan.leverage))
+    found = measure(
+        everyone.problem(ordinary, ()), records.values[ordinary], Effort(size=256),
+        near=near_truth(records).take(ordinary),
+    )  # fmt: skip
+    assert np.quantile(found.probability - found.baseline, 0.95) < 0.2
+    assert not np.any(Rule().discloses(found.probability, found.baseline))
+
+
+def test_earlier_releases_count(rng):
+    records, prior = table_of(rng, 100, 2, outlier=5.0), abo.NIW.flat(2)
+    whole = abo.plan_budget(records, prior, rows=100, alternatives=False, rng=1)
+    earlier = DatasetRelease.draw(
+        prior.update(records.values), [100] * (4 * whole.confident_count), rng, prior=prior
+    )
+    after = abo.plan_budget(records, prior, rows=100, alternatives=False, earlier=earlier, rng=1)
+    assert after.confident_count <= max(1, whole.confident_count)
+    assert "more" in after.sentence
+    assert after.simulated
