@@ -312,6 +312,7 @@ def test_mutated_files_are_read_or_refused_in_words(tmp_path, rng, ending):
 # the command line
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_a_sheet_and_an_encoding_go_from_command_to_command(allbutone, tmp_path):
     values = np.random.default_rng(1).standard_normal((30, 2)).round(3).tolist()
     workbook(tmp_path / "t.xlsx", ["größe", "ldl"], *values, other=[["x"]])
