@@ -21,7 +21,7 @@ $(VENV)/core: $(VENV)/made pyproject.toml
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[excel,spss-sas-stata,duckdb,dask,postgresql]' --group dev
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dp,excel,spss-sas-stata,duckdb,dask,postgresql]' --group dev
 	@touch $@
 
 $(VENV)/torch: $(VENV)/dev
@@ -46,7 +46,7 @@ system-parts: ## Install what some tests need from Debian, where that is possibl
 
 test-long: $(VENV)/dev ## Run the tests that take long with all their cases, such as 2,000 simulations a calibration
 	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest tests/test_mass.py tests/test_mixed.py tests/test_with_gaps.py \
-		tests/test_privacy_loss.py tests/test_guarantee.py tests/test_combining_tables.py tests/test_modes.py \
+		tests/test_privacy_loss.py tests/test_guarantee.py tests/test_private.py tests/test_combining_tables.py tests/test_modes.py \
 		tests/test_findings.py tests/test_study_run.py
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch

@@ -32,6 +32,8 @@ from allbutone.releases.ledger.together import Together, with_earlier
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.releases.parts import without_columns
+from allbutone.releases.private.release import PrivateRelease
+from allbutone.releases.private.synthesizer import PrivateSynthesizer
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.statistics import ParameterStatistics
 from allbutone.releases.synthesizer import NIWSynthesizer
@@ -70,6 +72,8 @@ __all__ = [
     "PoorSampling",
     "Posterior",
     "PriorScaleWarning",
+    "PrivateRelease",
+    "PrivateSynthesizer",
     "Records",
     "Report",
     "Rule",

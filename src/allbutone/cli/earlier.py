@@ -9,8 +9,9 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.output import console
+from allbutone.disclosure.composition import passed_limit, total_in_words
 from allbutone.releases.folder import is_release
-from allbutone.releases.ledger.entries import DRAWN
+from allbutone.releases.ledger.entries import DRAWN, Terms
 from allbutone.releases.ledger.file import (
     ledger_path,
     read_ledger,
@@ -96,14 +97,34 @@ def require_ledger(context: typer.Context, table: Path, out: Path) -> Path | Non
     return path
 
 
-def recording(path: Path | None, records: Any, out: Path) -> Callable[[Path], object]:
+def recording(
+    path: Path | None, records: Any, out: Path, guarantee: Terms | None = None
+) -> Callable[[Path], object]:
     """Return what records a release whose files all lie aside, just before they are put into `out`.
 
     In this order no release is ever there unrecorded; a crash in between leaves an entry without a folder.
     """
     if path is None:
         return lambda work: None
-    return lambda work: record_release(path, records, work, how=DRAWN, place=out)
+    return lambda work: record_release(path, records, work, how=DRAWN, place=out, guarantee=guarantee)
+
+
+def require_within_limit(path: Path | None, planned: Terms | None) -> None:
+    """Refuse, before anything is drawn, what would pass the total that was declared for the table."""
+    ledger = read_ledger(path) if path else None
+    if ledger is not None and (message := passed_limit(ledger, planned)):
+        raise InputError(
+            message,
+            "release nothing more",
+            "declare another total, if the board agrees (allbutone ledger limit)",
+        )
+
+
+def show_total(path: Path | None) -> None:
+    """Say what all releases with a guarantee come to together, where there are several."""
+    ledger = read_ledger(path) if path else None
+    if ledger is not None and (told := total_in_words(ledger)):
+        console.print(told)
 
 
 def show_recorded(path: Path | None, out: Path) -> None:

@@ -9,11 +9,14 @@ from rich.markup import escape
 from allbutone.cli.earlier import OF_LEDGER, from_here, ledger_of
 from allbutone.cli.options import ReleaseKind, following, free_name
 from allbutone.cli.output import console, show, show_next, show_notes
+from allbutone.cli.private import records_as_told, terms_of
 from allbutone.cli.reading import OF_RELEASE, also_asked, records_of
+from allbutone.disclosure.composition import total_in_words
 from allbutone.releases.folder import load_release
 from allbutone.releases.ledger.entries import Entry, Ledger, Terms
 from allbutone.releases.ledger.file import declare_limit, read_ledger, record_release, void_release
 from allbutone.releases.ledger.together import lost
+from allbutone.releases.private.release import PrivateRelease
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 
@@ -92,9 +95,12 @@ def _show_ledger(context: typer.Context, table: Path) -> None:
 
 
 def _add(context: typer.Context, table: Path, folder: Path) -> None:
-    records = records_of(context, table, load_release(folder))
-    path = ledger_of(context, table)
-    entry = record_release(path, records, folder)
+    release, path = load_release(folder), ledger_of(context, table)
+    if isinstance(release, PrivateRelease):
+        records, guarantee = records_as_told(context.params, table, release), terms_of(release)
+    else:
+        records, guarantee = records_of(context, table, release), None
+    entry = record_release(path, records, folder, guarantee=guarantee)
     console.print(f"{escape(str(folder))} is release {entry.number} in {escape(from_here(path))}: {entry.what}.")
     console.print(
         "Not checked, because nobody could: that it was made from this very table. It counts as if it was."
@@ -139,6 +145,8 @@ def _show(ledger: Ledger) -> None:
     for entry in ledger.counted:
         if entry.guarantee:
             console.print(f"Release {entry.number} keeps {_terms(entry.guarantee)}.")
+    if told := total_in_words(ledger):
+        console.print(told)
     if ledger.limit:
         console.print(f"Declared for all together: {_terms(ledger.limit)}.")
 
@@ -160,6 +168,10 @@ def _next(context: typer.Context, table: Path, ledger: Ledger | None) -> None:
     assert ledger is not None
     options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
     there = [entry for entry in ledger.counted if not lost(ledger, entry)]
+    if there and there[-1].guarantee:
+        folder, options = from_here(ledger.folder_of(there[-1])), {"out": free_name("risk.csv", ".html")}
+        show_next("what the last release gives away:", following(context, "risk", table, folder, **options))
+        return
     if there:
         last = there[-1]
         options["like"] = from_here(ledger.folder_of(last))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import typer
 
 from allbutone.model.niw import NIW
-from allbutone.releases.folder import load_release, without_categories
+from allbutone.releases.folder import load_unguaranteed, without_categories
 from allbutone.releases.joined import Released
 from allbutone.releases.mixed.mechanism import REFUSE
 from allbutone.releases.mixed.release import MixedRelease, reading_of
@@ -182,7 +182,7 @@ def any_release_like(context: typer.Context) -> Release | MixedRelease | None:
     if both := [name for name in decided if given.get(name)]:
         flag = f"--{both[0].replace('_', '-')}"
         raise InputError(f"--like and {flag} are both given", "leave one out: a release says it all")
-    return load_release(given["like"])
+    return load_unguaranteed(given["like"])
 
 
 def release_like(context: typer.Context) -> Release | None:

@@ -33,7 +33,7 @@ from allbutone.cli.reading import (
 from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
-from allbutone.releases.folder import load_release
+from allbutone.releases.folder import load_unguaranteed
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
@@ -99,7 +99,7 @@ def report(
         require_outside(out, release_dir)
     require_distinct([out], [table, prior])
     with fresh_file(out, force=force, private=not public) as path:
-        release = load_release(release_dir)
+        release = load_unguaranteed(release_dir)
         records = records_of(context, table, release)
         if public:
             path.write_text(public_report(release, note), encoding="utf-8")

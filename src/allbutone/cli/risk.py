@@ -19,6 +19,7 @@ from allbutone.cli.options import (
     free_name,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_notes
+from allbutone.cli.private import attack_private
 from allbutone.cli.reading import (
     OF_RELEASE,
     also_asked,
@@ -37,7 +38,7 @@ from allbutone.plots.categories import category_figure
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.risk import risk_figure
-from allbutone.releases.folder import any_release_of, without_categories
+from allbutone.releases.folder import any_release_of, private_release_of, without_categories
 from allbutone.releases.joined import Released
 from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
@@ -97,6 +98,9 @@ def risk(
     """
     for folder in release_dir:
         require_outside(out, folder)
+    if len(release_dir) == 1 and (private := private_release_of(release_dir[0])) is not None:
+        attack_private(context, table, private, out, force)
+        return
     with outputs(out, force, [*inputs_of(context, table), prior]) as save:
         asked = any_release_of(release_dir)
         worst = worst_of(context, table, asked)

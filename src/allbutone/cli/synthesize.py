@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from allbutone.cli.earlier import RECORDED, recording, require_ledger, show_recorded
+from allbutone.cli.earlier import RECORDED, recording, require_ledger, require_within_limit, show_recorded
 from allbutone.cli.elsewhere import OF_ENGINE, Address, AnyTable, inputs_of, read_any, require_no_ledger
 from allbutone.cli.mixed import OF_MIXED, is_mixed, release_mixed
 from allbutone.cli.moments import pooled_of
@@ -26,6 +26,7 @@ from allbutone.cli.options import (
     worded,
 )
 from allbutone.cli.output import console, late_progress, show, show_next, show_notes, sparkline
+from allbutone.cli.private import OF_PRIVATE, asks_for_guarantee, release_private
 from allbutone.cli.reading import (
     LIKE,
     OF_TABLE,
@@ -81,7 +82,7 @@ Seed = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
 
-@also_asked(OF_TABLE | OF_MIXED | LIKE | RECORDED | OF_ENGINE)
+@also_asked(OF_TABLE | OF_MIXED | LIKE | RECORDED | OF_ENGINE | OF_PRIVATE)
 def synthesize(
     context: typer.Context,
     table: AnyTable,
@@ -100,10 +101,14 @@ def synthesize(
 ) -> None:
     """Fit the model to a table and write a release: synthetic datasets, draws of the parameters, or both."""
     count_of("datasets", datasets, MOST_DATASETS)
-    key = _key(new_repeat_key, repeat_key, seed)
+    private = asks_for_guarantee(context)
+    key = None if private else _key(new_repeat_key, repeat_key, seed)
     require_rows_of_datasets(rows, release)
     require_distinct([out], [*inputs_of(context, table), *(more or ()), prior, context.params["table_file"]])
     require_place(out, force=force)
+    if private:
+        release_private(context, table)
+        return
     if more and not moments:
         raise InputError(f"{more[0]} is one table too many", "give one, or several files of --moments")
     records: Records | LazyRecords | SiteMoments
@@ -111,6 +116,7 @@ def synthesize(
     ledger: Path | None = None
     if isinstance(records, Records):
         ledger = require_ledger(context, table, out)
+        require_within_limit(ledger, None)
     else:
         require_no_ledger(context)
     record = recording(ledger, records, out)

@@ -8,9 +8,10 @@ from jaxtyping import Float
 
 from allbutone.disclosure.loss_profile import delta as delta_at_level
 from allbutone.disclosure.loss_profile import epsilon as epsilon_at_delta
-from allbutone.disclosure.privacy_loss import DELTA, delta_of, releases_of
+from allbutone.disclosure.privacy_loss import releases_of
 from allbutone.disclosure.replacement_loss import ReplacementLoss
 from allbutone.model.niw import NIW
+from allbutone.releases.private.accounting import DELTA, delta_of
 from allbutone.support.arrays import solve_rows
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError

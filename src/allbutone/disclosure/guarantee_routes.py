@@ -12,7 +12,6 @@ from allbutone.disclosure.guarantee_setting import (
     SHARE,
     Numbers,
     Setting,
-    epsilon_of,
     gaussian_mu,
     rms,
     setting_of,
@@ -20,8 +19,8 @@ from allbutone.disclosure.guarantee_setting import (
     solve,
 )
 from allbutone.disclosure.loss_profile import epsilon as epsilon_at_delta
-from allbutone.disclosure.privacy_loss import DELTA
 from allbutone.model.niw import NIW
+from allbutone.releases.private.accounting import DELTA, epsilon_of
 
 FOR_EIGENVALUE = 0.2  # of the μ of the whole, and a tenth of δ: what certifying may cost
 

@@ -13,9 +13,10 @@ from jaxtyping import Float
 
 from allbutone.disclosure.guarantee import AnyBounds, bounds_of
 from allbutone.disclosure.loss_profile import epsilon as epsilon_at_delta
-from allbutone.disclosure.privacy_loss import delta_of, releases_of
+from allbutone.disclosure.privacy_loss import releases_of
 from allbutone.disclosure.replacement_loss import ReplacementLoss
 from allbutone.model.niw import NIW
+from allbutone.releases.private.accounting import delta_of
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 
@@ -108,13 +109,6 @@ def setting_of(
         )
     freedom = p + 2.0 if df is None else float(df)
     return Setting(limits, people, releases, freedom, delta_of(delta, people), width, float(correlation))
-
-
-def epsilon_of(epsilon: Any) -> float:
-    """Return ε, or say that it must exceed 0."""
-    if not 0 < epsilon < np.inf:
-        raise InputError(f"epsilon must be finite and exceed 0, got {epsilon:g}", Cure("try 1", "epsilon", 1.0))
-    return float(epsilon)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

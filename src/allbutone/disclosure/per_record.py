@@ -15,16 +15,18 @@ from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.disclosure.mixed_risk import require_usual_adversary
+from allbutone.disclosure.private_risk import private_risk
 from allbutone.disclosure.rule import Rule, belief_columns, near_truth, with_verdicts
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
-from allbutone.releases.folder import AnyRelease, any_release_of
+from allbutone.releases.folder import AnyRelease, any_release_of, private_release_of
 from allbutone.releases.joined import Released
 from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.parts import AReleased, in_columns, known_columns
+from allbutone.releases.private.release import PrivateRelease
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
@@ -38,7 +40,7 @@ SAMPLED = ("mass_error", "information_gain_error")  # of an adversary whose post
 
 def risk(
     table: Any,
-    release: AnyRelease,
+    release: AnyRelease | PrivateRelease,
     prior: AnyPrior | None = None,
     *,
     probability: float = 0.5,
@@ -81,7 +83,9 @@ def risk(
     >>> len(found)
     503
     """
-    release = any_release_of(release)
+    if (private := private_release_of(release)) is not None:
+        return private_risk(table, private, Rule.of(probability), **how_to_read)
+    release = any_release_of(release)  # type: ignore[arg-type]
     if isinstance(release, MixedRelease):
         require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
         records = Records.of(table, **reading_of(release), **how_to_read)

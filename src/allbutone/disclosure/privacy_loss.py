@@ -16,11 +16,11 @@ from allbutone.disclosure.draw_loss import DrawLoss
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.loss_profile import epsilon
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
+from allbutone.releases.private.accounting import DELTA, delta_of
 from allbutone.support.checks import count_of
-from allbutone.support.errors import Cure, InputError, describe_value
+from allbutone.support.errors import Cure, InputError
 from allbutone.tables.records import Records
 
-DELTA = 1e-6
 FIRST_NODES, MOST_NODES = 16, 1024
 # what new nodes may differ by from the interpolation of the old: with twice as many the error is about its square
 CLOSE = 2e-4
@@ -82,19 +82,6 @@ def releases_of(draws: Any, datasets: Any, rows: Any, people: int) -> tuple[int,
             raise InputError("parameter draws have no rows", Cure("leave them out", "rows"))
         return count_of("draws", draws), None
     return count_of("datasets", datasets), people if rows is None else count_of("rows", rows)
-
-
-def delta_of(delta: Any, people: int) -> float:
-    """Return δ, refusing one that lets whole records out: it must lie between 0 and 1/n."""
-    if isinstance(delta, bool) or not isinstance(delta, int | float | np.number):
-        raise InputError(f"delta must be a number, got {describe_value(delta)}")
-    if not 0 < delta < 1 / people:
-        raise InputError(
-            f"delta must lie above 0 and below 1/{people:,}, one over the number of people (with more, a release "
-            f"that gives one person away entirely would pass), got {delta:g}",
-            Cure("use the usual one", "delta", min(DELTA, 0.01 / people)),
-        )
-    return float(delta)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from allbutone.releases.joined import Released, join_releases
 from allbutone.releases.mixed.folder import read_mixed, write_mixed
 from allbutone.releases.mixed.mechanism import MODEL
 from allbutone.releases.mixed.release import MixedRelease, join_mixed
+from allbutone.releases.private.release import MODEL as PRIVATE
+from allbutone.releases.private.release import PrivateRelease
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
 from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
@@ -31,6 +33,7 @@ OneRelease = Released | MixedRelease | str | Path  # a release, or its folder
 AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together
 MANIFEST = "release.json"
 PARAMETERS = "parameters.json"
+_MADE_BY = f"allbutone {version('allbutone')}"
 _MECHANISM = (
     "Posterior of a multivariate normal model under the normal-inverse-Wishart prior below; "
     "every draw or dataset from its own independent posterior draw of mean and covariance. Where columns are "
@@ -40,7 +43,7 @@ _MECHANISM = (
 
 
 def save_release(
-    release: Release | MixedRelease,
+    release: Release | MixedRelease | PrivateRelease,
     folder: str | Path,
     *,
     format: str = "csv",
@@ -51,6 +54,12 @@ def save_release(
 
     `finished` sees where all files lie aside, just before they are put under the folder's name.
     """
+    if isinstance(release, PrivateRelease):
+        with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+            sizes = write_datasets(work, _blocks(release), release.rows, release.columns, format)
+            _write_json(work / MANIFEST, {"made_by": _MADE_BY} | release.entries() | sizes)
+            finished(work)
+        return
     if release.columns is None or release.prior is None:
         raise InputError(
             "a release is saved with its mechanism, and this one has none",
@@ -110,7 +119,7 @@ def synthesize_to_folder(
         finished(work)
 
 
-def _blocks(release: Release) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(release: Release | PrivateRelease) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (dataset number, block of its rows) as `stream_datasets` does, so that the files are the same."""
     room = rows_at_once(release.p)
     for number, dataset in enumerate(release.datasets):
@@ -118,7 +127,7 @@ def _blocks(release: Release) -> Iterator[tuple[int, np.ndarray]]:
             yield number, np.asarray(dataset[start : start + room])
 
 
-def load_release(folder: str | Path) -> Release | MixedRelease:
+def load_release(folder: str | Path) -> Release | MixedRelease | PrivateRelease:
     """Read a release back from its folder."""
     folder = Path(folder)
     restore_replaced(folder)
@@ -126,6 +135,8 @@ def load_release(folder: str | Path) -> Release | MixedRelease:
     try:
         if manifest.get("model") == MODEL:
             return read_mixed(folder, manifest)
+        if manifest.get("model") == PRIVATE:
+            return _load_private(folder, manifest)
         columns = tuple(manifest["columns"])
         if not all(isinstance(name, str) for name in columns):
             raise TypeError("columns must be text")
@@ -149,6 +160,27 @@ def load_release(folder: str | Path) -> Release | MixedRelease:
     return ParameterRelease(means, covariances, columns, prior, datasets, schema)
 
 
+def load_unguaranteed(folder: str | Path) -> Release | MixedRelease:
+    """Read a release that has no guarantee; one with it has another mechanism, which only some can take."""
+    release = load_release(folder)
+    if isinstance(release, PrivateRelease):
+        raise InputError("the release was made with a guarantee, which this does not take", "use risk or fidelity")
+    return release
+
+
+def private_release_of(given: Any) -> PrivateRelease | None:
+    """Return a release with a guarantee, or that of a folder; None for any other."""
+    if isinstance(given, str | Path) and read_json(Path(given) / MANIFEST).get("model") == PRIVATE:
+        given = load_release(given)
+    return given if isinstance(given, PrivateRelease) else None
+
+
+def _load_private(folder: Path, manifest: dict[str, Any]) -> PrivateRelease:
+    columns, parts = tuple(manifest["columns"]), files_of_datasets(manifest["files"], manifest)
+    datasets = [read_dataset(folder, names, rows, columns, MANIFEST) for names, rows in parts]
+    return PrivateRelease.from_entries(manifest, datasets, str(folder / MANIFEST))
+
+
 def _load_parameters(folder: Path) -> tuple[list[Any], list[Any]]:
     draws = read_json(folder / PARAMETERS)["draws"]
     return [draw["mean"] for draw in draws], [draw["covariance"] for draw in draws]
@@ -161,7 +193,7 @@ def release_of(given: AnyRelease) -> Released:
 
 def load_measurements(folder: str | Path) -> Release:
     """Read a release of measurements from its folder; one with categories is refused."""
-    return without_categories(load_release(folder))
+    return without_categories(load_unguaranteed(folder))
 
 
 def without_categories(release: Any) -> Any:
@@ -188,7 +220,7 @@ def any_release_of(given: AnyRelease) -> Released | MixedRelease:
             if mixed
             else join_releases([each for each in every if not isinstance(each, MixedRelease)])
         )
-    return load_release(given) if isinstance(given, str | Path) else given  # type: ignore[return-value]
+    return load_unguaranteed(given) if isinstance(given, str | Path) else given  # type: ignore[return-value]
 
 
 def is_release(folder: Path) -> bool:
@@ -238,7 +270,7 @@ def _write_parameters(work: Path, release: ParameterRelease) -> None:
 
 def _manifest(kind: str, columns: tuple[str, ...], prior: NIW, schema: Schema) -> dict[str, Any]:
     content = {
-        "made_by": f"allbutone {version('allbutone')}",
+        "made_by": _MADE_BY,
         "release": kind,
         "mechanism": _MECHANISM,
         "columns": list(columns),

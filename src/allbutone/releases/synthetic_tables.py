@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.releases.folder import any_release_of
+from allbutone.releases.folder import any_release_of, load_release
 from allbutone.releases.parts import datasets_of
+from allbutone.releases.private.release import PrivateRelease
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.categories import Categories
 from allbutone.tables.declared.schema import Schema
@@ -48,7 +49,11 @@ class SyntheticTables:
 
 def synthetic_tables(release: Any, *, on_model_scale: bool = False) -> SyntheticTables:
     """Return the tables of a release, of its folder or of several: in natural units, or as the model sees them."""
-    release = any_release_of(release) if isinstance(release, str | Path | list | tuple) else release
+    if isinstance(release, str | Path):
+        release = load_release(release)
+    if isinstance(release, PrivateRelease):
+        release = release.synthetic
+    release = any_release_of(release) if isinstance(release, list | tuple) else release
     if hasattr(release, "tables"):  # measurements and categories
         if not release.tables:
             raise InputError(

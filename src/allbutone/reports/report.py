@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from allbutone.model.prior_file import AnyPrior, prior_of
-from allbutone.releases.folder import AnyRelease, load_release
+from allbutone.releases.folder import AnyRelease, load_unguaranteed
 from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.release import Release
 from allbutone.reports.assessment import assess
@@ -74,7 +74,7 @@ def report(
     if isinstance(release, str | Path) and not public:
         require_outside(path, Path(release))
     with fresh_file(path, force=force, private=not public) as work:
-        release = load_release(release) if isinstance(release, str | Path) else release
+        release = load_unguaranteed(release) if isinstance(release, str | Path) else release
         how: dict[str, Any] = {"columns": release.columns, "schema": release.schema}
         if isinstance(release, MixedRelease):
             how = reading_of(release)

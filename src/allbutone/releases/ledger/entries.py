@@ -32,11 +32,15 @@ class Terms:
     """A guarantee of differential privacy: of one release, or the total declared for all; what is unset is open.
 
     adjacency: which two tables are compared, such as "replace one record". basis: what it rests on, in words.
+    rho: of zero-concentrated privacy. half_df, most: k and wE of posterior draws (`guarantee`), whose loss is that
+    of two gamma variates: what is needed to add several up exactly.
     """
 
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
+    half_df: float | None = None
+    most: float | None = None
     adjacency: str = ""
     basis: str = ""
 
@@ -206,7 +210,7 @@ def _entry(given: Mapping[str, Any]) -> Entry:
 
 
 def _terms(given: Mapping[str, Any]) -> Terms:
-    read: dict[str, Callable[[Any], Any]] = dict.fromkeys(("epsilon", "delta", "rho"), float)
+    read: dict[str, Callable[[Any], Any]] = dict.fromkeys(("epsilon", "delta", "rho", "half_df", "most"), float)
     read |= dict.fromkeys(("adjacency", "basis"), _text)
     return Terms(**{name: read[name](value) for name, value in given.items()})
 

@@ -10,6 +10,7 @@ from allbutone.releases.ledger.digests import digest_of_records
 from allbutone.releases.ledger.entries import Entry, Ledger
 from allbutone.releases.ledger.file import release_digest
 from allbutone.releases.mixed.release import MixedRelease, mixed_prints_of
+from allbutone.releases.private.release import PrivateRelease
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.records import Records
@@ -143,6 +144,8 @@ def _usable(
     if why := _changed(ledger, entry, records) or lost(ledger, entry):
         return NotCounted(entry, why)
     release = load_release(ledger.folder_of(entry))
+    if isinstance(release, PrivateRelease):
+        return NotCounted(entry, "it has a guarantee, which is added up with others of its kind instead")
     if isinstance(release, MixedRelease) != (mixed if like is None else isinstance(like, MixedRelease)):
         return NotCounted(entry, "it was made by another model")
     if not records.schema.same_mechanism(release.schema):
