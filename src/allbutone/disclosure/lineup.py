@@ -17,7 +17,8 @@ from allbutone.tables.records import Records
 CONFIDENCE = 0.95
 MOST = 1_000_000  # datasets
 TOGETHER, ALL_OF = 16, 48  # people who are looked at together, and up to whom all are
-NEGLIGIBLE = 1e-3  # the chance that anyone of all who are not looked at is disclosed
+CLOSE = 0.02  # to the largest number that is safe, where numbers are large
+NEGLIGIBLE = 2e-3  # the chance that anyone of all who are not looked at is disclosed
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ class Lineup:
             total = float(np.sum(found[: start + len(here)]))
             if total > too_many or means[-1] * (people - start + self.unseen) < NEGLIGIBLE:
                 break
-            start += TOGETHER if start < ALL_OF else max(TOGETHER, start // 2)
+            start += TOGETHER if start < ALL_OF else start
         return found
 
     def _chances_of(self, start: int, count: int) -> Float[np.ndarray, " m"]:
@@ -110,12 +111,12 @@ class Lineup:
             return float(np.sum(self._chances_of(0, count))) <= accepted
 
         highest = float(self.leverage[self.order[0]])
-        guess = largest(first_are, int(np.clip(self.law.most(highest, 0.5), 1, MOST)), MOST)
-        return largest(safe, guess, guess)  # all allow no more than the first do
+        guess = largest(first_are, int(np.clip(self.law.most(highest, 0.5), 1, MOST)), MOST, CLOSE)
+        return largest(safe, guess, guess, CLOSE)  # all allow no more than the first do
 
 
-def largest(safe: Callable[[int], bool], guess: int, most: int) -> int:
-    """Return the largest count up to `most` that is safe, 0 if none, starting from a guess."""
+def largest(safe: Callable[[int], bool], guess: int, most: int, close: float = 0.0) -> int:
+    """Return the largest count up to `most` that is safe, or one so close below it; 0 if none. It starts at a guess."""
     low, high = 0, min(guess, most)
     while high and safe(high):
         low = high
@@ -126,7 +127,7 @@ def largest(safe: Callable[[int], bool], guess: int, most: int) -> int:
     while low == 0 and high > 1:  # the guess was too high
         lower = max(1, int(step * high))
         low, high, step = (lower, high, step) if safe(lower) else (0, lower, step**2)
-    while high - low > 1:
+    while high - low > max(1.0, close * high):
         middle = (low + high) // 2
         low, high = (middle, high) if safe(middle) else (low, middle)
     return low

@@ -21,11 +21,11 @@ from scipy.special import logit, ndtr
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.standing import Standing
 
-NODES = 48  # of the integral over s
-REACH = 8.0  # widths of a hill on either side
+NODES = 32  # of the integral over s
+REACH = 6.5  # widths of a hill on either side
 EIGENVALUES = np.linspace(-6.0, 2.0, 17)  # in standard deviations: the lower, the more is told
 AT_ONCE = 8  # people
-MOST_COLUMNS = 6  # of a person: those that stand out most, and the widest intervals
+MOST_COLUMNS = 4  # of a person: those that stand out most, and the widest intervals
 TILTS = hermegauss(7)  # of a standard normal: places and weights
 LEANS = (-2.0, 0.0, 2.0)  # of the axis, in standard deviations
 FIXED_POINT = 5  # steps towards the concentrated ‖w‖²
