@@ -116,7 +116,7 @@ class Lineup:
 
 
 def largest(safe: Callable[[int], bool], guess: int, most: int, close: float = 0.0) -> int:
-    """Return the largest count up to `most` that is safe, or one so close below it; 0 if none. It starts at a guess."""
+    """Return the largest count up to `most` that is safe, or one so close below it; 0 if none is."""
     low, high = 0, min(guess, most)
     while high and safe(high):
         low = high
