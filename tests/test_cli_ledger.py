@@ -97,10 +97,14 @@ def test_a_table_that_grew_is_recognised_and_each_release_judged_by_its_own_reco
         assert "Judged together with 1 earlier release" in out, "of the same records"
         np.testing.assert_array_equal(found.drop(columns="row"), before.drop(columns="row"))
     assert allbutone("synthesize", two, "--out", "r3")[0] == 0
-    out = risks(allbutone, two, "r3")[1]
-    assert "has grown by 1 record since it was made from the last 30" in out
-    assert out.count("Not counted: release") == 2
+    found, out, _ = risks(allbutone, two, "r3")
+    assert "Judged together with 2 earlier releases (1: 3 datasets of 12 rows" in out
+    assert out.count("made when the table had 30 records") == 2
+    alone = risks(allbutone, two, "r3", "--alone")[0]
+    changed = found["information_gain"] != alone["information_gain"]
+    assert changed.tolist() == [False] + [True] * 30, "the new person has no part in what was before"
     assert "Not counted: release 3" in risks(allbutone, two, "r2")[1]
+    assert "Name the newest release alone" in risks(allbutone, two, "r3", "r2")[1]
 
 
 def test_a_table_that_changed_is_told_and_one_in_another_order_is_the_same(allbutone, two):

@@ -13,7 +13,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.joined import Released, ReleasesByPrior
+from allbutone.releases.joined import OfFewer, Released, ReleasesByPrior
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import append_axes, array_namespace, as_array, attempt, eye, zeros
 from allbutone.support.errors import Cure, InputError
@@ -44,6 +44,12 @@ def posterior_of(moments: Moments, release: Released, prior: NIW, own_prior: NIW
         whole = posterior_of(moments, release.first, prior, own_prior)
         for part in release.rest:
             assert part.prior is not None
+            if isinstance(part, OfFewer):
+                raise InputError(
+                    "a release was made when the table had fewer records, and which of the others were among them "
+                    "is not known here",
+                    "attack all records of the table at once",
+                )
             whole = with_another_prior(whole, posterior_of(moments, part, part.prior, None))
         return whole
     others = prior.update(moments)

@@ -21,7 +21,8 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.joined import Released, ReleasesByPrior
+from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
+from allbutone.releases.release import Release
 from allbutone.support import devices, parallel
 from allbutone.support.arrays import array_namespace, as_array, solve_rows, to_numpy
 from allbutone.support.devices import HERE, device_of, moved_to, own_queue
@@ -103,9 +104,10 @@ class LeaveOneOut:
     own_prior: NIW | None
     white: Float[Array, "n p"]
     table: WholeTable
-    rest: "tuple[LeaveOneOut, ...]" = ()  # the same for releases of other priors
+    rest: "tuple[LeaveOneOut, ...]" = ()  # the same for releases of other priors, or of fewer records
     elsewhere: Moments | None = None  # of records of the table that are not among these
     device: Any = None  # of PyTorch's, where blocks of records are attacked
+    start: int = 0  # of fewer records: where they begin among all
 
     @classmethod
     def of(
@@ -120,13 +122,23 @@ class LeaveOneOut:
         """Fit the whole table once and bring the release into its coordinates."""
         if isinstance(release, ReleasesByPrior):
             parts = [(part, part.prior) for part in release.rest if part.prior is not None]
-            rest = tuple(cls.of(records, part, own, None, "record", elsewhere) for part, own in parts)
+            rest = tuple(cls._part(records, part, own, elsewhere) for part, own in parts)
             return replace(cls.of(records, release.first, prior, own_prior, reading, elsewhere), rest=rest)
         prior, own_prior = split_priors(prior, own_prior, reading)
         moments = Moments.of(records) if elsewhere is None else Moments.of(records).merge(elsewhere)
         table = WholeTable.of(moments, release, prior, own_prior)
         white = solve_rows(table.root, records - table.whole.mean)
         return cls(records, release, prior, own_prior, white, table, elsewhere=elsewhere)
+
+    @classmethod
+    def _part(
+        cls, records: Array, part: Release | JoinedRelease | OfFewer, prior: NIW, elsewhere: Moments | None
+    ) -> "LeaveOneOut":
+        """Do the same for one part of several releases; of one that was made from fewer records, by those."""
+        if not isinstance(part, OfFewer):
+            return cls.of(records, part, prior, None, "record", elsewhere)
+        start, stop, _ = part.people.indices(records.shape[0])
+        return replace(cls.of(records[start:stop, :], part.first, prior, None, "record"), start=start)
 
     def on(self, device: str) -> "LeaveOneOut":
         """Return the same, attacked on a device ("cuda") from arrays of NumPy's."""
@@ -149,13 +161,22 @@ class LeaveOneOut:
         """
         high = self.hat[rows] > MOST_HAT
         yield from ((row[None], known) for row in rows[high])
-        rest = rows[~high]
+        for rest in self._alike(rows[~high]):
+            yield from ((block, known) for block in self._cut(rest))
+
+    def _alike(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Split rows by which of the releases were made from them."""
+        ends = sorted({end for part in self.rest for end in (part.start, part.start + part.records.shape[0])})
+        of_each = np.searchsorted(ends, rows, side="right")
+        return [rows[of_each == each] for each in np.unique(of_each)]
+
+    def _cut(self, rest: np.ndarray) -> Iterator[np.ndarray]:
         # the same blocks on every computer, so that the last digits are the same, too
         size = max(1, min(max(BLOCK_ROWS, -(-len(rest) // BLOCKS)), BLOCK_BYTES // self.record_bytes))
         if self.device is not None:
             size = max(1, devices.BLOCK_BYTES // self.record_bytes)
         count = -(-len(rest) // size)
-        yield from ((block, known) for block in np.array_split(rest, count or 1) if len(block))
+        yield from (block for block in np.array_split(rest, count or 1) if len(block))
 
     @property
     def record_bytes(self) -> int:
@@ -179,7 +200,9 @@ class LeaveOneOut:
         else:
             found = self.downdated(rows)
         for other in self.rest:
-            found = with_another_prior(found, other.problem(rows, ()))
+            places = rows - other.start
+            if 0 <= places[0] < other.records.shape[0]:  # and so all of the block
+                found = with_another_prior(found, other.problem(places, ()))
         return found.given(known, self._features(rows, known)) if known else found
 
     def downdated(self, rows: np.ndarray) -> LogQuadratic:
@@ -218,7 +241,11 @@ class LeaveOneOut:
         if own is not None:
             kappa, white = own.mean_weight, solve_rows(own.root, self.records - own.mean)
             share = xp.maximum(share, kappa / (kappa - 1) * xp.vecdot(white, white))
-        return np.max([to_numpy(share), *(other.hat for other in self.rest)], axis=0)
+        found = np.array(to_numpy(share))
+        for other in self.rest:
+            own_rows = slice(other.start, other.start + other.records.shape[0])
+            found[own_rows] = np.maximum(found[own_rows], other.hat)
+        return found
 
     def _single(self, row: int) -> LogQuadratic:
         """Return one record's posterior from its others, with a batch axis of length 1."""

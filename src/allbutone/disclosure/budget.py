@@ -15,7 +15,7 @@ from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.table_releases import TableReleases
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
-from allbutone.releases.joined import JoinedRelease, Released, ReleasesByPrior
+from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
 from allbutone.support.notebook import paragraphs
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
@@ -224,8 +224,10 @@ def _simulated(
     return count, passed.get(count, 0), RELEASES
 
 
-def _opinions(released: Released) -> int:
+def _opinions(released: Released | OfFewer) -> int:
     """Return how many datasets and parameter draws were released."""
+    if isinstance(released, OfFewer):
+        return _opinions(released.first)
     if isinstance(released, ReleasesByPrior):
         return sum(_opinions(part) for part in (released.first, *released.rest))
     if isinstance(released, JoinedRelease):

@@ -78,14 +78,27 @@ class JoinedRelease(_Several):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReleasesByPrior(_Several):
-    """Releases of one table that were made with different priors: one part for each.
+class OfFewer(_Several):
+    """Releases of the table when it had fewer records: those that stand in these places among them all."""
 
-    An adversary without a prior of their own is taken to have the first part's.
+    first: Release | JoinedRelease
+    people: slice
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each dataset."""
+        return self.first.rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleasesByPrior(_Several):
+    """Releases of one table that were made with different priors, or from fewer of its records: a part for each.
+
+    An adversary without a prior of their own is taken to have the first part's, which is of all records.
     """
 
     first: Release | JoinedRelease
-    rest: tuple[Release | JoinedRelease, ...]
+    rest: tuple[Release | JoinedRelease | OfFewer, ...]
 
     @property
     def rows(self) -> tuple[int, ...]:

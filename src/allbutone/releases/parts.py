@@ -8,7 +8,7 @@ from array_api_compat import device
 
 from allbutone.model.niw import NIW
 from allbutone.releases.gate import column_names
-from allbutone.releases.joined import JoinedRelease, Released, ReleasesByPrior
+from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.sampling import draw_datasets
 from allbutone.support.arrays import array_namespace
@@ -85,7 +85,12 @@ def in_columns(release: AReleased, kept: Sequence[int]) -> AReleased:
         found = JoinedRelease(in_columns(release.first, kept), in_columns(release.synthetic, kept))
         return cast("AReleased", found)
     if isinstance(release, ReleasesByPrior):
-        rest = tuple(in_columns(part, kept) for part in release.rest)
+        rest = tuple(
+            OfFewer(in_columns(part.first, kept), part.people)
+            if isinstance(part, OfFewer)
+            else in_columns(part, kept)
+            for part in release.rest
+        )
         return cast("AReleased", ReleasesByPrior(in_columns(release.first, kept), rest))
     names = tuple(release.column_names[place] for place in kept)
     prior = None if release.prior is None else release.prior.marginal(kept)

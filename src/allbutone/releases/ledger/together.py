@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allbutone.releases.folder import any_release_of, load_release
-from allbutone.releases.joined import Prints, Released, drawn_twice, prints_of
+from allbutone.releases.joined import OfFewer, Prints, Released, ReleasesByPrior, drawn_twice, prints_of
 from allbutone.releases.ledger.digests import digest_of_records
 from allbutone.releases.ledger.entries import Entry, Ledger
 from allbutone.releases.ledger.file import release_digest
 from allbutone.releases.mixed.release import MixedRelease, mixed_prints_of
 from allbutone.releases.private.release import PrivateRelease
+from allbutone.releases.release import Release
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.records import Records
@@ -32,13 +33,15 @@ class Together:
 
     records: those that what was asked about was made from, fewer than there are now if the table has grown.
     asked: what was asked about, if anything; earlier: the other releases, as one, if any could be counted.
-    counted, left_out: the entries of these, and of those that could not be. doubt: what is wrong with the table.
-    remarks: what else there is to note.
+    fewer: releases made when the table had fewer records, each with the places of those.
+    counted, left_out: the entries of all these, and of those that could not be counted. doubt: what is wrong with
+    the table. remarks: what else there is to note.
     """
 
     records: Records
     asked: AReleased | None = None
     earlier: AReleased | None = None
+    fewer: tuple[OfFewer, ...] = ()
     counted: tuple[Entry, ...] = ()
     left_out: tuple[NotCounted, ...] = ()
     doubt: str = ""
@@ -48,7 +51,12 @@ class Together:
     def release(self) -> AReleased:
         """All of it, as one release."""
         parts = [part for part in (self.asked, self.earlier) if part is not None]
-        return any_release_of(parts) if len(parts) > 1 else parts[0]
+        whole = any_release_of(parts) if len(parts) > 1 else parts[0]
+        if not self.fewer or isinstance(whole, MixedRelease):
+            return whole
+        if isinstance(whole, ReleasesByPrior):
+            return ReleasesByPrior(whole.first, (*whole.rest, *self.fewer))
+        return ReleasesByPrior(whole, self.fewer)
 
     def of(self, folders: Sequence[Path]) -> list[object]:
         """Return all that is judged, by its folders or entries: first what was asked about."""
@@ -59,7 +67,7 @@ class Together:
         """What is judged together, for a board; nothing where the ledger names no other release."""
         words = [self.doubt] if self.doubt else []
         if self.counted:
-            named = "; ".join(f"{entry.number}: {in_words(entry)}" for entry in self.counted)
+            named = "; ".join(f"{entry.number}: {self._told(entry)}" for entry in self.counted)
             words.append(f"Judged together with {counted(len(self.counted), 'earlier release')} ({named}).")
         words += [
             f"Not counted: release {each.entry.number} ({in_words(each.entry)}), because {each.why}."
@@ -69,6 +77,10 @@ class Together:
             which = "it" if len(self.left_out) == 1 else "them"
             words.append(f"So this is not the whole sum: with {which}, more may be known than is said here.")
         return " ".join(words)
+
+    def _told(self, entry: Entry) -> str:
+        of_fewer = entry.people < len(self.records.values)
+        return in_words(entry) + f", made when the table had {counted(entry.people, 'record')}" * of_fewer
 
 
 def in_words(entry: Entry) -> str:
@@ -95,6 +107,7 @@ def with_earlier(
     records, doubt = _made_from(ledger, [ledger.recorded(files) for files in mine], records)
     known = [] if asked is None else [_prints(asked)]
     found: list[AReleased] = []
+    fewer: list[OfFewer] = []
     used: list[Entry] = []
     left_out: list[NotCounted] = []
     for entry in (entry for entry in ledger.counted if entry.files not in mine):
@@ -103,34 +116,40 @@ def with_earlier(
         if isinstance(release, NotCounted):
             left_out.append(release)
             continue
-        prints = _prints(release)
-        if not any(drawn_twice(prints, other) for other in known):  # else it counts already
-            known.append(prints)
+        if isinstance(release, OfFewer) and asked is None:  # nothing yet is of all records
+            left_out.append(NotCounted(entry, _grown(ledger, entry, records)))
+            continue
+        prints = _prints(release.first if isinstance(release, OfFewer) else release)
+        if any(drawn_twice(prints, other) for other in known):  # it counts already
+            continue
+        known.append(prints)
+        used.append(entry)
+        if isinstance(release, OfFewer):
+            fewer.append(release)
+        else:
             found.append(release)
-            used.append(entry)
     earlier = any_release_of(found) if found else None
     remarks = tuple(_remarks(ledger, mine))
-    return Together(records, asked, earlier, tuple(used), tuple(left_out), doubt, remarks)
+    return Together(records, asked, earlier, tuple(fewer), tuple(used), tuple(left_out), doubt, remarks)
 
 
 def _made_from(ledger: Ledger, asked: Sequence[Entry | None], records: Records) -> tuple[Records, str]:
     """Return the records that what is asked about was made from, as far as the ledger knows, and what to say."""
-    for entry in asked:
-        if entry is None or is_of(ledger, entry, records):
-            continue
-        if part := grown_from(ledger, entry, records):
-            new = counted(len(records.values) - entry.people, "record")
-            words = (
-                f"The table has grown by {new} since release {entry.number} was made from its {part[0]} "
-                f"{entry.people:,}; judged are those."
-            )
-            return records.take(part[1]), words
-        doubt = (
-            f"Not exact: the table is not the one that release {entry.number} was made from "
-            f"({counted(entry.people, 'record')}), and what is said here holds only for the one it was made from."
-        )
-        return records, doubt
-    return records, ""
+    known = [entry for entry in asked if entry is not None]
+    fewer = [entry for entry in known if not is_of(ledger, entry, records)]
+    if not fewer:
+        return records, ""
+    part = grown_from(ledger, fewer[0], records)
+    if part and len({entry.table for entry in known}) == 1:
+        since = _grown(ledger, fewer[0], records, f"release {fewer[0].number}")
+        return records.take(part[1]), f"{since[0].upper()}{since[1:]}; judged are those."
+    doubt = (
+        f"Not exact: the table is not the one that release {fewer[0].number} was made from "
+        f"({counted(fewer[0].people, 'record')}), and what is said here holds only for the one it was made from."
+    )
+    if part:
+        doubt += " Name the newest release alone: those of fewer records are added as they are."
+    return records, doubt
 
 
 def _prints(release: AReleased) -> Prints:
@@ -139,7 +158,7 @@ def _prints(release: AReleased) -> Prints:
 
 def _usable(
     ledger: Ledger, entry: Entry, records: Records, like: AReleased | None, mixed: bool
-) -> AReleased | NotCounted:
+) -> Release | MixedRelease | OfFewer | NotCounted:
     """Return the release of an entry, or why it cannot be judged in one with another like this."""
     if why := _changed(ledger, entry, records) or lost(ledger, entry):
         return NotCounted(entry, why)
@@ -153,20 +172,31 @@ def _usable(
     mechanisms = [each.mechanism for each in (release, like) if isinstance(each, MixedRelease)]
     if len(mechanisms) == 2 and not mechanisms[0].same_as(mechanisms[1]):
         return NotCounted(entry, "it was made with another prior, other cells or other kept columns")
-    return release
+    part = grown_from(ledger, entry, records)
+    if part and isinstance(release, MixedRelease):
+        return NotCounted(entry, _grown(ledger, entry, records))
+    return OfFewer(release, part[1]) if part and not isinstance(release, MixedRelease) else release
 
 
 def _changed(ledger: Ledger, entry: Entry, records: Records) -> str:
-    """Say what is not as it was when a release was made: the columns, or the records."""
+    """Say what is not as it was when a release was made, but for more records: the columns, or the records."""
     if entry.columns != records.order:
         return f"it is of other columns, or in another order ({listed(entry.columns)})"
     if is_of(ledger, entry, records):
         return ""
-    apart = "releases of different tables are not judged in one"
-    if part := grown_from(ledger, entry, records):
-        new = counted(len(records.values) - entry.people, "record")
-        return f"the table has grown by {new} since it was made from the {part[0]} {entry.people:,}, and {apart}"
-    return f"it was made from another table than this one ({counted(entry.people, 'record')}), and {apart}"
+    if grown_from(ledger, entry, records):
+        return ""
+    size = counted(entry.people, "record")
+    return f"it was made from another table than this one ({size}), and releases of different tables do not add up"
+
+
+def _grown(ledger: Ledger, entry: Entry, records: Records, what: str = "it") -> str:
+    """Say how the table has grown since a release was made; nothing where it has not."""
+    part = grown_from(ledger, entry, records)
+    new = counted(len(records.values) - entry.people, "record")
+    return (
+        f"the table has grown by {new} since {what} was made from its {part[0]} {entry.people:,}" if part else ""
+    )
 
 
 def is_of(ledger: Ledger, entry: Entry, records: Records) -> bool:
