@@ -75,7 +75,13 @@ def attack_all(
     mask = known_mask(known, release.columns or getattr(table, "columns", None), values.shape, values)
     problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading).on(device)
     work = [part for pattern in known_patterns(mask) for part in problem.blocks(*pattern)]
-    results = in_parallel(problem.attack, work, threads=problem.threads, watch=lambda found: watch(len(found[0])))
+    results = in_parallel(
+        problem.attack,
+        work,
+        threads=problem.threads,
+        watch=lambda found: watch(len(found[0])),
+        anywhere=isinstance(problem.records, np.ndarray),
+    )
     names = ("mode", "other_mode", "log_posterior_gap", "covariance", "status")
     gathered = {name: _gather([(rows, getattr(one, name)) for rows, one in results]) for name in names}
     return Attack(**gathered, iterations=max(one.iterations for _, one in results))

@@ -56,6 +56,12 @@ Prior = Annotated[
     Path | None,
     typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        help="The address of a Dask cluster to work on, such as tcp://HOST:8786; this computer by default."
+    ),
+]
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 MechanismPrior = Annotated[
     Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")

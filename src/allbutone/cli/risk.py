@@ -12,6 +12,7 @@ from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, Address, AnyTable, inputs_of, worst_of
 from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed, show_categories
 from allbutone.cli.options import (
+    Dask,
     MechanismPrior,
     Probability,
     ReleaseKind,
@@ -44,6 +45,7 @@ from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.findings import most_at_risk, risk_sentence
+from allbutone.support.cluster import on_cluster
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.records import Records
@@ -89,6 +91,7 @@ def risk(
     radius: Radius = RADIUS,
     no_mass: NoMass = False,
     pooled: Pooled = None,
+    dask: Dask = None,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
@@ -111,7 +114,7 @@ def risk(
             judged = Together(worst.records, asked)
         release, records = judged.release, judged.records
         elsewhere = _elsewhere(context, records, worst)
-        with late_progress("Attacking records", len(records.values)) as watch:
+        with on_cluster(dask), late_progress("Attacking records", len(records.values)) as watch:
             if isinstance(release, MixedRelease):
                 found = mixed_risk(context, records, release, watch)
             else:

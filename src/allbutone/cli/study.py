@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from allbutone.cli.options import Dask
 from allbutone.cli.output import ImageFormat, Images, console, late_progress, notes, show, show_next, write_named
 from allbutone.plots.study import in_the_paper, study_figures
 from allbutone.reports.published import published_page
@@ -19,6 +20,7 @@ from allbutone.studies.printed_tables import DISTANCE, RECORD, PrintedTable, pri
 from allbutone.studies.published import agreement
 from allbutone.studies.run import Study, StudyRun, load_study, run_study
 from allbutone.support.checks import count_of
+from allbutone.support.cluster import on_cluster
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
 from allbutone.tables.safe_write import fresh_file, require_distinct
@@ -45,6 +47,7 @@ def study(
     out: Out = None,
     threads: Threads = None,
     device: Device = "cpu",
+    dask: Dask = None,
     only: Only = None,
     replicates: Count = None,
     exact_records: Exact = False,
@@ -64,13 +67,15 @@ def study(
     for name, value in (("replicates", replicates), ("threads", threads)):
         if value is not None:
             count_of(name, value)
+    if dask is not None and device != "cpu":
+        raise InputError("--dask and --device are both given", "choose a cluster or a device")
     plan = read_design(design)
     if not resume:
         require_distinct([out], [Path(design), plan.published_file])
     cells = list(plan.cells) if only is None else choose(plan.cells, only)
     run = StudyRun(plan, replicates or plan.replicates, exact_records, device)
     start = time.monotonic()
-    with _explained(out), late_progress("Simulating cells", len(cells)) as watch:
+    with _explained(out), on_cluster(dask), late_progress("Simulating cells", len(cells)) as watch:
         held = run_study(
             run, out, cells=cells, threads=threads, keep_replicates=keep_replicates, resume=resume, force=force,
             watch=watch,

@@ -66,7 +66,7 @@ def mixed_risk_columns(
     attack = partial(_attack, integrals, categories, inside)
     n = len(everyone.records)
     blocks = np.array_split(np.arange(n), max(1, -(-n // BLOCK)))
-    parts = in_parallel(attack, blocks, watch=lambda part: watch(len(part[0])))
+    parts = in_parallel(attack, blocks, watch=lambda part: watch(len(part[0])), anywhere=True)
     found, judged, errors = _columns(records, mechanism, parts, categories, measurements, mass)
     beliefs = _beliefs(records, near, mechanism, parts, measurements)
     return with_verdicts(records, rule, found, judged | beliefs, errors)

@@ -187,7 +187,7 @@ def _measured(
     everyone = LeaveOneOut.of(values, release, prior, None, "record", elsewhere)
     work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
     attack = partial(measure_block, everyone, inside, Points.of(rng))
-    return in_parallel(attack, work, watch=lambda block: watch(len(block[0])))
+    return in_parallel(attack, work, watch=lambda block: watch(len(block[0])), anywhere=True)
 
 
 def measure_block(

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -131,13 +131,6 @@ def run_study(
     def lacks_file(cell: Cell) -> bool:
         return keep_replicates and not _replicates_file(folder, run, cell).exists()
 
-    def work(group: list[Cell]) -> list[dict[str, Any]]:
-        found = run.simulate(group)
-        if keep_replicates:
-            for cell, one in zip(group, found, strict=True):
-                _write_replicates(_replicates_file(folder, run, cell), one)
-        return _entries(run, group, found)
-
     with lock_journal(folder / JOURNAL) as journal:
         cut_broken_line(journal)
         held = {entry["cell"] for entry in read_journal(folder / JOURNAL)[1]}
@@ -146,15 +139,28 @@ def run_study(
         # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system
         np.empty(MEMORY_KEPT, dtype=np.uint8)
 
-        def keep(entries: list[dict[str, Any]]) -> None:
+        def keep(done: tuple[list[dict[str, Any]], list[tuple[Cell, Replicates]]]) -> None:
+            entries, replicates = done
+            for cell, found in replicates:
+                _write_replicates(_replicates_file(folder, run, cell), found)
             for entry in entries:
                 append_entry(journal, entry)
             watch(len(entries))
 
-        in_parallel(work, run.work(left), threads=threads if run.device == HERE else 1, watch=keep)
+        here = run.device == HERE
+        work = partial(_simulated, run, keep_replicates)
+        in_parallel(work, run.work(left), threads=threads if here else 1, watch=keep, anywhere=here)
         study = _held(run, folder)
         _write_tables(study.rows, folder)
     return study
+
+
+def _simulated(
+    run: StudyRun, keep_replicates: bool, group: list[Cell]
+) -> tuple[list[dict[str, Any]], list[tuple[Cell, Replicates]]]:
+    """Run cells; return their lines of the journal, and their replicates if they are to be kept."""
+    found = run.simulate(group)
+    return _entries(run, group, found), list(zip(group, found, strict=True)) if keep_replicates else []
 
 
 def _entries(run: StudyRun, cells: list[Cell], found: list[Replicates]) -> list[dict[str, Any]]:

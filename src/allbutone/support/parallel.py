@@ -27,14 +27,18 @@ def in_parallel(
     *,
     threads: int | None = None,
     watch: Callable[[Result], None] = lambda result: None,
+    anywhere: bool = False,
 ) -> list[Result]:
     """Return work(item) for each item, in the items' order; `threads` is the number of cores if not given.
 
     `watch` is called in the caller's thread with each result as it comes, in any order. The first error, of `work`
     or of `watch`, ends it all: what has begun is finished, what has not is left out.
     Inside a worker everything runs in that worker's thread: two levels of threads would wait for each other.
+    `anywhere`: whether `work` changes nothing here, so that a cluster may do it where one is in use.
     """
     jobs = list(items)
+    if anywhere and _away is not None and not getattr(_here, "worker", False):
+        return _away(work, jobs, watch)
     count = min(threads or cores(), len(jobs))
     with one_thread():
         if count <= 1 or getattr(_here, "worker", False):
@@ -54,6 +58,31 @@ _here = local()
 
 def _become_worker() -> None:
     _here.worker = True
+
+
+_away: Callable[[Callable[[Any], Any], list[Any], Callable[[Any], None]], list[Any]] | None = None
+
+
+@contextmanager
+def sending(away: Callable[[Callable[[Any], Any], list[Any], Callable[[Any], None]], list[Any]]) -> Iterator[None]:
+    """Let `away(work, items, watch)` do what may be done anywhere, in the whole process."""
+    global _away
+    before, _away = _away, away
+    try:
+        yield
+    finally:
+        _away = before
+
+
+def as_worker(work: Callable[[Item], Result], item: Item) -> Result:
+    """Return work(item) as a thread of `in_parallel` does it, in another process."""
+    before = getattr(_here, "worker", False)
+    _here.worker = True
+    try:
+        with one_thread():
+            return work(item)
+    finally:
+        _here.worker = before
 
 
 def _watched(result: Result, watch: Callable[[Result], None]) -> Result:
