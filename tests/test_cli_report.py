@@ -21,8 +21,8 @@ def release(table, tmp_path):
 def test_a_report_is_written_and_said(allbutone, table, release, tmp_path):
     code, out, err = allbutone("report", table, release, "--note", "Made up.")
     assert (code, err) == (0, "")
-    assert "against this release." in out
-    for subject in ("Exposure", "Information", "Budget", "Model", "Fidelity"):
+    assert "By the rule this" in out
+    for subject in ("How sure:", "How much in all:", "Model", "Likeness"):
         assert subject in out
     assert "--public" in out
     page = tmp_path / "report.html"
@@ -60,7 +60,7 @@ def test_reports_on_released_parameters(allbutone, table, tmp_path):
     assert allbutone("synthesize", table, "--out", "r", "--release", "parameters", "--datasets", 3)[0] == 0
     code, out, _ = allbutone("report", table, "r")
     assert code == 0
-    assert "Fidelity" not in out
+    assert "Likeness" not in out
     assert "parameters were released, not datasets" in (tmp_path / "report.html").read_text()
     assert allbutone("report", table, "r", "--public", "--out", "p.html")[0] == 0
 
@@ -116,7 +116,7 @@ def test_the_applications_figures_are_named_as_in_the_paper(allbutone, table, tm
         (["report", "table.csv", "nowhere"], "nowhere"),
         (["report", "table.csv", "r", "--out", "r/report.html"], "confidential"),
         (["risk", "table.csv", "r", "--out", "r/risk.csv"], "confidential"),
-        (["report", "table.csv", "r", "--limit", "exposure=2"], "exposure"),
+        (["report", "table.csv", "r", "--probability", "2"], "probability"),
         (["report", "other.csv", "r"], "other.csv"),
         (["application", "table.csv", "--datasets", "0"], "datasets"),
         (["application", "table.csv", "--columns", "age"], "age"),

@@ -1,17 +1,13 @@
 """Verdicts speak where there is something to say, and keep quiet where there is not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.reports.findings import (
-    exposure_finding,
-    fidelity_finding,
-    gain_finding,
-    model_finding,
-    most_exposed,
-)
+from allbutone.disclosure.alternatives import Alternative
+from allbutone.reports.findings import budget_words, fidelity_finding, model_finding, remedies
 from cases import LONG
 
 TRIES = 40 if LONG else 20
@@ -39,35 +35,12 @@ def test_a_right_model_is_seldom_accused(n, p, datasets):
     assert model / TRIES <= SELDOM
 
 
-def test_luck_is_not_exposure():
-    """Many values of one column lie at the centre, near any guess: nobody is exposed by three datasets."""
-    rng = np.random.default_rng(6)
-    accused = 0
-    for _ in range(20):
-        records, release = simulated(rng, 200, 1, 3)
-        found = risk_columns(records, release, mass=False)
-        assert np.any(found["relative_error"] <= 0.5)
-        accused += exposure_finding(found).against
-    assert accused <= 1
-
-
-def test_an_outlier_is_exposed():
-    rng = np.random.default_rng(7)
-    values = rng.standard_normal((50, 2))
-    values[7] = 9.0
-    prior = abo.NIW.default(2)
-    release = abo.DatasetRelease.draw(prior.update(values), [50] * 30, rng, columns=("a", "b"), prior=prior)
-    finding = exposure_finding(risk_columns(abo.Records(values, ("a", "b")), release, mass=False))
-    assert finding.against
-    assert "row 8 the most" in finding.words
-
-
 @pytest.mark.parametrize(
     ("prior", "words"),
     [
-        (abo.NIW(np.zeros(2), 1.0, 2000.0, 1997 * np.eye(2)), "correlations differ"),
-        (abo.NIW(np.zeros(2), 1.0, 2000.0, 9000 * np.array([[1, 0.5], [0.5, 1]])), "spreads differ"),
-        (abo.NIW(np.full(2, 3.0), 100.0, 4.0, np.eye(2)), "means differ"),
+        (abo.NIW(np.zeros(2), 1.0, 2000.0, 1997 * np.eye(2)), "in the correlations of"),
+        (abo.NIW(np.zeros(2), 1.0, 2000.0, 9000 * np.array([[1, 0.5], [0.5, 1]])), "in the spreads of"),
+        (abo.NIW(np.full(2, 3.0), 100.0, 4.0, np.eye(2)), "in the averages of"),
     ],
 )
 def test_a_prior_that_destroys_the_data_is_accused(prior, words):
@@ -77,29 +50,52 @@ def test_a_prior_that_destroys_the_data_is_accused(prior, words):
     assert words in finding.words
 
 
-def test_what_cannot_be_computed_is_named_and_comes_first():
-    found = {
-        "row": np.arange(1, 5),
-        "relative_error": np.array([0.9, 0.3, np.nan, 0.8]),
-        "information_gain": np.array([0.1, 2.0, 1.0, -np.inf]),
-    }
-    assert set(most_exposed(found)[:2]) == {2, 3}
-    finding = exposure_finding(found)
+def test_the_model_is_judged_in_plain_words():
+    rng = np.random.default_rng(3)
+    values = np.column_stack([rng.standard_normal(200), np.exp(rng.standard_normal(200))])
+    finding = model_finding(abo.check_normality(abo.Records(values, ("bmi", "crp"))))
     assert finding.against
-    assert finding.words.startswith("3 of 4 records are exposed by half or more, row 2 the most")
-    assert "rows 3, 4 could not be computed: they count as exposed" in finding.words
-    assert "row 2" in gain_finding(found).words
+    assert finding.words.startswith("The model assumes bell-shaped columns. Not so: crp")
+    assert "Why, for crp: long right tail (skewness" in finding.words
+    assert "synthesize its logarithm instead, which is fit" in finding.words
+    fit = model_finding(abo.check_normality(abo.Records(values[:, :1], ("bmi",))))
+    assert (
+        fit.words == "The column has the bell shape that the model assumes, and on which the probabilities rest."
+    )
+
+
+@pytest.fixture(scope="module")
+def plan():
+    values = np.random.default_rng(5).standard_normal((40, 2))
+    return abo.plan_budget(abo.Records(values, ("a", "b")), abo.NIW.flat(2), rows=50, alternatives=False, rng=1)
 
 
 @pytest.mark.parametrize(
-    ("gain", "words"),
+    ("released", "words"),
     [
-        (0.7, "2 times"),
-        (5.0, "148 times"),
-        (19.0, "more than 178 million times"),
-        (500.0, "thousand trillion times"),
+        (3, "This release has 3 datasets; 4 more may follow."),
+        (7, "This release has 7 datasets, and nothing more may follow."),
+        (8, "This release has 8 datasets, which is more: in more than one of twenty cases"),
     ],
 )
-def test_a_gain_is_told_in_words(gain, words):
-    found = {"row": np.array([7]), "relative_error": np.array([0.9]), "information_gain": np.array([gain])}
-    assert words in gain_finding(found).words
+def test_the_budget_says_what_is_left(plan, released, words):
+    told = budget_words(replace(plan, confident_count=7), released)
+    assert told.startswith("Up to 7 datasets of 50 rows may be released")
+    assert words in told
+
+
+def test_remedies_name_the_number_that_each_allows(plan):
+    others = [
+        Alternative("leave row 8 out", 30),
+        Alternative("leave the five records of the highest leverage out", 12, "the others then vary less"),
+        Alternative("datasets of 500 rows", 2),
+    ]
+    told = remedies(replace(plan, confident_count=7, alternatives=others), 20)
+    assert told[:3] == [
+        "Fewer: up to 7 datasets of 50 rows, drawn anew.",
+        "Leave row 8 out: up to 30 datasets, which is enough for as many as these.",
+        "Leave the five records of the highest leverage out: up to 12 datasets (the others then vary less).",
+    ]
+    assert not any("500 rows" in words for words in told)
+    assert remedies(replace(plan, confident_count=30), 20)[0].startswith("Another draw of the same size")
+    assert remedies(None, 20)

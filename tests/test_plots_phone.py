@@ -5,7 +5,8 @@ import json
 import numpy as np
 from plotly.offline import get_plotlyjs
 
-from allbutone.plots.categories import category_figure
+from allbutone.disclosure.rule import Rule
+from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.export import text_left_by
 from allbutone.tables.demo import demo_cohort
 from drawn_categories import NAMES, mixed
@@ -36,17 +37,18 @@ PAGE = """<!doctype html><html><head><meta charset="utf-8"><script>{plotly}</scr
 
 
 def found_of(name):
-    """What risk finds of a category: people found out at every corner of the area, and others along the line."""
+    """What risk finds of a column: people disclosed at every corner of the area, and others along the line."""
     before = np.array([0.0, 0.0, 0.3, 0.49, 0.49, 0.1, 0.9, 1.0])
     after = np.array([1.0, 0.5, 0.5, 0.7, 1.0, 0.0, 0.9, 1.0])
-    return {"row": np.arange(1234567, 1234575), f"probability_{name}": after, f"baseline_{name}": before}
+    found = {f"probability_{name}": after, f"baseline_{name}": before}
+    return {"row": np.arange(1234567, 1234575), **Rule().judge(found), **found}
 
 
 def test_nothing_is_cut_off_on_a_phone_and_hostile_names_show():
     few, hostile = results(demo_cohort(), 3), renamed(results(demo_cohort(), 40, (1, 5, 40)), HOSTILE)
     wide = results(simulated(60, 12), 21)
     figures = list(mixed(3)) + list(mixed(25)) + list(mixed(25, NAMES))
-    figures += [category_figure(found_of(name), name) for name in NAMES[1]]
+    figures += [disclosure_figure(found_of(name), Rule()) for name in NAMES[1]]
     figures += [figure for found in (few, hostile, wide) for figure in found.figures().values()]
     content = ",".join(figure.to_json() for figure in figures)
     left = json.loads(text_left_by(PAGE.format(plotly=get_plotlyjs(), figures=f"[{content}]", width=390), 90))

@@ -70,8 +70,8 @@ def browser(chromium):
         context.close()
 
 
-def opened(browser, path, width):
-    """Open a file; returns the page and everything that should not have happened."""
+def opened(browser, path, width, folds=True):
+    """Open a file and its folds; returns the page and everything that should not have happened."""
     page, wrong = browser.new_page(viewport={"width": width, "height": 900}), []
     page.on(
         "console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None
@@ -80,6 +80,8 @@ def opened(browser, path, width):
     page.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
     page.on("request", lambda request: wrong.append(request.url) if request.url != path.as_uri() else None)
     page.goto(path.as_uri())
+    if folds:
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     page.wait_for_function(
         "[...document.querySelectorAll('.plotly-graph-div')].every(div => div.querySelector('.main-svg'))"
     )
@@ -107,9 +109,9 @@ CUT_OFF = """() => {
   return found;
 }"""
 FIGURES = {
-    "datasets": {"risk", "budget", "qq", "distance-qq", "correlations", "correlation-differences", "means", "ks",
-                 "densities", "propensity"},
-    "parameters": {"risk", "budget", "qq", "distance-qq"},
+    "datasets": {"disclosure", "risk", "budget", "qq", "distance-qq", "correlations", "correlation-differences",
+                 "means", "ks", "densities", "propensity"},
+    "parameters": {"disclosure", "risk", "budget", "qq", "distance-qq"},
 }  # fmt: skip
 FIGURES["one dataset"] = FIGURES["datasets"]
 FIGURES["application"] = FIGURES["datasets"] | {"distances", "relative-errors"}
@@ -162,7 +164,10 @@ def test_the_report_says_what_was_found(cases, browser, tmp_path):
     page, _ = opened(browser, path, 1280)
     text = re.sub(r"\s+", " ", page.inner_text("main"))
     for words in (
-        "speak against this release",
+        case.verdict.headline,
+        case.verdict.who,
+        case.verdict.how_sure,
+        *case.remedies,
         "Simulated for a test.",
         "allbutone report t r",
         case.budget.sentence,
@@ -171,9 +176,24 @@ def test_the_report_says_what_was_found(cases, browser, tmp_path):
         *(finding.words for finding in case.findings),
     ):
         assert re.sub(r"\s+", " ", words) in text
-    rows = page.evaluate("[...document.querySelectorAll('table')][1].rows.length")
-    assert rows == 1 + 10
+    assert page.evaluate("document.querySelector('table.values').rows.length") == 1 + 10
     page.close()
+
+
+def test_the_verdict_comes_first_and_what_experts_read_is_folded(cases, browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(confidential_report(cases["datasets"]), encoding="utf-8")
+    for width in (1280, 390):
+        page, wrong = opened(browser, path, width, folds=False)
+        assert wrong == []
+        assert page.evaluate("document.querySelector('.verdict').getBoundingClientRect().bottom") < 900
+        text = page.inner_text("main").split("What the words mean")[0]  # where definitions are for experts
+        for word in ("nats", "posterior", "Mahalanobis", "leverage of", "law"):
+            assert word not in text
+        linked = page.evaluate("[...document.querySelectorAll('a.term')].map(one => one.getAttribute('href'))")
+        assert linked
+        assert all(page.locator(each).count() == 1 for each in linked)
+        page.close()
 
 
 @pytest.mark.parametrize("kind", ["datasets", "parameters"])
@@ -204,7 +224,8 @@ def test_figures_of_large_tables_stay_small():
     n, names = 20_000, [f"a_rather_long_name_{place}" for place in range(10)]
     draw = np.random.default_rng(1).standard_normal
     found = {name: draw(n) for name in ("exposure", "relative_error", "information_gain", "mass", "prior_mass")}
-    found |= {"row": np.arange(1, n + 1)} | {f"error_{name}": draw(n) for name in names}
+    found |= {"row": np.arange(1, n + 1), "disclosed": np.zeros(n, dtype=bool)}
+    found |= {f"error_{name}": draw(n) for name in names}
     assert len(embedded(risk_figure(found, names, np.arange(n)), "risk")) < 600_000
     table = abo.Records(draw((n, 2)), ("a", "b"))
     assert len(embedded(distance_qq_figure(abo.check_normality(table)), "distances")) < 150_000

@@ -1,4 +1,4 @@
-"""Reports on tables with categories: who is exposed, whose categories are found out, and what may be public."""
+"""Reports on tables with categories: whose values are disclosed, and what may be public."""
 
 import re
 
@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.reports.findings import categories_finding, fidelity_finding
-from allbutone.reports.found_out import told_categories
+from allbutone.disclosure.rule import Rule
+from allbutone.reports.findings import fidelity_finding
 from allbutone.reports.mixed_columns import released_columns
+from allbutone.reports.verdict import values_of, verdict_of
 from allbutone.utility.given_categories import given_categories
 
 pytestmark = pytest.mark.usefixtures("few_trials")
@@ -35,13 +36,12 @@ def test_the_case_for_a_mixed_release(rng, tmp_path):
     release = abo.MixedSynthesizer().fit(table, schema=LOG).sample(datasets=2)
     found = abo.report(table, release, out=tmp_path / "report.html")
     subjects = [finding.subject for finding in found.findings]
-    assert subjects[:5] == ["Exposure", "Categories", "Information", "Budget", "Model"]
-    assert subjects[-1] == "Fidelity"
+    assert (subjects[0], subjects[-1]) == ("Model", "Likeness")
+    assert found.headline.startswith("By the rule this ")
     page = (tmp_path / "report.html").read_text()
     for name in (
+        "disclosure",
         "risk",
-        "category-1",
-        "category-2",
         "budget",
         "qq",
         "shares",
@@ -59,53 +59,20 @@ def test_the_case_for_a_mixed_release(rng, tmp_path):
 
 
 def test_lines_and_verdict_are_those_of_the_risk(rng, tmp_path):
-    """The page's words follow from the columns of `risk`: an unusual person's category is found out by many."""
+    """The page's words follow from the columns of `risk`: an unusual person's category is disclosed by many."""
     table = people(rng)
     table.loc[5, "sex"] = "x"
     release = abo.MixedSynthesizer().fit(table, schema=LOG).sample(datasets=30)
     found = abo.risk(table, release, mass=False)
     columns = {name: found[name].to_numpy() for name in found.columns}
-    flags = {
-        name: (after >= 0.5) & (before < 0.5) & (after * (1 - before) >= 2 * before * (1 - after))
-        for name in ("sex", "stage")
-        for after, before in [(columns[f"probability_{name}"], columns[f"baseline_{name}"])]
-    }
-    assert flags["sex"][5]
-    finding = categories_finding(columns)
-    assert finding.against
-    assert f"sex of {np.sum(flags['sex'])} of 48" in finding.words
-    lines = told_categories(columns, 96)
-    assert len({(line.row, line.category) for line in lines}) == np.sum(flags["sex"]) + np.sum(flags["stage"])
-    odds = [(line.after / (1 - line.after)) / (line.before / (1 - line.before)) for line in lines]
-    assert odds == sorted(odds, reverse=True)
-    assert told_categories(columns, 1) == lines[:1]
-    for line in lines:
-        assert line.after == columns[f"probability_{line.category}"][line.row - 1]
-        assert line.before == columns[f"baseline_{line.category}"][line.row - 1]
-        assert line.found == flags[line.category][line.row - 1]
-    assert f"row {lines[0].row}’s" in finding.words
-
-
-def test_where_nobody_is_found_out_each_category_has_a_line():
-    columns = {"row": np.arange(1, 5), "baseline_distance": np.ones(4)}
-    columns |= {"probability_sex": np.array([0.5, 0.55, 0.6, 0.7]), "baseline_sex": np.full(4, 0.5)}
-    columns |= {"probability_stage": np.array([0.3, 0.2, 0.1, 0.1]), "baseline_stage": np.full(4, 0.1)}
-    assert not categories_finding(columns).against
-    assert [(line.row, line.category) for line in told_categories(columns, 10)] == [(1, "stage"), (4, "sex")]
-
-
-def test_what_could_not_be_computed_counts_as_found():
-    columns = {"row": np.array([1, 2]), "probability_sex": np.array([0.5, np.nan])}
-    columns |= {"baseline_sex": np.array([0.5, 0.5]), "baseline_distance": np.array([1.0, 1.0])}
-    assert categories_finding(columns).against
-    assert told_categories(columns, 1)[0].row == 2
-
-
-def test_a_missing_level_is_not_found_out():
-    columns = {"row": np.array([1, 2]), "probability_sex": np.array([np.nan, 0.6])}
-    columns |= {"baseline_sex": np.array([np.nan, 0.5]), "baseline_distance": np.array([1.0, 1.0])}
-    assert not categories_finding(columns).against
-    assert [line.row for line in told_categories(columns, 10)] == [2]
+    verdict = verdict_of(columns, Rule())
+    assert not verdict.passed
+    assert set(verdict.rows) == set(columns["row"][columns["disclosed"]])
+    assert (6, "sex") in {(value.row, value.column) for value in verdict.disclosed}
+    for value in values_of(columns, Rule(), 96):
+        assert value.after == columns[f"probability_{value.column}"][value.row - 1]
+        assert value.before == columns[f"baseline_{value.column}"][value.row - 1]
+        assert (value.tolerance is None) == (value.column in ("sex", "stage"))
 
 
 def test_of_a_table_with_gaps_what_is_not_computed_is_said(rng, tmp_path):
@@ -114,9 +81,7 @@ def test_of_a_table_with_gaps_what_is_not_computed_is_said(rng, tmp_path):
     table.loc[3, "sex"] = None
     synthesizer = abo.MixedSynthesizer(missing="impute").fit(table, schema=LOG)
     found = abo.report(table, synthesizer.sample(datasets=2), out=tmp_path / "report.html")
-    subjects = [finding.subject for finding in found.findings]
-    assert subjects[:3] == ["Exposure", "Categories", "Information"]
-    assert not {"Budget", "Model"} & set(subjects)
+    assert "Model" not in [finding.subject for finding in found.findings]
     told = words_of(tmp_path / "report.html")
     assert "Not computed: there is no budget yet for a table with gaps." in told
     assert "Not checked: the table has gaps" in told
@@ -126,9 +91,8 @@ def test_nothing_is_said_of_categories_that_are_kept(rng, tmp_path):
     table = people(rng)
     release = abo.MixedSynthesizer(keep=["sex", "stage", "age"]).fit(table, schema=LOG).sample(datasets=2)
     found = abo.report(table, release, out=tmp_path / "report.html")
-    assert "Categories" not in [finding.subject for finding in found.findings]
+    assert {value.column for value in (*found.verdict.disclosed, found.verdict.nearest)} == {"bili"}
     told = words_of(tmp_path / "report.html")
-    assert "No category is unknown to the adversary: all are kept, and so public." in told
     assert "they depend on age in straight lines" in told
     assert "and knows what is kept of the missing person" in told
     assert "sex levels f, m kept as it is" in told
@@ -138,10 +102,9 @@ def test_parameters_and_separate_cells(rng, tmp_path):
     table = people(rng)[["stage", "age", "bili"]]
     synthesizer = abo.MixedSynthesizer(cells="separate").fit(table, schema=LOG)
     found = abo.report(table, synthesizer.sample_parameters(2), out=tmp_path / "report.html")
-    assert not {"Model", "Fidelity"} & {finding.subject for finding in found.findings}
-    [budget] = [finding.words for finding in found.findings if finding.subject == "Budget"]
-    assert "The release has 2 parameter draws" in budget
+    assert not {"Model", "Likeness"} & {finding.subject for finding in found.findings}
     told = words_of(tmp_path / "report.html")
+    assert "This release has 2 parameter draws" in told
     assert "Not checked: each cell has a normal of its own" in told
     assert "parameters were released, not datasets" in told
 
@@ -202,7 +165,7 @@ def test_levels_that_are_not_as_the_real_ones_speak_against(rng):
     release = abo.MixedSynthesizer().fit(wrong, schema=LOG).sample(datasets=5)
     finding = fidelity_finding(abo.fidelity(table, release))
     assert finding.against
-    assert "shares of levels differ by more than 0.1 (Cohen's w): sex" in finding.words
+    assert "the shares of sex (by more than 0.1, Cohen’s w)" in finding.words
     assert "bili and stage" in finding.words
 
 
@@ -211,12 +174,12 @@ def test_the_command(rng, allbutone, tmp_path):
     assert allbutone("synthesize", "t.csv", "--log", "bili", "--out", "r", "--datasets", 2)[0] == 0
     code, out, err = allbutone("report", "t.csv", "r")
     assert (code, err) == (0, "")
-    assert "Categories" in out
+    assert "By the rule this" in out
     code, out, err = allbutone("report", "t.csv", "r", "--public", "--out", "p.html")
     assert (code, err) == (0, "")
     assert "levels, their shares" in out
     assert "what the names of columns and levels may tell of anyone" in out
-    code, _, err = allbutone("report", "t.csv", "r", "--limit", "gain=1", "--out", "q.html")
+    code, _, err = allbutone("report", "t.csv", "r", "--probability", "2", "--out", "q.html")
     assert code == 2
-    assert "--limit exposure=0.5" in err
+    assert "between 0 and 1" in err
     assert not (tmp_path / "q.html").exists()

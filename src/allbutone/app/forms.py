@@ -145,7 +145,7 @@ class Matrix(Field):
         try:
             rows = tuple(tuple(float(part) for part in re.split(r"[\s,]+", line)) for line in lines if line)
         except ValueError as error:
-            raise self.refuse(text, "numbers, a line a row") from error
+            raise self.refuse(text, "numbers, one line for each row") from error
         if not rows:
             return None
         if any(len(row) != len(rows) or not all(math.isfinite(number) for number in row) for row in rows):

@@ -33,7 +33,7 @@ from allbutone.support.text import number
 from allbutone.tables.safe_write import require_outside
 
 Lacking = Annotated[str, typer.Option(help="How many other records are lacking, in turn.")]
-People = Annotated[int, typer.Option(help="How many records to look at: the most exposed.")]
+People = Annotated[int, typer.Option(help="How many records to look at: those that stand out most.")]
 File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
@@ -69,7 +69,7 @@ def adversaries(
         save(found, figure)
     console.print(f"[bold]{escape(words_of(figure))}.[/bold]\n")
     _show(found)
-    show_files(out, "a row a record and setting")
+    show_files(out, "one row for each record and setting")
     console.print(
         "Assumed: as for risk. Records lacking besides the target are chosen at random; of columns the median "
         "over choices is shown. Who can say that nobody has more? Judge a release by the usual adversary, too."
@@ -88,4 +88,4 @@ def _show(found: dict[str, np.ndarray]) -> None:
         these = (found["lacking"] == kind) & (found["number"] == count)
         rows.append([kind, f"{count}", *(number(float(np.median(found[name][these]))) for name in measures)])
     headings = ("lacking", "how many", "exposure", "relative error", "gain (nats)")
-    show("Medians over the most exposed records", headings, rows, words=("lacking",))
+    show("Medians over the records that stand out most", headings, rows, words=("lacking",))

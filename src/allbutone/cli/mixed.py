@@ -17,7 +17,7 @@ from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.support.errors import InputError
-from allbutone.support.text import counted
+from allbutone.support.text import bell_curves, counted, percent
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
@@ -166,7 +166,7 @@ def _describe_parameters(release: MixedRelease, out: Path) -> None:
 
 def _shares(levels: tuple[str, ...], shares: np.ndarray, most: int = 8) -> str:
     """Return levels, each with its share; of very many, the first."""
-    some = [f"{level} {share:.0%}" for level, share in zip(levels[:most], shares, strict=False)]
+    some = [f"{level} {percent(share)}" for level, share in zip(levels[:most], shares, strict=False)]
     return ", ".join(some) + (f" and {len(levels) - most} more" if len(levels) > most else "")
 
 
@@ -174,8 +174,7 @@ def _assumed(mechanism: MixedMechanism, prior: Path | None) -> str:
     """Say what the model takes for granted, and what is public from now on."""
     p, sizes = len(mechanism.measurements), mechanism.sizes
     drawn = mechanism.schema.for_columns(mechanism.measurements)
-    what = "the measurement is normal" if p == 1 else f"the {p} measurements are jointly normal"
-    what += drawn.scales_in_words
+    what = bell_curves(p, "measurement") + drawn.scales_in_words
     parts, weight = [], ""
     if sizes:
         cells = mechanism.prior.cells.count
@@ -191,7 +190,11 @@ def _assumed(mechanism: MixedMechanism, prior: Path | None) -> str:
         weight = f", and in each cell {_records(mechanism.cell_weight)} for its share"
     if mechanism.covariates:
         what += f"; they depend on {_and(mechanism.covariates)} in straight lines"
-    parts += [what, prior_and_worth(prior, mechanism.normal) + weight, "each dataset from its own posterior draw"]
+    parts += [
+        what,
+        prior_and_worth(prior, mechanism.normal) + weight,
+        "each dataset from parameters of its own, drawn at random",
+    ]
     lines = [f"Assumed: {'; '.join(parts)}."]
     if mechanism.keep:
         lines.append(

@@ -1,4 +1,4 @@
-"""How risk answers of a table with categories: whose are found out, what was assumed, what to ask next."""
+"""How risk answers of a table with categories: what was assumed, what to ask next."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.options import following, free_name
-from allbutone.cli.output import console, show, show_next
+from allbutone.cli.output import show_next
 from allbutone.cli.results import adversary_in_words, not_shown
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_risk import (
@@ -18,12 +18,9 @@ from allbutone.disclosure.mixed_risk import (
 )
 from allbutone.disclosure.rule import Rule
 from allbutone.releases.mixed.release import MixedRelease
-from allbutone.reports.found_out import told_categories
-from allbutone.support.text import counted, percent
+from allbutone.support.text import bell_curves, counted
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
-
-SHOWN = 10
 
 
 def mixed_risk(
@@ -45,25 +42,6 @@ def mixed_risk(
     )
 
 
-def show_categories(found: dict[str, np.ndarray], records: Records) -> None:
-    """Show whose categories are found out or, if nobody's are, of each category the person told most of."""
-    lines = told_categories(found, SHOWN)
-    if not lines:
-        return
-    if "relative_error" in found:  # a table of those is above
-        console.print()
-    rows = []
-    for line in lines:
-        # which values are missing is judged like a category, and has no levels
-        level = ""
-        if line.category in records.categories.columns:
-            level = str(records.categories.names(line.category)[records.place_of(line.row)])
-        probabilities = (percent(line.after), percent(line.before), "found out" if line.found else "")
-        rows.append((f"{line.row}", escape(line.category), escape(level), *probabilities))
-    headings = ("row", "column", "level", "probability", "without release", "")
-    show("Of whose categories the release tells most", headings, rows, words=("column", "level", ""))
-
-
 def mixed_assumed(
     context: typer.Context, release: MixedRelease, found: dict[str, np.ndarray], releases: Sequence[object]
 ) -> str:
@@ -71,21 +49,15 @@ def mixed_assumed(
     mechanism = release.mechanism
     known = [*mechanism.keep, *(name for name in _known(context, release) if name not in mechanism.keep)]
     p = len(mechanism.measurements)
-    what = "the measurement is normal" if p == 1 else f"the {p} measurements are jointly normal"
-    what += mechanism.schema.scales_in_words
+    what = bell_curves(p, "measurement") + mechanism.schema.scales_in_words
     if mechanism.categories:
         what = f"in each of {counted(mechanism.prior.cells.count, 'cell')} {what}"
     words = f"Assumed: {what}, {adversary_in_words(releases, known)}"
-    if judged_categories(found):
+    if mechanism.categories and "relative_error" in found:
         words += (
-            " A category is found out if its probability is at least one half with the release and not without, "
-            "and its odds at least doubled."
+            " Exposure, relative error and mass in the file are those of the measurements if the adversary has "
+            "the categories right; the gain is of everything at once."
         )
-        if "relative_error" in found:
-            words += (
-                " Exposure, relative error and mass are those of the measurements if the adversary has the "
-                "categories right; the gain is of everything at once."
-            )
     return escape(f"{words}\n{not_shown(releases)}")
 
 
@@ -105,7 +77,7 @@ def next_after_mixed(
     known = [name for name in release.order if name != told_most and name not in release.mechanism.keep]
     out = free_name("risk-known.csv", ".html")
     command = following(context, "risk", table, *folders, known=known, out=out)
-    show_next(f"see whose {told_most} is found out by one who knows all else of them:", command)
+    show_next(f"see whose {told_most} is disclosed to somebody who knows all else of them:", command)
 
 
 def _known(context: typer.Context, release: MixedRelease) -> list[str]:

@@ -30,6 +30,7 @@ from allbutone.cli.reading import (
     read_records,
     records_of,
 )
+from allbutone.cli.results import show_verdict
 from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
@@ -37,7 +38,7 @@ from allbutone.releases.folder import load_unguaranteed
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
-from allbutone.reports.findings import verdict
+from allbutone.reports.findings import budget_words
 from allbutone.reports.html import confidential_report, paper_figures, public_report
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
@@ -106,9 +107,7 @@ def report(
         else:
             given = read_prior(prior, records.columns, records.schema) if prior else None
             judged = judged_with_earlier(context, table, records, release, [release_dir])
-            assessment = assess(
-                judged.records, release, given, probability=rule, judged=judged, step=late_progress
-            )
+            assessment = assess(records, release, given, probability=rule, judged=judged, step=late_progress)
             again = following(context, "report", table, release_dir)
             _write_page(path, assessment, again, note)
     if public:
@@ -217,9 +216,14 @@ def _describe_public(out: Path, table: Path, noted: bool, mixed: bool) -> None:
 
 
 def _describe(assessment: Assessment) -> None:
-    console.print(f"[bold]{escape(verdict(assessment.findings))}.[/bold]\n")
+    show_verdict(assessment.verdict)
+    for words in assessment.remedies:
+        console.print(f"What would pass: {escape(words)}")
+    if assessment.budget:
+        console.print(f"How much in all: {escape(budget_words(assessment.budget, assessment.count))}")
+    console.print("\nBefore it goes out, read also:")
     for finding in assessment.findings:
-        mark = "[red]✘[/red]" if finding.against else "[green]✔[/green]"
+        mark = "[yellow]![/yellow]" if finding.against else "[green]✔[/green]"
         console.print(f"{mark} [bold]{finding.subject}[/bold]: {escape(finding.words)}")
     console.print()
 
@@ -239,7 +243,7 @@ def _show_application(assessment: Assessment) -> None:
     )
     console.print()
     rows = [[number(value) for value in line.values()] for line in assessment.growth]
-    headings = ["datasets", "median distance", "baseline", "relative error", "exposed by half", "largest gain"]
+    headings = ["datasets", "median distance", "baseline", "relative error", "disclosed", "largest gain"]
     show(f"Leave-one-out attacks on {counted(len(assessment.records.values), 'record')}", headings, rows)
     console.print()
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from allbutone.cli.output import console
 from allbutone.plots.export import write_figure
+from allbutone.reports.verdict import Verdict, rule_in_words
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.files import write_columns
@@ -42,7 +43,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
     return sorted(count_of(option, count) for count in counts)
 
 
-def show_files(out: Path, line: str = "a row a record") -> None:
+def show_files(out: Path, line: str = "one row for each person") -> None:
     """Say what was written, and that it is confidential."""
     console.print(
         f"Written: {escape(str(out))} ({line}) and {escape(str(out.with_suffix('.html')))} (the figure; "
@@ -51,13 +52,25 @@ def show_files(out: Path, line: str = "a row a record") -> None:
     )
 
 
-def adversary_in_words(releases: Sequence[object], known: Sequence[str], has: str = "every record but one") -> str:
+def show_verdict(verdict: Verdict) -> None:
+    """Print the decision, then who and what, and how sure."""
+    mark, colour = ("✔", "green") if verdict.passed else ("✘", "red")
+    console.print(f"[{colour}]{mark}[/{colour}] [bold]{escape(verdict.headline)}.[/bold]")
+    if not verdict.passed:
+        console.print(f"Who, and what: {escape(verdict.who)}")
+    console.print(f"How sure: {escape(verdict.how_sure)}")
+    console.print(f"The rule: {escape(rule_in_words(verdict.rule))}")
+
+
+def adversary_in_words(
+    releases: Sequence[object], known: Sequence[str], has: str = "everybody else's records"
+) -> str:
     """Say what is assumed of the adversary, to go after what is assumed of the table."""
     what = "the release" if len(releases) == 1 else f"all {len(releases)} releases"
     knows = f" and knows everyone's {', '.join(known)}" if known else ""
     return (
         f"the prior in {releases[0]} was written without looking at the table, and the adversary has {has}, "
-        f"{what} and the mechanism{knows}."
+        f"{what}, and knows how it was made{knows}."
     )
 
 

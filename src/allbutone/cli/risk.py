@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, Address, AnyTable, inputs_of, worst_of
-from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed, show_categories
+from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed
 from allbutone.cli.options import (
     Dask,
     MechanismPrior,
@@ -26,28 +26,26 @@ from allbutone.cli.reading import (
     also_asked,
     records_of,
 )
-from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files
+from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files, show_verdict
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.rule import BASELINE, PROBABILITY, TOLERANCE, Rule
+from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import StandingOut
 from allbutone.model.moments import Moments
 from allbutone.model.prior_file import read_prior
 from allbutone.model.site_moments import SiteMoments
-from allbutone.plots.categories import category_figure
 from allbutone.plots.disclosure import disclosure_figure
-from allbutone.plots.framing import titled
+from allbutone.plots.export import untitled
 from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import any_release_of, private_release_of, without_categories
 from allbutone.releases.joined import Released
 from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
-from allbutone.reports.findings import most_at_risk, risk_sentence
-from allbutone.support.cluster import on_cluster
+from allbutone.reports.findings import most_at_risk
+from allbutone.reports.verdict import told_of, values_of, verdict_of
 from allbutone.support.errors import InputError
-from allbutone.support.text import counted, number
+from allbutone.support.text import bell_curves, counted, number
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import require_outside
 
@@ -77,6 +75,8 @@ NoMass = Annotated[
 File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
+SHOWN = 10  # values in the table
+
 
 @also_asked(OF_RELEASE | EARLIER | OF_ENGINE | KEY)
 def risk(
@@ -95,10 +95,11 @@ def risk(
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
-    """Play the adversary against every record of the table: whose values this release discloses, and how surely.
+    """Say whose values this release discloses, to somebody who knows everybody else, and how surely.
 
     Several releases of the table are attacked together.
     """
+    rule = Rule.of(probability)
     for folder in release_dir:
         require_outside(out, folder)
     if len(release_dir) == 1 and (private := private_release_of(release_dir[0])) is not None:
@@ -119,15 +120,14 @@ def risk(
                 found = mixed_risk(context, records, release, watch)
             else:
                 found = _risk_of_measurements(context, records, release, watch, worst, elsewhere)
-        save(found, *_figures(found, probability))
-    console.print(f"[bold]{escape(risk_sentence(found))}[/bold]\n")
+        save(found, *_figures(found, rule))
+    show_verdict(verdict_of(found, rule))
     show_together(judged)
-    _show_risk(found, most_at_risk(found)[:10])
-    show_categories(found, records)
+    _show_values(found, rule)
     if worst is not None:
         console.print(
-            f"Judged are the {counted(len(records.values), 'record')} of the highest leverage, exactly, the first "
-            f"being row 1; the {worst.others:,} others have less and stayed where they are."
+            f"Judged are the {counted(len(records.values), 'record')} that stand out most, exactly, the first "
+            f"being row 1; the {worst.others:,} others stand out less and stayed where they are."
         )
     show_files(out)
     if isinstance(release, MixedRelease):
@@ -187,52 +187,30 @@ def _columns(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
     return Records.of_numbers(records, columns=list(asked)).columns if asked else ()
 
 
-def _figures(found: dict[str, np.ndarray], probability: float) -> list[Any]:
-    """Draw how sure the adversary is of everyone, how it comes about, and each category."""
-    order = most_at_risk(found)
-    figures = [
-        titled(disclosure_figure(found, order, risk_sentence(found), probability)).update_layout(height=None)
-    ]
+def _figures(found: dict[str, np.ndarray], rule: Rule) -> list[Any]:
+    """Draw who is disclosed and, unless all measurements are known, how that comes about."""
+    figures = [disclosure_figure(found, rule)]
     if "relative_error" in found:
         names = [name.removeprefix("error_") for name in found if name.startswith("error_")]
-        figures.append(risk_figure(found, names, order))
-    return [*figures, *(category_figure(found, name) for name in judged_categories(found))]
+        figures.append(untitled(risk_figure(found, names, most_at_risk(found))))
+    return figures
 
 
-def _show_risk(found: dict[str, np.ndarray], places: np.ndarray) -> None:
-    rows = []
-    for place in places:
-        column = str(found["riskiest"][place])
-        within = found.get(TOLERANCE + column)
-        rows.append(
-            [
-                str(found["row"][place]),
-                escape(column),
-                "" if within is None else f"± {number(within[place])}",
-                f"{found[PROBABILITY + column][place]:.0%}",
-                f"{found[BASELINE + column][place]:.0%}",
-                "disclosed" if found["disclosed"][place] else "",
-            ]
-        )
-    headings = ("row", "value", "within", "sure", "without release", "")
-    show(
-        "The ten people at most risk, by the value of theirs that is known best",
-        headings,
-        rows,
-        words=("value", ""),
-    )
+def _show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
+    lines = told_of(values_of(found, rule, SHOWN))
+    rows = [[escape(number(value)) for value in line.values()] for line in lines]
+    show("\nThe values that the release tells most of", list(lines[0]), rows, words=("column", "verdict"))
 
 
 def _risk_assumed(context: typer.Context, records: Records, releases: Sequence[object]) -> str:
     given, p = context.params, len(records.columns)
     known, lacking = (_columns(records, given[name]) for name in ("known", "lacking_columns"))
     missing = given["lacking_records"]
-    normal = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
-    normal += records.schema.scales_in_words
+    normal = bell_curves(p) + records.schema.scales_in_words
     has = (
-        f"every record but one and {counted(missing, 'other')} chosen at random"
+        f"everybody else's records but for {counted(missing, 'other')} chosen at random"
         if missing
-        else "every record but one"
+        else "everybody else's records"
     )
     has += f" without everyone's {', '.join(lacking)}" if lacking else ""
     weaker = " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
@@ -247,7 +225,7 @@ def _next_after_risk(
         words = "the case for or against the last of them by itself:"
         show_next(words, following(context, "report", table, release_dir[-1], **options))
         return
-    words = "how much of this table may be released before anyone is exposed"
+    words = "how much of this table may be given out before a value of anybody is disclosed"
     options = {"out": free_name("budget.csv", ".html")}
     if release.rows:
         options["rows"] = max(release.rows)

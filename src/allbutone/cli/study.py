@@ -31,8 +31,7 @@ Design = Annotated[
 ]
 Folder = Annotated[Path | None, typer.Argument(help="With show: the folder of the study.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="The folder to create for the results.")]
-Threads = Annotated[int | None, typer.Option(help="How many threads to use; one a core by default.")]
-Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a graphics card, by PyTorch).")]
+Threads = Annotated[int | None, typer.Option(help="How many threads to use; one for each core by default.")]
 Only = Annotated[str | None, typer.Option(help="Run only these cells, as in 'p == 2 and n in [10, 50]'.")]
 Count = Annotated[int | None, typer.Option(help="Replicates a cell, instead of the design's number.")]
 Exact = Annotated[bool, typer.Option("--exact-records", help="Draw every record, as the paper does: slower.")]
@@ -107,7 +106,7 @@ def _describe(held: Study, out: Path, seconds: float) -> None:
         console.print(f"[yellow]{counted(lost, 'attack')} did not converge; see the column unconverged.[/yellow]")
     console.print(agreement(held.rows))
     console.print(
-        "Written: cells.csv and cells.parquet (a row a cell), journal.jsonl (what --resume goes on from)."
+        "Written: cells.csv and cells.parquet (one row for each cell), journal.jsonl (what --resume goes on from)."
     )
     whole = held.run.records or held.run.design.solver == "lbfgsb"
     drawn = "every record, as in the paper" if whole else "no more than the statistics that the attack sees"

@@ -42,7 +42,7 @@ from allbutone.releases.release import MOST_DATASETS
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
-from allbutone.support.text import counted
+from allbutone.support.text import bell_curves, counted
 from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import TableWriter
@@ -288,7 +288,6 @@ def _describe_parameters(synthesizer: NIWSynthesizer, first: np.ndarray, what: s
 
 def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
     p = len(synthesizer.columns)
-    what = "the column is normal" if p == 1 else f"the {p} columns are jointly normal"
-    what += escape(synthesizer.schema.scales_in_words)
+    what = bell_curves(p) + escape(synthesizer.schema.scales_in_words)
     prior = escape(prior_and_worth(given, synthesizer.prior))
-    return f"Assumed: {what}; {prior}; each dataset from its own posterior draw."
+    return f"Assumed: {what}; {prior}; each dataset from parameters of its own, drawn at random."

@@ -1,81 +1,90 @@
-"""How often releases would disclose a value of anyone, by what is released, and where the budget ends."""
-
-from collections.abc import Sequence
+"""How likely a release discloses anybody, against how much is released, and where the budget ends."""
 
 import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.lineup import CONFIDENCE, MOST
-from allbutone.plots.style import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILION, smaller, style
+from allbutone.disclosure.lineup import CONFIDENCE
+from allbutone.plots.framing import frame
+from allbutone.plots.style import BLUE, GREY, INK, VERMILION
+from allbutone.support.text import chance, counted
+
+POINTS = 8  # of the curve
+
+POINTS = 12  # of the curves
 
 POINTS = 12  # of the curves
 
 
 def budget_figure(budget: Budget) -> go.Figure:
-    """Draw how often a release would disclose anyone, and each of the five likeliest, against its datasets."""
-    at = max(budget.confident_count, 1)
-    counts = np.unique(np.round(np.geomspace(max(1, at / 3), min(max(4 * at, 10), MOST), POINTS)).astype(int))
-    chances = np.array([budget.chances(int(count)) for count in counts])
-    order = np.lexsort((-budget.leverage, -chances[len(counts) // 2]))[:5]
-    noun = "draws" if budget.law.rows is None else "datasets"
+    """Draw the chance that a release discloses anybody, and that of the person who sets the limit."""
+    counts = _counts(budget)
+    chances = np.array([_own_chances(budget, int(count)) for count in counts])
+    anybody = np.minimum(1.0, chances.sum(axis=1))
+    place = int(np.flatnonzero(budget.rows == budget.limiting_row)[0])
+    noun = "draw" if budget.law.rows is None else "dataset"
     figure = go.Figure()
-    lines = [("anyone", np.minimum(1.0, np.sum(chances, axis=1)), INK)]
-    lines += [
-        (f"row {budget.rows[place]}", chances[:, place], colour)
-        for place, colour in zip(order, (VERMILION, BLUE, GREEN, ORANGE, PURPLE), strict=False)
-    ]
-    heights = [float(line[-1]) for _, line, _ in lines]
-    for (name, line, colour), height in zip(lines, _apart(heights), strict=True):
+    for name, colour, width, values in (
+        (f"row {budget.limiting_row}", GREY, 2, chances[:, place]),
+        ("anybody", BLUE, 3, anybody),
+    ):
+        hover = f"%{{x:,.0f}} {noun}s<br>{name} is disclosed: %{{y:.1%}}<extra></extra>"
         figure.add_scatter(
             x=counts,
-            y=line,
+            y=values,
             mode="lines",
-            line={"color": colour, "width": 4 if name == "anyone" else 2},
-            hovertemplate=f"{name}<br>%{{x:,.0f}} {noun}<br>disclosed by %{{y:.1%}} of releases<extra></extra>",
+            name=name,
+            line={"color": colour, "width": width},
+            hovertemplate=hover,
         )
-        figure.add_annotation(
-            x=1.01, xref="paper", xanchor="left", y=height, text=name, showarrow=False, font={"color": colour}
-        )
-    _mark_budget(figure, budget, noun, counts)
-    style(figure, _budget_title(budget, noun))
-    figure.update_xaxes(title=f"Number of {budget.what} released", type="log", dtick="D2", tickformat=",d")
-    figure.update_xaxes(range=[np.log10(0.95 * counts[0]), np.log10(counts[-1])])
-    figure.update_yaxes(
-        title="Share of releases that would<br>disclose a value", range=[-0.03, 1.05], tickformat=".0%"
-    )
-    figure.update_layout(margin={"l": 100, "r": 110, "t": 130})
+    accepted = 1 - CONFIDENCE
+    figure.add_hline(y=accepted, line={"dash": "dash", "color": VERMILION, "width": 1.5})
+    figure.add_annotation(
+        x=0.005, xref="paper", xanchor="left", y=accepted, yanchor="bottom", showarrow=False,
+        text=f"accepted: {chance(accepted)}", font={"size": 12, "color": "#555555"},
+    )  # fmt: skip
+    if budget.confident_count and not budget.earlier:
+        _mark(figure, budget.confident_count, counted(budget.confident_count, noun), float(counts[-1]))
+    frame(figure, _message(budget, counts, anybody, noun), 360, t=36)
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0,
+                                                  "yanchor": "bottom", "traceorder": "reversed"})  # fmt: skip
+    figure.update_xaxes(title=f"Number of {budget.what}", type="log", dtick="D2", tickformat=",d")
+    figure.update_xaxes(range=[np.log10(0.95), np.log10(counts[-1])])
+    figure.update_yaxes(title="Chance to be disclosed", range=[-0.02, 1.04], tickformat=".0%")
     return figure
 
 
-def _budget_title(budget: Budget, noun: str) -> str:
-    kept = f"{budget.confident_count:,} {noun} disclose nobody, 95 % sure"
-    if budget.confident_count == 0:
-        kept = f"not even one of the {noun} is safe"
-    about = "The five people likeliest to be disclosed. Confidential: it describes them."
-    return f"{budget.limiting_column} of row {budget.limiting_row} sets the limit: {kept}" + smaller(about)
+def _counts(budget: Budget) -> np.ndarray:
+    """Return numbers of datasets, most of them where the chance rises."""
+    near = max(budget.confident_count, 2)
+    return np.unique([1, *np.geomspace(max(1, near / 2), 4 * near, POINTS).round()]).astype(int)
 
 
-def _mark_budget(figure: go.Figure, budget: Budget, noun: str, counts: np.ndarray) -> None:
-    """Draw the accepted share, and the number that keeps below it."""
-    figure.add_hline(y=1 - CONFIDENCE, line={"dash": "dash", "color": INK, "width": 1.5})
+def _own_chances(budget: Budget, count: int) -> np.ndarray:
+    """Return each record's own chance, in the table's order; not all of them where they are certain together."""
+    found = np.zeros(len(budget.rows))
+    found[budget.lineup.order] = budget.lineup.chances(count, 1.0)
+    return found
+
+
+def _mark(figure: go.Figure, count: int, text: str, last: float) -> None:
+    figure.add_vline(x=count, line={"color": INK, "width": 1.5})
+    left = np.log10(count) < np.log10(last) / 2  # where there is room for the words
+    # annotations on a logarithmic axis are placed by the logarithm, shapes are not
     figure.add_annotation(
-        x=0.005, xref="paper", xanchor="left", y=1 - CONFIDENCE, yanchor="bottom", showarrow=False, text="5 %"
-    )
+        x=np.log10(count), y=0.97, yref="paper", yanchor="top", showarrow=False, text=f"the budget:<br>{text}",
+        align="left" if left else "right", xanchor="left" if left else "right", xshift=4 if left else -4,
+    )  # fmt: skip
+
+
+def _message(budget: Budget, counts: np.ndarray, anybody: np.ndarray, noun: str) -> str:
     count = budget.confident_count
-    if count >= 1:
-        line = {"dash": "solid", "color": INK, "width": 1.5}
-        figure.add_shape(type="line", x0=count, x1=count, yref="paper", y0=0, y1=1, line=line)
-        # annotations on a logarithmic axis are placed by the logarithm, shapes are not
-        figure.add_annotation(
-            x=np.log10(count), y=0.97, yref="paper", text=f"{count:,} {noun}: the budget", showarrow=False,
-            xanchor="left", xshift=6,
-        )  # fmt: skip
-
-
-def _apart(heights: Sequence[float], gap: float = 0.045) -> list[float]:
-    """Return the heights moved down where needed so that labels in descending order keep a gap."""
-    moved: list[float] = []
-    for height in heights:
-        moved.append(min(height, moved[-1] - gap) if moved else height)
-    return moved
+    many = int(counts[np.argmax(anybody >= 0.5)]) if np.any(anybody >= 0.5) else None
+    words = (
+        f"Up to {counted(count, noun)} the chance that anybody is disclosed stays within {chance(1 - CONFIDENCE)}"
+        if count
+        else f"Even one {noun} discloses somebody with a chance of more than {chance(1 - CONFIDENCE)}"
+    )
+    return words + (
+        f"; with {many:,} it is {chance(anybody[counts == many][0])}." if many and many > count else "."
+    )

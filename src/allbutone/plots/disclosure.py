@@ -1,78 +1,96 @@
-"""How sure the adversary is of each person's riskiest value, with the release and without it."""
+"""Whom a release discloses: how well a value is known with the release against without it."""
+
+from collections.abc import Mapping
 
 import numpy as np
 import plotly.graph_objects as go
 
-from allbutone.disclosure.rule import BASELINE, PROBABILITY, TOLERANCE
-from allbutone.plots.framing import SMALL, frame, wrapped
+from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.told_values import ToldValues
+from allbutone.plots.framing import frame, text_of
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
-from allbutone.support.text import number
 
-SHOWN = 5000  # dots, beyond which a browser grows slow
-LABELLED = 5
+SHOWN = 3000  # dots: beyond that a browser grows slow
+LABELLED = 3
+APART = 0.02  # of the axis: dots with the same probability before are spread so far, to be seen apart
 
 
-def disclosure_figure(
-    found: dict[str, np.ndarray], order: np.ndarray, message: str, probability: float = 0.5
-) -> go.Figure:
-    """Draw a dot a person: the probability of the riskiest value without the release (x) and with it (y).
-
-    `found` as in risk.csv; `order`: the people from those at most risk down.
-    """
-    shown = order[:SHOWN]
-    x, y, words = _points(found, shown)
-    flags = found["disclosed"][shown]
-    figure = go.Figure()
-    corner = {"fillcolor": VERMILION, "opacity": 0.08, "line_width": 0, "layer": "below"}
-    figure.add_shape(type="rect", x0=0, x1=probability, y0=probability, y1=1, **corner)
+def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule) -> go.Figure:
+    """Draw, for each person, the value that the release tells most of; `found` as in risk.csv."""
+    told = ToldValues.of(found, rule)
+    shown, worst = told.order[:SHOWN], told.worst
+    after, before = (np.nan_to_num(each[shown, worst[shown]], nan=1.0) for each in (told.after, told.before))
+    flags = np.any(told.disclosed, axis=1)[shown]
+    # many share their level's probability; by multiples of the golden ratio: even, and the same every time
+    apart = APART * (4 * len(np.unique(before.round(3))) < len(shown))
+    x = before + apart * (np.arange(len(shown)) * 0.618034 % 1 - 0.5)
+    figure = go.Figure(go.Scatter(**_area(rule.probability), hoverinfo="skip"))
+    line = {"mode": "lines", "line": {"color": GREY, "dash": "dot", "width": 1}, "hoverinfo": "skip"}
+    figure.add_scatter(x=[0, 1], y=[0, 1], **line)
+    names = [text_of(told.names[at], 40) for at in worst[shown]]
+    rows = found["row"][shown]
     figure.add_scatter(
-        x=[0, 1], y=[0, 1], mode="lines", line={"color": GREY, "width": 1.5, "dash": "dot"}, hoverinfo="skip"
+        x=x,
+        y=after,
+        mode="markers",
+        marker={
+            "size": 7,
+            "color": np.where(flags, VERMILION, BLUE).tolist(),
+            "opacity": 0.6,
+            "line": {"width": 0},
+        },
+        text=[f"row {row}: {name}" for row, name in zip(rows, names, strict=True)],
+        hovertemplate="<b>%{text}</b><br>without the release %{x:.1%}<br>with it %{y:.1%}<extra></extra>",
     )
-    figure.add_scatter(
-        x=x.astype(np.float32), y=y.astype(np.float32), mode="markers", text=words,
-        marker={"size": 8, "color": np.where(flags, VERMILION, BLUE).tolist(), "opacity": 0.7, "line_width": 0},
-        hovertemplate="%{text}<extra></extra>",
-    )  # fmt: skip
-    for turn, place in enumerate(np.flatnonzero(flags)[:LABELLED]):
-        figure.add_annotation(
-            x=float(x[place]), y=float(y[place]), text=f"row {found['row'][shown[place]]}", ax=40,
-            ay=14 + 20 * turn, arrowwidth=1, arrowcolor=GREY, arrowhead=0, standoff=4,
-            font={"size": 13, "color": INK},
-        )  # fmt: skip
-    _explain(figure, probability)
-    frame(figure, message, 460)
-    ticks = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0 %", "25 %", "50 %", "75 %", "100 %"]}
-    key = "a dot a person, by the value of theirs that is known best; red: disclosed"
-    if len(shown) < len(order):
-        key = f"the {len(shown):,} of {len(order):,} people at most risk"
-    figure.update_xaxes(title_text=wrapped("How sure the adversary would be without the release", key), **ticks)
-    figure.update_xaxes(range=[-0.02, 1.02])
-    return figure.update_yaxes(title_text="How sure with the release", range=[-0.03, 1.05], **ticks)
+    _name(figure, x, after, [f"row {row}" for row in rows[: max(1, min(LABELLED, flags.sum()))]], rule.probability)
+    frame(figure, _message(found, told), 400, b=80)
+    figure.update_xaxes(title="Probability without the release", **_scale())
+    figure.update_yaxes(title="Probability with the release", **_scale())
+    return figure
 
 
-def _explain(figure: go.Figure, probability: float) -> None:
-    for x, y, text in (
-        (0.02, (1 + probability) / 2, "disclosed"),
-        (0.8, 0.7, "nothing learned<br>on this line"),
-    ):
-        figure.add_annotation(
-            x=x, y=y, text=text, showarrow=False, xanchor="left", font={"size": SMALL, "color": GREY}, align="left"
-        )
+def _area(probability: float) -> dict[str, object]:
+    """Return where a value is disclosed: above P with the release, below it without, and at doubled odds."""
+    # the odds double along y = 2x/(1 + x), which reaches P at x = P/(2 − P)
+    x = np.linspace(probability / (2 - probability), probability, 30)
+    return {
+        "x": np.concatenate([[0], x, [probability, 0]]),
+        "y": np.concatenate([[probability], 2 * x / (1 + x), [1, 1]]),
+        "fill": "toself", "fillcolor": VERMILION, "opacity": 0.1, "line": {"width": 0}, "mode": "lines",
+    }  # fmt: skip
 
 
-def _points(found: dict[str, np.ndarray], places: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return the probabilities without and with the release of each person's riskiest value, and words for it."""
-    names = found["riskiest"][places]
-    x, y, words = np.zeros(len(places)), np.zeros(len(places)), [""] * len(places)
-    for name in map(str, np.unique(names)):
-        here = np.flatnonzero(names == name)
-        rows = places[here]
-        x[here], y[here] = found[BASELINE + name][rows], found[PROBABILITY + name][rows]
-        reach = found.get(TOLERANCE + name)
-        for place, row in zip(here, rows, strict=True):
-            within = "" if reach is None else f" within {number(reach[row])}"
-            words[place] = (
-                f"row {found['row'][row]}: {name}{within}<br>with the release {100 * y[place]:.0f} %<br>"
-                f"without {100 * x[place]:.0f} %"
-            )
-    return x, np.where(np.isnan(y), 1.0, y), words
+def _name(figure: go.Figure, x: np.ndarray, y: np.ndarray, labels: list[str], probability: float) -> None:
+    small = {"showarrow": False, "font": {"size": 12, "color": "#555555"}}
+    figure.add_annotation(
+        x=0.015, y=probability + 0.01, text="disclosed", xanchor="left", yanchor="bottom", **small
+    )
+    beside = {"x": 1.04, "y": 0.5, "xanchor": "right", "yanchor": "top", "align": "right"}
+    figure.add_annotation(text="on the line: as<br>without the release", **beside, **small)
+    arrow = {
+        "arrowwidth": 1,
+        "arrowcolor": GREY,
+        "arrowhead": 0,
+        "standoff": 4,
+        "font": {"size": 12, "color": INK},
+    }
+    taken: list[float] = []
+    for at, label in enumerate(labels):
+        height = float(y[at])
+        while any(abs(height - other) < 0.06 for other in taken):
+            height -= 0.06
+        taken.append(height)
+        up = 38 if height < 0.7 else 0  # there is no room above the highest
+        figure.add_annotation(x=x[at], y=y[at], text=label, ax=55, ay=330 * (y[at] - height) - up, **arrow)
+
+
+def _message(found: Mapping[str, np.ndarray], told: ToldValues) -> str:
+    people, count = len(found["row"]), int(told.disclosed.any(axis=1).sum())
+    if not count:
+        return f"Nobody’s value is disclosed: for none of {people:,} people does a dot reach the shaded area."
+    named = "1 person is" if count == 1 else f"{count:,} people are"
+    return f"Of {people:,} people {named} in the shaded area: a value of theirs is disclosed."
+
+
+def _scale() -> dict[str, object]:
+    return {"range": [-0.03, 1.05], "tickvals": [0, 0.25, 0.5, 0.75, 1], "tickformat": ".0%"}

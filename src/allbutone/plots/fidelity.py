@@ -213,7 +213,7 @@ def ranges(
 
 def range_key(k: int, *more: str) -> str:
     """Say what the marks of `ranges` are, and more."""
-    marks = "dot median, bar middle half, line all datasets" if k > FEW else "a dot a dataset"
+    marks = "dot median, bar middle half, line all datasets" if k > FEW else "one dot for each dataset"
     return "; ".join(part for part in (marks, *more) if part)
 
 

@@ -43,7 +43,7 @@ def ks_figure(fidelity: Fidelity) -> go.Figure:
     name_rows(figure, labels, 1.0 if k > FEW else 0.6, 0.1 if k > FEW else 0.6)
     if k > FEW:
         figure.update_yaxes(tickvals=np.arange(len(shown))[::-1] + 0.4)
-    key = "dashed: all p-values equally likely" if k > FEW else "a dot a dataset"
+    key = "dashed: all p-values equally likely" if k > FEW else "one dot for each dataset"
     key = "; ".join(filter(None, (key, f"red: up to {LEVEL:g}", of_all(len(shown), p, "columns"))))
     figure.update_xaxes(
         title_text=wrapped("p-value of the test, real against synthetic", key), range=[-0.02, 1.02]
@@ -139,7 +139,7 @@ def propensity_figure(fidelity: Fidelity) -> go.Figure:
         figure.add_scatter(x=ratio, y=np.zeros(k), mode="markers", marker=dot, hovertext=words, hoverinfo="text")
     frame(figure, _propensity_message(fidelity), 360 if k > FEW else 200)
     figure.add_vline(x=1, line={"color": INK, "width": 1.5, "dash": "dash"})
-    key = "dashed: 1, as expected if the model is right" + "; a dot a dataset" * (k <= FEW)
+    key = "dashed: 1, as expected if the model is right" + "; one dot for each dataset" * (k <= FEW)
     if k > 1:
         figure.add_vline(x=float(np.median(ratio)), line={"color": BLUE, "width": 2})
         key += "; blue line: median"

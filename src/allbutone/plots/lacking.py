@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 from allbutone.plots.study_law import COLOURS, EXPOSURE, quartile_dots, released, where
 from allbutone.plots.style import BLUE, GREY, VERMILION, smaller, style, style_panels
 from allbutone.studies.run import Study
-from allbutone.support.text import counted, number
+from allbutone.support.text import counted, number, percent
 
 KINDS = {"records": "Other records lacking, besides the target", "columns": "Columns of everyone lacking"}
 _PANELS = {"information_gain": "Information gain, nats", "exposure": "Exposure"}
@@ -86,9 +86,8 @@ def study_lacking_figure(study: Study, release: str) -> go.Figure:
             dots.update(mode="lines+markers", name=released(count, release), showlegend=column == 1)
             figure.add_trace(dots, row=1, col=column)
     first, last = (_median_at(study, places, kinds[0], pick) for pick in (min, max))
-    head = (
-        f"The guess comes {first[1]:.0%} of the way to the record where nothing is lacking, {last[1]:.0%} where "
-    )
+    head = f"The guess comes {percent(first[1])} of the way to the record where nothing is lacking, "
+    head += f"{percent(last[1])} where "
     head += f"{counted(last[0], kinds[0].removesuffix('s'))} {'are' if last[0] != 1 else 'is'}"
     style_panels(figure, head, f"After {released(counts[-1], release)}. Dots: medians between quartiles.")
     figure.update_yaxes(title=EXPOSURE, row=1, col=1)

@@ -1,60 +1,55 @@
-"""All records of a table by what a release is expected to tell of them: exposure against leverage."""
+"""All records of a table by their chance to be disclosed, against how much they stand out."""
 
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
-from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.lineup import CONFIDENCE, Lineup
 from allbutone.plots.framing import SMALL, frame, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
-from allbutone.support.text import counted, number
+from allbutone.support.text import chance, counted
 
 MOST_DOTS = 5000  # beyond that a browser grows slow
 LABELLED = 3
-CURVE = 300  # points
 _LOWEST = 1e-9  # leverage of a record at the very centre, which a logarithmic axis has no place for
 
 
 def records_figure(
-    law: ExposureLaw, leverage: Float[np.ndarray, " n"], rows: Int[np.ndarray, " n"], count: int, limit: float
+    lineup: Lineup, rows: Int[np.ndarray, " n"], count: int, chances: Float[np.ndarray, " n"]
 ) -> go.Figure:
-    """Draw each record's expected exposure (closed form) after `count` datasets, or draws, against its leverage.
+    """Draw each record's chance that `count` datasets, or draws, disclose a value of it, against its leverage.
 
-    `limit` is the exposure that none may pass. The dots' customdata are the records' numbers, `rows`.
+    `chances` in the order of the lineup. The dots' customdata are the records' numbers, `rows`.
     """
-    order = np.argsort(-leverage, kind="stable")
-    shown = _some(order)
-    x, heights = np.maximum(leverage, _LOWEST), np.asarray(law.exposure(leverage, count))
+    shown = _some(np.arange(len(lineup.order)))
+    numbers = rows[lineup.order]
+    x = np.maximum(lineup.leverage[lineup.order], _LOWEST)
     low, high = np.log10(np.min(x[shown])) - 0.1, np.log10(np.max(x[shown])) + 0.1
-    fine = np.geomspace(10**low, 10**high, CURVE)
+    accepted = 1 - CONFIDENCE
     figure = go.Figure()
+    colours = np.where(chances[shown] > accepted, VERMILION, BLUE).tolist()
     figure.add_scatter(
-        x=fine.astype(np.float32), y=np.asarray(law.exposure(fine, count)).astype(np.float32), mode="lines",
-        line={"color": GREY, "width": 2}, hoverinfo="skip",
-    )  # fmt: skip
-    colours = np.where(heights[shown] > limit, VERMILION, BLUE).tolist()
-    figure.add_scatter(
-        x=x[shown].astype(np.float32), y=heights[shown].astype(np.float32), customdata=rows[shown].tolist(),
+        x=x[shown].astype(np.float32), y=chances[shown].astype(np.float32), customdata=numbers[shown].tolist(),
         mode="markers", marker={"size": 8, "color": colours, "opacity": 0.7, "line": {"width": 0}},
-        hovertemplate="row %{customdata}<br>leverage %{x:.3g}<br>exposure %{y:.2f}<extra></extra>",
+        hovertemplate="row %{customdata}<br>chance %{y:.1%}<br>leverage %{x:.3g}<extra></extra>",
     )  # fmt: skip
-    _label(figure, order[:LABELLED], rows, x, heights)
-    _mark_limit(figure, limit)
-    frame(figure, _message(law, leverage, rows, heights, count, limit), 400)
-    key = f"a dot a record, on the closed form's curve; red: above {limit:g}; click one to look at it"
-    if len(shown) < len(leverage):
-        key = f"{len(shown):,} of the {len(leverage):,} records, the most exposed among them; click one"
-    figure.update_xaxes(type="log", range=[low, high], title_text=wrapped("Leverage of the record", key))
+    _label(figure, numbers, x, chances)
+    _mark_accepted(figure, accepted)
+    noun = "parameter draw" if lineup.law.rows is None else "dataset"
+    frame(figure, _message(numbers, chances, count, noun, accepted), 400)
+    key = f"one dot for each record; red: above {chance(accepted)}; click one to look at it"
+    if len(shown) < len(rows):
+        key = f"{len(shown):,} of the {len(rows):,} records, those that stand out most among them; click one"
+    title = wrapped("How far the record lies from the others (leverage)", key)
+    figure.update_xaxes(type="log", range=[low, high], title_text=title)
     ticks = [
         digit * 10.0**power for power in range(-10, 13) for digit in ((1, 2, 5) if high - low < 1.7 else (1,))
     ]
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{tick:,.12g}" for tick in ticks])
-    title = f"Expected exposure after<br>{counted(count, _noun(law))}"
-    return figure.update_yaxes(title_text=title, range=[-0.05, 1.1], tickvals=[0, 0.25, 0.5, 0.75, 1])
-
-
-def _noun(law: ExposureLaw) -> str:
-    return "parameter draw" if law.rows is None else "dataset"
+    after = f"Chance to be disclosed<br>by {counted(count, noun)}"
+    return figure.update_yaxes(
+        title_text=after, range=[-0.05, 1.1], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%"
+    )
 
 
 def _some(order: np.ndarray) -> np.ndarray:
@@ -65,33 +60,29 @@ def _some(order: np.ndarray) -> np.ndarray:
     return np.concatenate([first, rest[:: -(-len(rest) // (MOST_DOTS // 2))]])
 
 
-def _label(figure: go.Figure, places: np.ndarray, rows: np.ndarray, x: np.ndarray, heights: np.ndarray) -> None:
-    for turn, place in enumerate(map(int, places)):
+def _label(figure: go.Figure, numbers: np.ndarray, x: np.ndarray, chances: np.ndarray) -> None:
+    for turn in range(min(LABELLED, len(numbers))):
         figure.add_annotation(
             # annotations on a logarithmic axis are placed by the logarithm
-            x=float(np.log10(x[place])), y=float(heights[place]), text=f"row {rows[place]}", ax=-34,
+            x=float(np.log10(x[turn])), y=float(chances[turn]), text=f"row {numbers[turn]}", ax=-34,
             ay=-22 - 24 * turn, arrowwidth=1, arrowcolor=GREY, arrowhead=0, standoff=4,
             font={"size": 13, "color": INK},
         )  # fmt: skip
 
 
-def _mark_limit(figure: go.Figure, limit: float) -> None:
-    figure.add_hline(y=limit, line={"dash": "dash", "color": INK, "width": 1.5})
+def _mark_accepted(figure: go.Figure, accepted: float) -> None:
+    figure.add_hline(y=accepted, line={"dash": "dash", "color": INK, "width": 1.5})
     figure.add_annotation(
-        x=0.005, xref="paper", xanchor="left", y=limit, yanchor="bottom", showarrow=False,
-        text=f"limit {limit:g}", font={"size": SMALL},
+        x=0.005, xref="paper", xanchor="left", y=accepted, yanchor="bottom", showarrow=False,
+        text=f"accepted of all together: {chance(accepted)}", font={"size": SMALL},
     )  # fmt: skip
 
 
-def _message(
-    law: ExposureLaw, leverage: np.ndarray, rows: np.ndarray, heights: np.ndarray, count: int, limit: float
-) -> str:
-    beyond, worst = int(np.sum(heights > limit)), int(np.argmax(leverage))
-    have = "has" if beyond == 1 else "have"
-    who = f"{beyond:,} of {len(leverage):,} records {have}" if beyond else "no record has"
-    after = f"After {counted(count, _noun(law))} {who} an expected exposure above {limit:g}"
-    if heights[worst] > 0:
-        return f"{after}; the most exposed is row {rows[worst]} with {number(heights[worst])}."
-    threshold = float(law.threshold(leverage[worst]))
-    leaves = f" before {number(np.floor(threshold) + 1)} of them" if np.isfinite(threshold) else ""
-    return f"{after}: not even row {rows[worst]}, which stands out most, is told from the others{leaves}."
+def _message(numbers: np.ndarray, chances: np.ndarray, count: int, noun: str, accepted: float) -> str:
+    beyond, worst = int(np.sum(chances > accepted)), int(np.argmax(chances))
+    by = f"By {counted(count, noun)}"
+    if not beyond:
+        return f"{by} nobody is disclosed with a chance of more than {chance(accepted)}."
+    who = f"{beyond:,} of {len(numbers):,} people {'is' if beyond == 1 else 'are'}"
+    first = f"row {numbers[worst]} is the likeliest, with {chance(chances[worst])}"
+    return f"{by} {who} disclosed with a chance of more than {chance(accepted)}; {first}."

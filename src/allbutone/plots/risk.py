@@ -40,7 +40,7 @@ def risk_figure(
     shifts = _label_shifts(gain[shown], closer[shown], len(first), spans)
     for place, shift in zip(first, shifts, strict=True):
         _label(figure, gain[place], closer[place], f"row {columns['row'][place]}", shift)
-    style(figure, _risk_title(int(np.sum(exposed)), columns, shown))
+    style(figure, _risk_title(columns, shown))
     figure.update_layout(margin={"l": 115})
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
@@ -59,23 +59,18 @@ def _label(figure: go.Figure, x: float, y: float, text: str, shift: tuple[int, i
     figure.add_annotation(x=x, y=y, text=text, ax=right, ay=-up, font={"size": 13, "color": INK}, **line)
 
 
-def _risk_title(exposed: int, columns: dict[str, np.ndarray], shown: np.ndarray) -> str:
+def _risk_title(columns: dict[str, np.ndarray], shown: np.ndarray) -> str:
     people = len(columns["row"])
     best = int(np.argmax(columns["information_gain"]))
-    head = (
-        "No record is exposed by half or more"
-        if exposed == 0
-        else f"{exposed:,} of {people:,} records {'is' if exposed == 1 else 'are'} exposed by half or more"
-    )
-    head += f"; the release tells most of row {columns['row'][best]}"
-    what = "One dot a record" if len(shown) == people else f"The {len(shown):,} most exposed of {people:,} records"
+    head = f"For experts, how a risk comes about: the release tells most of row {columns['row'][best]}"
+    what = "One dot for each record" if len(shown) == people else f"{len(shown):,} of {people:,} records"
     return head + smaller(f"{what}; hover for its measures. Confidential: it describes individual records.")
 
 
 def _shade(figure: go.Figure, spans: tuple[float, float]) -> None:
     """Shade where a record is found, and where its mirror image is."""
     for low, high, colour, words in (
-        (HALF, 1.3, VERMILION, "exposed: more than halfway there"),
+        (HALF, 1.3, VERMILION, "more than halfway there"),
         (-1.1, -HALF, GREY, "misled: worse than guessing the centre"),
     ):
         figure.add_hrect(y0=low, y1=high, fillcolor=colour, opacity=0.08, line_width=0, layer="below")

@@ -116,7 +116,9 @@ def distance_qq_figure(normality: Normality) -> go.Figure:
     )  # fmt: skip
     frame(figure, message, 400)
     figure.update_yaxes(title_text="Distance of a record from the centre", range=[0, 1.05 * ends[1]])
-    title = wrapped("Distance if the table were normal", "in standard deviations (Mahalanobis); a dot a record")
+    title = wrapped(
+        "Distance if the table were normal", "in standard deviations (Mahalanobis); one dot for each record"
+    )
     return figure.update_xaxes(title_text=title, range=[0, 1.05 * float(x[-1])])
 
 

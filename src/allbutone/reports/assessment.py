@@ -22,14 +22,8 @@ from allbutone.releases.joined import Released
 from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
-from allbutone.reports.findings import (
-    Finding,
-    budget_finding,
-    disclosure_finding,
-    fidelity_finding,
-    model_finding,
-    values_finding,
-)
+from allbutone.reports.findings import Finding, fidelity_finding, model_finding, remedies, values_finding
+from allbutone.reports.verdict import Verdict, verdict_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
@@ -66,6 +60,7 @@ class Assessment:
     densities: Densities | None
     by_count: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
     judged: Together | None = None
+    rule: Rule = field(default_factory=Rule)
     say: Callable[[Cure], str] = lambda cure: cure.words
 
     @property
@@ -74,11 +69,19 @@ class Assessment:
         return self.release.count
 
     @cached_property
+    def verdict(self) -> Verdict:
+        """What the rule says."""
+        return verdict_of(self.risk, self.rule)
+
+    @cached_property
+    def remedies(self) -> list[str]:
+        """What would pass, where this does not."""
+        return [] if self.verdict.passed else remedies(self.budget, self.count)
+
+    @cached_property
     def findings(self) -> list[Finding]:
-        """What a decision rests on, the risk first."""
+        """What else to know before it goes out."""
         found = [
-            disclosure_finding(self.risk),
-            budget_finding(self.budget, self.count) if self.budget else None,
             model_finding(self.normality) if self.normality else None,
             values_finding(odd_values(self.records, self.release), self.say),
             fidelity_finding(self.fidelity, self._of_prior) if self.fidelity else None,
@@ -93,7 +96,7 @@ class Assessment:
 
     @property
     def growth(self) -> list[dict[str, float]]:
-        """A line a number of datasets: medians over the records, how many are exposed, and the largest gain."""
+        """A line for each number of datasets: medians, how many people are disclosed, and the largest gain."""
         return [
             {
                 "datasets": count,
@@ -120,12 +123,12 @@ def assess(
 ) -> Assessment:
     """Attack every record, judge model and fidelity, and plan the budget.
 
-    `counts`: also the risk after the first so many datasets, or draws, each. `judged`: the release together with
-    all earlier ones, which are attacked as one.
+    `probability`: from which on a value counts as disclosed. `counts`: also the risk after the first so many
+    datasets, or draws, each. `judged`: the release together with all earlier ones, which are attacked as one.
     """
-    everything, rule = judged.release if judged else release, Rule.of(probability)
+    rule, everything = Rule.of(probability), judged.release if judged else release
     if isinstance(release, MixedRelease):
-        _require_no_prior(prior)
+        _require_plain(prior)
         assert isinstance(everything, MixedRelease)
         return replace(_assess_mixed(records, release, everything, rule, step), judged=judged)
     prior = require_same_mechanism(records, release, prior)
@@ -144,9 +147,11 @@ def assess(
         whole = by_count[release.count]
     rows = None if isinstance(release, ParameterRelease) else max(release.rows)
     with step("Planning the budget", None) as watch:
-        budget = plan_budget(records, prior, rows=rows, probability=rule, rng=0, watch=watch)
+        # what else would pass takes longer than all the rest, and is asked where this does not
+        failed = bool(np.any(whole["disclosed"]))
+        budget = plan_budget(records, prior, rows=rows, probability=rule, alternatives=failed, rng=0, watch=watch)
     compared = _compared(records, release, step)
-    return Assessment(records, release, prior, normality, whole, budget, *compared, by_count, judged)
+    return Assessment(records, release, prior, normality, whole, budget, *compared, by_count, judged, rule)
 
 
 def _compared(
@@ -164,7 +169,7 @@ def _attacked(
     return risk_columns(records, release, prior, rule=rule, mass=mass, rng=np.random.default_rng(0), watch=watch)
 
 
-def _require_no_prior(prior: NIW | None) -> None:
+def _require_plain(prior: NIW | None) -> None:
     """Refuse what a report on a mixed table cannot be asked."""
     if prior is not None:
         raise InputError(
@@ -197,4 +202,5 @@ def _assess_mixed(
                 rng=0,
                 watch=watch,
             )
-    return Assessment(records, release, release.prior, normality, risk, budget, *_compared(records, release, step))
+    compared = _compared(records, release, step)
+    return Assessment(records, release, release.prior, normality, risk, budget, *compared, rule=rule)

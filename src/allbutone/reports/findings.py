@@ -7,9 +7,8 @@ import numpy as np
 
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.mixed_budget import MixedBudget
-from allbutone.disclosure.rule import BASELINE, PROBABILITY, TOLERANCE
 from allbutone.support.errors import Cure
-from allbutone.support.text import counted, number
+from allbutone.support.text import counted, joined, listed, number
 from allbutone.utility.column_shape import LEVELS
 from allbutone.utility.fidelity import MEAN_BAND, Fidelity
 from allbutone.utility.normality import Normality
@@ -18,7 +17,7 @@ from allbutone.utility.released_values import Oddity
 
 @dataclass(frozen=True)
 class Finding:
-    """One of the things a decision rests on: does it speak against the release, and what it says."""
+    """What else to know before a release goes out: does it need attention, and what it says."""
 
     subject: str
     against: bool
@@ -26,84 +25,69 @@ class Finding:
 
 
 def most_at_risk(found: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the records from those at most risk down; of equal risk, those first whose odds rose most."""
-    return np.lexsort((-_rise(found), -found["risk"], ~found["disclosed"]))
+    """Return the people from those at most risk down, those of whom a value is disclosed first."""
+    return np.lexsort((-found["risk"], ~found["disclosed"]))
 
 
-def risk_sentence(found: dict[str, np.ndarray]) -> str:
-    """Return the verdict for a board: whose values are disclosed, and how surely."""
-    return disclosure_finding(found).words
-
-
-def disclosure_finding(found: dict[str, np.ndarray]) -> Finding:
-    """Judge whether this very release, with all that count with it, discloses a value of anyone."""
-    people, flags, order = len(found["row"]), found["disclosed"], most_at_risk(found)
-    disclosed = int(np.sum(flags))
-    if not disclosed:
-        words = f"No value of any of {people:,} people is disclosed. {_of_one(found, int(order[0]))}"
-        return Finding("Disclosure", False, words)
-    shown = [int(place) for place in order[: min(disclosed, 3)]]
-    who = "1 person" if disclosed == 1 else f"{disclosed:,} people"
-    words = f"Values of {who} of {people:,} are disclosed. " + " ".join(_of_one(found, place) for place in shown)
-    more = disclosed - len(shown)
-    return Finding("Disclosure", True, words + f" And {more:,} more." * (more > 0))
-
-
-def _of_one(found: dict[str, np.ndarray], place: int) -> str:
-    """Say how surely the riskiest value of a record is known, with the release and without it."""
-    column, row = str(found["riskiest"][place]), found["row"][place]
-    after, before = found[PROBABILITY + column][place], found[BASELINE + column][place]
-    if np.isnan(after):
-        return f"What the release tells of {column} of row {row} could not be computed: it counts as disclosed."
-    within = f" within {number(found[TOLERANCE + column][place])}" if TOLERANCE + column in found else ""
-    if after <= before:
-        return "Of nobody more is known than without the release."
+def budget_words(budget: Budget | MixedBudget, released: int) -> str:
+    """Say how much may be given out in all, and what this release leaves of it."""
+    noun = "parameter draw" if budget.what == "parameter draws" else "dataset"
+    has, left = counted(released, noun), budget.confident_count - released
+    if left > 0:
+        return f"{budget.sentence} This release has {has}; {left:,} more may follow."
+    if left == 0:
+        return f"{budget.sentence} This release has {has}, and nothing more may follow."
     return (
-        f"Row {row}: the adversary is {_percent(after)} sure of {column}{within}, without the release "
-        f"{_percent(before)}."
+        f"{budget.sentence} This release has {has}, which is more: in more than one of twenty cases a release of "
+        "this size discloses somebody, and nothing more may follow."
     )
 
 
-def _percent(probability: float) -> str:
-    if probability > 0.995:
-        return "over 99 %"
-    return "under 1 %" if probability < 0.01 else f"{100 * probability:.0f} %"
-
-
-def _rise(found: dict[str, np.ndarray]) -> np.ndarray:
-    """Return by how much the probability of each record's riskiest value rose."""
-    names = found["riskiest"]
-    rise = np.zeros(len(names))
-    for name in np.unique(names):
-        here = names == name
-        rise[here] = (found[PROBABILITY + str(name)] - found[BASELINE + str(name)])[here]
-    return np.nan_to_num(rise, nan=1.0)
-
-
-def budget_finding(budget: Budget | MixedBudget, released: int) -> Finding:
-    """Judge whether more is released than the budget allows."""
-    has = counted(released, "parameter draw" if budget.what == "parameter draws" else "dataset")
-    beyond = released > budget.confident_count
-    words = f"{budget.sentence} The release has {has}: {'beyond' if beyond else 'within'} the budget."
-    return Finding("Budget", beyond, words)
+def remedies(budget: Budget | MixedBudget | None, released: int) -> list[str]:
+    """Say what would pass in place of a release that does not, each with the number that it allows."""
+    if budget is None:
+        return ["Fewer or smaller datasets tell less; draw them anew, and judge them again."]
+    noun = "parameter draw" if budget.what == "parameter draws" else "dataset"
+    found = []
+    if released <= budget.confident_count:
+        found.append(
+            "Another draw of the same size: fewer than one of twenty such releases disclose anybody, and this is "
+            "one of them. Do not give it out, and draw another."
+        )
+    elif budget.confident_count:
+        found.append(f"Fewer: up to {budget.confident_count:,} {budget.what}, drawn anew.")
+    for each in getattr(budget, "alternatives", ()):
+        if each.datasets > budget.confident_count:
+            enough = ", which is enough for as many as these" * (each.datasets >= released)
+            why = f" ({each.why})" if each.why else ""
+            found.append(
+                f"{each.change[0].upper()}{each.change[1:]}: up to {counted(each.datasets, noun)}{enough}{why}."
+            )
+    found.append(
+        "A guarantee, which adds noise and holds whatever anybody knows: see allbutone explain guarantee."
+    )
+    return found
 
 
 def model_finding(normality: Normality) -> Finding:
     """Judge whether the normal model is fit to be used on this table."""
     if normality.level == "fit":
-        words = "Every column, and all together, are near enough to normal for this model."
-        if len(normality.columns) == 1:
-            words = "The column is near enough to normal for this model."
+        some = "The column has" if len(normality.columns) == 1 else "The columns have"
+        words = f"{some} the bell shape that the model assumes, and on which the probabilities rest."
         return Finding("Model", False, words)
     every = (*normality.verdicts, normality.together)
     worst = max(every, key=lambda verdict: LEVELS.index(verdict.level))
     groups = [
-        f"{level}: {', '.join(verdict.subject for verdict in every if verdict.level == level)}"
-        for level in reversed(LEVELS[1:])
+        f"{name}: {_some([verdict.subject for verdict in every if verdict.level == level])}."
+        for level, name in (("not fit", "Not so"), ("doubtful", "Doubtful"))
         if any(verdict.level == level for verdict in every)
     ]
-    words = f"{'; '.join(groups)}. The reason: {worst.reason}. What to do: {worst.advice}."
-    return Finding("Model", True, words[0].upper() + words[1:])
+    said = [
+        f"The model assumes bell-shaped columns. {' '.join(groups)} Why, for {worst.subject}: {worst.reason}.",
+        f"What to do: {worst.advice}. As it is, synthetic values there look different from real ones, and",
+        "somebody who knows the true shape may find out more than the probabilities say.",
+    ]
+    return Finding("Model", True, " ".join(said))
 
 
 def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding:
@@ -113,29 +97,31 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
     """
     far = fidelity.beyond_noise()
     faults = [
-        f"{what} differ by more than {MEAN_BAND:g}{unit}: {_some(names)}"
+        f"the {what} of {_some(names)} (by more than {MEAN_BAND:g}{unit})"
         for what, unit, names in (
-            ("means", " standard deviations", far.means),
-            ("spreads", " (logarithm of the ratio)", far.spreads),
-            ("correlations", " (Fisher's z)", far.correlations),
-            ("shares of levels", " (Cohen's w)", far.categories.shares),
-            ("counts of levels together", " (Cohen's w)", far.categories.tables),
-            ("associations", " (Cramér's V or η)", far.categories.associations),
-            ("means by level", " standard deviations", far.categories.level_means),
+            ("averages", " standard deviations", far.means),
+            ("spreads", ", logarithm of the ratio", far.spreads),
+            ("correlations", ", Fisher’s z", far.correlations),
+            ("shares", ", Cohen’s w", far.categories.shares),
+            ("joint counts", ", Cohen’s w", far.categories.tables),
+            ("associations", ", Cramér’s V or η", far.categories.associations),
+            ("averages by category", " standard deviations", far.categories.level_means),
         )
         if names
     ]
     if far.distributions:
-        faults.append(f"too many Kolmogorov-Smirnov tests of {_some(far.distributions)} reject")
-    widest = float(np.max(np.abs(np.median(fidelity.correlation_differences, axis=0))))
-    rest = f"the median correlation differs by at most {widest:.2g}" if len(fidelity.columns) > 1 else ""
-    if not faults:
-        words = "Means, spreads, correlations and distributions agree, but for what chance does"
-        if fidelity.categories.columns:
-            words = f"Shares of levels and their associations agree; {words[0].lower()}{words[1:]}"
-        return Finding("Fidelity", False, "; ".join(filter(None, [words, rest])) + ".")
-    words = "; ".join(filter(None, [*faults, rest]))
-    return Finding("Fidelity", True, " ".join(filter(None, [f"Beyond what chance does, {words}.", of_prior])))
+        faults.append(f"the shapes of {_some(far.distributions)} (too many Kolmogorov-Smirnov tests reject)")
+    if faults:
+        words = f"More than chance would explain, the synthetic data differ from the real in {joined(faults)}."
+        return Finding("Likeness", True, " ".join(filter(None, [words, of_prior])))
+    same = "averages, spreads, relations and shapes of the columns"
+    if fidelity.categories.columns:
+        same = f"shares of the categories, {same}"
+    words = f"The synthetic data look like the real: {same} differ by no more than chance explains."
+    if len(fidelity.columns) > 1:
+        widest = float(np.max(np.abs(np.median(fidelity.correlation_differences, axis=0))))
+        words += f" Correlations are off by at most {number(widest, 2)} (median over the datasets)."
+    return Finding("Likeness", False, words)
 
 
 def values_finding(oddities: Sequence[Oddity], say: Callable[[Cure], str]) -> Finding | None:
@@ -146,15 +132,5 @@ def values_finding(oddities: Sequence[Oddity], say: Callable[[Cure], str]) -> Fi
     return Finding("Values", any(oddity.against for oddity in oddities), words)
 
 
-def _some(names: tuple[str, ...], most: int = 5) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def verdict(findings: list[Finding]) -> str:
-    """Return the headline. Nothing is ever called safe."""
-    against = [finding.subject.lower() for finding in findings if finding.against]
-    if not against:
-        return "Nothing measured here speaks against this release"
-    named = against[0] if len(against) == 1 else f"{', '.join(against[:-1])} and {against[-1]}"
-    return f"{named[0].upper()}{named[1:]} {'speaks' if len(against) == 1 else 'speak'} against this release"
+def _some(names: Sequence[str]) -> str:
+    return listed(names, 5)

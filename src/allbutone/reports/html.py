@@ -11,9 +11,8 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.mixed_risk import judged_categories
 from allbutone.plots.budget import budget_figure
-from allbutone.plots.categories import category_figure
+from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.export import NO_REQUESTS, embedded, library
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
 from allbutone.plots.fidelity_categories import association_figure, share_figure
@@ -27,9 +26,10 @@ from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import most_at_risk, verdict
-from allbutone.reports.found_out import told_categories
+from allbutone.reports.findings import budget_words, most_at_risk
+from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.mixed_columns import declared_columns, released_columns
+from allbutone.reports.verdict import rule_in_words, told_of, values_of
 from allbutone.support.text import number
 from allbutone.utility.fidelity import Fidelity
 from allbutone.utility.marginal_densities import Densities
@@ -38,6 +38,8 @@ SHOWN = 10  # of the most exposed records
 PACKAGES = ("allbutone", "numpy", "scipy", "plotly")
 MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mass")
 
+WORDS = [key for key in GLOSSARY if key not in ("published", "threshold", "most")]  # those that a report uses
+
 _environment = Environment(
     loader=PackageLoader("allbutone.reports"),
     autoescape=True,
@@ -45,6 +47,7 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_environment.globals["GLOSSARY"] = GLOSSARY
 _environment.filters |= {"number": number, "p_value": lambda p: "< 0.001" if p < 0.001 else f"= {p:.3f}"}
 
 
@@ -56,12 +59,16 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         release=assessment.release,
         figures=_figures(assessment, order),
         assessment=assessment,
-        headline=verdict(assessment.findings),
+        verdict=assessment.verdict,
+        rule_words=rule_in_words(assessment.rule),
+        values=told_of(values_of(assessment.risk, assessment.rule, SHOWN)),
+        remedies=assessment.remedies,
+        budget_words=budget_words(assessment.budget, assessment.count) if assessment.budget else "",
+        words=WORDS,
         exposed=[
             {name: assessment.risk[name][place] for name in ("row", *MEASURES) if name in assessment.risk}
             for place in order[:SHOWN]
         ],
-        told=told_categories(assessment.risk, SHOWN),
         budget_tables=_budget_tables(assessment),
         ks=_lines(assessment.fidelity.ks_table()) if assessment.fidelity else [],
         pmse=float(np.mean(assessment.fidelity.pmse_ratio_drawn)) if assessment.fidelity else None,
@@ -117,21 +124,19 @@ def _about(release: Release | MixedRelease) -> dict[str, Any]:
 def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return what else there is to say of a budget, each with its title."""
     plan = assessment.budget
-    if not isinstance(plan, Budget):
+    if not isinstance(plan, Budget) or not plan.alternatives:
         return []
-    if not plan.alternatives:
-        return []
-    lines = [{"change": each.in_words, "allows": each.datasets} for each in plan.alternatives]
-    return [("What another choice would allow (closed form)", lines)]
+    lines = [{"change": each.in_words, "allows up to": each.datasets} for each in plan.alternatives]
+    return [("What would allow more, or less (closed form)", lines)]
 
 
 def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     """Return the figures that this assessment has, by name."""
     release, plan, normality = assessment.release, assessment.budget, assessment.normality
     attacked = release.mechanism.measurements if isinstance(release, MixedRelease) else assessment.records.columns
-    found = {"risk": risk_figure(assessment.risk, attacked, order, labels=3)}
-    for place, category in enumerate(judged_categories(assessment.risk), 1):
-        found[f"category-{place}"] = category_figure(assessment.risk, category)
+    found = {"disclosure": disclosure_figure(assessment.risk, assessment.rule)}
+    if "relative_error" in assessment.risk:
+        found["risk"] = risk_figure(assessment.risk, attacked, order, labels=3)
     if plan is not None:
         found["budget"] = budget_figure(plan) if isinstance(plan, Budget) else mixed_budget_figure(plan)
     if normality is not None:

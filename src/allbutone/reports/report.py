@@ -9,8 +9,9 @@ from allbutone.releases.folder import AnyRelease, load_unguaranteed
 from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.release import Release
 from allbutone.reports.assessment import assess
-from allbutone.reports.findings import Finding, verdict
+from allbutone.reports.findings import Finding
 from allbutone.reports.html import confidential_report, public_report
+from allbutone.reports.verdict import Verdict
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.notebook import paragraphs
 from allbutone.tables.records import Records
@@ -19,23 +20,26 @@ from allbutone.tables.safe_write import fresh_file, require_distinct, require_ou
 
 @dataclass(frozen=True)
 class Report:
-    """A page that was written, and what it finds: nothing where it was made from the release alone."""
+    """A page that was written, and what it says: nothing is judged where it was made from the release alone."""
 
     path: Path
+    verdict: Verdict | None = None
     findings: tuple[Finding, ...] = ()
 
     @property
     def headline(self) -> str:
         """The verdict in a sentence."""
-        return verdict(list(self.findings)) if self.findings else "Made from the release alone; nothing was judged"
+        return self.verdict.headline if self.verdict else "Made from the release alone; nothing was judged"
 
     def __repr__(self) -> str:
         """Return the verdict and where the page is."""
-        lines = [f"{each.subject}: {each.words}" for each in self.findings]
+        lines = [self.verdict.how_sure] if self.verdict else []
+        lines += [f"{each.subject}: {each.words}" for each in self.findings]
         return "\n".join([f"{self.headline}. Written: {self.path}", *lines])
 
     def _repr_html_(self) -> str:
-        found = (f"{'✘' if each.against else '✔'} {each.subject}: {each.words}" for each in self.findings)
+        found = [self.verdict.how_sure] if self.verdict else []
+        found += [f"{each.subject}: {each.words}" for each in self.findings]
         return paragraphs(f"{self.headline}.", *found, f"Written: {self.path}")
 
 
@@ -54,9 +58,9 @@ def report(
     """Write the whole case for or against a release into one HTML file, and return what it finds.
 
     The page is confidential, and only its owner can read it. With `public` it is one that may go with the
-    release, made from the release and the `note` alone; the table is read only to check its columns. `limit`: what
-    no record may pass. Nothing is overwritten without `force`. How the table is read is said as to `Records.of`
-    (complete_cases, missing_codes, …).
+    release, made from the release and the `note` alone; the table is read only to check its columns. A value
+    counts as disclosed from `probability` on. Nothing is overwritten without `force`. How the table is read is
+    said as to `Records.of` (complete_cases, missing_codes, …).
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -85,4 +89,4 @@ def report(
         given = None if prior is None else prior_of(prior, records.columns, records.schema)
         assessment = assess(records, release, given, probability=probability)
         work.write_text(confidential_report(assessment, note=note), encoding="utf-8")
-    return Report(path, tuple(assessment.findings))
+    return Report(path, assessment.verdict, tuple(assessment.findings))

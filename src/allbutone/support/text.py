@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 
 def counted(count: int, noun: str) -> str:
     """Return 1 dataset, 3 datasets, 1,000 datasets."""
@@ -30,3 +32,31 @@ def number(value: Any, decimals: int | None = None) -> str:
 def percent(share: float) -> str:
     """Return a share in per cent, that it may not be broken before the sign."""
     return f"{100 * float(share):.1f}\u00a0%"
+
+
+def chance(probability: float) -> str:
+    """Return a probability as a board reads it: 87 %, 3.2 %, less than 0.1 %; never certain where it is not.
+
+    >>> [chance(each).replace("\\u00a0", " ") for each in (0.87, 0.032, 0.00001, 0.9996, 1.0)]
+    ['87 %', '3.2 %', 'less than 0.1 %', 'more than 99.9 %', '100 %']
+    """
+    share = 100 * float(probability)
+    if np.isnan(share):
+        return "unknown"
+    for end, words in ((0.0, "less than 0.1"), (100.0, "more than 99.9")):
+        if share != end and round(share, 1) == end:
+            return f"{words}\u00a0%"
+    decimals = 0 if 9.95 <= share <= 90.05 else 1
+    return f"{share:.{decimals}f}".removesuffix(".0") + "\u00a0%"
+
+
+def bell_curves(count: int, noun: str = "column") -> str:
+    """Say what the normal model takes for granted of so many columns."""
+    if count == 1:
+        return f"the {noun} follows a bell curve (normal)"
+    return f"the {count:,} {noun}s together follow bell curves (jointly normal)"
+
+
+def joined(words: Sequence[str], last: str = "and") -> str:
+    """Return a, b and c."""
+    return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else "".join(words)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from scipy.special import betaincc, betaincinv, logit, ndtr, ndtri
 
 from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import number, percent
 from allbutone.tables.records import Records
 from allbutone.utility.column_shape import (
     DOUBTFUL,
@@ -176,7 +177,7 @@ def _judge_column(name: str, column: Float[np.ndarray, " n"], level: int) -> Ver
     if len(distinct) <= FEW_VALUES:
         return Verdict(name, "not fit", f"takes only {len(distinct)} different values", advice)
     if 2 * np.max(counts) > n:
-        return Verdict(name, "not fit", f"takes one value in {np.max(counts) / n:.0%} of the records", advice)
+        return Verdict(name, "not fit", f"takes one value in {percent(np.max(counts) / n)} of the records", advice)
     if level == 0:
         return Verdict(name, "fit", "", "use it as it is")
     shape = Shape.of(column[:, None])
@@ -221,20 +222,20 @@ def _records(outside: np.ndarray) -> str:
 
 def _outlier_advice(outside: np.ndarray) -> str:
     them = "it" if np.sum(outside) == 1 else "them"
-    return f"correct {them} if in error, or leave {them} out; the rest is fit, and outliers are the most exposed"
+    return f"correct {them} if in error, or leave {them} out; the rest is fit, and who lies far out risks most"
 
 
 def _reason(skewness: float, excess_kurtosis: float, gap: float, *, kind: str = "values") -> str:
     """Name the effects beyond their limits."""
     found = []
     if abs(skewness) > DOUBTFUL.skewness:
-        tail = "" if kind == "distances" else " (long right tail)" if skewness > 0 else " (long left tail)"
-        found.append(f"skewness {skewness:.2f}{tail}")
+        tail = "lopsided" if kind == "distances" else "long right tail" if skewness > 0 else "long left tail"
+        found.append(f"{tail} (skewness {number(skewness, 2)})")
     if abs(excess_kurtosis) > DOUBTFUL.excess_kurtosis:
         tails = "heavy tails" if excess_kurtosis > 0 else "short tails, or several groups"
-        found.append(f"excess kurtosis {excess_kurtosis:.2f} ({tails})")
+        found.append(f"{tails} (excess kurtosis {number(excess_kurtosis, 2)})")
     if gap > DOUBTFUL.gap:
-        found.append(f"{kind} up to {gap:.2f} SD from a normal model's")
+        found.append(f"{kind} up to {gap:.2f} standard deviations from a bell curve's")
     return ", ".join(found)
 
 
@@ -251,8 +252,9 @@ def _transform_advice(column: Float[np.ndarray, " n"], level: int) -> str | None
         after = int(shape.levels[0])
         if after < level:
             skewness, kurtosis = float(shape.skewness[0]), float(shape.excess_kurtosis[0])
-            moments = f"skewness {skewness:.2f}, excess kurtosis {kurtosis:.2f}"
-            level, best = after, f"synthesize its {name} instead, which is {LEVELS[after]} ({moments})"
+            how = "is fit" if after == 0 else "is better, if still doubtful"
+            moments = f"skewness {number(skewness, 2)}, excess kurtosis {number(kurtosis, 2)}"
+            level, best = after, f"synthesize its {name} instead, which {how} ({moments})"
     return best
 
 

@@ -1,9 +1,8 @@
-"""Your data: a table, how much of it may be released, who is exposed, and what would be learned of them."""
+"""Your data: a table, how much of it may be released, who stands out, and what would be learned of them."""
 
 from dataclasses import dataclass
 from typing import Any, get_args
 
-import numpy as np
 from starlette.datastructures import QueryParams
 
 from allbutone.app.answer import Answer, Download, as_csv
@@ -27,9 +26,8 @@ from allbutone.app.pages.record import (
 from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, READ, TABLE, Chosen, chosen, table_of
 from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, normality_of, rows_of
 from allbutone.app.pages.uploads import upload
-from allbutone.disclosure.budget import COUNTS, Budget
-from allbutone.disclosure.exposure_law import ExposureLaw, leverages
-from allbutone.disclosure.measures import HALF
+from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.lineup import Lineup
 from allbutone.disclosure.rule import Rule
 from allbutone.plots.attack_view import view_drawing
 from allbutone.plots.budget import budget_figure
@@ -51,7 +49,7 @@ RELEASE = Group(
         PROBABILITY,
         Whole(
             "count", "After how many to look at the records", "10",
-            "So many datasets, or draws: the exposures listed, and the trial release that a record is shown with.",
+            "So many datasets, or draws: the chances listed, and the trial release that a record is shown with.",
             1, 1000, 1, (1, 100),
         ),
     ),
@@ -107,16 +105,11 @@ class Asked:
         return self.values["count"]
 
     @property
-    def law(self) -> ExposureLaw:
-        """What the records' risk depends on besides their leverage."""
-        return ExposureLaw.of(self.table.prior, len(self.table.records.values), self.rows)
-
-    @property
-    def leverage(self) -> np.ndarray:
-        """Each record's."""
-        records, prior = self.table.records, self.table.prior
+    def lineup(self) -> Lineup:
+        """The table's people, from the one who stands out most down."""
+        key = ("lineup", *self.table.key, self.rows, self.rule)
         return self.table.held.get_or_compute(
-            ("leverage", *self.table.key), lambda: leverages(records.values, prior)
+            key, lambda: Lineup.of(self.table.records, self.table.prior, self.rows, self.rule)
         )
 
     @property
@@ -138,34 +131,25 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 
 def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    """Rank the records by their expected exposure."""
+    """Rank the records by their chances to be disclosed."""
     asked = Asked.of(query, context)
     note = piece("data_note.html", table=asked.table, note=asked.table.note)
     if asked.table.is_mixed:
         return Answer({"note": note, "mixed": piece("data_mixed.html", table=asked.table, mark=asked.mark)})
-    with step("Measuring every record's leverage", None):
-        columns = {
-            "row": asked.table.records.rows,
-            "exposure": asked.law.exposure(asked.leverage, asked.count),
-            "leverage": asked.leverage,
-            "threshold": asked.law.threshold(asked.leverage),
-        }
+    with step("Looking at everybody", None):
+        lineup, rows = asked.lineup, asked.table.records.rows
+        chances = lineup.chances(asked.count)
     shown = asked.values["shown"]
-    order = np.argsort(-asked.leverage, kind="stable")
+    listed = zip(rows[lineup.order], chances, lineup.leverage[lineup.order], strict=True)
     parts = {
         "note": note,
         "mixed": "",
         "ranking": piece(
-            "data_records.html", asked=asked, people=len(order), most=MOST_SHOWN,
-            rows=_ranked(columns, order[:shown]), shown=shown,
+            "data_records.html", asked=asked, people=len(rows), most=MOST_SHOWN,
+            rows=list(listed)[:shown], shown=shown,
         ),
     }  # fmt: skip
-    rows = asked.table.records.rows
-    return Answer(parts, {"records": records_figure(asked.law, asked.leverage, rows, asked.count, HALF)})
-
-
-def _ranked(columns: dict[str, np.ndarray], order: np.ndarray) -> list[dict[str, Any]]:
-    return [{name: column[place] for name, column in columns.items()} for place in order]
+    return Answer(parts, {"records": records_figure(lineup, rows, asked.count, chances)})
 
 
 def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -186,9 +170,7 @@ def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     parts = {
         "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
         "budget": piece(
-            "data_budget.html",
-            plan=plan,
-            changes=[[each.in_words, each.datasets] for each in plan.alternatives],
+            "data_budget.html", plan=plan, changes=[[each.in_words, each.datasets] for each in plan.alternatives],
         ),
     }  # fmt: skip
     return Answer(parts, {"budget": untitled(budget_figure(plan))})
@@ -252,13 +234,13 @@ def _measures_file(query: QueryParams, context: RequestContext, step: Progress) 
 
 
 def _file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    """Return every record from the most exposed down: row numbers and measures, nothing that names anyone."""
+    """Return every record from the one who stands out most down: row numbers and measures, no names."""
     asked = Asked.of(query, context)
     if asked.table.is_mixed:
         return as_csv("records.csv", least_first(mixed_budget_of(asked.table, asked.rows, asked.rule, step)))
     plan = asked.budget(step)
-    order = np.argsort(-asked.leverage, kind="stable")
-    columns = plan.columns(tuple(sorted({*COUNTS, asked.count})))
+    order, columns = plan.lineup.order, plan.columns()
+    columns[f"chance_at_{asked.count}"] = plan.chances(asked.count)
     return as_csv("records.csv", {name: column[order].tolist() for name, column in columns.items()})
 
 
@@ -268,7 +250,7 @@ PAGE = Page(
     GROUPS,
     answers={
         "table": Source(_table, (*READ, "prior", "centre-", "spread-")),
-        "answer": Source(_answer, (*CARRIED, "kind", "rows", "count", "shown")),
+        "answer": Source(_answer, (*CARRIED, "kind", "rows", "probability", "count", "shown")),
         "record": Source(_record, (*CARRIED, "kind", "rows", "count", *names((LACKING, SEEN), but=("shown",)))),
         "model": Source(_model, (*READ, "keep-"), slow=True),
         "budget": Source(_budget, (*CARRIED, "kind", "rows", "probability"), slow=True),

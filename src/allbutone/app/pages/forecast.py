@@ -17,7 +17,7 @@ from allbutone.app.pages.mixed_plan import least_first, mixed_budget_of
 from allbutone.app.pages.source import Chosen
 from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.lineup import CONFIDENCE
+from allbutone.disclosure.lineup import CONFIDENCE, MOST
 from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.disclosure.rule import Rule
 from allbutone.model.prior_file import prior_entries
@@ -31,7 +31,7 @@ RELEASE = (
     KIND,
     Whole(
         "number", "How many", "1",
-        "Each from its own independent posterior draw. All that was ever released of this table counts together: "
+        "Each from parameters of its own, drawn at random. All that was ever released counts together: "
         "with 3 datasets out, 2 more are 5.",
         1, MOST_DATASETS, 1, (1, 50),
     ),
@@ -72,7 +72,7 @@ class ReleaseRequest:
     @property
     def mark(self) -> str:
         """A short name of the release and its rule: what is confirmed for one does not serve for another."""
-        return hashlib.blake2b(repr((self.key, self.rule.probability)).encode(), digest_size=12).hexdigest()
+        return hashlib.blake2b(repr((self.key, self.rule)).encode(), digest_size=12).hexdigest()
 
     @property
     def values(self) -> int:
@@ -120,8 +120,9 @@ class ReleaseRequest:
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
         alike = [] if self.chosen.held.thing.header else ["--no-header"]
         alike += ["--complete-cases"] if self.chosen.reading.complete_cases else []
-        rule = ["--probability", f"{self.rule.probability:g}"]
-        lines.append(["allbutone", "report", table, "release", *rule, *alike])
+        lines.append(["allbutone", "report", table, "release", *alike])
+        if self.rule != Rule():
+            lines[-1] += ["--probability", f"{self.rule.probability:g}"]
         return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
 
 
@@ -139,27 +140,26 @@ class Forecast:
         return self.request.number > self.plan.confident_count
 
     @property
+    def anybody(self) -> float:
+        """The chance that a value of anybody is disclosed: at most the sum of all."""
+        return min(1.0, float(np.sum(self.chances)))
+
+    @property
     def at_stake(self) -> list[dict[str, Any]]:
         """Those likelier to be disclosed than the budget accepts, the likeliest at least."""
         places = np.lexsort((-self.plan.leverage, -self.chances))
         return self.lines(places[: max(1, int(np.sum(self.chances > 1 - CONFIDENCE)))])
 
     def lines(self, places: np.ndarray) -> list[dict[str, Any]]:
-        """Return a line a record."""
-        exposure = self.plan.law.exposure(self.plan.leverage[places], self.request.number)
-        columns = (self.plan.rows[places], self.plan.leverage[places], exposure, self.chances[places])
-        return [
-            dict(zip(("row", "leverage", "exposure", "chance"), line, strict=True))
-            for line in zip(*columns, strict=True)
-        ]
+        """Return a line for each record."""
+        columns = (self.plan.rows[places], self.chances[places], self.plan.leverage[places])
+        return [dict(zip(("row", "chance", "leverage"), line, strict=True)) for line in zip(*columns, strict=True)]
 
 
 def forecast(request: ReleaseRequest, step: Progress) -> Forecast:
     """Return what may be expected of a release."""
     plan = budget_of(request.chosen, request.rows, request.rule, step)
-    key = ("chances", request.chosen.key, request.rows, request.rule, request.number)
-    chances = request.chosen.held.get_or_compute(key, lambda: plan.chances(request.number))
-    return Forecast(request, plan, chances)
+    return Forecast(request, plan, plan.chances(min(request.number, MOST)))
 
 
 @dataclass(frozen=True, eq=False)

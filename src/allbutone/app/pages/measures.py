@@ -28,7 +28,7 @@ def lines(found: RecordMeasures) -> list[Line]:
         Line("Exposure", found.exposure, 0, "exposure"),
         Line("Expected exposure (closed form)", found.law_exposure, 0, "expected_exposure"),
         Line("Mass near the record", found.mass, found.prior_mass, "mass", mass_error),
-        Line("Information gain, nats", found.information_gain, 0, "gain", gain_error),
+        Line("Information gain (nats)", found.information_gain, 0, "gain", gain_error),
     ]
 
 

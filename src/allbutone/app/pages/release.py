@@ -33,6 +33,7 @@ from allbutone.app.sessions import Held
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.plots.budget import budget_figure
+from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.export import untitled
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.style import INK
@@ -44,9 +45,9 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import Finding, budget_finding, most_at_risk, verdict
-from allbutone.reports.found_out import told_categories
+from allbutone.reports.findings import budget_words, most_at_risk
 from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
+from allbutone.reports.verdict import rule_in_words, told_of, values_of
 from allbutone.support.errors import InputError
 from allbutone.utility.fidelity import fidelity
 from allbutone.utility.marginal_densities import densities
@@ -77,16 +78,16 @@ def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     request = ReleaseRequest.of(query, context)
     if request.chosen.is_mixed:
         mixed = mixed_forecast(request, step)
-        return Answer({"ahead": piece("release_mixed_ahead.html", found=mixed, finding=_within(mixed))})
+        return Answer({"ahead": piece("release_mixed_ahead.html", found=mixed, words=_within(mixed))})
     found = forecast(request, step)
     lines = found.lines(np.argsort(-found.plan.leverage)[:SHOWN])
-    finding = _within(found)
-    part = piece("release_ahead.html", found=found, lines=lines, finding=finding)
+    words = _within(found)
+    part = piece("release_ahead.html", found=found, lines=lines, words=words)
     return Answer({"ahead": part}, {"ahead": _marked(found)})
 
 
-def _within(found: Forecast | MixedForecast) -> Finding:
-    return budget_finding(found.plan, found.request.number)
+def _within(found: Forecast | MixedForecast) -> str:
+    return budget_words(found.plan, found.request.number)
 
 
 def _marked(found: Forecast) -> go.Figure:
@@ -112,7 +113,7 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
     found = mixed_forecast(request, step) if mixed else forecast(request, step)
     if found.beyond and sent.get("confirm") != request.mark:
         asked = piece("release_mixed_confirm.html" if mixed else "release_confirm.html", found=found, shown=SHOWN)
-        refused = f"Nothing was drawn. {_within(found).words} Confirm it to draw it."
+        refused = f"Nothing was drawn. {_within(found)} Confirm it to draw it."
         return Answer({"confirm": asked}, error=refused)
     ledger = None if request.chosen.simulated else context.settings.ledger_of(request.chosen.name)
     with step("Drawing", None):
@@ -143,8 +144,11 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     assessment, chosen = _assessment(held, query, step), held.thing.request.chosen
     order = most_at_risk(assessment.risk)
     with step("Drawing figures", None):
-        risk = risk_figure(assessment.risk, chosen.drawn, order, labels=3)
-        found = {"risk": risk, **fidelity_figures(assessment.fidelity, assessment.densities)}
+        found = {
+            "disclosure": disclosure_figure(assessment.risk, assessment.rule),
+            "risk": risk_figure(assessment.risk, chosen.drawn, order, labels=3),
+            **fidelity_figures(assessment.fidelity, assessment.densities),
+        }
         figures = {name: untitled(one) for name, one in found.items()}
     measures = ("row", *MEASURES)
     part = piece(
@@ -152,10 +156,11 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         request=held.thing.request,
         ledger=held.thing.ledger,
         assessment=assessment,
-        verdict=verdict(assessment.findings),
+        budget_words=budget_words(assessment.budget, assessment.count) if assessment.budget else "not computed.",
+        rule_words=rule_in_words(assessment.rule),
+        values=told_of(values_of(assessment.risk, assessment.rule, SHOWN)),
         figures=list(figures),
         lines=[[assessment.risk[name][place] for name in measures] for place in order[:SHOWN]],
-        told=told_categories(assessment.risk, SHOWN),
         ks=list(zip(*assessment.fidelity.ks_table().values(), strict=True)) if assessment.fidelity else [],
     )
     return Answer({"after": part}, figures)
@@ -172,15 +177,21 @@ def _found(query: QueryParams, context: RequestContext) -> Held:
     return context.session.find(query.get("drawn", ""), DrawnRelease, "The release of this address")
 
 
+def _as_asked(held: Held, query: QueryParams, *names: str) -> ReleaseRequest:
+    """Return the request of what was drawn, with the rule and what else the address asks for now."""
+    asked = read(GROUPS, query, "probability", *names)
+    return replace(held.thing.request, rule=asked.pop("probability"), **asked)
+
+
 def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     """Return what `assess` does, each part once: another rule needs no new attack."""
-    release, request = held.thing.release, replace(held.thing.request, **_asked(query, "probability"))
+    release, request = held.thing.release, _as_asked(held, query)
     chosen = request.chosen
     records, prior = chosen.records, chosen.prior
     normality = normality_of(chosen, step)
     with step("Attacking records", len(records.values)) as watch:
         risk = held.get_or_compute(("risk",), lambda: _attacked(held.thing, watch))
-    risk = risk | request.rule.judge(risk)
+        risk = risk | request.rule.judge(risk)
     plan = (
         mixed_budget_of(chosen, request.rows, request.rule, step)
         if chosen.is_mixed
@@ -191,10 +202,8 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
         with step("Comparing real and synthetic data", None):
             compared = held.get_or_compute(("fidelity",), lambda: fidelity(records, release))
             shapes = held.get_or_compute(("densities",), lambda: densities(records, release))
-    judged = held.thing.judged
-    return Assessment(
-        records, release, prior, normality, risk, plan, compared, shapes, judged=judged, say=in_app_words
-    )
+    told = Assessment(records, release, prior, normality, risk, plan, compared, shapes, say=in_app_words)
+    return replace(told, judged=held.thing.judged, rule=request.rule)
 
 
 def _attacked(drawn: DrawnRelease, watch: Callable[[int], None]) -> dict[str, np.ndarray]:
@@ -225,7 +234,7 @@ def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Downloa
 
 def _report(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     held = _found(query, context)
-    request = replace(held.thing.request, **_asked(query, "probability", "format"))
+    request = _as_asked(held, query, "format")
     page = confidential_report(_assessment(held, query, step), request.commands, _note(request))
     return Download("report.html", page.encode(), HTML)
 

@@ -1,4 +1,4 @@
-"""What is to be released, and when a value counts as disclosed: what the pages about one's own data ask alike."""
+"""What is to be released, and when a value is disclosed: what the pages about one's own data ask alike."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +8,7 @@ from allbutone.app.jobs import Progress
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.rule import Rule
+from allbutone.reports.glossary import GLOSSARY
 from allbutone.utility.given_categories import given_categories
 from allbutone.utility.normality import Normality, check_normality
 
@@ -23,7 +24,7 @@ class Rows(Whole):
 
 @dataclass(frozen=True)
 class RuleChoice(Choice):
-    """When a value counts as disclosed; the options are probabilities as texts."""
+    """From which probability on a value counts as disclosed."""
 
     def value(self, text: str) -> Rule:
         """Return the rule."""
@@ -32,26 +33,20 @@ class RuleChoice(Choice):
 
 KIND = Choice(
     "kind", "What is released", "datasets",
-    "Synthetic datasets Z, each from a draw of the parameters of its own (paper 3.2), or draws of the parameters "
-    "Θ = (μ, Σ) themselves, which tell more (3.1).",
+    "Tables of invented people, or the model's averages and relations that they would be drawn by, which tell "
+    "more (paper 3.2 and 3.1).",
     {"datasets": "synthetic datasets", "parameters": "parameter draws"},
 )  # fmt: skip
 ROWS = Rows(
     "rows", "Rows of each dataset", "",
-    "n_z in the paper's section 3.2. Left empty: as many as the table has.", 1, 10_000_000,
+    "Left empty: as many as the table has. Smaller datasets tell less (n_z in the paper's section 3.2).",
+    1, 10_000_000,
     only="kind=datasets",
 )  # fmt: skip
 PROBABILITY = RuleChoice(
-    "probability", "Disclosed is a value", "0.5",
-    "A value of a person is disclosed when the adversary is so sure of it, within its tolerance, and would not be "
-    "without the release. The tolerance is what the column declares, or a quarter of its standard deviation, and "
-    "at least half of the person's own distance from the others' mean.",
-    {
-        "0.25": "if the adversary is 25 % sure of it",
-        "0.5": "if the adversary is 50 % sure of it",
-        "0.75": "if the adversary is 75 % sure of it",
-        "0.9": "if the adversary is 90 % sure of it",
-    },
+    "probability", "A value is disclosed from a probability of", "0.5",
+    f"{GLOSSARY['disclosed'].plain} A lower probability is stricter.",
+    {"0.25": "25 %: stricter", "0.5": "50 %: as likely as not", "0.75": "75 %", "0.9": "90 %: nearly sure"},
 )  # fmt: skip
 
 
@@ -65,9 +60,7 @@ def budget_of(chosen: Chosen, rows: int | None, rule: Rule, step: Progress) -> B
 
     def plan() -> Budget:
         with step("Trying numbers of datasets", None) as watch:
-            return plan_budget(
-                chosen.records, chosen.prior, rows=rows, probability=rule, rng=0, watch=watch
-            )  # fmt: skip
+            return plan_budget(chosen.records, chosen.prior, rows=rows, probability=rule, rng=0, watch=watch)
 
     return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule), plan)
 

@@ -1,0 +1,182 @@
+"""The verdict of the one rule in a board's words: may it be given out; whose values, which, how sure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from allbutone.disclosure.rule import ERROR, TOLERANCE, Rule
+from allbutone.disclosure.told_values import ToldValues
+from allbutone.support.text import chance, counted, joined, listed, number
+
+NAMED = 5  # rows that a sentence names
+NOTICED = 0.005  # half a per cent: a smaller rise is none that a person would notice
+UNSURE = 3.0  # standard errors of a probability within which it counts as unchanged
+
+
+@dataclass(frozen=True)
+class Value:
+    """One person's value in one column: how well it is known with the release, and without it.
+
+    `tolerance` is how far off a guess may be, in the column's own units; None for a category.
+    """
+
+    row: int
+    column: str
+    after: float
+    before: float
+    error: float
+    tolerance: float | None
+    disclosed: bool
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the adversary knows it no better than without the release, as far as can be told."""
+        return self.after - self.before <= max(UNSURE * self.error, NOTICED)
+
+    @property
+    def within(self) -> str:
+        """How near a guess must come, in words."""
+        return "" if self.tolerance is None else f"to within ±{number(self.tolerance)}"
+
+    @property
+    def sentence(self) -> str:
+        """What somebody who knows everybody else can say of it; it goes on from a colon."""
+        whose = f"the {self.column} of row {self.row:,}"
+        if np.isnan(self.after):
+            return f"{whose}, of which it could not be computed what the release tells"
+        can = f"can say it {self.within}".rstrip()
+        words = f"{whose}: somebody who knows everybody else {can} with a probability of {chance(self.after)}"
+        if self.is_unchanged:
+            return f"{words}, which is not worse than without the release"
+        return f"{words}; without the release it would be {chance(self.before)}"
+
+    @property
+    def verdict(self) -> str:
+        """One word or two, for a table."""
+        if np.isnan(self.after):
+            return "not computed: counts as disclosed"
+        if self.disclosed:
+            return "disclosed"
+        return "not worse than without the release" if self.is_unchanged else "not disclosed"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rule says of everything that was released of a table.
+
+    `people`: how many are in it; `disclosed`: the values that are, the surest first; `nearest`: the value that
+    comes nearest to it where none is; `told`: what the release adds most to.
+    """
+
+    rule: Rule
+    people: int
+    disclosed: tuple[Value, ...]
+    nearest: Value
+    told: Value
+
+    @property
+    def passed(self) -> bool:
+        """Whether the release may be given out by the rule."""
+        return not self.disclosed
+
+    @property
+    def rows(self) -> list[int]:
+        """The rows of the people of whom a value is disclosed, the surest first."""
+        return list(dict.fromkeys(value.row for value in self.disclosed))
+
+    @property
+    def headline(self) -> str:
+        """The decision in one sentence."""
+        if self.passed:
+            return f"By the rule this may be given out: it discloses no value of any of {self.people:,} people"
+        persons = f"{len(self.rows):,} of {self.people:,} people"
+        return f"By the rule this should not be given out: it discloses values of {persons}"
+
+    @property
+    def who(self) -> str:
+        """Which people, and which of their values."""
+        if self.passed:
+            return "Nobody."
+        by_row = {row: [one.column for one in self.disclosed if one.row == row] for row in self.rows}
+        named = [f"row {row:,} ({listed(columns, NAMED)})" for row, columns in list(by_row.items())[:NAMED]]
+        if len(by_row) > NAMED:
+            named.append(f"{counted(len(by_row) - NAMED, 'other')}")
+        words = joined(named)
+        return f"{words[0].upper()}{words[1:]}."
+
+    @property
+    def how_sure(self) -> str:
+        """The surest of them, or what comes nearest, with the release beside without."""
+        if not self.passed:
+            return f"The surest is {self.disclosed[0].sentence}."
+        words = f"The closest call is {self.nearest.sentence}."
+        if self.nearest.is_unchanged and not self.told.is_unchanged:
+            words += f" The release adds most to {self.told.sentence}."
+        return words
+
+    @property
+    def sentence(self) -> str:
+        """All of it, to be read aloud."""
+        middle = "" if self.passed else f" {self.who}"
+        return f"{self.headline}.{middle} {self.how_sure}"
+
+
+def rule_in_words(rule: Rule) -> str:
+    """Say the rule, for a board."""
+    return (
+        "A value is disclosed if somebody who has everybody else’s records and all that was released can say what "
+        f"it is, within its tolerance, with a probability of at least {chance(rule.probability)}, and could not "
+        "without the release."
+    )
+
+
+def verdict_of(found: Mapping[str, np.ndarray], rule: Rule) -> Verdict:
+    """Judge the columns of a risk table."""
+    told = ToldValues.of(found, rule)
+    disclosed = [_value(found, told, *place) for place in zip(*told.surest, strict=True)]
+    risky, most = int(np.argmax(found["risk"])), int(told.order[0])
+    riskiest = np.argmin(np.nan_to_num(np.abs(told.after[risky] - found["risk"][risky]), nan=9.0))
+    nearest = _value(found, told, risky, riskiest)
+    return Verdict(rule, len(found["row"]), tuple(disclosed), nearest, _value(found, told, most, told.worst[most]))
+
+
+def values_of(found: Mapping[str, np.ndarray], rule: Rule, most: int) -> list[Value]:
+    """Return the disclosed values, the surest first; then everybody else's that it adds most to."""
+    told = ToldValues.of(found, rule)
+    chosen = list(zip(*told.surest, strict=True))[:most]
+    others = told.order[np.sum(told.disclosed.any(axis=1)) :][: most - len(chosen)]
+    chosen += zip(others, told.worst[others], strict=True)
+    return [_value(found, told, *place) for place in chosen]
+
+
+def _value(
+    found: Mapping[str, np.ndarray], told: ToldValues, place: int | np.integer, column: int | np.integer
+) -> Value:
+    name = told.names[column]
+    error = float(found[ERROR + name][place]) if ERROR + name in found else 0.0
+    tolerance = float(found[TOLERANCE + name][place]) if TOLERANCE + name in found else None
+    return Value(
+        int(found["row"][place]),
+        name,
+        float(told.after[place, column]),
+        float(told.before[place, column]),
+        float(np.nan_to_num(error)),
+        tolerance,
+        bool(told.disclosed[place, column]),
+    )
+
+
+def told_of(values: Sequence[Value]) -> list[dict[str, object]]:
+    """Return values as lines of a table."""
+    return [
+        {
+            "row": value.row,
+            "column": value.column,
+            "within": "–" if value.tolerance is None else f"±{number(value.tolerance)}",
+            "with the release": chance(value.after),
+            "without it": chance(value.before),
+            "verdict": value.verdict,
+        }
+        for value in values
+    ]

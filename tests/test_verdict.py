@@ -1,0 +1,126 @@
+"""The verdict in a board's words: examples of every sentence that it can say."""
+
+import numpy as np
+import pytest
+
+from allbutone.disclosure.rule import Rule
+from allbutone.plots.disclosure import disclosure_figure
+from allbutone.reports.verdict import rule_in_words, told_of, values_of, verdict_of
+from allbutone.support.text import chance
+
+
+def risk_table(**columns):
+    """A table as `risk` gives it: each column is (with the release, without, tolerance); rows 11, 12, …"""
+    found = {}
+    for name, (after, before, tolerance) in columns.items():
+        found |= {f"probability_{name}": np.array(after), f"baseline_{name}": np.array(before)}
+        found[f"probability_error_{name}"] = np.full(len(after), 0.001)
+        if tolerance is not None:
+            found[f"tolerance_{name}"] = np.array(tolerance)
+    return {"row": np.arange(11, 11 + len(after)), **Rule().judge(found), **found}
+
+
+def plain(words):
+    return words.replace("\u00a0", " ")
+
+
+def test_a_release_that_discloses_says_who_what_and_how_sure():
+    found = risk_table(
+        bmi=([0.9, 0.6, 0.2, 0.2], [0.05, 0.1, 0.2, 0.19], [4.0, 2.5, 1.0, 1.0]),
+        smoker=([0.7, 0.4, 0.6, 0.9], [0.2, 0.4, 0.59, 0.9], None),
+    )
+    verdict = verdict_of(found, Rule())
+    assert not verdict.passed
+    assert verdict.rows == [11, 12]
+    assert plain(verdict.sentence) == (
+        "By the rule this should not be given out: it discloses values of 2 of 4 people. Row 11 (bmi, smoker) and "
+        "row 12 (bmi). The surest is the bmi of row 11: somebody who knows everybody else can say it to within ±4 "
+        "with a probability of 90 %; without the release it would be 5 %."
+    )
+
+
+def test_a_release_that_discloses_nothing_says_how_near_it_comes():
+    found = risk_table(bmi=([0.3, 0.12, 0.2], [0.2, 0.1, 0.2], [1.25, 1.0, 1.0]))
+    verdict = verdict_of(found, Rule())
+    assert verdict.passed
+    assert plain(verdict.sentence) == (
+        "By the rule this may be given out: it discloses no value of any of 3 people. The closest call is the bmi "
+        "of row 11: somebody who knows everybody else can say it to within ±1.25 with a probability of 30 %; "
+        "without the release it would be 20 %."
+    )
+
+
+def test_what_is_no_worse_than_without_the_release_is_said_so():
+    found = risk_table(sex=([0.49, 0.12], [0.489, 0.02], None))
+    assert plain(verdict_of(found, Rule()).how_sure) == (
+        "The closest call is the sex of row 11: somebody who knows everybody else can say it with a probability "
+        "of 49 %, which is not worse than without the release. The release adds most to the sex of row 12: "
+        "somebody who knows everybody else can say it with a probability of 12 %; without the release it would "
+        "be 2 %."
+    )
+    assert [line["verdict"] for line in told_of(values_of(found, Rule(), 5))] == [
+        "not disclosed", "not worse than without the release",
+    ]  # fmt: skip
+
+
+def test_what_could_not_be_computed_counts_as_disclosed_and_comes_first():
+    found = risk_table(bmi=([0.9, np.nan, 0.1], [0.1, 0.1, np.nan], [1.0, 1.0, np.nan]))
+    verdict = verdict_of(found, Rule())
+    assert verdict.rows == [12, 11]
+    assert "the bmi of row 12, of which it could not be computed what the release tells" in verdict.how_sure
+    assert told_of(values_of(found, Rule(), 1))[0]["verdict"] == "not computed: counts as disclosed"
+
+
+def test_many_people_are_counted_not_listed():
+    found = risk_table(bmi=(np.full(50, 0.8), np.full(50, 0.1), np.ones(50)))
+    assert verdict_of(found, Rule()).who.endswith("row 15 (bmi) and 45 others.")
+
+
+def test_the_table_holds_disclosed_values_first_then_one_for_each_person():
+    found = risk_table(
+        a=([0.1, 0.6, 0.3], [0.1, 0.1, 0.1], [1.0, 1.0, 1.0]),
+        b=([0.2, 0.7, 0.1], [0.1, 0.1, 0.1], [1.0, 1.0, 1.0]),
+    )
+    named = [(value.row, value.column, value.disclosed) for value in values_of(found, Rule(), 10)]
+    assert named == [(12, "b", True), (12, "a", True), (13, "a", False), (11, "b", False)]
+
+
+def test_another_probability_is_named_in_the_rule():
+    assert "at least 90 %" in plain(rule_in_words(Rule(0.9)))
+    found = risk_table(bmi=([0.8], [0.1], [1.0]))
+    assert not verdict_of(found, Rule()).passed
+    found |= Rule(0.9).judge({name: found[name] for name in found if "_" in name})
+    assert verdict_of(found, Rule(0.9)).passed
+
+
+@pytest.mark.parametrize("probability", [0.3, 0.5, 0.9])
+def test_the_shaded_area_of_the_figure_is_the_rule(probability):
+    rng, rule = np.random.default_rng(1), Rule(probability)
+    after, before = rng.random((2, 4000))
+    area = disclosure_figure(risk_table(x=(after, before, None)), rule).data[0]
+    # the odds double at y = 2x/(1 + x); above that, above P, and left of P
+    edge = np.interp(before, area.x[:-2], area.y[:-2])
+    inside = (before < probability) & (after >= edge)
+    sure = np.abs(after - edge) > 0.002  # the curve is drawn by 30 points
+    np.testing.assert_array_equal(inside[sure], rule.discloses(after, before)[sure])
+
+
+def test_the_figure_names_who_is_disclosed():
+    found = risk_table(bmi=([0.9, 0.2], [0.05, 0.2], [4.0, 1.0]))
+    figure = disclosure_figure(found, Rule())
+    assert (
+        figure.layout.meta["message"]
+        == "Of 2 people 1 person is in the shaded area: a value of theirs is disclosed."
+    )
+    assert [note.text for note in figure.layout.annotations][-1] == "row 11"
+    found = risk_table(bmi=([0.2, 0.2], [0.05, 0.2], [4.0, 1.0]))
+    assert disclosure_figure(found, Rule()).layout.meta["message"].startswith("Nobody’s value is disclosed")
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [(0.5, "50 %"), (0.0321, "3.2 %"), (0.00001, "less than 0.1 %"), (0.0, "0 %"), (1.0, "100 %"),
+     (0.974, "97.4 %"), (0.99999, "more than 99.9 %"), (float("nan"), "unknown")],
+)  # fmt: skip
+def test_probabilities_have_sensible_digits(probability, words):
+    assert plain(chance(probability)) == words
