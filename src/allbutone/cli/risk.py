@@ -44,6 +44,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.findings import most_at_risk
 from allbutone.reports.verdict import told_of, values_of, verdict_of
+from allbutone.support.cluster import on_cluster
 from allbutone.support.errors import InputError
 from allbutone.support.text import bell_curves, counted, number
 from allbutone.tables.records import Records
