@@ -171,17 +171,16 @@ def test_a_ledger_kept_elsewhere(allbutone, table, tmp_path):
     assert "2 releases of this table count" in allbutone("ledger", "show", table, *where)[1]
 
 
-def test_the_budget_says_what_is_left_and_the_report_what_was_judged(allbutone, two, tmp_path):
+def test_the_budget_counts_what_was_released_and_the_report_says_what_was_judged(allbutone, two, tmp_path):
     code, out, err = allbutone("budget", two, "--rows", 12, "--like", "r1")
     assert code == 0, err
-    allowed = int(re.search(r"Up to (\d+) datasets", out.replace(",", "")).group(1))
-    assert f"That is 5 of these; {max(allowed - 5, 0)} are left." in out.replace(",", "")
-    assert allbutone("synthesize", two, "--out", "r3", "--release", "parameters")[0] == 0
-    out = allbutone("budget", two, "--rows", 12, "--like", "r1", "--out", "b.csv")[1]
-    assert "not counted in this number: release 3 (1 parameter draw" in out
+    assert "Judged together with 2 earlier releases (1: 3 datasets of 12 rows" in out
+    assert "5 released earlier" in out
+    out = allbutone("budget", two, "--rows", 12, "--alone", "--out", "b.csv")[1]
+    assert "earlier" not in out.split("Written")[0]
     code, out, _ = allbutone("report", two, "r2")
     assert code == 0
-    told = "Judged together with 2 earlier releases (1: 3 datasets of 12 rows"
+    told = "Judged together with 1 earlier release (1: 3 datasets of 12 rows"
     assert told in out
     assert told in (tmp_path / "report.html").read_text()
 
