@@ -20,9 +20,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from jaxtyping import Float
-from scipy.special import chdtri, ndtr, ndtri
-from scipy.stats import qmc
-from scipy.stats import t as student
+from scipy.special import chdtri, ndtr, ndtri, stdtr
 
 from allbutone.disclosure.rule import Rule, belief_columns, near_truth, with_verdicts
 from allbutone.integrals.importance_sampling import Intervals
@@ -102,6 +100,8 @@ class _Adversary:
 
     @classmethod
     def of(cls, values: Float[np.ndarray, "n p"], near: Intervals, told: NoisyMoments) -> "_Adversary":
+        from scipy.stats import qmc  # not above: it is slow to load
+
         ball = told.ball
         limits = (model_limits(ball.schema) - ball.centre[:, None]) / ball.unit[:, None]
         own, low, high = ((each - ball.centre) / ball.unit for each in (values, near.low, near.high))
@@ -131,7 +131,7 @@ class _Adversary:
         weights = np.exp(logs - top) / total
         at_truth = self._log_likelihood(self.seen[block][:, None, :], self.seen[block])[:, 0]
         gain = at_truth - (np.log(total) + top)[:, 0]
-        before = student.cdf((near.high - mean) / spread, df) - student.cdf((near.low - mean) / spread, df)
+        before = stdtr(df, (near.high - mean) / spread) - stdtr(df, (near.low - mean) / spread)
         # the draws are used for the change only: what was believed before is known exactly
         change = (weights[:, :, None] - 1) * (near.holds(drawn) - before[:, None, :])
         found = np.clip(before + change.mean(axis=1), 0.0, 1.0)

@@ -9,7 +9,6 @@ changes by Δ has ρ = Δ²/(2σ²). By Canonne, Kamath and Steinke (2020), for 
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
 
 from allbutone.support.errors import Cure, InputError, describe_value
 
@@ -40,6 +39,7 @@ def delta_of(delta: Any, people: int) -> float:
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Return the ε of ρ-zCDP at this δ: the least over α of αρ + (log 1/δ − log(α − 1))/(α − 1) + …"""
+    from scipy.optimize import minimize_scalar  # not above: it is slow to load
 
     def epsilon(log_more: float) -> float:
         more = np.exp(log_more)  # α − 1
@@ -54,4 +54,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Return the largest ρ whose ε at this δ is not above the one asked for."""
+    from scipy.optimize import brentq  # not above: it is slow to load
+
     return float(np.exp(brentq(lambda log: zcdp_epsilon(np.exp(log), delta) - epsilon, -60.0, 30.0, xtol=1e-13)))

@@ -7,7 +7,6 @@ correlation guessed for all pairs. A wrong guess costs accuracy and never privac
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
-from scipy.stats import chi2
 
 CORRELATION = 0.5  # guessed: the larger, the longer the tails of |x|
 LEAST_INSIDE = 0.9  # of independent normal records
@@ -19,6 +18,8 @@ def best_radius(p: int, people: int, mu: float) -> float:
     Noise per entry of the covariance: √2·(R² + η²)/(μ·n), η² = R²/8. Cutting off draws the two eigenvalues of the
     guessed correlation matrix, 1 + (p − 1)r and 1 − r, towards each other and both down.
     """
+    from scipy.stats import chi2  # not above: it is slow to load
+
     squared = np.geomspace(chi2.ppf(LEAST_INSIDE, p), 60.0 * p, 80)
     first, rest = _cut_eigenvalues(p, squared)
     variance = (first + rest) / p
@@ -35,6 +36,8 @@ def _cut_eigenvalues(
     p: int, squared: Float[np.ndarray, " k"]
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
     """Return for each R² the mean squared length along the first axis, and across it, of what is cut at R."""
+    from scipy.stats import chi2  # not above: it is slow to load
+
     score = np.linspace(-8.0, 8.0, 161)
     weight = np.exp(-0.5 * score**2) / np.sqrt(2 * np.pi) * (score[1] - score[0])
     r = CORRELATION if p > 1 else 0.0
