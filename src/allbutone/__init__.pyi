@@ -3,6 +3,7 @@ from allbutone.adversary.one_target import Attack, attack, attack_many
 from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.guarantee import Guarantee, guarantee
+from allbutone.disclosure.guarantee_plan import GuaranteePlan, plan_guarantee
 from allbutone.disclosure.guarantee_routes import (
     Certificate,
     certificate_for,
@@ -58,6 +59,7 @@ __all__ = [
     "Densities",
     "Fidelity",
     "Guarantee",
+    "GuaranteePlan",
     "InputError",
     "Ledger",
     "MixedBudget",
@@ -102,6 +104,7 @@ __all__ = [
     "load_release",
     "new_repeat_key",
     "plan_budget",
+    "plan_guarantee",
     "plan_mixed_budget",
     "posterior",
     "posterior_missing",

@@ -24,6 +24,7 @@ COMMANDS = {  # in the order of the help, each with the room it is in
     "ledger": "ledger",
     "moments": "moments",
     "pool": "moments",
+    "guarantee": "guarantee",
     "report": "report",
     "application": "report",
     "study": "study",

@@ -20,7 +20,7 @@ from allbutone.disclosure.guarantee_setting import (
 )
 from allbutone.disclosure.loss_profile import epsilon as epsilon_at_delta
 from allbutone.model.niw import NIW
-from allbutone.releases.private.accounting import DELTA, epsilon_of
+from allbutone.releases.private.accounting import DELTA, epsilon_of, zcdp_rho
 
 FOR_EIGENVALUE = 0.2  # of the μ of the whole, and a tenth of δ: what certifying may cost
 
@@ -105,8 +105,8 @@ def expected_errors(
     `spread` guesses each column's standard deviation (a quarter of the half width unless said), `correlation` that
     of all pairs; both public. `mean_error` is in spreads, `spread_error` a share of the spread,
     `correlation_error` as it is. Routes: "prior" (strengthened), "temper" (each record weighs less, with the best
-    weight for correlations), "certify" (then sample), "noise" (the Gaussian mechanism on the moments, which is not
-    built yet), beside "no privacy"; "temper" has its `weight`.
+    weight for correlations), "certify" (then sample), "noise" (on the moments, as `PrivateSynthesizer`
+    adds it), beside "no privacy"; "temper" has its `weight`.
 
     >>> import allbutone as abo
     >>> rows = abo.expected_errors(3, {"bmi": (15, 45), "ldl": (0, 8)}, 500, [5, 1], draws=1)
@@ -176,7 +176,8 @@ def _by_certificate(setting: Setting, epsilon: float) -> dict[str, float]:
 
 def _by_noise(setting: Setting, epsilon: float) -> dict[str, float]:
     """Gaussian noise on Σx̃x̃ᵀ, sensitivity √2(R² + η²), and a posterior that knows of it and leans on its prior."""
-    noise = np.sqrt(2) * 1.125 * setting.p / gaussian_mu(epsilon, setting.delta) / setting.people
+    mu = np.sqrt(2 * zcdp_rho(epsilon, setting.delta))
+    noise = np.sqrt(2) * 1.125 * setting.p / mu / setting.people
     variance, n, r = (setting.spread / setting.half) ** 2, setting.people, setting.correlation
     mean = 1 / n + noise**2 / (2 * setting.p / 8) / variance
     spread = 0.5 / n + 0.25 * (noise / variance) ** 2

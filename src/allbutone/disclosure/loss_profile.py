@@ -64,8 +64,9 @@ def epsilon(
     """
     rough = loss.rough
     # total variation is at most √(mean loss/2): where that is below δ already, ε = 0 serves and no line is needed
-    nothing = count * rough.slopes(np.ones_like(loss.end))[1] <= 2 * delta**2
-    c = _line_for_delta(rough, delta, count)
+    _, mean, variance = rough.slopes(np.ones_like(loss.end))
+    nothing = count * mean <= 2 * delta**2
+    c = _line_for_delta(rough, delta, count, variance)
     level = count * rough.slopes(c)[1] - 1 / c - 1 / (c - 1)
     level, settled = _level_on_line(loss, c, level, delta, count)
     if not checked:
@@ -152,7 +153,7 @@ def _line_for_level(loss: Cumulants, level: Any, count: int, below: Any) -> Any:
     return _search(loss, off, np.where(below, 0.0, 1.0), np.where(below, 1.0, loss.end))
 
 
-def _line_for_delta(loss: Cumulants, delta: float, count: int) -> Any:
+def _line_for_delta(loss: Cumulants, delta: float, count: int, variance: Any) -> Any:
     """Return about the c that is the saddle at the ε sought: where the saddle point's approximation of δ is delta.
 
     With ε(c) that of the saddle, log δ ≈ φ(c) − ½·log(2πφ″(c)), and dφ/dc = −(c − 1)·φ″(c).
@@ -164,12 +165,18 @@ def _line_for_delta(loss: Cumulants, delta: float, count: int) -> Any:
         log_found = count * value - (c - 1) * level - np.log(c * (c - 1)) - 0.5 * np.log(2 * np.pi * bend)
         return np.log(delta) - log_found, (c - 1) * bend
 
-    return _search(loss, off, np.ones_like(loss.end), loss.end)
+    # of a normal loss of this variance it would be about here
+    near = np.sqrt(-2 * np.log(delta) / np.maximum(count * variance, 1e-300))
+    return _search(loss, off, np.ones_like(loss.end), loss.end, near)
 
 
-def _search(loss: Cumulants, off: Any, start: Any, end: Any) -> Any:
-    """Return the c between start and end at which an increasing function is 0; any line near it serves."""
-    x = np.zeros_like(start)
+def _search(loss: Cumulants, off: Any, start: Any, end: Any, near: Any = 0.5) -> Any:
+    """Return the c between start and end at which an increasing function is 0; any line near it serves.
+
+    The search begins at start + near.
+    """
+    begin = np.minimum(near, 0.75 * (end - start))
+    x = np.clip(-np.log(1 / begin - 1 / (end - start)), -29.0, 39.0)
     low, high = np.full_like(x, -30.0), np.full_like(x, 40.0)
     for _ in range(ROUNDS):
         beyond = _beyond(x, end - start)

@@ -10,6 +10,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.interpolate import CubicSpline
 
 from allbutone.disclosure.dataset_loss import DatasetLoss
 from allbutone.disclosure.draw_loss import DrawLoss
@@ -21,7 +22,7 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.records import Records
 
-FIRST_NODES, MOST_NODES = 16, 1024
+FIRST_NODES, MOST_NODES = 8, 1024
 # what new nodes may differ by from the interpolation of the old: with twice as many the error is about its square
 CLOSE = 2e-4
 PROBES = 6
@@ -166,7 +167,6 @@ def looked_up(values: Callable[[Any], Any], at: Float[np.ndarray, " n"]) -> Floa
         known, count = both, 2 * count
         if not np.any(off > CLOSE) or count >= MOST_NODES:
             break
-    from scipy.interpolate import CubicSpline  # not above: it is slow to load
 
     dense = _polynomial(known)(grid)
     place = np.clip((2 * np.log(at) - low - high) / (high - low), -1.0, 1.0)
