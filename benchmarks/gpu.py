@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 
 import allbutone as abo
+from allbutone.disclosure.per_record import risk_columns
 from allbutone.studies.design_file import read_design
 from allbutone.studies.published import agreement
 from allbutone.studies.run import StudyRun, run_study
 from allbutone.support.devices import device_of
 from allbutone.support.errors import InputError
-from benchmarks.clock import seconds
+from benchmarks.clock import compare, seconds
 
 DEVICE = "cuda"
 
@@ -34,6 +35,21 @@ def run() -> None:
     )
     study(torch)
     everyone(torch)
+    measures()
+
+
+def measures() -> None:
+    n, p, k = 100_000, 10, 20
+    values = np.random.default_rng(1).standard_normal((n, p))
+    values[17] *= 60
+    records, prior = abo.Records(values, tuple(f"x{place}" for place in range(p))), abo.NIW.default(p)
+    rng = np.random.default_rng(2)
+    release = abo.DatasetRelease.draw(prior.update(values), [1000] * k, rng, columns=records.columns, prior=prior)
+    took = {
+        device: seconds(lambda device=device: risk_columns(records, release, rng=rng, device=device), 1)
+        for device in (DEVICE, DEVICE, "cpu")
+    }
+    compare(f"risk of {n:,} x {p} against {k} datasets", took[DEVICE], took["cpu"], "the processor")
 
 
 def everyone(torch) -> None:

@@ -7,6 +7,7 @@ from scipy.stats import ks_2samp
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.disclosure.per_record import risk_columns
 from allbutone.studies.design_file import read_design
 from allbutone.studies.run import StudyRun, load_study, run_study
 from allbutone.studies.simulate_cell import simulate_cell
@@ -116,3 +117,29 @@ def test_torch_attacks_every_record_of_numpys_arrays(kind, monkeypatch):
             size = np.max(np.abs(other), initial=0.0, where=np.isfinite(other))
             np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * size)
         assert list(there.status) == list(here.status)
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+def test_torch_measures_the_risk_of_numpys_arrays(kind, monkeypatch):
+    """Integrals, probabilities and verdicts: the same points, weighed on PyTorch's CPU in place of a card."""
+    monkeypatch.setattr("allbutone.adversary.leave_one_out.device_of", lambda name: torch.device("cpu"))
+    rng = np.random.default_rng(4)
+    values = rng.standard_normal((25, 3)) * [1.0, 5.0, 0.2]
+    values[3] *= 30
+    records, prior = abo.Records(values, ("a", "b", "c")), abo.NIW.default(3)
+    whole, given = prior.update(values), {"columns": records.columns, "prior": prior}
+    if kind == "parameters":
+        release = abo.ParameterRelease.draw(whole, 5, rng, **given)
+    else:
+        release = abo.DatasetRelease.draw(whole, [25] * 9, rng, **given)
+    for known in ((), ("b",)):
+        here, there = (
+            risk_columns(records, release, prior, known=known, rng=np.random.default_rng(1), device=device)
+            for device in ("cpu", "cuda")
+        )
+        for name, column in here.items():
+            if column.dtype.kind != "f":
+                np.testing.assert_array_equal(there[name], column)
+                continue
+            size = np.max(np.abs(column), initial=0.0, where=np.isfinite(column))
+            np.testing.assert_allclose(there[name], column, rtol=1e-8, atol=1e-8 * size, err_msg=name)

@@ -1,7 +1,7 @@
 """Leave-one-out: attack every record of a table at once."""
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -218,7 +218,7 @@ class LeaveOneOut:
     def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
         """Attack a block of records."""
         rows, known = block
-        with nullcontext() if self.device is None else own_queue(self.device):
+        with self.queue():
             whole = self.problem(rows, ())
             features = self._features(rows, known) if known else None
             problem = whole.given(known, features) if known else whole
@@ -226,6 +226,10 @@ class LeaveOneOut:
             if known:
                 found = with_known(found, known, features, self.table.whole.p)
             return rows, found if self.device is None else found.in_numpy()
+
+    def queue(self) -> AbstractContextManager[None]:
+        """Give the thread that attacks a block a queue of its own on the device, if there is one."""
+        return nullcontext() if self.device is None else own_queue(self.device)
 
     def targets(self, rows: np.ndarray) -> Float[Array, "b p"]:
         """Return some of the records, where they are attacked."""

@@ -16,6 +16,7 @@ from allbutone.disclosure.mixed_risk import (
     require_usual_adversary,
     rise_in_odds,
 )
+from allbutone.disclosure.per_record import require_processor
 from allbutone.disclosure.rule import Rule
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.text import bell_curves, counted
@@ -28,6 +29,7 @@ def mixed_risk(
 ) -> dict[str, np.ndarray]:
     """Attack every record, as the options say."""
     given = context.params
+    require_processor(given["device"], "a table with categories or gaps")
     require_usual_adversary(given["prior"], given["lacking_columns"] or (), bool(given["lacking_records"]))
     return any_risk_columns(
         records,

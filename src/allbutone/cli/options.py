@@ -66,6 +66,7 @@ ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 MechanismPrior = Annotated[
     Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")
 ]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a graphics card, by PyTorch).")]
 Probability = Annotated[
     float,
     typer.Option(help="How sure the adversary must be of a value, within its tolerance, for it to be disclosed."),

@@ -13,6 +13,7 @@ from allbutone.cli.elsewhere import KEY, OF_ENGINE, Address, AnyTable, inputs_of
 from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed
 from allbutone.cli.options import (
     Dask,
+    Device,
     MechanismPrior,
     Probability,
     ReleaseKind,
@@ -45,6 +46,7 @@ from allbutone.releases.release import DatasetRelease
 from allbutone.reports.findings import most_at_risk
 from allbutone.reports.verdict import told_of, values_of, verdict_of
 from allbutone.support.cluster import on_cluster
+from allbutone.support.devices import HERE, device_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import bell_curves, counted, number
 from allbutone.tables.records import Records
@@ -91,6 +93,7 @@ def risk(
     probability: Probability = 0.5,
     radius: Radius = RADIUS,
     no_mass: NoMass = False,
+    device: Device = HERE,
     pooled: Pooled = None,
     dask: Dask = None,
     out: File = Path("risk.csv"),
@@ -101,6 +104,7 @@ def risk(
     Several releases of the table are attacked together.
     """
     rule = Rule.of(probability)
+    device_of(device)
     for folder in release_dir:
         require_outside(out, folder)
     if len(release_dir) == 1 and (private := private_release_of(release_dir[0])) is not None:
@@ -163,6 +167,7 @@ def _risk_of_measurements(
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         rng=np.random.default_rng(0),
         elsewhere=elsewhere,
+        device=given["device"],
         watch=watch,
     )
     return found if worst is None or not worst.keys else {"key": np.array(worst.keys), **found}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from allbutone.cli.options import Dask
+from allbutone.cli.options import Dask, Device
 from allbutone.cli.output import ImageFormat, Images, console, late_progress, notes, show, show_next, write_named
 from allbutone.plots.study import in_the_paper, study_figures
 from allbutone.reports.published import published_page
@@ -32,7 +32,6 @@ Design = Annotated[
 Folder = Annotated[Path | None, typer.Argument(help="With show: the folder of the study.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="The folder to create for the results.")]
 Threads = Annotated[int | None, typer.Option(help="How many threads to use; one for each core by default.")]
-Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a graphics card, by PyTorch).")]
 Only = Annotated[str | None, typer.Option(help="Run only these cells, as in 'p == 2 and n in [10, 50]'.")]
 Count = Annotated[int | None, typer.Option(help="Replicates a cell, instead of the design's number.")]
 Exact = Annotated[bool, typer.Option("--exact-records", help="Draw every record, as the paper does: slower.")]

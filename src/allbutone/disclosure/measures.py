@@ -4,7 +4,7 @@ All measures are taken in the other records' own metric, v = root⁻¹(x − cen
 on scale or correlation.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,7 +17,8 @@ from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.one_target import Attack, describe
 from allbutone.integrals.importance_sampling import Ball, Integrals, Intervals, integrate
 from allbutone.integrals.proposal import Points
-from allbutone.support.arrays import array_namespace
+from allbutone.support.arrays import array_namespace, as_array, to_numpy
+from allbutone.support.devices import in_numpy
 
 Array = Any
 
@@ -69,6 +70,11 @@ class Measures:
     def mass_gained(self) -> Float[np.ndarray, " n"]:
         """The probability near the truth that the release adds."""
         return self.mass - self.prior_mass
+
+    def in_numpy(self) -> "Measures":
+        """Return the numbers as NumPy's arrays, from whatever device they are on; the posteriors stay there."""
+        names = ("guess", "distance", "baseline_distance", "relative_error", "exposure", "leverage")
+        return replace(self, **{name: to_numpy(getattr(self, name)) for name in names})  # type: ignore[arg-type]
 
     @cached_property
     def attack(self) -> Attack:
@@ -127,13 +133,13 @@ def _nothing(n: int) -> dict[str, np.ndarray]:
 def _learned(
     posteriors: LogQuadratic,
     modes: Modes,
-    white: Float[np.ndarray, "n p"],
+    white: Float[Array, "n p"],
     inside: tuple[float | None, Intervals | None],
     effort: Effort,
     before: LogQuadratic | None,
 ) -> dict[str, np.ndarray]:
     """Return what takes an integral: the information gained at the truth, and the mass near it."""
-    learned, (radius, near) = _nothing(len(white)), inside
+    learned, (radius, near) = _nothing(white.shape[0]), inside
     density, found = _integrated(posteriors, modes, white, inside, effort)
     error = found.log_total_error
     if before is not None:
@@ -141,6 +147,7 @@ def _learned(
         error = np.hypot(error, earlier.log_total_error)
         learned["prior_mass"], learned["baseline"] = earlier.mass, earlier.within
     else:
+        posteriors, white = in_numpy(posteriors), to_numpy(white)
         known = prior_log_density(posteriors, white)
         if radius is not None:
             learned["prior_mass"] = prior_mass(posteriors, white, radius)
@@ -156,16 +163,19 @@ def _learned(
 def _integrated(
     posteriors: LogQuadratic,
     modes: Modes,
-    white: Float[np.ndarray, "n p"],
+    white: Float[Array, "n p"],
     inside: tuple[float | None, Intervals | None],
     effort: Effort,
 ) -> tuple[np.ndarray, Integrals]:
     """Return the log density at the truth in v, and the integrals."""
     radius, near = inside
-    reach = None if radius is None else np.broadcast_to(radius / np.sqrt(posteriors.df), len(white))
-    ball = None if reach is None else Ball(white, reach)
+    ball = None
+    if radius is not None:
+        reach = as_array(radius / np.sqrt(to_numpy(posteriors.df)), like=white)
+        ball = Ball(white, array_namespace(white).broadcast_to(reach, white.shape[:1]))
+    near = None if near is None else Intervals(*(as_array(end, like=white) for end in (near.low, near.high)))
     found = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates, near)
-    return posteriors.value(white) - found.log_total, found
+    return to_numpy(posteriors.value(white)) - found.log_total, found
 
 
 def prior_log_density(problem: LogQuadratic, white: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:

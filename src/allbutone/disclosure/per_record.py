@@ -27,6 +27,7 @@ from allbutone.releases.joined import Released
 from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.parts import AReleased, in_columns, known_columns
 from allbutone.releases.private.release import PrivateRelease
+from allbutone.support.devices import HERE
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
@@ -50,6 +51,7 @@ def risk(
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
+    device: str = HERE,
     **how_to_read: Any,
 ) -> Any:
     """Return a dataframe, in the table's own library, with what the release gives away of each record.
@@ -70,6 +72,8 @@ def risk(
     `lacking_records` besides the target: so many chosen at random, or rows (from 1) by a list. These are inferred
     together with it by sampling, and the standard errors of mass and gain come as columns.
 
+    With `device="cuda"` the attacks and integrals run on a graphics card, by PyTorch.
+
     Of a table with categories, `probability_…` is that of each record's own level, beside `baseline_…`, without
     the release; the measurements are judged as if the adversary had the categories right, and the gain is of
     everything at once. With gaps, what is observed of each record is judged, and standard errors come as columns.
@@ -84,9 +88,11 @@ def risk(
     503
     """
     if (private := private_release_of(release)) is not None:
+        require_processor(device, "a release with a guarantee")
         return private_risk(table, private, Rule.of(probability), **how_to_read)
     release = any_release_of(release)  # type: ignore[arg-type]
     if isinstance(release, MixedRelease):
+        require_processor(device, "a table with categories or gaps")
         require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
         records = Records.of(table, **reading_of(release), **how_to_read)
         columns = any_risk_columns(
@@ -106,6 +112,7 @@ def risk(
         radius=radius,
         mass=mass,
         rng=rng,
+        device=device,
     )
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
 
@@ -122,6 +129,7 @@ def risk_columns(
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
+    device: str = HERE,
     elsewhere: Moments | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
@@ -140,10 +148,13 @@ def risk_columns(
     if lacks_records(lacking_records):
         _require_nothing_known(known)
         _require_all_here(elsewhere)
+        require_processor(device, "an adversary who lacks several records")
     if elsewhere is not None and lacking_columns:
         elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
     near = near_truth(records, elsewhere)
-    parts = _measured(records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere)
+    parts = _measured(
+        records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere, device
+    )
     names = [name for name in COLUMNS if mass or not name.endswith("mass")]
     if lacks_records(lacking_records):
         names += [name for name in SAMPLED if mass or not name.startswith("mass")]
@@ -175,6 +186,7 @@ def _measured(
     rng: np.random.Generator | None,
     watch: Callable[[int], None],
     elsewhere: Moments | None,
+    device: str,
 ) -> list[tuple[np.ndarray, Any]]:
     """Return blocks of rows with their measures; the same points for every record, however they are cut."""
     values = records.values
@@ -184,10 +196,12 @@ def _measured(
             lacking_records = [records.place_of(row) + 1 for row in lacking_records]
         groups = groups_of(len(values), lacking_records, np.arange(len(values)), stream)
         return measure_groups(values, release, prior, groups, stream, *inside, watch)
-    everyone = LeaveOneOut.of(values, release, prior, None, "record", elsewhere)
+    everyone = LeaveOneOut.of(values, release, prior, None, "record", elsewhere).on(device)
     work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
     attack = partial(measure_block, everyone, inside, Points.of(rng))
-    return in_parallel(attack, work, watch=lambda block: watch(len(block[0])), anywhere=True)
+    here = device == HERE  # a device is this computer's own
+    threads = None if here else everyone.threads
+    return in_parallel(attack, work, threads=threads, watch=lambda block: watch(len(block[0])), anywhere=here)
 
 
 def measure_block(
@@ -198,10 +212,12 @@ def measure_block(
 ) -> tuple[np.ndarray, Measures]:
     """Measure a block of records that share their known features."""
     (rows, known), (radius, near) = block, inside
-    targets, posteriors = everyone.records[rows], everyone.problem(rows, known)
-    unknown = [place for place in range(targets.shape[1]) if place not in known]
-    effort = Effort(points, _points_each(posteriors, len(everyone.records), radius is not None))
-    return rows, measure(posteriors, targets[:, unknown], effort, radius=radius, near=near.take(rows, unknown))
+    with everyone.queue():
+        targets, posteriors = everyone.targets(rows), everyone.problem(rows, known)
+        unknown = [place for place in range(targets.shape[1]) if place not in known]
+        effort = Effort(points, _points_each(posteriors, len(everyone.records), radius is not None))
+        found = measure(posteriors, targets[:, unknown], effort, radius=radius, near=near.take(rows, unknown))
+        return rows, found if everyone.device is None else found.in_numpy()
 
 
 def in_known_columns(
@@ -220,6 +236,12 @@ def _require_nothing_known(known: Sequence[str]) -> None:
             Cure("leave out what is known", "known", []),
             Cure("leave out what is lacking", "lacking_records", 0),
         )
+
+
+def require_processor(device: str, what: str) -> None:
+    """Refuse a device for what only the processor can do."""
+    if device != HERE:
+        raise InputError(f"{what} is judged on the processor alone", Cure("leave out the device", "device", HERE))
 
 
 def _require_all_here(elsewhere: Moments | None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,7 +13,10 @@ from allbutone.adversary.modes import Modes
 from allbutone.integrals.exact import exact_log_totals
 from allbutone.integrals.many_points import values_at
 from allbutone.integrals.proposal import Points, Proposal
-from allbutone.support.arrays import log_sum_exp
+from allbutone.support.arrays import array_namespace, as_array, log_sum_exp, to_numpy, zeros
+from allbutone.support.devices import in_numpy, more_at_once
+
+Array = Any
 
 # four replicates know their own spread poorly: Student's t with three degrees of freedom, not a normal
 STUDENT = 1.2
@@ -39,21 +43,24 @@ class Estimate(float):
 class Ball:
     """A ball around the true record of each posterior, in whitened coordinates."""
 
-    centres: Float[np.ndarray, "n p"]
-    reach: Float[np.ndarray, " n"]
+    centres: Float[Array, "n p"]
+    reach: Float[Array, " n"]
 
     @property
-    def log_volume(self) -> Float[np.ndarray, " n"]:
+    def log_volume(self) -> Float[Array, " n"]:
         """The logarithm of the ball's volume."""
         p = self.centres.shape[-1]
-        return 0.5 * p * np.log(np.pi) - gammaln(0.5 * p + 1) + p * np.log(self.reach)
+        return float(0.5 * p * np.log(np.pi) - gammaln(0.5 * p + 1)) + p * array_namespace(self.reach).log(
+            self.reach
+        )
 
-    def holds(self, white: Float[np.ndarray, "n s p"]) -> Bool[np.ndarray, "n s"]:
+    def holds(self, white: Float[Array, "n s p"]) -> Bool[Array, "n s"]:
         """Say which points lie inside."""
         away = white - self.centres[:, None]
-        return np.einsum("nsp,nsp->ns", away, away) <= (self.reach**2 * (1 + 1e-12))[:, None]
+        squared = array_namespace(away).einsum("nsp,nsp->ns", away, away)
+        return squared <= (self.reach**2 * (1 + 1e-12))[:, None]
 
-    def take(self, rows: np.ndarray) -> "Ball":
+    def take(self, rows: Array) -> "Ball":
         """Return the balls at these positions."""
         return Ball(self.centres[rows], self.reach[rows])
 
@@ -62,14 +69,14 @@ class Ball:
 class Intervals:
     """An interval of each unknown feature around the truth of each posterior, in the records' own units."""
 
-    low: Float[np.ndarray, "n p"]
-    high: Float[np.ndarray, "n p"]
+    low: Float[Array, "n p"]
+    high: Float[Array, "n p"]
 
-    def holds(self, records: Float[np.ndarray, "n s p"]) -> Bool[np.ndarray, "n s p"]:
+    def holds(self, records: Float[Array, "n s p"]) -> Bool[Array, "n s p"]:
         """Say which features of which records lie inside."""
         return (records >= self.low[:, None]) & (records <= self.high[:, None])
 
-    def take(self, rows: np.ndarray, features: Sequence[int] | np.ndarray | None = None) -> "Intervals":
+    def take(self, rows: Array, features: Sequence[int] | np.ndarray | None = None) -> "Intervals":
         """Return the intervals of these posteriors, of all features or of some."""
         low, high = self.low[rows], self.high[rows]
         return Intervals(low, high) if features is None else Intervals(low[:, features], high[:, features])
@@ -111,7 +118,7 @@ def integrate(
     proposal is fitted to them and more are drawn; where that fails, the mass is not a number.
     """
     n = len(modes.best)
-    if ball is None and intervals is None and (exact := exact_log_totals(problem)) is not None:
+    if ball is None and intervals is None and (exact := exact_log_totals(in_numpy(problem))) is not None:
         nothing, no_feature = np.full(n, np.nan), np.empty((n, 0))
         return Integrals(exact, np.zeros(n), nothing, nothing, no_feature, no_feature, np.full(n, np.inf))
     every, inside = np.arange(n), (ball, intervals)
@@ -136,10 +143,10 @@ def _in_blocks(
     refits: int,
 ) -> Integrals:
     """Integrate some of the posteriors, as many at a time as memory is meant for."""
-    rows = max(1, AT_ONCE // (3 * size * problem.p))
+    rows = max(1, more_at_once(AT_ONCE, like=problem.centre) // (3 * size * problem.p))
     parts = []
     for start in range(0, len(which), rows):
-        these = which[start : start + rows]
+        these = as_array(which[start : start + rows], like=problem.centre)
         some = problem.take(these)
         ball, intervals = inside
         near = (None if ball is None else ball.take(these), None if intervals is None else intervals.take(these))
@@ -158,11 +165,13 @@ def _sampled(
     replicates: int,
     refits: int,
 ) -> Integrals:
-    proposal, exact = Proposal.around(problem, modes), exact_log_totals(problem)
+    proposal, exact = Proposal.around(problem, modes), exact_log_totals(in_numpy(problem))
     for turn in range(refits):
         proposal = proposal.fitted(problem, points, replicates + turn, size)
     turns = [_replicate(problem, proposal, ball, intervals, points, turn, size) for turn in range(replicates)]
-    totals, smooth, volumes, shares, squares, noise, *near = (np.array(each) for each in zip(*turns, strict=True))
+    totals, smooth, volumes, shares, squares, noise, *near = (
+        np.array([to_numpy(one) for one in each]) for each in zip(*turns, strict=True)
+    )
     log_total, error = log_mean_and_error(totals)
     if ball is not None:
         log_total, error = _agreed(log_mean_and_error(smooth), (log_total, error))
@@ -185,7 +194,8 @@ def _share(
     replicates, share = len(shares), np.mean(shares, axis=0)
     spread = STUDENT * np.std(shares, axis=0, ddof=1) / np.sqrt(replicates)
     # replicates can agree by chance
-    spread = np.maximum(spread, EDGE * np.sqrt(np.mean(noise, axis=0) / replicates))
+    # below 0 by rounding where all lies inside
+    spread = np.maximum(spread, EDGE * np.sqrt(np.maximum(np.mean(noise, axis=0), 0.0) / replicates))
     # where all lies inside there is no spread: what may lie outside is less than a point's worth
     return share, np.hypot(spread, share / (replicates * size))
 
@@ -198,45 +208,53 @@ def _replicate(
     points: Points,
     turn: int,
     size: int,
-) -> tuple[Float[np.ndarray, "n *each"], ...]:
+) -> tuple[Float[Array, "n *each"], ...]:
     """Return what one set of points says.
 
     The log total by all points, and by those of the proposal alone; the log of ∫ exp ℓ over the ball by the ball's
     alone; the share of the weight inside, Σw², and the share's squared error for independent points; the shares
     inside each feature's interval, and their squared errors.
     """
-    white, log_parts, inside = weighed_points(proposal, ball, points, turn, size)
-    values = values_at(problem, white)
+    white, log_parts, flags = weighed_points(proposal, ball, points, turn, size)
+    inside = _as_numbers(flags)
+    xp, values = array_namespace(white), values_at(problem, white)
     log_weights = values - log_sum_exp(log_parts, axis=0)
     total = log_sum_exp(log_weights, axis=1)
-    weights = np.exp(log_weights - total[:, None])
-    share, squares = np.sum(weights * inside, axis=1), np.sum(weights * weights, axis=1)
-    noise = np.sum((weights * (inside - share[:, None])) ** 2, axis=1)
+    weights = xp.exp(log_weights - total[:, None])
+    share, squares = xp.sum(weights * inside, axis=1), xp.sum(weights * weights, axis=1)
+    noise = xp.sum((weights * (inside - share[:, None])) ** 2, axis=1)
     near = _within(problem, white, weights, intervals)
     if ball is None:
         return total, total, total, share, squares, noise, *near
     ours = white.shape[1] - size
     smooth = log_sum_exp(values[:, :ours] - log_sum_exp(log_parts[:-1, :, :ours], axis=0), axis=1)
-    volume = ball.log_volume + log_sum_exp(values[:, ours:], axis=1) - np.log(size)
+    volume = ball.log_volume + log_sum_exp(values[:, ours:], axis=1) - float(np.log(size))
     return total, smooth, volume, share, squares, noise, *near
+
+
+def _as_numbers(flags: Bool[Array, "*shape"]) -> Array:
+    """Return flags to compute with; NumPy does so with the flags themselves."""
+    xp = array_namespace(flags)
+    return flags if isinstance(flags, np.ndarray) else xp.astype(flags, xp.float64)
 
 
 def _within(
     problem: LogQuadratic,
-    white: Float[np.ndarray, "n s p"],
-    weights: Float[np.ndarray, "n s"],
+    white: Float[Array, "n s p"],
+    weights: Float[Array, "n s"],
     intervals: Intervals | None,
-) -> tuple[Float[np.ndarray, "n f"], Float[np.ndarray, "n f"]]:
+) -> tuple[Float[Array, "n f"], Float[Array, "n f"]]:
     """Return the share of the weight inside each feature's interval, and its squared error."""
+    xp = array_namespace(white)
     if intervals is None:
-        return np.empty((len(white), 0)), np.empty((len(white), 0))
-    records = problem.centre[..., None, :] + white @ np.swapaxes(problem.root, -1, -2)
-    inside = intervals.holds(records)
-    share = np.einsum("ns,nsp->np", weights, inside)
+        return zeros((len(white), 0), like=white), zeros((len(white), 0), like=white)
+    records = problem.centre[..., None, :] + white @ problem.root.mT
+    inside = _as_numbers(intervals.holds(records))
+    share = xp.einsum("ns,nsp->np", weights, inside)
     squared = weights * weights
     # Σw²(1 − s)² inside and Σw²s² outside
-    mine = np.einsum("ns,nsp->np", squared, inside)
-    noise = mine * (1 - share) ** 2 + (np.sum(squared, axis=1)[:, None] - mine) * share**2
+    mine = xp.einsum("ns,nsp->np", squared, inside)
+    noise = mine * (1 - share) ** 2 + (xp.sum(squared, axis=1)[:, None] - mine) * share**2
     return share, noise
 
 
@@ -251,19 +269,20 @@ def _agreed(
 
 def weighed_points(
     proposal: Proposal, ball: Ball | None, points: Points, turn: int, size: int
-) -> tuple[Float[np.ndarray, "n s p"], Float[np.ndarray, "parts n s"], Bool[np.ndarray, "n s"]]:
+) -> tuple[Float[Array, "n s p"], Float[Array, "parts n s"], Bool[Array, "n s"]]:
     """Return points of all parts, the ball's last; each part's log density times its number; which lie inside."""
     drawn = proposal.draw(points, turn, size)
+    xp = array_namespace(drawn[0])
     if ball is not None:
-        white = points.ball(8 * turn + len(drawn), ball.centres.shape[-1], size)
+        white = as_array(points.ball(8 * turn + len(drawn), ball.centres.shape[-1], size), like=drawn[0])
         drawn.append(ball.centres[:, None] + ball.reach[:, None, None] * white)
-    counts = np.log([part.shape[1] for part in drawn])[:, None, None]
-    white = np.concatenate(drawn, axis=1)
-    inside = np.zeros(white.shape[:2], dtype=bool) if ball is None else ball.holds(white)
+    counts = as_array(np.log([part.shape[1] for part in drawn]), like=drawn[0])[:, None, None]
+    white = xp.concat(drawn, axis=1)
+    inside = zeros(white.shape[:2], like=white) > 0 if ball is None else ball.holds(white)
     log_parts = proposal.log_densities(white) + counts[: len(proposal.dfs)]
     if ball is not None:
-        even = np.where(inside, counts[-1] - ball.log_volume[:, None], -np.inf)
-        log_parts = np.concatenate([log_parts, even[None]])
+        even = xp.where(inside, counts[-1] - ball.log_volume[:, None], -xp.inf)
+        log_parts = xp.concat([log_parts, even[None]])
     return white, log_parts, inside
 
 

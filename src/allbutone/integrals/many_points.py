@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.support.arrays import array_namespace, as_array, contiguous, to_numpy, zeros
+from allbutone.support.devices import more_at_once
+
+Array = Any
 
 JOINT = 8  # wells of equal weight share a logarithm
 AT_ONCE = 1 << 19  # numbers held while points are weighed against wells: what stays in the processor's cache
@@ -21,40 +26,44 @@ class Powers:
     """
 
     posterior: LogQuadratic
-    coefficients: Float[np.ndarray, "*batch powers wells"]
-    weights: Float[np.ndarray, "*#batch groups"]
+    coefficients: Float[Array, "*batch powers wells"]
+    weights: Float[Array, "*#batch groups"]
 
     @classmethod
     def of(cls, posterior: LogQuadratic) -> "Powers":
         """Sort the wells into groups; one that is not full is filled with wells that are 1 everywhere."""
         first, second = np.triu_indices(posterior.p)
-        bent = np.where(first == second, 1.0, 2.0) * posterior.shapes[..., first, second]
+        xp = array_namespace(posterior.shapes)
+        twice = as_array(np.where(first == second, 1.0, 2.0), like=posterior.shapes)
+        bent = twice * posterior.shapes[..., first, second]
         parts = (posterior.levels[..., None], -2 * posterior.slopes, bent)
         batch = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
-        wells = np.concatenate([np.broadcast_to(part, (*batch, *part.shape[-2:])) for part in parts], axis=-1)
-        wells, weights = _grouped(wells, np.asarray(posterior.weights))
-        return cls(posterior, np.swapaxes(wells, -1, -2), weights)
+        wells = xp.concat([xp.broadcast_to(part, (*batch, *part.shape[-2:])) for part in parts], axis=-1)
+        wells, weights = _grouped(wells, posterior.weights)
+        return cls(posterior, wells.mT, weights)
 
-    def values(self, v: Float[np.ndarray, "*batch n p"]) -> Float[np.ndarray, "*batch n"]:
+    def values(self, v: Float[Array, "*batch n p"]) -> Float[Array, "*batch n"]:
         """Return ℓ(v); not a number where rounding has left it no digits."""
-        whole = self.posterior
-        outward, inflation, pull = (np.asarray(each) for each in (whole.outward, whole.inflation, whole.pull))
-        squared = np.einsum("...p,...p->...", v, v)
-        value = outward[..., None] * np.log1p(inflation[..., None] * squared)
-        value += np.einsum("...p,...p->...", v, 2 * pull[..., None, :] - v @ whole.precision)
+        whole, xp = self.posterior, array_namespace(v)
+        outward, inflation, pull = (
+            as_array(each, like=v) for each in (whole.outward, whole.inflation, whole.pull)
+        )
+        squared = xp.einsum("...p,...p->...", v, v)
+        value = outward[..., None] * xp.log1p(inflation[..., None] * squared)
+        value += xp.einsum("...p,...p->...", v, 2 * pull[..., None, :] - v @ whole.precision)
         if self.weights.shape[-1]:
             levels = self._levels(v)
             with np.errstate(invalid="ignore", divide="ignore"):  # a level below 0, by rounding, has no logarithm
-                value -= (np.log(levels) @ self.weights[..., None])[..., 0]
+                value -= (xp.log(levels) @ self.weights[..., None])[..., 0]
         return 0.5 * value
 
-    def _levels(self, v: Float[np.ndarray, "*batch n p"]) -> Float[np.ndarray, "*batch n groups"]:
+    def _levels(self, v: Float[Array, "*batch n p"]) -> Float[Array, "*batch n groups"]:
         """Return each group's product of qⱼ(v)."""
         first, second = np.triu_indices(self.posterior.p)
-        across = np.ascontiguousarray(np.swapaxes(v, -1, -2))
-        ones = np.ones((*across.shape[:-2], 1, across.shape[-1]))
-        powers = np.concatenate([ones, across, across[..., first, :] * across[..., second, :]], axis=-2)
-        levels = np.swapaxes(powers, -1, -2) @ self.coefficients
+        across = contiguous(v.mT)
+        ones = 1.0 + zeros((*across.shape[:-2], 1, across.shape[-1]), like=v)
+        powers = array_namespace(v).concat([ones, across, across[..., first, :] * across[..., second, :]], axis=-2)
+        levels = powers.mT @ self.coefficients
         while levels.shape[-1] > self.weights.shape[-1]:
             middle = levels.shape[-1] // 2
             with np.errstate(over="ignore"):  # so far out that the density is 0
@@ -63,39 +72,42 @@ class Powers:
 
 
 def _grouped(
-    wells: Float[np.ndarray, "*batch k powers"], weights: Float[np.ndarray, "*#batch k"]
-) -> tuple[Float[np.ndarray, "*batch wells powers"], Float[np.ndarray, "*#batch groups"]]:
+    wells: Float[Array, "*batch k powers"], weights: Float[Array, "*#batch k"]
+) -> tuple[Float[Array, "*batch wells powers"], Float[Array, "*#batch groups"]]:
     """Put wells of equal weight together, a group's members a stride apart."""
-    values, which = np.unique(weights, return_inverse=True)
+    xp = array_namespace(wells)
+    values, which = np.unique(to_numpy(weights), return_inverse=True)
     k, powers = wells.shape[-2:]
     if not k or weights.ndim > 1 or len(values) * JOINT > 2 * k:
         return wells, weights
     groups, group_weights = [], []
     for place, weight in enumerate(values.tolist()):
-        mine = wells[..., which == place, :]
-        filling = np.broadcast_to(np.eye(1, powers), (*wells.shape[:-2], -mine.shape[-2] % JOINT, powers))
-        groups.append(np.concatenate([mine, filling], axis=-2).reshape(*wells.shape[:-2], -1, JOINT, powers))
+        mine = wells[..., np.flatnonzero(which == place), :]
+        one = as_array(np.eye(1, powers), like=wells)
+        filling = xp.broadcast_to(one, (*wells.shape[:-2], -mine.shape[-2] % JOINT, powers))
+        groups.append(xp.concat([mine, filling], axis=-2).reshape(*wells.shape[:-2], -1, JOINT, powers))
         group_weights += [weight] * groups[-1].shape[-3]
-    strided = np.swapaxes(np.concatenate(groups, axis=-3), -3, -2)
-    return strided.reshape(*wells.shape[:-2], -1, powers), np.array(group_weights)
+    strided = xp.moveaxis(xp.concat(groups, axis=-3), -3, -2)
+    return strided.reshape(*wells.shape[:-2], -1, powers), as_array(np.array(group_weights), like=wells)
 
 
-def values_at(problem: LogQuadratic, white: Float[np.ndarray, "n s p"]) -> Float[np.ndarray, "n s"]:
+def values_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[Array, "n s"]:
     """Return ℓ at s points for each of n posteriors (or for one), a bounded number at a time."""
-    found = np.empty(white.shape[:2])
-    for rows, points in _blocks(problem, *white.shape):
-        part = problem.take(np.arange(rows.start, rows.stop)) if len(white) > 1 else problem
+    found = zeros(white.shape[:2], like=white)
+    for rows, points in _blocks(problem, more_at_once(AT_ONCE, like=white), *white.shape):
+        every = as_array(np.arange(rows.start, rows.stop), like=white)
+        part = problem.take(every) if len(white) > 1 else problem
         powers = Powers.of(part)
         for some in points:
             found[rows, some] = powers.values(white[rows, some])
     return found
 
 
-def _blocks(problem: LogQuadratic, n: int, size: int, p: int) -> Iterator[tuple[slice, list[slice]]]:
+def _blocks(problem: LogQuadratic, at_once: int, n: int, size: int, p: int) -> Iterator[tuple[slice, list[slice]]]:
     """Yield blocks of posteriors, and for each the blocks of its points."""
     width = max(problem.wells, (p + 1) * (p + 2) // 2)
-    rows = max(1, AT_ONCE // (size * width))
-    some = size if rows > 1 else max(1, AT_ONCE // width)
+    rows = max(1, at_once // (size * width))
+    some = size if rows > 1 else max(1, at_once // width)
     for start in range(0, n, rows):
         points = [slice(at, min(at + some, size)) for at in range(0, size, some)]
         yield slice(start, min(start + rows, n)), points

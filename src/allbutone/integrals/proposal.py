@@ -11,7 +11,9 @@ from scipy.special import gammaincinv, gammaln, ndtri
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
 from allbutone.integrals.many_points import values_at
-from allbutone.support.arrays import log_sum_exp
+from allbutone.support.arrays import array_namespace, as_array, eigh, eye, log_sum_exp
+
+Array = Any
 
 LIGHTEST_DF = 60.0  # tails no lighter than the posterior's; near-normal ones waste the fewest points
 WIDER = 1.3  # than the curvature at the mode says, squared
@@ -74,84 +76,87 @@ class Proposal:
     `portions`: how many points each part gets, relative to the first.
     """
 
-    locations: Float[np.ndarray, "n parts p"]
-    roots: Float[np.ndarray, "n parts p p"]
-    inverses: Float[np.ndarray, "n parts p p"]
+    locations: Float[Array, "n parts p"]
+    roots: Float[Array, "n parts p p"]
+    inverses: Float[Array, "n parts p p"]
     dfs: tuple[float, ...]
     portions: tuple[float, ...]
 
     @classmethod
     def of(
         cls,
-        locations: Float[np.ndarray, "n parts p"],
-        roots: Float[np.ndarray, "n parts p p"],
+        locations: Float[Array, "n parts p"],
+        roots: Float[Array, "n parts p p"],
         dfs: tuple[float, ...],
         portions: tuple[float, ...],
     ) -> "Proposal":
         """Invert the roots, once for all points."""
-        return cls(locations, roots, np.linalg.inv(roots), dfs, portions)
+        return cls(locations, roots, array_namespace(roots).linalg.inv(roots), dfs, portions)
 
     @classmethod
     def around(
         cls, problem: LogQuadratic, modes: Modes, lightest: float = LIGHTEST_DF, wider: float = WIDER
     ) -> "Proposal":
         """Stand at both modes, so much wider than the curvature there says, and at the other records' centre."""
-        n, p = modes.best.shape
-        other = np.where(np.isfinite(modes.gap)[:, None], modes.other, modes.best)
+        xp, (n, p) = array_namespace(modes.best), modes.best.shape
+        other = xp.where(xp.isfinite(modes.gap)[:, None], modes.other, modes.best)
         # tails no lighter than the posterior's own keep the weights bounded
-        tail = (
-            np.min(np.sum(problem.weights, axis=-1) - problem.outward - p) if problem.falls_as_a_power else np.inf
-        )
-        df = float(max(1.0, min(lightest, tail)))
-        spreads = [spread_at(hessian, problem.df) for hessian in (modes.hessian, modes.other_hessian)]
-        centre = np.broadcast_to(np.eye(p) / np.asarray(problem.df)[..., None, None], (n, p, p))
-        scales = np.stack([wider * spreads[0], wider * spreads[1], centre], axis=1)
+        tail = np.inf
+        if problem.falls_as_a_power:
+            tail = float(xp.min(xp.sum(problem.weights, axis=-1) - problem.outward - p))
+        df, freedom = float(max(1.0, min(lightest, tail))), as_array(problem.df, like=modes.best)
+        spreads = [spread_at(hessian, freedom) for hessian in (modes.hessian, modes.other_hessian)]
+        centre = xp.broadcast_to(eye(p, like=modes.best) / freedom[..., None, None], (n, p, p))
+        scales = xp.stack([wider * spreads[0], wider * spreads[1], centre], axis=1)
         return cls.of(
-            np.stack([modes.best, other, np.zeros((n, p))], axis=1),
-            np.linalg.cholesky(scales),
-            (df, df, min(df, float(np.min(problem.df)))),
+            xp.stack([modes.best, other, xp.zeros_like(other)], axis=1),
+            xp.linalg.cholesky(scales),
+            (df, df, min(df, float(xp.min(freedom)))),
             tuple(1 / fewer for fewer in FEWER),
         )
 
-    def draw(self, points: Points, turn: int, size: int) -> list[Float[np.ndarray, "n s p"]]:
+    def draw(self, points: Points, turn: int, size: int) -> list[Float[Array, "n s p"]]:
         """Return quasi-random points of each part, `size` (a power of two) of the first."""
         p, drawn = self.locations.shape[-1], []
         for part, (df, portion) in enumerate(zip(self.dfs, self.portions, strict=True)):
             white = points.student(8 * turn + part, p, max(2, int(portion * size)), df)
-            drawn.append(self.locations[:, part, None] + white @ np.swapaxes(self.roots[:, part], -1, -2))
+            white = as_array(white, like=self.locations)
+            drawn.append(self.locations[:, part, None] + white @ self.roots[:, part].mT)
         return drawn
 
-    def log_densities(self, white: Float[np.ndarray, "n s p"]) -> Float[np.ndarray, "parts n s"]:
+    def log_densities(self, white: Float[Array, "n s p"]) -> Float[Array, "parts n s"]:
         """Return the log density of each part at each posterior's points."""
-        p, found = self.locations.shape[-1], []
+        xp, p, found = array_namespace(white), self.locations.shape[-1], []
         for part, df in enumerate(self.dfs):
             inverse, half = self.inverses[:, part], (df + p) / 2
-            away = (white - self.locations[:, part, None]) @ np.swapaxes(inverse, -1, -2)
-            volume = np.sum(np.log(np.diagonal(inverse, axis1=-2, axis2=-1)), axis=-1)[:, None]
+            away = (white - self.locations[:, part, None]) @ inverse.mT
+            volume = xp.sum(xp.log(xp.linalg.diagonal(inverse)), axis=-1)[:, None]
             constant = gammaln(half) - gammaln(df / 2) - 0.5 * p * np.log(df * np.pi)
-            found.append(constant + volume - half * np.log1p(np.einsum("nsp,nsp->ns", away, away) / df))
-        return np.stack(found)
+            found.append(float(constant) + volume - half * xp.log1p(xp.einsum("nsp,nsp->ns", away, away) / df))
+        return xp.stack(found)
 
     def fitted(self, problem: LogQuadratic, points: Points, turn: int, size: int) -> "Proposal":
         """Move each part but the centre's to the weighted draws it is responsible for, where they are enough."""
-        drawn = self.draw(points, turn, size)
-        white = np.concatenate(drawn, axis=1)
-        counts = np.log([part.shape[1] for part in drawn])
+        xp, drawn = array_namespace(self.locations), self.draw(points, turn, size)
+        white = xp.concat(drawn, axis=1)
+        counts = as_array(np.log([part.shape[1] for part in drawn]), like=white)
         each = self.log_densities(white) + counts[:, None, None]
         mixture = log_sum_exp(each, axis=0)
         log_weights = values_at(problem, white) - mixture
         log_weights -= log_sum_exp(log_weights, axis=1)[:, None]
-        locations, roots, p = self.locations.copy(), self.roots.copy(), white.shape[-1]
+        locations, roots = (xp.asarray(array, copy=True) for array in (self.locations, self.roots))
+        p = white.shape[-1]
         for part in range(len(self.dfs) - 1):
-            mine = np.exp(log_weights + each[part] - mixture)
-            total = np.maximum(np.sum(mine, axis=1), 1e-300)
-            enough = total**2 > 4 * (p + 1) * np.sum(mine * mine, axis=1)
-            mean = np.einsum("ns,nsp->np", mine, white) / total[:, None]
+            mine = xp.exp(log_weights + each[part] - mixture)
+            total = xp.sum(mine, axis=1)
+            total = xp.maximum(total, xp.full_like(total, 1e-300))
+            enough = total**2 > 4 * (p + 1) * xp.sum(mine * mine, axis=1)
+            mean = xp.einsum("ns,nsp->np", mine, white) / total[:, None]
             centred = white - mean[:, None]
-            scale = np.einsum("ns,nsp,nsq->npq", mine, centred, centred) / total[:, None, None]
-            scale += 1e-3 * roots[:, part] @ np.swapaxes(roots[:, part], -1, -2)
+            scale = xp.einsum("ns,nsp,nsq->npq", mine, centred, centred) / total[:, None, None]
+            scale += 1e-3 * roots[:, part] @ roots[:, part].mT
             locations[enough, part] = mean[enough]
-            roots[enough, part] = np.linalg.cholesky(scale[enough])
+            roots[enough, part] = xp.linalg.cholesky(scale[enough])
         return Proposal.of(locations, roots, self.dfs, self.portions)
 
     def take(self, rows: np.ndarray, parts: list[int]) -> "Proposal":
@@ -163,8 +168,9 @@ class Proposal:
         return Proposal(locations, roots, inverses, dfs, portions)
 
 
-def spread_at(hessian: Float[np.ndarray, "*batch p p"], df: Any) -> Float[np.ndarray, "*batch p p"]:
+def spread_at(hessian: Float[Array, "*batch p p"], df: Any) -> Float[Array, "*batch p p"]:
     """Return the inverse curvature, no wider than a few times the other records where the surface is flat."""
-    values, vectors = np.linalg.eigh(-np.asarray(hessian))
-    floor = 1e-2 * np.asarray(df)[..., None]
-    return (vectors / np.maximum(values, floor)[..., None, :]) @ vectors.swapaxes(-1, -2)
+    xp = array_namespace(hessian)
+    values, vectors = eigh(-hessian)
+    floor = 1e-2 * as_array(df, like=hessian)[..., None]
+    return (vectors / xp.maximum(values, floor)[..., None, :]) @ vectors.mT

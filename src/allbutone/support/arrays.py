@@ -41,7 +41,11 @@ def as_array(value: Any, *, like: Array) -> Array:
     """Return what NumPy can read in the namespace and on the device of `like`; other arrays are there already."""
     if is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic):
         return value
-    return array_namespace(like).asarray(np.asarray(value), device=device(like))
+    found = np.asarray(value)
+    if is_numpy_array(like):
+        return found
+    # PyTorch shares the memory where it can, and warns of what must not be written to
+    return array_namespace(like).asarray(found if found.flags.writeable else found.copy(), device=device(like))
 
 
 def zeros(shape: int | tuple[int, ...], *, like: Array) -> Array:
@@ -165,12 +169,13 @@ def eigh_or_nan(matrix: Float[Array, "*batch p p"]) -> tuple[Float[Array, "*batc
     xp = array_namespace(matrix)
     finite = xp.all(xp.isfinite(matrix), axis=(-2, -1))
     if bool(xp.all(finite)):
-        return _eigh(matrix)
-    values, vectors = _eigh(xp.where(finite[..., None, None], matrix, eye(matrix.shape[-1], like=matrix)))
+        return eigh(matrix)
+    values, vectors = eigh(xp.where(finite[..., None, None], matrix, eye(matrix.shape[-1], like=matrix)))
     return xp.where(finite[..., None], values, xp.nan), vectors
 
 
-def _eigh(matrix: Float[Array, "*batch p p"]) -> tuple[Float[Array, "*batch p"], Float[Array, "*batch p p"]]:
+def eigh(matrix: Float[Array, "*batch p p"]) -> tuple[Float[Array, "*batch p"], Float[Array, "*batch p p"]]:
+    """Return eigenvalues and eigenvectors of symmetric matrices, as many at a time as a device can."""
     xp = array_namespace(matrix)
     if is_numpy_array(matrix) or matrix.ndim != 3 or matrix.shape[0] <= MOST_EIGH:
         return xp.linalg.eigh(matrix)
@@ -195,12 +200,13 @@ def solve_rows(matrix: Float[Array, "*#batch p p"], vectors: Float[Array, "*batc
     return xp.linalg.solve(matrix, vectors[..., None])[..., 0]
 
 
-def log_sum_exp(values: Float[np.ndarray, "*shape"], axis: int) -> Float[np.ndarray, "*left"]:
+def log_sum_exp(values: Float[Array, "*shape"], axis: int) -> Float[Array, "*left"]:
     """Return log Σ exp along an axis: SciPy's knows more cases, and is several times slower on small arrays."""
-    top = np.max(values, axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
+    xp = array_namespace(values)
+    top = xp.max(values, axis=axis, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
-        return np.log(np.sum(np.exp(values - top), axis=axis)) + np.squeeze(top, axis=axis)
+        return xp.log(xp.sum(xp.exp(values - top), axis=axis)) + xp.squeeze(top, axis=axis)
 
 
 def half_log_det(root: Float[Array, "*batch p p"]) -> Float[Array, "*batch"]:

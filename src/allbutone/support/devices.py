@@ -11,14 +11,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
+from allbutone.support.arrays import to_numpy
 from allbutone.support.errors import Cure, InputError
 
 Array = Any
 
 HERE = "cpu"  # the processor, by NumPy
 BLOCK_BYTES = 4 << 30  # that each of its threads works with at a time, copies included
+AT_ONCE = 1 << 27  # numbers held at a time: 1 GB, and several times that while something is made of them
 THREADS = 4  # that attack blocks of records on a device: some copy their results while others keep it busy
 
 
@@ -53,6 +56,23 @@ def device_of(name: str) -> Any:
     return device
 
 
+def in_numpy(value: Any) -> Any:
+    """Return an array, or a frozen value that holds some, as NumPy's from whatever device they are on."""
+    if is_array_api_obj(value):
+        return to_numpy(value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    found = {each.name: getattr(value, each.name) for each in fields(value)}
+    if not any(is_array_api_obj(each) and not isinstance(each, np.ndarray) for each in found.values()):
+        return value
+    return replace(value, **{name: in_numpy(each) for name, each in found.items()})
+
+
+def more_at_once(numbers: int, *, like: Array) -> int:
+    """Return how many numbers to hold at a time where `like` is: here so many, on a device as many as it likes."""
+    return numbers if isinstance(like, np.ndarray) else max(numbers, AT_ONCE)
+
+
 @contextmanager
 def own_queue(device: Any) -> Iterator[None]:
     """Give this thread a queue of its own on the device: while one waits for an answer, others keep it busy."""
@@ -70,7 +90,7 @@ def moved_to(device: Any, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         import torch
 
-        return torch.as_tensor(np.ascontiguousarray(value), device=device)
+        return torch.as_tensor(value if value.flags.writeable else value.copy(), device=device)
     if not is_dataclass(value) or isinstance(value, type):
         return value
     return replace(value, **{each.name: moved_to(device, getattr(value, each.name)) for each in fields(value)})
