@@ -80,7 +80,7 @@ def attack_all(
         work,
         threads=problem.threads,
         watch=lambda found: watch(len(found[0])),
-        anywhere=isinstance(problem.records, np.ndarray),
+        anywhere=isinstance(problem.records, np.ndarray) and problem.device is None,
     )
     names = ("mode", "other_mode", "log_posterior_gap", "covariance", "status")
     gathered = {name: _gather([(rows, getattr(one, name)) for rows, one in results]) for name in names}
