@@ -111,6 +111,31 @@ def test_a_file_is_read_by_an_engine_if_one_is_named_or_it_is_beyond_memory(part
     assert opened == ["polars", None, None]
 
 
+def test_a_guarantee_needs_the_records(parts, allbutone, tmp_path):
+    (tmp_path / "t.toml").write_text("[columns.bmi]\nlow = 10\nhigh = 80\n[columns.ldl]\nlow = -9\nhigh = 9\n")
+    told = ("--epsilon", 1, "--table-file", "t.toml", "--drop", "person", "--out", "release")
+    code, said, errors = allbutone("synthesize", "data/*.parquet", *told)
+    assert code == 2
+    assert "takes the records themselves" in one_line(said, errors)
+
+
+def test_a_table_that_changes_between_the_passes_is_refused(parts, tmp_path, monkeypatch):
+    from allbutone.tables.engines import lazy_records
+    from allbutone.tables.engines.lazy_records import LazyRecords
+
+    usual = lazy_records.second_pass
+
+    def later(frame, p, q):
+        gone = pa.table({"person": ["p"], "bmi": [float("nan")], "ldl": [1.0]})
+        pyarrow.parquet.write_table(gone, tmp_path / "data" / "0.parquet")
+        return usual(frame, p, q)
+
+    monkeypatch.setattr(lazy_records, "second_pass", later)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="changed while"):
+        LazyRecords.of(Source("data/*.parquet", "duckdb").open(), drop="person")
+
+
 def test_a_database(postgres, password, allbutone, rng, tmp_path):
     postgres.load("clinic", clinic(rng))
     ask = ("--drop", "person", "--out", "release", "--force")
@@ -206,7 +231,7 @@ def test_a_connection_that_drops_in_mid_query(postgres, password, allbutone, rng
 def test_what_is_not_installed_is_named(monkeypatch, parts, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sources, "import_module", _nothing)
-    with pytest.raises(InputError, match=r"allbutone\[duckdb\]"):
+    with pytest.raises(InputError, match=r"allbutone\[polars\]"):
         Source("data/*.parquet").open()
     with pytest.raises(InputError, match=r"allbutone\[dask\]"):
         Source("data/*.parquet", "dask").open()

@@ -107,6 +107,14 @@ def require_no_ledger(context: typer.Context) -> None:
         )
 
 
+def require_here(context: typer.Context, table: Path | Address) -> None:
+    """Refuse a table whose records are not read, where they must be: its noise is added to them one by one."""
+    if context.params.get("moments") or source_of(context, table) is not None:
+        raise InputError(
+            "a guarantee takes the records themselves, and these stay where they are", "give one file that is read"
+        )
+
+
 def inputs_of(context: typer.Context, table: Path | Address) -> list[Path | None]:
     """Return the files that are read, so that none is written over."""
     source = source_of(context, table)

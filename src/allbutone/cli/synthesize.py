@@ -9,7 +9,15 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.earlier import RECORDED, recording, require_ledger, require_within_limit, show_recorded
-from allbutone.cli.elsewhere import OF_ENGINE, Address, AnyTable, inputs_of, read_any, require_no_ledger
+from allbutone.cli.elsewhere import (
+    OF_ENGINE,
+    Address,
+    AnyTable,
+    inputs_of,
+    read_any,
+    require_here,
+    require_no_ledger,
+)
 from allbutone.cli.mixed import OF_MIXED, is_mixed, release_mixed
 from allbutone.cli.moments import pooled_of
 from allbutone.cli.options import (
@@ -107,6 +115,7 @@ def synthesize(
     require_distinct([out], [*inputs_of(context, table), *(more or ()), prior, context.params["table_file"]])
     require_place(out, force=force)
     if private:
+        require_here(context, table)
         release_private(context, table)
         return
     if more and not moments:

@@ -18,6 +18,10 @@ def ask(frame: nw.LazyFrame[Any]) -> Any:
         return frame.collect(**options).to_arrow()
     except Exception as error:  # whatever an engine raises: each has exceptions of its own
         raise refused(error, "the engine could not answer") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of polars, where a file changes under it
+            raise
+        raise refused(error, "the engine could not answer") from error
 
 
 def names_in(frame: nw.LazyFrame[Any]) -> dict[str, Any]:
@@ -29,7 +33,7 @@ def names_in(frame: nw.LazyFrame[Any]) -> dict[str, Any]:
 
 
 def refused(
-    error: Exception, what: str, cures: Sequence[str] = ("see that it is there and try again",)
+    error: BaseException, what: str, cures: Sequence[str] = ("see that it is there and try again",)
 ) -> InputError:
     """Put what an engine said into one line without credentials."""
     if isinstance(error, InputError):

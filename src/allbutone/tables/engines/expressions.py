@@ -13,19 +13,30 @@ from allbutone.tables.declared.scales import Scale
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement of a lazy frame: the column that holds it and what is declared of it."""
+    """One measurement of a lazy frame: the column that holds it and what is declared of it.
+
+    whole: whether it is known to lack no value and to hold none that is not allowed: then nothing is asked again.
+    """
 
     name: str
     declared: Column
+    whole: bool = False
 
     @property
     def natural(self) -> nw.Expr:
         """The values in natural units; null where there is none (null, NaN, a code for missing)."""
         value = nw.col(self.name).cast(nw.Float64)
+        if self.whole:
+            return value
         there = ~value.is_nan()  # null stays null, which is not true either
         for code in self.declared.missing:
             there = there & (value != code)
         return nw.when(there).then(value)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether not all numbers are allowed."""
+        return not np.isinf([*self.declared.scale.domain[:2], self.declared.low, self.declared.high]).all()
 
     def allowed(self, value: nw.Expr) -> nw.Expr:
         """Say which natural values are within the limits and the scale's domain, as `Column.allows` does."""
@@ -48,8 +59,8 @@ class Measured:
 
     def on_model_scale(self, value: nw.Expr) -> nw.Expr:
         """Bring natural values to the scale of the model; what is not allowed becomes null."""
-        if self.declared.is_plain:
-            return value
+        if self.whole or not self.is_limited:
+            return on_scale(self.declared.scale, value)
         # an engine may refuse the logarithm of a negative number, so it must not see one
         return on_scale(self.declared.scale, nw.when(self.allowed(value)).then(value))
 

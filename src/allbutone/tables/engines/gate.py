@@ -89,9 +89,10 @@ def _count(frame: nw.LazyFrame[Any], measured: Sequence[Measured]) -> tuple[int,
             value.min().alias(f"low{place}"),
             value.max().alias(f"high{place}"),
             each.on_model_scale(value).mean().alias(f"mean{place}"),
-            # a sum of nothing is 0 in some engines and null in others
-            nw.when(~each.allowed(value)).then(value).count().alias(f"outside{place}"),
         ]
+        if each.is_limited:
+            # counted, not added up: a sum of nothing is 0 in some engines and null in others
+            wanted.append(nw.when(~each.allowed(value)).then(value).count().alias(f"outside{place}"))
     answer = ask(natural.select(*wanted) if measured else frame.select(nw.len().alias("rows"))).to_pylist()[0]
 
     def number(name: str) -> float:
@@ -99,7 +100,7 @@ def _count(frame: nw.LazyFrame[Any], measured: Sequence[Measured]) -> tuple[int,
 
     seen = {
         each.name: Seen(int(answer[f"values{place}"]), number(f"low{place}"), number(f"high{place}"),
-                        number(f"mean{place}"), int(answer[f"outside{place}"]))
+                        number(f"mean{place}"), int(answer.get(f"outside{place}", 0)))
         for place, each in enumerate(measured)
     }  # fmt: skip
     return int(answer["rows"]), seen

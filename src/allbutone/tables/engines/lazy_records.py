@@ -31,7 +31,7 @@ class LazyRecords:
 
     frame: the table as the engine has it. columns: the measurements. sums: count, sums and cross-products on the
     model's scale, of each cell of the categories. categories: their names and levels, without rows. order: all
-    names in the table's own order. notes: what was left out, in words.
+    names in the table's own order. notes: what was left out, in words. whole: the measurements without a gap.
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -41,6 +41,7 @@ class LazyRecords:
     categories: Categories = field(default_factory=lambda: Categories.none(0))
     order: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    whole: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -74,7 +75,11 @@ class LazyRecords:
         if problems and not drop_unusable:
             raise refusal(problems)
         refused = {problem.column for problem in problems}
-        measured = [Measured(name, declared.column(name)) for name in seen.seen if name not in refused]
+        measured = [
+            Measured(name, declared.column(name), found.values == seen.rows and not found.outside)
+            for name, found in seen.seen.items()
+            if name not in refused
+        ]
         grouped = [name for name in seen.categories if name not in refused]
         origin = np.array([seen.seen[each.name].mean for each in measured])
         found, sums = _added_up(frame, measured, grouped, origin, declared)
@@ -102,7 +107,7 @@ class LazyRecords:
         """Return the rows without gaps as x0, x1, … on the scale of the model, and the column `key` as key."""
         if key is not None and key not in names_in(self.frame):
             raise InputError(f"there is no column {key!r}", f"choose among {listed(tuple(names_in(self.frame)))}")
-        measured = [Measured(name, self.schema.column(name)) for name in self.columns]
+        measured = [Measured(name, self.schema.column(name), name in self.whole) for name in self.columns]
         return on_model_scale(self.frame, measured, {} if key is None else {"key": key})
 
     def fetch(self, rows: nw.LazyFrame[Any], *besides: str) -> tuple[Records, Any]:
@@ -134,9 +139,8 @@ def on_model_scale(
         if not each.declared.is_plain
     ]
     frame = frame.with_columns(*changed) if changed else frame
-    if not names:
-        return frame
-    return frame.filter(nw.all_horizontal(*(~nw.col(name).is_null() for name in names), ignore_nulls=False))
+    there = [~nw.col(name).is_null() for name, each in zip(names, measured, strict=True) if not each.whole]
+    return frame.filter(nw.all_horizontal(*there, ignore_nulls=False)) if there else frame
 
 
 def _added_up(
@@ -189,4 +193,6 @@ def _kept(
     schema = declared.for_columns(order).with_levels(found.names, found.levels)
     notes = [*left_out_words(problems, rows, sums.people), *found.notes, few_rows(sums.people, len(order))]
     categories = Categories(np.zeros((0, len(found.names)), dtype=np.int64), found.names, found.levels)
-    return LazyRecords(frame, columns, schema, sums.select(places), categories, order, tuple(filter(None, notes)))
+    whole = frozenset(each.name for each in measured if each.whole)
+    said = tuple(filter(None, notes))
+    return LazyRecords(frame, columns, schema, sums.select(places), categories, order, said, whole)

@@ -8,6 +8,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Int
 
+from allbutone.support.errors import InputError
 from allbutone.tables.categories import MOST_CELLS
 from allbutone.tables.engines.asking import ask
 
@@ -70,4 +71,6 @@ def read_sums(answer: Any, origin: Float[np.ndarray, " p"]) -> Sums:
     for first in range(p):
         for second in range(first + 1):
             products[:, first, second] = products[:, second, first] = column(f"y{first}y{second}")
+    if not (np.isfinite(total).all() and np.isfinite(products).all()):
+        raise InputError("the table changed while it was added up, or its values are too large", "try again")
     return Sums(origin, column("n"), total, products, np.zeros((len(answer), 0), dtype=np.int64))
