@@ -22,8 +22,8 @@ from allbutone.tables.records import Records
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
 RELEASES = 200  # that are simulated
-ACCEPTED = 6  # of them may disclose anyone: more would be likely if one in twenty did
-PEOPLE = 48  # who are attacked in each
+ACCEPTED = 4  # of them may disclose anyone: were it one in twenty, so few would be seen in 3 cases of 100
+PEOPLE = 64  # who are attacked in each
 WORK = 1.2e7  # numbers in the wells of a simulation that is worth waiting for
 
 

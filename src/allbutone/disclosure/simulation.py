@@ -4,7 +4,6 @@ Given p, κ, ν and the sizes of the release, every affine-invariant measure of 
 on the record's leverage q alone: one small simulation on a grid of q serves every record of any table.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -71,25 +70,3 @@ def simulate(
 
 def _measured(drawn: SimulatedReleases, effort: Effort | None, radius: float | None, leverage: float) -> Measures:
     return measure(*drawn.problem(leverage), effort, radius=radius)
-
-
-def quantiles(
-    law: ExposureLaw,
-    leverage: Float[np.ndarray, " n"],
-    count: int,
-    levels: Sequence[float] = (0.05, 0.5, 0.95),
-    replicates: int = 400,
-    rng: np.random.Generator | int | None = None,
-) -> tuple[Float[np.ndarray, "levels n"], Float[np.ndarray, "levels n"]]:
-    """Return quantiles of exposure and of relative error for every record, from one simulation on a grid.
-
-    Thirty-two leverages from the lowest to the highest, the same random numbers for all, and a look-up a record.
-    """
-    grid = np.geomspace(np.min(leverage), np.max(leverage), 32)
-    found = simulate(law, grid, count, replicates, np.random.default_rng(rng))
-
-    def look_up(measure: np.ndarray) -> np.ndarray:
-        curves = np.quantile(measure, levels, axis=1)
-        return np.stack([np.interp(np.log(leverage), np.log(grid), curve) for curve in curves])
-
-    return look_up(found.exposure), look_up(found.relative_error)

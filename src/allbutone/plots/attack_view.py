@@ -169,7 +169,14 @@ def _curve_traces(curve: ExposureCurve, noun: str) -> list[Trace]:
         min(curve.threshold, 1e9),
         f", {number(curve.threshold)}" * bool(np.isfinite(curve.threshold)),
     )
+    there_and_back = np.concatenate([curve.law_counts, curve.law_counts[::-1]])
+    around = np.concatenate([curve.usual[0], curve.usual[1][::-1]])
     return [
+        {
+            "type": "scatter", "x": there_and_back.astype(np.float32), "y": around.astype(np.float32),
+            "fill": "toself", "fillcolor": "rgba(86, 180, 233, 0.25)", "line": {"width": 0}, "mode": "lines",
+            "name": "nine of ten releases", "hoverinfo": "skip",
+        },
         {
             "type": "scatter", "x": curve.law_counts.astype(np.float32),
             "y": curve.law_exposure.astype(np.float32),

@@ -258,13 +258,17 @@ def view_attack(
 
 @dataclass(frozen=True, eq=False)
 class ExposureCurve:
-    """How this very release exposes the record as it grows, beside what is expected (closed form)."""
+    """How this very release exposes the record as it grows, beside what is expected (closed form).
+
+    `usual`: the exposures between which nine of ten releases lie.
+    """
 
     counts: Int[np.ndarray, " k"]
     exposure: Float[np.ndarray, " k"]
     relative_error: Float[np.ndarray, " k"]
     law_counts: Float[np.ndarray, " l"]
     law_exposure: Float[np.ndarray, " l"]
+    usual: Float[np.ndarray, "2 l"]
     leverage: float
     threshold: float
 
@@ -283,6 +287,7 @@ def exposure_curve(attack: RecordAttack, counts: Sequence[int] = COUNTS) -> Expo
         relative_error=np.concatenate([each.relative_error for each in found]),
         law_counts=fine,
         law_exposure=np.asarray(attack.law.exposure(leverage, fine)),
+        usual=attack.law.quantiles(leverage, fine, (0.05, 0.95)),
         leverage=leverage,
         threshold=float(attack.law.threshold(leverage)),
     )
