@@ -241,7 +241,7 @@ def test_a_view_is_drawn_with_its_message(rows):
 def test_a_walk_is_drawn_with_its_message():
     found = exposure_curve(staged())
     figure = exposure_curve_figure(found, 14, "dataset")
-    usual, law, release, threshold = figure.data
+    law, release, threshold, usual = figure.data
     assert np.all(np.abs(release.y) <= 1.2)
     assert law.x[-1] == 100
     assert np.all(usual.y[: len(law.y)] <= usual.y[len(law.y) :][::-1])

@@ -173,11 +173,6 @@ def _curve_traces(curve: ExposureCurve, noun: str) -> list[Trace]:
     around = np.concatenate([curve.usual[0], curve.usual[1][::-1]])
     return [
         {
-            "type": "scatter", "x": there_and_back.astype(np.float32), "y": around.astype(np.float32),
-            "fill": "toself", "fillcolor": "rgba(86, 180, 233, 0.25)", "line": {"width": 0}, "mode": "lines",
-            "name": "nine of ten releases", "hoverinfo": "skip",
-        },
-        {
             "type": "scatter", "x": curve.law_counts.astype(np.float32),
             "y": curve.law_exposure.astype(np.float32),
             "mode": "lines", "name": "expected (closed form)", "line": {"color": BLUE, "width": 3},
@@ -191,6 +186,11 @@ def _curve_traces(curve: ExposureCurve, noun: str) -> list[Trace]:
         {
             "type": "scatter", "x": [at, at], "y": [-2, 2], "mode": "lines", "hoverinfo": "skip",
             "name": f"expected to leave the others{known}", "line": {"color": GREY, "dash": "dot"},
+        },
+        {
+            "type": "scatter", "x": there_and_back.astype(np.float32), "y": around.astype(np.float32),
+            "fill": "toself", "fillcolor": "rgba(86, 180, 233, 0.25)", "line": {"width": 0}, "mode": "lines",
+            "name": "nine of ten releases", "hoverinfo": "skip",
         },
     ]  # fmt: skip
 
