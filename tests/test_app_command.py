@@ -60,7 +60,7 @@ def test_it_stops_in_the_middle_of_a_job():
     port = free_port()
     with started(port) as process:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request("GET", "/data/budget?limit=mass%3D0.05")  # half a minute's work
+        connection.request("GET", "/data/budget?rows=5000")  # seconds of work
         response = connection.getresponse()
         assert b"step" in response.readline()
         process.send_signal(signal.SIGINT)

@@ -8,6 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.budget import plan_budget
+from allbutone.support.text import chance
 from allbutone.tables.demo import demo_cohort
 from app_server import CUT_OFF, opened, settled
 from test_app_uploads import NAMES, VALUES, as_csv, send, ticked
@@ -30,17 +31,16 @@ def ranked(page):
 def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
     opened(tab, f"{address}/data")
     records = demo_cohort()
-    plan = plan_budget(records, abo.NIW.flat(5), rows=503, counts=(10,), rng=0)
+    plan = plan_budget(records, abo.NIW.flat(5), rows=503, rng=0)
     assert tab.inner_text("#verdict") == plan.sentence
     assert tab.is_hidden("#error")
     assert tab.get_attribute("#verdict", "aria-live") == "polite"
     assert "nobody in it is real" in tab.inner_text("#note")
-    assert "Not fit: all columns together" in tab.inner_text("#model")
+    assert "Not so: all columns together" in tab.inner_text("#model")
     order = np.argsort(-plan.leverage, kind="stable")
     assert ranked(tab) == (order[:25] + 1).tolist()
-    first = tab.locator("#ranking tbody tr").first.inner_text().split()
-    assert first[0] == "212"
-    assert first[1] == f"{plan.columns()['exposure_at_10'][211]:.2f}"
+    first = tab.locator("#ranking tbody tr").first.locator("th, td").all_inner_texts()
+    assert first[:2] == ["212", chance(plan.chances(10)[211])]
     tab.click("#more")
     settled(tab)
     assert ranked(tab) == (order[:50] + 1).tolist()
@@ -48,9 +48,9 @@ def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
 
 
 def test_another_release_has_another_budget(tab, address):
-    opened(tab, f"{address}/data?kind=parameters&limit=exposure%3D0.75&count=3&columns=BMI&columns=HBA1C")
+    opened(tab, f"{address}/data?kind=parameters&probability=0.75&count=3&columns=BMI&columns=HBA1C")
     records = abo.Records.of(demo_cohort(), columns=["BMI", "HBA1C"])
-    plan = plan_budget(records, abo.NIW.flat(2), rows=None, limit="exposure=0.75", counts=(), rng=0)
+    plan = plan_budget(records, abo.NIW.flat(2), rows=None, probability=0.75, rng=0)
     assert tab.inner_text("#verdict") == plan.sentence
     assert tab.is_hidden("#rows")
     assert [on for _, on in ticked(tab)] == [False, False, False, True, True]
@@ -62,7 +62,7 @@ def test_a_file_in_its_records_out(tab, address):
     assert tab.is_hidden("#error")
     assert ticked(tab) == [[name, True] for name in NAMES]
     assert "columns" not in tab.url
-    plan = plan_budget(abo.Records(VALUES, NAMES), abo.NIW.flat(3), rows=40, counts=(), rng=0)
+    plan = plan_budget(abo.Records(VALUES, NAMES), abo.NIW.flat(3), rows=40, rng=0)
     assert tab.inner_text("#verdict") == plan.sentence
     found = plan.columns()
     order = np.argsort(-found["leverage"], kind="stable")
@@ -117,9 +117,10 @@ def test_all_records_come_as_a_file(tab, address):
     lines = list(csv.DictReader(io.StringIO(coming.value.path().read_text())))
     assert sorted(int(line["row"]) for line in lines) == list(range(1, 504))
     assert lines[0]["row"] == "212"
-    found = plan_budget(demo_cohort(), abo.NIW.flat(5), rows=503, counts=(7,), rng=0).columns()
+    plan = plan_budget(demo_cohort(), abo.NIW.flat(5), rows=503, alternatives=False, rng=0)
+    found = plan.columns()
     np.testing.assert_allclose([float(line["leverage"]) for line in lines], np.sort(found["leverage"])[::-1])
-    assert float(lines[0]["exposure_at_7"]) == pytest.approx(found["exposure_at_7"][211])
+    assert float(lines[0]["chance_at_7"]) == pytest.approx(plan.chances(7)[211])
     assert not {"T2D", "BMI"} & set(lines[0])
 
 
@@ -162,7 +163,7 @@ def test_what_an_address_cannot_mean_is_said(tab, address):
         "row=1&hidden=both": "give mode or integrated",
         "row=1&count=0": "a number from 1 to",
         "row=1&rows=two": "Rows of each dataset",
-        "row=1&limit=none": "No record may pass",
+        "row=1&probability=none": "A value is disclosed from a probability of",
         "row=1&columns=XYZ": "there is no column 'XYZ'",
         "row=1&prior=public&centre-1=1&spread-1=1": "4 columns cannot be used",
         "row=1&low-2=much": "'CAD' is declared wrongly: low must be a number, got 'much'",

@@ -77,13 +77,13 @@ def most_exposed_row(path):
 def test_beyond_the_budget_the_server_draws_only_what_was_confirmed(page, served, table):
     name = uploaded(page, served, table)
     state = f"{BEYOND}&table={name}"
-    other = mark_of(posted(page, served, f"{state}&limit=exposure%3D0.25"))
+    other = mark_of(posted(page, served, f"{state}&probability=0.25"))
     larger = mark_of(posted(page, served, state.replace("rows=30", "rows=300")))
     for said in ({}, {"confirm": "yes"}, {"confirm": "40"}, {"confirm": other}, {"confirm": larger}):
         answer = posted(page, served, state, **said)
         assert answer["fields"] == {}
         assert "Nothing was drawn" in answer["error"]
-        assert "beyond the budget" in answer["error"]
+        assert "which is more" in answer["error"]
         assert f"row {most_exposed_row(table)}" in answer["parts"]["confirm"]
     assert releases(served, name) == []
     assert drawn_anyway(page, served, state)
@@ -99,7 +99,7 @@ def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
     page.keyboard.press("Enter")
     dialog = page.locator("dialog[open]")
     dialog.wait_for(timeout=LONG)
-    assert re.search(rf"row {most_exposed_row(table)}\b.*chance of \d+ %", dialog.inner_text())
+    assert re.search(rf"row {most_exposed_row(table)}\b.*chance of (more than )?[\d.]+\s%", dialog.inner_text())
     assert page.evaluate("document.activeElement.id") == "cancel"
     assert page.is_disabled("#anyway")
     page.keyboard.press("Escape")
@@ -116,7 +116,7 @@ def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)
     assert len(releases(served, name)) == 1
-    assert "beyond the budget" in page.inner_text("#after .findings")
+    assert "which is more" in page.inner_text("#after .decision")
 
 
 def test_going_back_leaves_no_dialog_about_another_release(page, served, table):
@@ -188,10 +188,11 @@ def test_every_table_can_be_taken_home(page, served):
     page.goto(f"{served.address}/release?number=2")
     settled(page)
     with page.expect_download() as download:
-        page.get_by_role("button", name="CSV of: The most exposed records").click()
-    assert download.value.suggested_filename == "the-most-exposed-records-by-2-datasets.csv"
+        page.get_by_role("button", name="CSV of: Who is likeliest to be disclosed").click()
+    assert download.value.suggested_filename == "who-is-likeliest-to-be-disclosed-by-2-datasets.csv"
     lines = list(csv.DictReader(download.value.path().read_text().splitlines()))
     assert [line["Row"] for line in lines] == page.locator("#ahead tbody th").all_inner_texts()
-    assert list(lines[0]) == ["Row", "Leverage", "Expected exposure", "Chance to pass"]
-    leverage = np.sort(leverages(demo_cohort().values, NIW.flat(5)))[::-1]
-    np.testing.assert_allclose([float(line["Leverage"]) for line in lines], leverage[: len(lines)], rtol=1e-12)
+    assert list(lines[0]) == ["Row", "Chance to be disclosed", "Leverage"]
+    leverage = leverages(demo_cohort().values, NIW.flat(5))
+    for line in lines:
+        assert float(line["Leverage"]) == pytest.approx(leverage[int(line["Row"]) - 1], rel=1e-12)

@@ -122,7 +122,7 @@ def test_the_report_says_how_to_draw_it_again_with_another_prior_and_some_column
     (tmp_path / "prior.json").write_text(text)
     assert allbutone(*synthesize)[0] == 0
     assert unzipped(fetched(page, served, "release.zip", state, drawn).body()) == written(tmp_path / "release")
-    assert again == ["report", "my table.csv", "release", "--limit", "exposure=0.5"]
+    assert again == ["report", "my table.csv", "release"]
 
 
 def test_columns_said_to_be_measured_are_named_in_the_command(page, served, allbutone, tmp_path, same_chance):

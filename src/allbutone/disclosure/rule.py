@@ -42,8 +42,8 @@ class Rule:
         return cls(float(probability))
 
     def discloses(
-        self, with_release: Float[np.ndarray, "*each"], without: Float[np.ndarray, "*each"]
-    ) -> Bool[np.ndarray, "*each"]:
+        self, with_release: Float[np.ndarray, "..."], without: Float[np.ndarray, "..."]
+    ) -> Bool[np.ndarray, "..."]:
         """Say which values are disclosed; what could not be computed is, what is missing anyway is not."""
         with np.errstate(invalid="ignore"):
             doubled = with_release * (1 - without) >= 2 * without * (1 - with_release)
