@@ -5,7 +5,6 @@ import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
 import pytest
 
 from app_server import CUT_OFF
