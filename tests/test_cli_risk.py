@@ -41,7 +41,8 @@ def test_risk_answers_in_words_numbers_and_a_picture(allbutone, released, tmp_pa
         assert words in out
     header = _header(tmp_path / "risk.csv")
     assert header[:4] == ("row", "disclosed", "risk", "riskiest")
-    assert {*RISK, "probability_bmi", "baseline_bmi", "tolerance_bmi", "error_ldl"} < set(header)
+    assert {*RISK, "probability_bmi", "baseline_bmi", "tolerance_bmi", "error_ldl", "epsilon"} < set(header)
+    assert "per record, computed from the data, confidential, and not a guarantee" in " ".join(out.split())
     assert len((tmp_path / "risk.csv").read_text().splitlines()) == 31
     assert _asks_nothing_of_servers((tmp_path / "risk.html").read_text(encoding="utf-8"))
     assert all(_is_private(tmp_path / name) for name in ("risk.csv", "risk.html"))
@@ -53,6 +54,7 @@ def test_risk_may_leave_out_the_mass_and_know_a_column(allbutone, released, tmp_
     assert allbutone("risk", released, "r", "--no-mass", "--known", "bmi", "--out", "known.csv")[0] == 0
     names = tuple(name for name in RISK if "mass" not in name)
     header = set(_header(tmp_path / "known.csv"))
+    assert "epsilon" not in header  # which is of an adversary who knows nothing of the record
     assert {*names, "error_bmi", "probability_ldl"} < header
     assert not {"mass", "probability_bmi"} & header
     assert "row" in (tmp_path / "known.html").read_text(encoding="utf-8")

@@ -15,7 +15,8 @@ from allbutone.disclosure.dataset_loss import DatasetLoss
 from allbutone.disclosure.draw_loss import DrawLoss
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.loss_profile import delta, epsilon
-from allbutone.disclosure.privacy_loss import PrivacyLoss, delta_of, looked_up
+from allbutone.disclosure.privacy_loss import PrivacyLoss, epsilons_of, looked_up
+from allbutone.releases.private.accounting import delta_of
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 SIMULATED = 2_000_000 if LONG else 100_000
@@ -322,3 +323,15 @@ def test_a_delta_that_is_no_number_is_refused():
 def test_too_few_records_for_the_flat_prior_are_refused():
     with pytest.raises(abo.InputError, match="leave the flat prior no distribution"):
         abo.privacy(np.random.default_rng(1).standard_normal((3, 2)), draws=1)
+
+
+def test_the_epsilons_of_a_release_are_those_of_its_kind_and_sizes():
+    """As `privacy` tells them for the same sizes; datasets of several sizes count as of the largest."""
+    cohort = abo.demo_cohort()
+    synthesizer = abo.NIWSynthesizer().fit(cohort)
+    prior = abo.NIW.flat(5)
+    draws = epsilons_of(cohort, synthesizer.sample_parameters(3), prior)
+    np.testing.assert_allclose(draws, abo.privacy(cohort, draws=3)["epsilon"].to_numpy())
+    datasets = epsilons_of(cohort, synthesizer.sample(rows=[7, 20]), prior)
+    np.testing.assert_allclose(datasets, abo.privacy(cohort, datasets=2, rows=20)["epsilon"].to_numpy())
+    assert epsilons_of(cohort.take(slice(0, 6)), synthesizer.sample(), prior) is None

@@ -30,6 +30,7 @@ from allbutone.cli.reading import (
 from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files, show_verdict
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import StandingOut
 from allbutone.model.moments import Moments
@@ -43,6 +44,7 @@ from allbutone.releases.joined import Released
 from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
+from allbutone.reports.epsilons import epsilon_words
 from allbutone.reports.findings import most_at_risk
 from allbutone.reports.verdict import told_of, values_of, verdict_of
 from allbutone.support.cluster import on_cluster
@@ -135,6 +137,8 @@ def risk(
             f"being row 1; the {worst.others:,} others stand out less and stayed where they are."
         )
     show_files(out)
+    if "epsilon" in found:
+        console.print(escape(epsilon_words(found["epsilon"])))
     if isinstance(release, MixedRelease):
         console.print(mixed_assumed(context, release, found, judged.of(release_dir)))
         next_after_mixed(context, table, release, found)
@@ -170,7 +174,12 @@ def _risk_of_measurements(
         device=given["device"],
         watch=watch,
     )
-    return found if worst is None or not worst.keys else {"key": np.array(worst.keys), **found}
+    if worst is not None:
+        return {"key": np.array(worst.keys), **found} if worst.keys else found
+    usual = not (given["known"] or given["lacking_columns"] or given["lacking_records"]) and elsewhere is None
+    mechanism = getattr(release, "prior", None) if prior is None else prior
+    epsilon = epsilons_of(records, release, mechanism) if usual and mechanism is not None else None
+    return found if epsilon is None else found | {"epsilon": epsilon}
 
 
 def _elsewhere(context: typer.Context, records: Records, worst: StandingOut | None) -> Moments | None:

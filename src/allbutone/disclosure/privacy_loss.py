@@ -16,8 +16,10 @@ from allbutone.disclosure.dataset_loss import DatasetLoss
 from allbutone.disclosure.draw_loss import DrawLoss
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.loss_profile import epsilon
+from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
 from allbutone.releases.private.accounting import DELTA, delta_of
+from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.records import Records
@@ -68,6 +70,24 @@ def privacy(
     law = ExposureLaw.of(given, people, sizes)
     columns = {"row": records.rows, "leverage": leverage} | PrivacyLoss(law, count, delta).columns(leverage)
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+
+
+def epsilons_of(records: Records, release: Any, prior: NIW) -> Float[np.ndarray, " n"] | None:
+    """Return the ε of each record by this release: from the data, confidential, not a guarantee.
+
+    Datasets of several sizes count as of the largest. None for releases of other kinds, or of too few records.
+    """
+    people, p = records.values.shape
+    if not isinstance(release, ParameterRelease | DatasetRelease) or people < p + 3:
+        return None
+    rows = max(release.rows) if isinstance(release, DatasetRelease) else None
+    loss = PrivacyLoss(ExposureLaw.of(prior, people, rows), release.count, usual_delta(people))
+    return loss.columns(leverages(records.values, prior))["epsilon"]
+
+
+def usual_delta(people: int) -> float:
+    """Return the δ of figures for which none was asked: 1e-6, or a hundredth of one over the people."""
+    return min(DELTA, 0.01 / people)
 
 
 def releases_of(draws: Any, datasets: Any, rows: Any, people: int) -> tuple[int, int | None]:

@@ -12,6 +12,7 @@ from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
 from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
+from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
 from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
@@ -72,6 +73,11 @@ class Assessment:
     def verdict(self) -> Verdict:
         """What the rule says."""
         return verdict_of(self.risk, self.rule)
+
+    @cached_property
+    def epsilons(self) -> np.ndarray | None:
+        """The ε of each record by this release alone, where it can be told."""
+        return epsilons_of(self.records, self.release, self.prior)
 
     @cached_property
     def remedies(self) -> list[str]:

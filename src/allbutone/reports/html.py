@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from allbutone.disclosure.budget import Budget
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.disclosure import disclosure_figure
+from allbutone.plots.epsilons import epsilon_figure
 from allbutone.plots.export import NO_REQUESTS, embedded, library
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
 from allbutone.plots.fidelity_categories import association_figure, share_figure
@@ -26,6 +27,7 @@ from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.assessment import Assessment
+from allbutone.reports.epsilons import epsilon_words
 from allbutone.reports.findings import budget_words, most_at_risk
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.mixed_columns import declared_columns, released_columns
@@ -73,6 +75,7 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         ks=_lines(assessment.fidelity.ks_table()) if assessment.fidelity else [],
         pmse=float(np.mean(assessment.fidelity.pmse_ratio_drawn)) if assessment.fidelity else None,
         pmse_tree=float(np.mean(assessment.fidelity.pmse_tree_ratio)) if assessment.fidelity else None,
+        epsilon_words="" if assessment.epsilons is None else epsilon_words(assessment.epsilons),
         commands=commands,
         note=note,
     )
@@ -139,6 +142,8 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
         found["risk"] = risk_figure(assessment.risk, attacked, order, labels=3)
     if plan is not None:
         found["budget"] = budget_figure(plan) if isinstance(plan, Budget) else mixed_budget_figure(plan)
+    if assessment.epsilons is not None:
+        found["epsilon"] = epsilon_figure(assessment.epsilons, assessment.records.rows)
     if normality is not None:
         found["qq"] = qq_figure(normality)
         if len(normality.squared_distances):
