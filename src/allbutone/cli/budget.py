@@ -193,7 +193,8 @@ def _show_budget(plan: Budget) -> None:
     if plan.alternatives:
         changes = [[escape(each.in_words), f"{each.datasets:,}"] for each in plan.alternatives]
         noun = "parameter draws" if plan.law.rows is None else "datasets"
-        show("What another choice would allow (closed form)", ("change", noun), changes, words=("change",))
+        title = "What another choice would allow" + " in all" * bool(plan.before) + " (closed form)"
+        show(title, ("change", noun), changes, words=("change",))
         console.print()
 
 

@@ -44,7 +44,7 @@ class Budget:
     limiting_column: the value of it that would be.
     simulated: how many releases of so many datasets were simulated and attacked exactly, and `passed`, how many of
         them disclosed someone; 0 where the closed form alone decided.
-    earlier: what was released before and is counted in, in words.
+    before: how many datasets and draws were released before, and are counted in.
     alternatives: what would allow more, or less.
     """
 
@@ -58,7 +58,7 @@ class Budget:
     limiting_column: str
     simulated: int = 0
     passed: int = 0
-    earlier: str = ""
+    before: int = 0
     alternatives: list[Alternative] = field(default_factory=list)
 
     @property
@@ -82,7 +82,7 @@ class Budget:
     def sentence(self) -> str:
         """The verdict, for a board."""
         one = self.what.replace("draws", "draw").replace("datasets", "dataset")
-        more = "more " if self.earlier else ""
+        more = "more " if self.before else ""
         count = self.confident_count
         if count == 0:
             verdict = f"Not even one {more}{one} may be released"
@@ -94,7 +94,7 @@ class Budget:
             verdict = f"Up to {count:,} {more}{self.what} may be released"
         reason = "if no value of anyone is to be disclosed (95 % sure)"
         who = f"{self.limiting_column} of row {self.limiting_row} sets the limit"
-        after = f" This counts the {self.earlier}." if self.earlier else ""
+        after = f" This counts the {self.before:,} released earlier." if self.before else ""
         return f"{verdict} {reason}; {who}.{after}"
 
     @property
@@ -114,9 +114,12 @@ class Budget:
         )
 
     def chances(self, count: int) -> Float[np.ndarray, " n"]:
-        """Return each record's own chance that a release of `count` discloses a value of it (closed form)."""
+        """Return each record's own chance that a release of `count` discloses a value of it (closed form).
+
+        What was released before counts as if it were of the same kind.
+        """
         found = np.zeros(len(self.rows))
-        found[self.lineup.order] = self.lineup.chances(count)
+        found[self.lineup.order] = self.lineup.chances(count + self.before)
         return found
 
     def columns(self, counts: tuple[int, ...] = COUNTS) -> dict[str, np.ndarray]:
@@ -198,7 +201,7 @@ def plan_budget(
         limiting_column=column,
         simulated=simulated,
         passed=passed,
-        earlier="" if released is None else f"{before:,} released earlier",
+        before=before,
         alternatives=alternatives_of(records, prior, lineup, rule, place, column, count) if alternatives else [],
     )
 
