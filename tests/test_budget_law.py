@@ -35,7 +35,7 @@ def attacked(records, rows, earlier=None, seed=1):
 def test_simulated_statistics_are_those_of_real_releases(rng, rows):
     records = table_of(rng, 40, 2)
     simulated = attacked(records, rows)
-    whole = simulated.everyone.whole
+    whole = simulated.everyone.table.whole
     found = [simulated._drawn(4, release) for release in range(400)]
     real = []
     for _ in range(400):
@@ -68,7 +68,7 @@ def test_a_release_after_an_earlier_one_is_attacked_together_with_it(rng):
     earlier = ParameterRelease.draw(model, 2, rng, prior=prior)
     later = DatasetRelease.draw(model, [40] * 3, rng, prior=prior)
     simulated = attacked(records, 40, earlier)
-    root = simulated.everyone.root
+    root = simulated.everyone.table.root
     white = [np.linalg.solve(root, (each - model.mean).T).T for each in later.datasets]
     drawn = Moments(
         np.full(3, 40.0),

@@ -43,7 +43,7 @@ def budget_figure(budget: Budget) -> go.Figure:
         x=0.005, xref="paper", xanchor="left", y=accepted, yanchor="bottom", showarrow=False,
         text=f"accepted: {chance(accepted)}", font={"size": 12, "color": "#555555"},
     )  # fmt: skip
-    if budget.confident_count and not budget.earlier:
+    if budget.confident_count and not budget.before:
         _mark(figure, budget.confident_count, counted(budget.confident_count, noun), float(counts[-1]))
     frame(figure, _message(budget, counts, anybody, noun), 360, t=36)
     figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0,
