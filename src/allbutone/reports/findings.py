@@ -64,7 +64,7 @@ def remedies(budget: Budget | MixedBudget | None, released: int) -> list[str]:
                 f"{each.change[0].upper()}{each.change[1:]}: up to {counted(each.datasets, noun)}{enough}{why}."
             )
     found.append(
-        "A guarantee, which adds noise and holds whatever anybody knows: see allbutone explain guarantee."
+        "A guarantee, which adds noise and holds whatever anybody knows: allbutone guarantee says what it costs."
     )
     return found
 
