@@ -122,12 +122,13 @@ class DeviceStreams:
         torch, (count, p) = self.torch, df.shape
         rows, columns = np.tril_indices(p, -1)
         found = torch.zeros((p * p, count, size), dtype=torch.float64, device=self.device)
-        below, chi = self._empty((count, len(rows), size)), self._empty((count, p, size))
-        half = moved_to(self.device, np.maximum(df, 1.0) / 2)[..., None].expand(chi.shape)
-        for stream, generator in enumerate(self.generators):
-            below[stream].normal_(generator=generator)
-            chi[stream] = torch._standard_gamma(half[stream], generator)
-        chi.mul_(2).sqrt_()  # χ²(df) is 2·Gamma(df/2)
+        below = self._empty((count, len(rows), size))
+        half = moved_to(self.device, np.maximum(df, 1.0) / 2)[..., None].expand(-1, -1, size)
+        gammas = []
+        for each, alpha, generator in zip(below, half, self.generators, strict=True):
+            each.normal_(generator=generator)
+            gammas.append(torch._standard_gamma(alpha, generator))
+        chi = torch.stack(gammas).mul_(2).sqrt_()  # χ²(df) is 2·Gamma(df/2)
         if not np.all(df > 0):
             chi.mul_(moved_to(self.device, 1.0 * (df > 0))[..., None])
             kept = columns < np.sum(df > 0, axis=1)[:, None]
