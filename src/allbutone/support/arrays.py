@@ -18,7 +18,7 @@ from allbutone.support.errors import Cure, InputError
 
 Array = Any
 
-MOST_EIGH = 1 << 15  # matrices at a time: CUDA's solver fails on more than about twice as many
+MOST_EIGH = 1 << 13  # matrices at a time: for more, CUDA's solver takes much memory, and beyond 2¹⁶ it fails
 
 
 def array_namespace(*arrays: Any) -> Any:
