@@ -2,8 +2,10 @@
 
 import json
 import os
+import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta as beta_law
@@ -292,3 +294,23 @@ def test_a_score_may_use_all_of_its_range(rng):
     scores = rng.integers(1, 6, size=(100, 1)).astype(float)
     schema = {"columns": {"x1": {"low": 1, "high": 5}}}
     assert abo.PrivateSynthesizer(1.0).fit(scores, schema=schema).moments.people == 100
+
+
+def test_categories_and_gaps_have_no_guarantee(rng):
+    table = {"x1": [1.0, None, *range(20)], "sex": ["f", "m"] * 11}
+    schema = {"columns": {"x1": {"low": 0, "high": 50}, "sex": {"kind": "category"}}}
+    frame = pa.table(table)
+    with pytest.raises(abo.InputError, match="category"):
+        abo.PrivateSynthesizer(1.0).fit(frame, schema=schema)
+    with pytest.raises(abo.InputError, match="x1"):
+        abo.PrivateSynthesizer(1.0).fit(frame, schema=schema, columns=["x1"])
+    whole = abo.Records.of(frame, schema={"columns": {"x1": {}}}, categories=True, complete_cases=True)
+    with pytest.raises(abo.InputError, match="category"):
+        abo.PrivateSynthesizer(1.0).fit(whole, schema=schema)
+
+
+def test_without_opendp_it_is_said_how_to_install_it(rng, monkeypatch):
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    mechanism._gaussian.cache_clear()
+    with pytest.raises(abo.InputError, match=r"allbutone\[dp\]"):
+        abo.PrivateSynthesizer(1.0).fit(correlated(rng, 50, 1), schema=declared_x())

@@ -88,7 +88,8 @@ def _require_nothing_else(context: typer.Context) -> None:
         refuse_seed()
     if both := [name for name in _NOT_WITH if given.get(name)]:
         flag = f"--{both[0].replace('_', '-')}"
-        raise InputError(f"--epsilon and {flag} do not go together", f"leave {flag} out")
+        cure = "leave it out; what depends on the table must be done before, by rules that are fixed beforehand"
+        raise InputError(f"--epsilon and {flag} do not go together", cure)
     if given["release"] is not ReleaseKind.datasets:
         raise InputError(
             "with --epsilon datasets are released, beside the noisy moments themselves", "leave --release out"

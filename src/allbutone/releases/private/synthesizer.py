@@ -80,7 +80,7 @@ def read_private(table: Any, schema: Any, **how_to_read: Any) -> tuple[np.ndarra
                 "prepare the table before, by rules that are fixed beforehand",
             )
     given = table.schema if isinstance(table, Records) and schema is None else Schema.of(schema)
-    wide = table if isinstance(table, Records) else Records.of(table, schema=without_limits(given), **how_to_read)
+    wide = Records.of(table, schema=without_limits(given), **how_to_read)
     declared = given.for_columns(wide.order)
     model_limits(declared)  # which refuses what has none
     return wide.natural, declared
