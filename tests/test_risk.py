@@ -1,22 +1,19 @@
-"""Risk per record and the budget: each measure beside its baseline, each verdict beside its proof."""
-
-from dataclasses import replace
+"""Risk per record and the budget: each measure beside its baseline, each verdict by the one rule."""
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from allbutone.disclosure.limits import Limit
-from allbutone.disclosure.trials import standing_out
 from scipy.special import logsumexp
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.disclosure.budget import Budget, chances
-from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+from allbutone.disclosure import budget as budgets
+from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.lineup import MOST, Lineup
 from allbutone.disclosure.measures import prior_mass
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.record_view.attack_view import of_record, view_attack
+from allbutone.disclosure.rule import BASELINE, PROBABILITY, Rule
 
 PRIOR = abo.NIW.default(2)
 
@@ -120,21 +117,56 @@ def test_no_relative_measure_changes_with_scale_or_rotation(table):
     ours, theirs = (
         risk_columns(*pair, rng=np.random.default_rng(1)) for pair in ((table, release), (moved, there))
     )
-    for measure, tolerance in (
+    for name, tolerance in (
         ("relative_error", 1e-6),
         ("exposure", 1e-6),
         ("information_gain", 2e-3),
         ("mass", 2e-3),
     ):
-        np.testing.assert_allclose(ours[measure], theirs[measure], rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=tolerance, atol=tolerance)
 
 
 def test_what_the_adversary_knows_is_not_an_error(table):
     release = released(table, "datasets", 3)
     found = risk_columns(table, release, known=["ldl"])
     assert not found["error_ldl"].any()
+    assert "probability_ldl" not in found
+    assert set(found["riskiest"]) == {"bmi"}
     np.testing.assert_allclose(found["distance"], np.abs(found["error_bmi"]))
     assert np.all(found["baseline_distance"] > 0)
+
+
+def test_the_verdict_is_the_rule_s_on_the_columns_beside_it(table):
+    """Disclosed exactly where the risk is the asked probability or more, and by the column that is named."""
+    release = released(table, "datasets", 12)
+    for probability in (0.3, 0.5, 0.8):
+        found = risk_columns(table, release, rule=Rule(probability), mass=False)
+        np.testing.assert_array_equal(found["disclosed"], found["risk"] >= probability)
+        pairs = [(found[PROBABILITY + name], found[BASELINE + name]) for name in table.columns]
+        np.testing.assert_array_equal(
+            found["disclosed"], np.any([Rule(probability).discloses(*pair) for pair in pairs], axis=0)
+        )
+        for place in np.flatnonzero(found["disclosed"]):
+            assert found["risk"][place] == found[PROBABILITY + found["riskiest"][place]][place]
+    assert found["disclosed"][6]
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0, -0.5, np.nan])
+def test_a_probability_lies_between_0_and_1(table, probability):
+    with pytest.raises(abo.InputError, match="between 0 and 1"):
+        abo.risk(table, released(table, "datasets", 1), probability=probability)
+    with pytest.raises(abo.InputError, match="between 0 and 1"):
+        abo.plan_budget(table, PRIOR, rows=30, probability=probability)
+
+
+@pytest.mark.parametrize("names", [("bmi", "distance"), ("x", "error_x")])
+def test_names_that_would_be_told_twice_are_refused_in_one_line(table, names):
+    named = abo.Records(table.values, names)
+    with pytest.raises(abo.InputError, match="twice") as caught:
+        risk_columns(named, released(named, "datasets", 1))
+    assert names[1] in str(caught.value)
+    # what the adversary knows is not told of
+    assert len(risk_columns(named, released(named, "datasets", 1), known=[names[1]], mass=False)["risk"]) == 30
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
@@ -142,12 +174,12 @@ def test_dataframes_go_back_in_the_callers_library(table, library):
     frame = library({name: table.values[:, place] for place, name in enumerate(table.columns)})
     found = abo.risk(frame, released(table, "datasets", 2), mass=False)
     assert isinstance(found, library)
-    assert list(found.columns)[:5] == ["row", "distance", "baseline_distance", "relative_error", "exposure"]
-    allowed = abo.budget(frame, PRIOR, rows=30, counts=(1, 10))
+    assert list(found.columns)[:5] == ["row", "disclosed", "risk", "riskiest", "distance"]
+    told = [name for name in found.columns if name.endswith("_bmi")]
+    assert told == ["probability_bmi", "baseline_bmi", "probability_error_bmi", "tolerance_bmi", "error_bmi"]
+    allowed = abo.budget(frame, PRIOR, rows=30)
     assert isinstance(allowed, library)
-    assert list(allowed.columns) == [
-        "row", "leverage", "threshold_datasets", "max_datasets", "exposure_at_1", "exposure_at_10",
-    ]  # fmt: skip
+    assert list(allowed.columns)[:2] == ["row", "leverage"]
 
 
 def test_another_mechanism_is_refused_with_the_difference(table):
@@ -161,187 +193,105 @@ def test_another_mechanism_is_refused_with_the_difference(table):
         risk_columns(table, release, radius=-1.0)
 
 
-def test_the_budget_says_who_sets_it_and_what_without(table):
-    plan = abo.plan_budget(table, PRIOR, rows=30, rng=1)
+@pytest.fixture(scope="module")
+def plan(table):
+    return abo.plan_budget(table, PRIOR, rows=30, rng=1)
+
+
+def test_the_budget_says_who_sets_it(table, plan):
     assert plan.limiting_row == 7
-    assert plan.expected_count == int(plan.law.most(np.max(leverages(table.values, PRIOR)), 0.5))
-    fewer = abo.Records(np.delete(table.values, 6, axis=0), table.columns)
-    assert plan.expected_count_without == abo.plan_budget(fewer, PRIOR, rows=30, rng=1).expected_count
-    assert plan.expected_count_without > plan.expected_count
-    assert "row 7 sets the limit" in plan.sentence
-    assert {row["measure"].split()[0] for row in plan.measures} == {"exposure", "information", "mass"}
-    dropped = next(row for row in plan.what_if if row["change"].startswith("drop the 1"))
-    assert dropped["datasets"] == plan.expected_count_without
-    assert [row["rows"] for row in plan.row_tradeoff] == [3, 15, 30, 60, 300]
-    columns = plan.columns()
-    assert columns["max_datasets"][6] == plan.expected_count
-    assert columns["confident_datasets"][6] == plan.confident_count
-    assert np.all(columns["confident_datasets"] >= plan.confident_count)
+    assert plan.limiting_column in table.columns
+    assert f"{plan.limiting_column} of row 7 sets the limit" in plan.sentence
+    assert plan.passed <= budgets.ACCEPTED
+    assert plan.simulated == budgets.RELEASES
+    columns = plan.columns((1, 10))
+    assert np.argmax(columns[f"chance_at_{2 * plan.confident_count}"]) == 6
+    np.testing.assert_allclose(columns["exposure_at_10"], plan.law.exposure(plan.leverage, 10))
 
 
-@pytest.mark.parametrize("rows", [None, 30])
-def test_the_confident_budget_keeps_its_promise(table, rows):
-    """At the budget, releases of this very table seldom expose anyone; at three times it, often."""
-    plan = abo.plan_budget(table, PRIOR, rows=rows, rng=1)
-    kept = abo.verify_budget(table, PRIOR, plan, 150, rng=2)
-    assert kept["low"] < 0.05 + 0.03
-    beyond = replace(plan, confident_count=3 * max(plan.confident_count, 2))
-    assert abo.verify_budget(table, PRIOR, beyond, 60, rng=3)["share"] > kept["share"]
+def test_alternatives_come_with_the_numbers_of_tables_made_so(table, plan):
+    """Each number is the closed form's for the changed table; whom it is about need not be told anew."""
+    found = {each.change: each.datasets for each in plan.alternatives}
+    without = abo.Records(np.delete(table.values, 6, axis=0), table.columns)
+    assert found["leave row 7 out"] == Lineup.of(without, PRIOR, 30, plan.rule).most()
+    assert found["leave row 7 out"] > plan.confident_count
+    assert found["datasets of 60 rows"] == Lineup.of(table, PRIOR, 60, plan.rule).most()
+    assert found["datasets of 3 rows"] >= found["datasets of 15 rows"] >= found["datasets of 60 rows"]
+    kept = next(name for name in table.columns if name != plan.limiting_column)
+    alone = abo.Records(table.values[:, [table.columns.index(kept)]], (kept,))
+    change = f"leave the column {plan.limiting_column} out"
+    assert found[change] == Lineup.of(alone, abo.NIW.default(1), 30, plan.rule).most()
+    assert found["a public prior worth 30 people that agrees with the table"] > plan.confident_count
+    assert abo.plan_budget(table, PRIOR, rows=30, alternatives=False, rng=1).alternatives == []
 
 
-@pytest.mark.parametrize("limit", ["exposure=0.5", "gain=1"])
-def test_chances_are_those_of_releases_of_this_very_table(table, limit):
-    """The row that sets the limit is found as often as its chance says, by attacks on 300 real releases."""
-    plan = abo.plan_budget(table, PRIOR, rows=30, limit=limit, rng=1)
-    count = 3 * max(plan.confident_count, 2)
-    chance = chances(plan, count, 2)
-    assert np.all((chance > 0) <= standing_out(plan.leverage))
-    assert np.argmax(chance) == plan.limiting_row - 1
-    rng, whole = np.random.default_rng(3), PRIOR.update(table.values)
-    passed = []
-    for _ in range(300):
-        release = abo.DatasetRelease.draw(whole, [30] * count, rng, prior=PRIOR, columns=table.columns)
-        found = view_attack(of_record(table, plan.limiting_row, release), count, size=2).measures
-        by_exposure = found.relative_error <= 0.5
-        passed.append(by_exposure if limit.startswith("exposure") else found.information_gain > 1.0)
-    expected = chance[plan.limiting_row - 1]
-    # two proportions, the simulated one of at least 200 replicates
-    error = np.sqrt(max(expected * (1 - expected), 0.01) * (1 / 300 + 1 / 200))
-    assert abs(np.mean(passed) - expected) < 5 * error
+def test_what_was_released_earlier_counts(table):
+    """A budget of the same kind is about the whole budget less what is out, whatever the earlier ones happen to be."""
+    usual = abo.Records(table.values[:6], table.columns)
+    whole = abo.plan_budget(usual, PRIOR, rows=None, alternatives=False, rng=1).confident_count
+    print(whole)
+    synthesizer = abo.NIWSynthesizer(PRIOR).fit(usual)
+    left = []
+    for seed in range(4):
+        before = synthesizer.sample_parameters(whole // 2, rng_for_tests=np.random.default_rng(seed))
+        plan = abo.plan_budget(usual, PRIOR, rows=None, earlier=before, alternatives=False, rng=1)
+        assert f"This counts the {whole // 2} released earlier." in plan.sentence
+        left.append(plan.confident_count)
+    print(left)
+    assert 0.2 * whole < np.mean(left) < 0.8 * whole
+
+
+def test_a_stricter_rule_allows_less(table):
+    counts = [Lineup.of(table, PRIOR, 30, Rule(probability)).most() for probability in (0.2, 0.5, 0.9)]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[-1]
 
 
 @pytest.mark.parametrize(
     ("rows", "count", "start"),
     [
-        (30, 0, "Not even one dataset of 30 rows leaves every record below exposure 0.5"),
-        (30, 1, "One dataset of 30 rows leaves every record"),
-        (None, 1, "One parameter draw leaves every record"),
-        (30, 9, "Up to 9 datasets of 30 rows leave every record"),
-        (30, 50, "At least 50 datasets of 30 rows, the most that were tried, leave every record"),
+        (30, 0, "Not even one dataset of 30 rows may be released"),
+        (30, 1, "One dataset of 30 rows may be released, two may not"),
+        (None, 1, "One parameter draw may be released"),
+        (30, 9, "Up to 9 datasets of 30 rows may be released"),
+        (30, MOST, "At least 1,000,000 datasets of 30 rows, the most that were tried, may be released"),
     ],
 )
-def test_the_verdict_is_a_sentence(rows, count, start):
-    plan = Budget(
-        law=ExposureLaw.of(PRIOR, 30, rows),
-        limit=Limit.of("exposure=0.5"),
-        leverage=np.ones(30),
-        rows=np.arange(1, 31),
-        counts=(1,),
-        confident_count=count,
-        tried_up_to=50,
-        limiting_row=7,
-        expected_count=4,
-        expected_count_without=20,
-    )
+def test_the_verdict_is_a_sentence(table, rows, count, start):
+    lineup = Lineup.of(table, PRIOR, rows, Rule())
+    told = {"rows": table.rows, "columns_of_table": table.columns, "limiting_row": 7, "limiting_column": "ldl"}
+    plan = Budget(law=lineup.law, rule=Rule(), lineup=lineup, confident_count=count, **told)
     assert plan.sentence.startswith(start)
-    assert plan.sentence.endswith(
-        "expected (closed form): up to 4; row 7 sets the limit; without it up to 20 would be expected."
-    )
+    assert plan.sentence.endswith("ldl of row 7 sets the limit.")
+    assert "closed form" in plan.assumptions
 
 
-def test_limits_by_gain_and_mass(table):
-    by_gain = abo.plan_budget(table, PRIOR, rows=30, limit="gain=1", rng=1)
-    assert by_gain.expected_count is None
-    assert by_gain.confident_count < 3
-    by_mass = abo.plan_budget(table, PRIOR, rows=30, limit="mass=0.5", rng=1)
-    assert by_mass.confident_count >= by_gain.confident_count
-    most = by_mass.columns()["max_datasets"]
-    assert most[6] == most.min()
-
-
-def test_a_limit_of_mass_is_set_by_the_record_likeliest_to_pass_it():
-    """Little mass lies near an outlier before it is found: the highest leverage is not the first to pass."""
-    values = np.random.default_rng(3).standard_normal((60, 3))
-    plan = abo.plan_budget(values, abo.NIW.default(3), rows=60, limit="mass=0.05", rng=1)
-    beyond = plan.own_chance[plan.confident_count + 1]
-    assert plan.limiting_row != np.argmax(plan.leverage) + 1
-    assert beyond[plan.limiting_row - 1] == np.max(beyond[standing_out(plan.leverage)])
-    gained = next(row for row in plan.measures if row["measure"].startswith("mass"))
-    assert gained["budget_95"] > 0.01  # the outlier's is below that
-    # a record has no confident number at which it passes more often than once in twenty
-    confident = plan.columns()["confident_datasets"]
-    for count, chance in plan.own_chance.items():
-        assert not np.any((confident == count) & (chance > 0.05))
-
-
-@pytest.mark.parametrize(
-    "text", ["exposure", "exposure=1", "exposure=0", "gain=x", "mass=2", "distance=3", "gain=inf"]
-)
-def test_limits_that_make_no_sense_are_refused(text):
-    with pytest.raises(abo.InputError, match="a limit reads"):
-        Limit.of(text)
-
-
-@pytest.mark.parametrize("text", ["exposure=0.5", "gain=1", "mass=0.05"])
-def test_a_limit_is_read_once_and_written_as_it_was_read(text):
-    limit = Limit.of(text)
-    assert limit.text == text
-    assert Limit.of(limit) is limit
-
-
-def test_budgets_take_a_limit_as_text_or_as_value(table):
-    limit = Limit.of("exposure=0.25")
-    by_text, by_value = (abo.budget(table, PRIOR, rows=30, limit=given) for given in (limit.text, limit))
-    assert np.array_equal(by_text["max_datasets"], by_value["max_datasets"])
-    assert abo.plan_budget(table, PRIOR, rows=30, limit=limit, counts=(), rng=1).limit == limit
-
-
-def test_a_budget_is_never_half_built():
+def test_a_budget_is_never_half_built(table):
+    lineup = Lineup.of(table, PRIOR, 30, Rule())
     with pytest.raises(TypeError, match="confident_count"):
         Budget(  # type: ignore[call-arg]
-            law=ExposureLaw.of(PRIOR, 30, 30),
-            limit=Limit.of("gain=1"),
-            leverage=np.ones(30),
-            rows=np.arange(1, 31),
-            counts=(),
-            tried_up_to=10,
+            law=lineup.law,
+            rule=Rule(),
+            lineup=lineup,
+            rows=table.rows,
+            columns_of_table=table.columns,
             limiting_row=1,
+            limiting_column="bmi",
         )
 
 
-@pytest.mark.parametrize(("limit", "df"), [("gain=1e308", 4.0), ("mass=0.5", 1e9)])
-@pytest.mark.parametrize("rows", [None, 30])
-def test_limits_that_nothing_passes_are_answered_by_few_simulations(table, limit, df, rows):
-    """Trying ever more datasets for a limit that binds nothing took minutes."""
+def test_a_prior_that_says_all_lets_anything_out_after_few_trials(table):
+    """Trying ever more datasets where nothing limits them would take minutes."""
     tried = []
-    prior = abo.NIW(np.zeros(2), 1.0, df, np.eye(2))
-    plan = abo.plan_budget(table, prior, rows=rows, limit=limit, rng=1, watch=tried.append)
-    assert len(tried) <= 7
-    assert plan.confident_count == plan.tried_up_to
-    assert plan.never_passed
+    prior = abo.NIW(np.zeros(2), 1e9, 1e9, 1e9 * np.eye(2))
+    plan = abo.plan_budget(table, prior, rows=None, rng=1, watch=tried.append, alternatives=False)
     assert "the most that were tried" in plan.sentence
-    assert "no simulated release passed it" in plan.sentence
-    assert np.all(plan.columns()["confident_datasets"] == plan.tried_up_to)
+    assert len(tried) <= 7
 
 
-def test_counts_that_are_safe_for_all_are_not_tried_again(table):
-    """Where a number is safe for everyone, fewer are: they would change no record's confident number."""
-    tried = []
-    plan = abo.plan_budget(table, PRIOR, rows=30, limit="exposure=0.8", counts=(), rng=1, watch=tried.append)
-    assert plan.confident_count > 2
-    few, again = range(1, plan.confident_count), []
-    abo.plan_budget(table, PRIOR, rows=30, limit="exposure=0.8", counts=few, rng=1, watch=again.append)
-    assert len(again) == len(tried)
-
-
-@pytest.mark.parametrize("limit", ["gain=1e-300", "mass=1e-12", "exposure=1e-9"])
-def test_limits_that_cannot_be_met_are_answered_by_few_simulations(table, limit):
-    tried = []
-    plan = abo.plan_budget(table, PRIOR, rows=None, limit=limit, counts=(), rng=1, watch=tried.append)
-    assert plan.confident_count == 0
-    assert not plan.never_passed
-    assert len(tried) <= 4
-
-
-def test_a_mass_that_cannot_be_told_from_certainty_is_no_limit():
-    assert Limit.of("mass=0.99").value == 0.99
-    with pytest.raises(abo.InputError, match="cannot be told from certainty"):
-        Limit.of("mass=0.999999999")
-
-
-def test_plan_budget_takes_any_table(table):
-    plans = [abo.plan_budget(given, PRIOR, rows=30, counts=(), rng=1) for given in (table, table.values)]
-    assert plans[0].sentence == plans[1].sentence
+def test_plan_budget_takes_any_table(table, few_trials):
+    plans = [abo.plan_budget(given, PRIOR, rows=30, rng=1) for given in (table, table.values)]
+    assert [each.confident_count for each in plans] == [plans[0].confident_count] * 2
     checks = [abo.verify_budget(given, PRIOR, plans[0], 3, rng=1) for given in (table, table.values)]
     assert checks[0] == checks[1]
-    assert checks[0]["attacked"] == np.sum(standing_out(plans[0].leverage))
+    assert checks[0]["attacked"] == len(table.values)

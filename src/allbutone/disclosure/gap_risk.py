@@ -13,6 +13,7 @@ from allbutone.disclosure.mixed_risk import (
     known_columns_of,
     mixed_risk_columns,
     require_same_table,
+    unknown_names,
 )
 from allbutone.disclosure.rule import (
     BASELINE,
@@ -21,6 +22,7 @@ from allbutone.disclosure.rule import (
     Rule,
     belief_columns,
     near_truth,
+    require_free_names,
     with_verdicts,
 )
 from allbutone.disclosure.with_gaps import GapRisk, risk_with_gaps
@@ -59,6 +61,8 @@ def gap_risk_columns(
     require_same_table(records, release)
     mechanism, stream = release.mechanism, np.random.default_rng(rng)
     categories, given = known_columns_of(known, mechanism)
+    gaps = ["gaps"] if mechanism.missing == KEEP_GAPS else []
+    require_free_names([*gaps, *unknown_names(mechanism, categories, given)])
     table = mechanism.incomplete(records)
     datasets = [mechanism.incomplete(each) for each in release.datasets]
     adversary = GapAdversary.of(table, mechanism.prior, stream, datasets=datasets, parameters=release.parameters)

@@ -18,6 +18,7 @@ from allbutone.disclosure.rule import (
     belief_columns,
     judged_columns,
     near_truth,
+    require_free_names,
     with_verdicts,
 )
 from allbutone.integrals.cell_totals import CellIntegrals
@@ -58,6 +59,7 @@ def mixed_risk_columns(
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
     categories, measurements = known_columns_of(known, mechanism)
+    require_free_names(unknown_names(mechanism, categories, measurements))
     everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, *release.opinions())
     integrals = CellIntegrals.of(everyone, Points.of(rng), measurements)
     near = near_truth(records)
@@ -128,6 +130,15 @@ def known_columns_of(
     if len(measurements) == len(mechanism.measurements) and len(categories) == len(mechanism.categories):
         raise InputError("the adversary knows everything", Cure("leave something unknown", "known"))
     return categories, measurements
+
+
+def unknown_names(
+    mechanism: MixedMechanism, categories: Sequence[int], measurements: Sequence[int]
+) -> list[str]:
+    """Return the names of what the adversary does not know, given the positions of what is known."""
+    return [name for place, name in enumerate(mechanism.measurements) if place not in measurements] + [
+        name for place, name in enumerate(mechanism.categories) if place not in categories
+    ]
 
 
 def _attack(

@@ -16,7 +16,7 @@ from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_recor
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.disclosure.mixed_risk import require_usual_adversary
 from allbutone.disclosure.private_risk import private_risk
-from allbutone.disclosure.rule import Rule, belief_columns, near_truth, with_verdicts
+from allbutone.disclosure.rule import Rule, belief_columns, near_truth, require_free_names, with_verdicts
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.moments import Moments
@@ -145,6 +145,8 @@ def risk_columns(
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
     values, within = records.values, radius if mass else None
     mask = known_mask(list(known) or None, records.columns, values.shape)
+    unknown_names = [name for place, name in enumerate(records.columns) if not mask[:, place].all()]
+    require_free_names(unknown_names)
     if lacks_records(lacking_records):
         _require_nothing_known(known)
         _require_all_here(elsewhere)
@@ -171,7 +173,6 @@ def risk_columns(
     # the errors of the guess in each column's units come last, under the columns' own names
     off = records.schema.to_natural(guesses) - records.natural
     named = {f"error_{name}": off[:, place] for place, name in enumerate(records.columns)}
-    unknown_names = [name for place, name in enumerate(records.columns) if not mask[:, place].all()]
     judged = belief_columns(records, near, beliefs, unknown_names)
     return with_verdicts(records, rule, found, judged, named)
 

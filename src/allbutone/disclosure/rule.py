@@ -140,19 +140,27 @@ def belief_columns(
     for name in names:
         place = records.columns.index(name)
         found[PROBABILITY + name] = beliefs["probability"][:, place]
-        found[ERROR + name] = beliefs["probability_error"][:, place]
         found[BASELINE + name] = beliefs["baseline"][:, place]
+        found[ERROR + name] = beliefs["probability_error"][:, place]
         found[TOLERANCE + name] = known[TOLERANCE + name]
     return found
 
 
+def require_free_names(names: Sequence[str]) -> None:
+    """Refuse columns whose risk would be told under a name that another has, before anyone is attacked."""
+    taken = {"baseline_distance"}
+    for name in names:
+        for prefix in (PROBABILITY, BASELINE, ERROR, TOLERANCE):
+            if prefix + name in taken:
+                raise InputError(
+                    f"the risk of the column {name!r} would need the name {prefix + name!r} twice",
+                    "give the column another name",
+                )
+            taken.add(prefix + name)
+
+
 def with_verdicts(records: Records, rule: Rule | None, *parts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Put the columns of a risk table together, each person's verdict first."""
-    names = [name for part in parts for name in part]
-    if doubled := [name for name in names if names.count(name) > 1]:
-        raise InputError(
-            f"a column of the table has a name that makes {doubled[0]!r} twice in its risk", "rename the column"
-        )
     found = {name: column for part in parts for name, column in part.items()}
     return {"row": records.rows, **(rule or Rule()).judge(found), **found}
 

@@ -109,6 +109,8 @@ class TableReleases:
         """Draw the statistics of a release in the table's own coordinates."""
         whole = self.everyone.table.whole
         rng = np.random.default_rng([self.seed, release])
+        if self.rows is None and count > MANY_DRAWS:
+            return _draw_sums(whole, count, rng)
         # long enough that a longer release begins with the same datasets
         parts = [draw_dataset_block(whole, self.rows, rng) for _ in range(-(-count // BLOCK))]
         root, noise, scatter = (np.concatenate(each)[:count] for each in zip(*parts, strict=True))
@@ -133,6 +135,15 @@ class TableReleases:
 
 
 BLOCK = 16  # datasets whose random numbers are drawn together
+MANY_DRAWS = 2048  # of parameters, of which only the sums are drawn
+
+
+def _draw_sums(whole: NIW, count: int, rng: np.random.Generator) -> ParameterStatistics:
+    """Draw the sums over many parameter draws at once: of W(ν, I) it is W(count·ν, I), and the pull given it normal."""
+    p = whole.p
+    root = _triangles(rng, count * float(whole.df) - np.arange(float(p)), p)[0]
+    pull = root @ rng.standard_normal(p) / np.sqrt(float(whole.mean_weight))
+    return ParameterStatistics(count, root @ root.T, pull)
 
 
 def draw_dataset_block(
