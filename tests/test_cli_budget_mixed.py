@@ -71,7 +71,7 @@ def test_parameters(allbutone, patients):
 
 
 REFUSED = {
-    "another limit": (["--limit", "gain=1"], "--limit exposure=0.5"),
+    "more than certain": (["--probability", "1.5"], "between 0 and 1"),
     "a check of one's own": (["--verify", "5"], "always checked"),
     "exposures": (["--counts", "1,2"], "leave --counts out"),
     "fewer rows than people, who are all kept": (["--keep", "sex,stage", "--rows", "10"], "leave rows out"),

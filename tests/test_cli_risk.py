@@ -83,23 +83,18 @@ def test_budget_answers_in_words_numbers_and_a_picture(allbutone, table, tmp_pat
     assert (code, err) == (0, "")
     for words in (
         "sets the limit",
-        "The ten most exposed rows",
+        "The ten people at most risk",
+        "What another choice would allow",
         "Checked on 3 simulated releases",
         "confidential",
     ):
         assert words in out
     for words in ("Assumed:", "not a guarantee", "Next:"):
         assert words in out
-    names = (
-        "row",
-        "leverage",
-        "threshold_datasets",
-        "max_datasets",
-        "exposure_at_1",
-        "exposure_at_5",
-        "confident_datasets",
-    )
-    assert _header(tmp_path / "budget.csv") == names
+    header = _header(tmp_path / "budget.csv")
+    assert header[:2] == ("row", "leverage")
+    assert [name.startswith("chance_at_") for name in header[2:4]] == [True, True]
+    assert header[4:] == ("threshold_datasets", "exposure_at_1", "exposure_at_5")
     assert _asks_nothing_of_servers((tmp_path / "budget.html").read_text(encoding="utf-8"))
     assert all(_is_private(tmp_path / name) for name in ("budget.csv", "budget.html"))
     assert allbutone("budget", table, *options, "--force")[1] == out
@@ -107,9 +102,12 @@ def test_budget_answers_in_words_numbers_and_a_picture(allbutone, table, tmp_pat
     assert allbutone(*following)[0] == 0
 
 
-@pytest.mark.parametrize("limit", ["exposure=0.9", "gain=3"])
-def test_budget_of_parameters_by_any_limit(allbutone, table, tmp_path, limit):
-    assert allbutone("budget", table, "--release", "parameters", "--limit", limit)[0] == 0
+@pytest.mark.usefixtures("few_trials")
+@pytest.mark.parametrize("probability", [0.4, 0.9])
+def test_budget_of_parameters_by_any_probability(allbutone, table, tmp_path, probability):
+    code, out, _ = allbutone("budget", table, "--release", "parameters", "--probability", probability)
+    assert code == 0
+    assert f"at least {100 * probability:g} % sure" in " ".join(out.split())
     assert (tmp_path / "budget.html").exists()
 
 
@@ -128,8 +126,8 @@ BAD_QUESTIONS = {
     "figure exists": ("risk table.csv r --out there.csv", "there.html exists"),
     "not a CSV file": ("risk table.csv r --out risk.html", "--out names a .csv file"),
     "no folder": ("risk table.csv r --out no/risk.csv", "cannot write"),
-    "bad limit": ("budget table.csv --limit fame=3", "a limit reads exposure=0.5"),
-    "limit 1": ("budget table.csv --limit exposure=1", "a limit reads exposure=0.5"),
+    "more than certain": ("budget table.csv --probability 1.5", "between 0 and 1"),
+    "certain": ("risk table.csv r --probability 1", "between 0 and 1"),
     "rows 0": ("budget table.csv --rows 0", "rows must be at least 1, got 0"),
     "verify 0": ("budget table.csv --verify 0", "verify must be at least 1, got 0"),
     "bad counts": ("budget table.csv --counts 1,many", "--counts are whole numbers"),

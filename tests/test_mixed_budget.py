@@ -5,10 +5,12 @@ import pandas as pd
 
 import allbutone as abo
 from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure.category_budget import CountedCells, category_chances, is_found_out
+from allbutone.disclosure.category_budget import CountedCells, category_chances
 from allbutone.disclosure.cell_beliefs import cell_beliefs
 from allbutone.disclosure.exposure_law import leverages
-from allbutone.disclosure.mixed_budget import _allowed, leverages_of
+from allbutone.disclosure.lineup import Lineup
+from allbutone.disclosure.mixed_budget import _allowed, lineup_of
+from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
 from allbutone.model.cells import Cells
@@ -56,7 +58,7 @@ def test_chances_are_those_of_releases(rng):
             CellIntegrals.of(MixedLeaveOneOut.of(records, prior, datasets), Points(1)), np.arange(20), ()
         )
         levels = [beliefs.of_true_level(place) for place in (0, 1)]
-        found += any(np.any(is_found_out(share, baseline)) for share, _, baseline in levels)
+        found += any(np.any(Rule().discloses(share, baseline)) for share, _, baseline in levels)
     share = found / times
     assert abs(share - chance[0]) < 4 * np.sqrt(max(share * (1 - share), 0.01) * (1 / times + 1 / 4000))
     assert each.shape == (1, 6)
@@ -65,7 +67,21 @@ def test_chances_are_those_of_releases(rng):
 def test_leverage_without_categories_is_the_usual_one(rng):
     values = rng.standard_normal((40, 3))
     everyone = MixedLeaveOneOut.of(MixedRecords.of(np.zeros(40), values), LocationModel.prior((), abo.NIW.flat(3)))
-    np.testing.assert_allclose(leverages_of(everyone), leverages(values, abo.NIW.flat(3)), rtol=1e-10)
+    near = near_truth(abo.Records(values, ("a", "b", "c")))
+    lineup = lineup_of(everyone, 40, near, Rule())
+    np.testing.assert_allclose(lineup.leverage, leverages(values, abo.NIW.flat(3)), rtol=1e-10)
+
+
+def test_without_categories_the_closed_form_is_the_usual_one(rng):
+    """A table of one cell allows what the same table allows as one of measurements alone."""
+    values = rng.standard_normal((40, 2))
+    values[3] = 5.0
+    records, prior = abo.Records(values, ("a", "b")), abo.NIW.flat(2)
+    everyone = MixedLeaveOneOut.of(MixedRecords.of(np.zeros(40), values), LocationModel.prior((), prior))
+    ours = lineup_of(everyone, 40, near_truth(records), Rule())
+    theirs = Lineup.of(records, prior, 40, Rule())
+    np.testing.assert_allclose(ours.chances(3), theirs.chances(3), atol=1e-6)
+    assert ours.most() == theirs.most()
 
 
 def test_the_verdict_says_who_and_why(rng):

@@ -79,7 +79,9 @@ def test_kept_columns_go_out_as_they_are(table):
         assert sorted(map(tuple, frame[names].to_numpy())) == sorted(map(tuple, table[names].to_numpy()))
         assert not set(map(tuple, frame.to_numpy())) & set(map(tuple, table.to_numpy()))
     found = abo.risk(table, release, mass=False)
-    assert not [name for name in found.columns if name.startswith("probability")]
+    told = [name.removeprefix("baseline_") for name in found.columns if name.startswith("baseline_")]
+    assert told == ["distance", "ldl", "crp"]
+    assert set(found["riskiest"]) <= {"ldl", "crp"}
     assert [name for name in found.columns if name.startswith("error_")] == ["error_ldl", "error_crp"]
 
 
@@ -167,7 +169,7 @@ def test_the_adversary_may_know_columns_of_any_kind(table):
     assert "error_age" not in found
     everything = ["age", "ldl", "crp"]
     found = abo.risk(table, release, known=everything)
-    assert list(found.columns) == ["row"] + [
+    assert list(found.columns) == ["row", "disclosed", "risk", "riskiest"] + [
         prefix + name
         for name in ("sex", "smoker")
         for prefix in ("probability_", "baseline_", "probability_error_")

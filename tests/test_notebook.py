@@ -123,6 +123,7 @@ def test_releases_show_their_sizes_and_first_rows(case):
     assert "a & b" not in odd._repr_html_()
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_results_show_their_verdict(case):
     plan = abo.plan_budget("table.csv", ENTRIES, rows=40, rng=1)
     assert repr(plan) == f"Budget: {plan.sentence}"
@@ -140,6 +141,7 @@ def test_results_show_their_verdict(case):
 # the report
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_the_report_is_that_of_the_command(case, allbutone, tmp_path):
     found = abo.report("table.csv", "release", out="mine.html")
     assert found.path.stat().st_mode & 0o777 == 0o600
@@ -161,7 +163,7 @@ def test_the_report_is_that_of_the_command(case, allbutone, tmp_path):
         ({"out": "report.pdf"}, "html file"),
         ({"out": "release/report.html"}, "is confidential"),
         ({"out": "table.html"}, "exists"),
-        ({"limit": "luck=1"}, "limit"),
+        ({"probability": 1.5}, "between 0 and 1"),
         ({"prior": "nowhere.toml"}, "No such file"),
     ],
 )

@@ -132,9 +132,7 @@ def known_columns_of(
     return categories, measurements
 
 
-def unknown_names(
-    mechanism: MixedMechanism, categories: Sequence[int], measurements: Sequence[int]
-) -> list[str]:
+def unknown_names(mechanism: MixedMechanism, categories: Sequence[int], measurements: Sequence[int]) -> list[str]:
     """Return the names of what the adversary does not know, given the positions of what is known."""
     return [name for place, name in enumerate(mechanism.measurements) if place not in measurements] + [
         name for place, name in enumerate(mechanism.categories) if place not in categories

@@ -139,7 +139,7 @@ MANY_DRAWS = 2048  # of parameters, of which only the sums are drawn
 
 
 def _draw_sums(whole: NIW, count: int, rng: np.random.Generator) -> ParameterStatistics:
-    """Draw the sums over many parameter draws at once: of W(ν, I) it is W(count·ν, I), and the pull given it normal."""
+    """Draw sums over many parameter draws: of W(ν, I) they are W(count·ν, I), and the pull given them normal."""
     p = whole.p
     root = _triangles(rng, count * float(whole.df) - np.arange(float(p)), p)[0]
     pull = root @ rng.standard_normal(p) / np.sqrt(float(whole.mean_weight))
