@@ -145,7 +145,7 @@ def test_a_table_without_a_header(allbutone, tmp_path, named):
 def test_a_budget_of_nothing_names_smaller_datasets_and_then_the_help(allbutone, people, tmp_path):
     with (tmp_path / people).open("a") as file:
         file.write("p20,9000,300\n")
-    asked = (*CHOICES, "--probability", "0.4")
+    asked = (*CHOICES, "--probability", "0.05")
     code, out, _ = allbutone("budget", people, "--rows", 15, *asked, "--out", "my.csv")
     assert code == 0
     assert out.startswith("Not even one dataset of 15 rows may be released")
