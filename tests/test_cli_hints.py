@@ -142,20 +142,6 @@ def test_a_table_without_a_header(allbutone, tmp_path, named):
     assert allbutone(*hint)[0] == 0
 
 
-def test_a_budget_of_nothing_names_smaller_datasets_and_then_the_help(allbutone, people, tmp_path):
-    with (tmp_path / people).open("a") as file:
-        file.write("p20,9000,300\n")
-    asked = (*CHOICES, "--probability", "0.05")
-    code, out, _ = allbutone("budget", people, "--rows", 15, *asked, "--out", "my.csv")
-    assert code == 0
-    assert out.startswith("Not even one dataset of 15 rows may be released")
-    [[_, *hint]] = hints_of(out)
-    assert carries(hint, (*asked, "--rows", "1"))
-    code, out, _ = allbutone(*hint)
-    assert code == 0
-    assert hints_of(out)[0][1:] == ["budget", "--help"] or "synthesize" in hints_of(out)[0]
-
-
 def test_from_a_report_to_the_public_page(allbutone, people, tmp_path):
     assert allbutone("synthesize", people, "--out", "r", "--datasets", 2, *CHOICES)[0] == 0
     (tmp_path / "public.html").write_text("mine")
