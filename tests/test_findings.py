@@ -87,14 +87,14 @@ def test_the_budget_says_what_is_left(plan, released, words):
 def test_remedies_name_the_number_that_each_allows(plan):
     others = [
         Alternative("leave row 8 out", 30),
-        Alternative("leave the five records of the highest leverage out", 12, "the others then vary less"),
+        Alternative("leave the five people furthest from the others out", 12, "the others then vary less"),
         Alternative("datasets of 500 rows", 2),
     ]
     told = remedies(replace(plan, confident_count=7, alternatives=others), 20)
     assert told[:3] == [
         "Fewer: up to 7 datasets of 50 rows, drawn anew.",
         "Leave row 8 out: up to 30 datasets, which is enough for as many as these.",
-        "Leave the five records of the highest leverage out: up to 12 datasets (the others then vary less).",
+        "Leave the five people furthest from the others out: up to 12 datasets (the others then vary less).",
     ]
     assert not any("500 rows" in words for words in told)
     assert remedies(replace(plan, confident_count=30), 20)[0].startswith("Another draw of the same size")

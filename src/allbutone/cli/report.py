@@ -217,8 +217,10 @@ def _describe_public(out: Path, table: Path, noted: bool, mixed: bool) -> None:
 
 def _describe(assessment: Assessment) -> None:
     show_verdict(assessment.verdict)
+    if assessment.remedies:
+        console.print("What would pass:")
     for words in assessment.remedies:
-        console.print(f"What would pass: {escape(words)}")
+        console.print(f"  - {escape(words)}")
     if assessment.budget:
         console.print(f"How much in all: {escape(budget_words(assessment.budget, assessment.count))}")
     console.print("\nBefore it goes out, read also:")

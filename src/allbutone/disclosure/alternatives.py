@@ -40,7 +40,7 @@ def alternatives_of(
     fewest = records.values.shape[1] + 2 if prior.is_flat else 3
     for places, words in (
         (np.array([place]), f"leave row {records.rows[place]} out"),
-        (worst, "leave the five records of the highest leverage out"),
+        (worst, "leave the five people furthest from the others out"),
     ):
         if people - len(places) >= fewest:
             kept = np.delete(np.arange(people), places)
