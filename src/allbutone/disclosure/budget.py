@@ -92,7 +92,7 @@ class Budget:
             verdict = f"One {more}{one} may be released, two may not"
         else:
             verdict = f"Up to {count:,} {more}{self.what} may be released"
-        reason = "if no value of anyone is to be disclosed (95 % sure)"
+        reason = "if no value of anyone is to be disclosed (95\u00a0% sure)"
         who = f"{self.limiting_column} of row {self.limiting_row} sets the limit"
         after = f" This counts the {self.before:,} released earlier." if self.before else ""
         return f"{verdict} {reason}; {who}.{after}"

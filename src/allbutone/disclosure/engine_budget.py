@@ -50,7 +50,7 @@ class EngineBudget:
         people, count = f"{int(self.standing.moments.count):,} people", self.confident_count
         verdict = f"Up to {count:,} {self.what}" if count else f"None of {self.what}"
         return (
-            f"{verdict} may be released if no value of anyone of {people} is to be disclosed (95 % sure); "
+            f"{verdict} may be released if no value of anyone of {people} is to be disclosed (95\u00a0% sure); "
             f"{self.limiting_record}, of leverage {number(self.standing.leverage[0])}, sets the limit."
         )
 

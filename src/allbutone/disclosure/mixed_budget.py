@@ -62,7 +62,7 @@ class MixedBudget:
     @property
     def sentence(self) -> str:
         """The verdict, for a board."""
-        reason = "if no value of anyone is to be disclosed (95 % sure)"
+        reason = "if no value of anyone is to be disclosed (95\u00a0% sure)"
         one = self.what.replace("draws", "draw").replace("datasets", "dataset")
         if self.confident_count == 0:
             verdict = f"Not even one {one} may be released"
