@@ -231,7 +231,7 @@ def test_a_connection_that_drops_in_mid_query(postgres, password, allbutone, rng
 def test_what_is_not_installed_is_named(monkeypatch, parts, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sources, "import_module", _nothing)
-    with pytest.raises(InputError, match=r"allbutone\[polars\]"):
+    with pytest.raises(InputError, match=r"allbutone\[duckdb\]"):
         Source("data/*.parquet").open()
     with pytest.raises(InputError, match=r"allbutone\[dask\]"):
         Source("data/*.parquet", "dask").open()

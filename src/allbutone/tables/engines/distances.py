@@ -44,9 +44,10 @@ def farthest(
 ) -> tuple[Records, Float[np.ndarray, " m"], tuple[Any, ...]]:
     """Fetch the rows of the largest distances, the farthest first, with the distances and keys."""
     besides = ["d"] if key is None else ["d", "key"]
-    # Dask would sort everything; the others know that the first few rows of a sort need none
-    dask = frame.implementation.is_dask()
-    rows = frame.top_k(most, by="d") if dask else frame.sort("d", descending=True).head(most)
+    needed = frame.select(*(f"x{place}" for place in range(len(records.columns))), *besides)
+    # databases know that the first few rows of a sort need none; dataframes would sort everything
+    sorts = not (frame.implementation.is_dask() or frame.implementation.is_polars())
+    rows = needed.sort("d", descending=True).head(most) if sorts else needed.top_k(most, by="d")
     found, more = records.fetch(rows, *besides)
     distances = more["d"].to_numpy()
     order = np.argsort(-distances, kind="stable")

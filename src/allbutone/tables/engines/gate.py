@@ -88,7 +88,7 @@ def _count(frame: nw.LazyFrame[Any], measured: Sequence[Measured]) -> tuple[int,
             value.count().alias(f"values{place}"),
             value.min().alias(f"low{place}"),
             value.max().alias(f"high{place}"),
-            each.on_model_scale(value).mean().alias(f"mean{place}"),
+            each.on_model_scale(value).sum().alias(f"total{place}"),
         ]
         if each.is_limited:
             # counted, not added up: a sum of nothing is 0 in some engines and null in others
@@ -98,11 +98,11 @@ def _count(frame: nw.LazyFrame[Any], measured: Sequence[Measured]) -> tuple[int,
     def number(name: str) -> float:
         return float("nan") if answer[name] is None else float(answer[name])
 
-    seen = {
-        each.name: Seen(int(answer[f"values{place}"]), number(f"low{place}"), number(f"high{place}"),
-                        number(f"mean{place}"), int(answer.get(f"outside{place}", 0)))
-        for place, each in enumerate(measured)
-    }  # fmt: skip
+    seen = {}
+    for place, each in enumerate(measured):
+        values = int(answer[f"values{place}"])
+        middle, outside = number(f"total{place}") / max(values, 1), int(answer.get(f"outside{place}", 0))
+        seen[each.name] = Seen(values, number(f"low{place}"), number(f"high{place}"), middle, outside)
     return int(answer["rows"]), seen
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from glob import glob
 from importlib import import_module
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,13 @@ from allbutone.tables.engines.asking import refused
 ENGINES = ("duckdb", "polars", "dask", "spark")
 _MODULES = {"duckdb": "duckdb", "polars": "polars", "dask": "dask.dataframe", "spark": "pyspark.sql"}
 _DATABASES = ("postgresql", "postgres")
+# bounded memory, what is beyond it on the disk, rows in any order, and no bar where results are printed
+_DUCKDB = (
+    "memory_limit = '400MB'",
+    f"temp_directory = '{gettempdir()}'",
+    "preserve_insertion_order = false",
+    "enable_progress_bar = false",
+)
 _CREDENTIALS = (
     "take the password out and let the environment (PGPASSWORD), ~/.pgpass or a service file (PGSERVICE) hold it"
 )
@@ -24,7 +32,7 @@ _CREDENTIALS = (
 class Source:
     """A table by its address: a pattern of files ('data/*.parquet'), or a database and a table or query there.
 
-    engine: what reads the files; if not given, polars or DuckDB, whichever is installed.
+    engine: what reads the files; if not given, DuckDB or polars, whichever is installed.
     """
 
     address: str
@@ -95,13 +103,12 @@ class Source:
         kinds = {_kind(name) for name in files}
         if len(kinds) > 1 or None in kinds:
             raise InputError(f"{self.address} is not of .parquet files alone, or .csv files alone", "name those")
-        kind = kinds.pop()
-        engine = self.engine or _installed(kind)
+        kind, engine = kinds.pop(), self.engine or _installed()
         module = _module(_MODULES[engine], engine)
         if engine == "duckdb":
-            # nothing is fetched from elsewhere, and no bar goes where results are printed
             connection = module.connect(config={"autoinstall_known_extensions": "false"})
-            connection.execute("set enable_progress_bar = false")
+            for setting in _DUCKDB:
+                connection.execute(f"set {setting}")
             return getattr(connection, f"read_{kind}")(files)
         if engine == "spark":
             reader = module.SparkSession.builder.getOrCreate().read
@@ -121,15 +128,15 @@ def _kind(name: str) -> str | None:
     return next((kind for end, kind in ends.items() if name.lower().endswith(end)), None)
 
 
-def _installed(kind: str | None) -> str:
-    """Return the engine that reads files if none is named: polars is quicker, DuckDB better at text."""
-    for engine in ("polars", "duckdb") if kind == "parquet" else ("duckdb", "polars"):
+def _installed() -> str:
+    """Return the engine that reads files if none is named: DuckDB takes least memory."""
+    for engine in ("duckdb", "polars"):
         try:
             import_module(_MODULES[engine])
         except ModuleNotFoundError:
             continue
         return engine
-    raise _not_installed("polars")
+    raise _not_installed("duckdb")
 
 
 def _module(name: str, extra: str) -> Any:
