@@ -35,7 +35,7 @@ def test_the_budget_figure_is_drawn_offline(tmp_path, rows):
     page = opened(tmp_path / "budget.html", tmp_path / "profile")
     assert 'class="main-svg"' in page
     assert "row 4" in page
-    assert "Row 4 sets the limit" in page
+    assert "the chance that anybody is disclosed" in page
 
 
 def test_figures_become_pictures(tmp_path):

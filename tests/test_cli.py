@@ -142,9 +142,9 @@ def test_a_table_inside_the_folder_to_replace_is_refused(allbutone, table, tmp_p
 
 def test_words_agree_in_number(allbutone, table, tmp_path):
     (tmp_path / "prior.toml").write_text("mean_weight = 5")
-    assert "the 2 columns are jointly normal" in allbutone("synthesize", table, "--out", "a")[1]
+    assert "the 2 columns together follow bell curves" in allbutone("synthesize", table, "--out", "a")[1]
     out = allbutone("synthesize", table, "--out", "b", "--columns", "ldl", "--prior", "prior.toml")[1]
-    assert "the column is normal" in out
+    assert "the column follows a bell curve" in out
     assert "worth 5 records" in out
 
 

@@ -5,26 +5,28 @@ import pytest
 
 import allbutone as abo
 from allbutone.app.pages.record import axes, lines, most_of, row_of
-from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.lineup import Lineup
+from allbutone.disclosure.rule import Rule
 from allbutone.plots.records import MOST_DOTS, records_figure
 from allbutone.record_view.record_measures import Attribute
 from allbutone.tables.declared.schema import Schema
 
 
-def numbered(leverage):
-    return np.arange(1, len(leverage) + 1)
+def drawn(values, rows, count):
+    """The figure of a table, its people in order, and their chances."""
+    records = abo.Records(values, tuple("abcde"[: values.shape[1]]))
+    lineup = Lineup.of(records, abo.NIW.flat(values.shape[1]), rows, Rule())
+    chances = lineup.chances(count)
+    return records_figure(lineup, records.rows, count, chances), lineup, chances
 
 
-def test_a_million_records_are_a_few_thousand_dots():
-    leverage = np.random.default_rng(1).gamma(2.0, 1e-6, 1_000_000)
-    figure = records_figure(ExposureLaw(5, 1e6, 1e6, 1000), leverage, numbered(leverage), 10, 0.5)
-    rows = figure.data[1].customdata
-    assert len(rows) <= MOST_DOTS
-    assert rows[0] == np.argmax(leverage) + 1
-    assert "1,000,000" in figure.layout.xaxis.title.text.replace("<br>", " ")
-    assert figure.layout.meta["message"].startswith(
-        "After 10 datasets no record has an expected exposure above 0.5"
-    )
+def test_many_records_are_a_few_thousand_dots():
+    figure, lineup, _ = drawn(np.random.default_rng(1).standard_normal((50_000, 2)), 1000, 10)
+    numbers = figure.data[0].customdata
+    assert len(numbers) <= MOST_DOTS
+    assert numbers[0] == np.argmax(lineup.leverage) + 1
+    assert "50,000" in figure.layout.xaxis.title.text.replace("<br>", " ")
+    assert figure.layout.meta["message"].startswith("By 10 datasets nobody is disclosed")
 
 
 def test_a_trial_is_never_large():
@@ -38,16 +40,15 @@ def test_a_trial_is_never_large():
             row_of(text, np.arange(1, 41))
 
 
-def test_records_lie_on_the_law():
-    setting, leverage = ExposureLaw(2, 100.0, 103.0, 50), np.array([0.0, 0.01, 0.2, 3.0])
-    figure = records_figure(setting, leverage, numbered(leverage), 20, 0.5)
-    law, dots = figure.data
-    heights = np.interp(np.log(dots.x), np.log(law.x), law.y)
-    np.testing.assert_allclose(dots.y, heights, atol=0.02)
-    assert list(dots.customdata) == [4, 3, 2, 1]
-    assert figure.layout.meta["message"].startswith("After 20 datasets 1 of 4 records has")
-    draws = records_figure(ExposureLaw(2, 100.0, 103.0, None), leverage, numbered(leverage), 1, 0.5)
-    assert "1 parameter draw no record has" in draws.layout.meta["message"]
+def test_each_record_is_at_its_leverage_and_chance():
+    values = np.random.default_rng(2).standard_normal((40, 2))
+    values[16] = 9.0
+    figure, lineup, chances = drawn(values, 40, 30)
+    dots = figure.data[0]
+    np.testing.assert_allclose(dots.y, chances, rtol=1e-6)
+    np.testing.assert_allclose(dots.x, lineup.leverage[lineup.order], rtol=1e-6)
+    assert dots.customdata[0] == 17
+    assert "row 17 is the likeliest" in figure.layout.meta["message"]
 
 
 def test_two_different_columns_are_shown():
