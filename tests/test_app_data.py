@@ -84,6 +84,7 @@ def test_a_file_in_its_records_out(tab, address):
     assert "instead of ±" in lines[0][1]
     assert tab.locator("#figure-landscape .main-svg").first.is_visible()
     assert "Information gain" in tab.inner_text("#measures")
+    assert "confidential, and not a guarantee" in " ".join(tab.inner_text("#measures").split())
     # other columns, and the focus stays where it was
     tab.focus("#axis-x")
     tab.select_option("#axis-x", "hba1c")

@@ -85,6 +85,11 @@ def epsilons_of(records: Records, release: Any, prior: NIW) -> Float[np.ndarray,
     return loss.columns(leverages(records.values, prior))["epsilon"]
 
 
+def epsilon_of_one(law: ExposureLaw, leverage: float, count: int, people: int) -> float:
+    """Return the ε of one record by so many draws or datasets: from the data, confidential, not a guarantee."""
+    return float(PrivacyLoss(law, count, usual_delta(people)).columns(np.array([leverage]))["epsilon"][0])
+
+
 def usual_delta(people: int) -> float:
     """Return the δ of figures for which none was asked: 1e-6, or a hundredth of one over the people."""
     return min(DELTA, 0.01 / people)
@@ -198,7 +203,7 @@ def looked_up_while_known(
 ) -> tuple[Float[np.ndarray, "rows n"], Bool[np.ndarray, " n"]]:
     """Look up as `looked_up` does, below the first number at which the functions are unknown; say where."""
     known = np.ones(len(at), dtype=bool)
-    tried = np.exp(np.linspace(np.log(at.min()), np.log(at.max()), PROBES))
+    tried = np.unique(np.exp(np.linspace(np.log(at.min()), np.log(at.max()), PROBES)))
     lost = np.flatnonzero(np.isnan(values(tried, checked=True)).any(axis=0))
     if len(lost):
         known = at <= tried[lost[0] - 1] if lost[0] else np.zeros(len(at), dtype=bool)

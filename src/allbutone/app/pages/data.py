@@ -28,6 +28,7 @@ from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, normal
 from allbutone.app.pages.uploads import upload
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.lineup import Lineup
+from allbutone.disclosure.privacy_loss import epsilon_of_one
 from allbutone.disclosure.rule import Rule
 from allbutone.plots.attack_view import view_drawing
 from allbutone.plots.budget import budget_figure
@@ -190,14 +191,22 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     columns, schema = found.attack.columns, asked.table.records.schema
     labels = [schema.column(name).on_scale for name in columns]
     across, upwards = axes(columns, asked.values["x"], asked.values["y"]) if found.view else (0, 0)
+    epsilon = _epsilon(asked, found)
     parts = {
         "record": piece(
             "data_record.html", found=found, lines=lines(found.attributes, schema), columns=columns,
             across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.attack.most,
         ),
-        "measures": measures_piece(found.measures, found.attack.noun, "/data/measures.csv"),
+        "measures": measures_piece(found.measures, found.attack.noun, "/data/measures.csv", epsilon),
     }  # fmt: skip
     return Answer(parts, {"landscape": view_drawing(found.view, labels)} if found.view else {})
+
+
+def _epsilon(asked: Asked, found: RecordFindings) -> float | None:
+    """Return the record's own ε, which is of the usual adversary."""
+    if asked.values["without"] or asked.values["missing"]:
+        return None
+    return epsilon_of_one(found.attack.law, found.measures.leverage, found.count, len(asked.table.records.values))
 
 
 def _findings(asked: Asked, step: Progress) -> RecordFindings | None:

@@ -32,9 +32,12 @@ def lines(found: RecordMeasures) -> list[Line]:
     ]
 
 
-def measures_piece(found: RecordMeasures, noun: str, csv: str) -> str:
-    """Return the table of measures; `noun` is what is released, `csv` the address of the same as a file."""
-    return piece("measures.html", found=found, noun=noun, lines=lines(found), csv=csv)
+def measures_piece(found: RecordMeasures, noun: str, csv: str, epsilon: float | None = None) -> str:
+    """Return the table of measures; `noun` is what is released, `csv` the address of the same as a file.
+
+    epsilon: the record's own, where it is known.
+    """
+    return piece("measures.html", found=found, noun=noun, lines=lines(found), csv=csv, epsilon=epsilon)
 
 
 def measures_csv(found: RecordMeasures) -> Download:
