@@ -107,19 +107,21 @@ def budget(
         plan = planned.plan
         save(plan.columns(tuple(asked)) if isinstance(plan, Budget) else plan.columns(), planned.figure)
     console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
-    used = 0
+    left, used = plan.confident_count, 0
     if isinstance(plan, Budget):
+        used = plan.before  # which the number counts already
         show_together(judged)
         _show_budget(plan)
     else:
         used = used_up(judged, size)
+        left -= used
         _show_used(judged, size, plan.confident_count)
         _show_mixed(plan)
     if planned.checked:
         console.print(planned.checked)
     show_files(out)
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, planned.prior))}.")
-    _next(context, table, plan.confident_count, used, size, out)
+    _next(context, table, left, used, size, out)
     show_notes([*records.notes, planned.note])
 
 
@@ -236,23 +238,20 @@ def _show_used(judged: Together, size: int | None, count: int) -> None:
         )
 
 
-def _next(context: typer.Context, table: Path, count: int, used: int, size: int | None, out: Path) -> None:
+def _next(context: typer.Context, table: Path, left: int, used: int, size: int | None, out: Path) -> None:
     """Name the command that releases as much as the budget has left, or one that may leave more."""
     like, given = any_release_like(context), context.params
     kept = given["keep"] or (isinstance(like, MixedRelease) and like.mechanism.keep)
     rows: dict[str, Any] = {"rows": None} if kept else {}  # then there is a row for each person
-    left = count - used
-    if count and left < 1:
+    if used and left < 1:
         words = "it is used up; see what was released before:"
         command = following(context, "ledger", "show", table)
         if like:
             words = f"{given['like']} has used it up; see the case for or against it:"
             command = following(context, "report", table, given["like"], out=free_name("report.html"))
         show_next(words, command)
-    elif count:
-        words = "release that much:"
-        if used:
-            words = "release so many more:"
+    elif left > 0:
+        words = "release so many more:" if used else "release that much:"
         command = following(context, "synthesize", table, out=free_name("release"), datasets=left, **rows)
         show_next(words, command)
     elif size is None or size == 1 or kept:

@@ -169,9 +169,10 @@ def plan_budget(
     A value is disclosed when the adversary gives it at least `probability` within its tolerance (see `Rule`). The
     chance that a release discloses anyone, at most 5 %, is bounded by the sum of the records' own chances, which
     the closed form gives; where that does not take long, simulated releases of this very table check it.
-    `earlier`: what was released already (one, or several in a list), which counts; then simulation decides.
-    `alternatives`: also say what would allow more. `watch` is called once for each number of datasets tried. How
-    the table is read is said as to `Records.of` (schema, complete_cases, …).
+    `earlier`: what was released already (one, or several in a list), which counts: exactly where releases are
+    simulated, else as if of the same kind. `alternatives`: also say what would allow more. `watch` is called once
+    for each number of datasets tried. How the table is read is said as to `Records.of` (schema, complete_cases,
+    …).
 
     >>> import allbutone as abo
     >>> abo.plan_budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1).limiting_row
@@ -187,8 +188,10 @@ def plan_budget(
     near = near_truth(records)
     attacked = TableReleases.of(records.values, prior, near, rule, rows, released, seed)
     passed, simulated = 0, 0
-    if released is not None or _is_quick(lineup, count):
+    if _is_quick(lineup, count):
         count, passed, simulated = _simulated(attacked, lineup, count, before, watch)
+    else:
+        count = max(0, count - before)
     place, column = _limiting(lineup, records, count + 1 + before)
     return Budget(
         law=lineup.law,

@@ -20,6 +20,7 @@ from allbutone.tables.records import Records
 
 QUARTER = 0.25  # of a column's standard deviation: the tolerance where none is declared
 HALFWAY = 0.5  # of a person's distance from the others' mean
+LEAST, MOST = 0.25, 0.99  # probabilities that a rule can ask for
 PROBABILITY, BASELINE, ERROR, TOLERANCE = "probability_", "baseline_", "probability_error_", "tolerance_"
 
 
@@ -39,6 +40,12 @@ class Rule:
             return probability
         if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 < probability < 1:
             raise InputError(f"a probability lies between 0 and 1, got {describe_value(probability)}")
+        if not LEAST <= probability <= MOST:
+            raise InputError(
+                f"a probability of {probability:g} tells nothing: many values can be guessed with 20 % without a "
+                "release, and one above 99 % cannot be told from certainty",
+                f"give one from {LEAST:g} to {MOST:g}",
+            )
         return cls(float(probability))
 
     def discloses(
