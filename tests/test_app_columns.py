@@ -159,7 +159,7 @@ def test_a_release_is_in_natural_units_as_the_attack_on_the_logged_table_is(skew
     assert np.array_equal(age, age.round(1))
     ranking = last_line(browser.ask(f"/data/answer?{state}")[2])["parts"]["ranking"]
     logged = abo.Records(np.column_stack([np.log(values[:, 0]), values[:, 1]]), ("bili", "age"))
-    plan = abo.plan_budget(logged, abo.NIW.flat(2), rows=80, counts=(), rng=0)
+    plan = abo.plan_budget(logged, abo.NIW.flat(2), rows=80, alternatives=False, rng=0)
     order = np.argsort(-plan.leverage, kind="stable")[:25] + 1
     assert [int(row) for row in re.findall(r'data-row="(\d+)"', ranking)] == order.tolist()
     report = html.unescape(browser.ask(f"/release/report.html?{state}&drawn={drawn}")[2].decode())
@@ -175,4 +175,4 @@ def test_odd_values_are_told_with_the_controls_that_cure_them(skewed):
     )
     assert "'bili' is negative, and no real value is: model them on a log scale (at “Scale” of Your data)" in after
     assert "declare the decimals (at “Decimals” of Your data)" in after
-    assert re.search(r'class="against"><b>Values</b>', after)
+    assert re.search(r'class="against"><b>Values: needs attention</b>', after)

@@ -151,7 +151,7 @@ def test_the_report_is_that_of_the_command(case, allbutone, tmp_path):
     mine, theirs = ((tmp_path / name).read_text() for name in ("mine.html", "theirs.html"))
     assert re.findall(r"<td>.*?</td>", mine) == re.findall(r"<td>.*?</td>", theirs)
     assert repr(found).startswith(found.headline)
-    assert found._repr_html_().count("<p>") == 2 + len(found.findings)
+    assert found._repr_html_().count("<p>") == 3 + len(found.findings)
     public = abo.report("table.csv", case[1], out="public.html", public=True)
     assert public.findings == ()
     assert "nothing was judged" in repr(public)

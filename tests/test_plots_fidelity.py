@@ -131,7 +131,7 @@ def test_of_few_datasets_each_is_a_dot(few):
         (figures_tests.propensity_figure(few.fidelity), few.fidelity.pmse_ratio_drawn),
     ):
         np.testing.assert_array_equal(markers(figure)[0].x, values.ravel())
-        assert "a dot a dataset" in figure.layout.xaxis.title.text.replace("<br>", " ")
+        assert "one dot for each dataset" in figure.layout.xaxis.title.text.replace("<br>", " ")
     above = int(np.sum(few.fidelity.ks_p > 0.05))
     assert message(figures_tests.ks_figure(few.fidelity)).startswith(
         f"{above} of 15 Kolmogorov-Smirnov tests give"
@@ -233,11 +233,10 @@ def test_relative_errors_are_drawn_by_their_logarithm(many):
     figure = figures_violins.relative_error_violins(many.by_count)
     for trace, count in zip(figure.data, (1, 5, 40), strict=False):
         np.testing.assert_allclose(10.0 ** np.array(trace.y), many.by_count[count]["relative_error"], rtol=1e-5)
-    found = [many.by_count[count] for count in (1, 40)]
-    near = [int(np.sum((one["relative_error"] <= 0.5) & (one["information_gain"] >= np.log(2)))) for one in found]
-    expected = f"are {near[0]} of 503 records after 1 dataset and {near[1]} after 40 datasets."
+    found = [int(many.by_count[count]["disclosed"].sum()) for count in (1, 40)]
+    expected = f"disclosed of {found[0]} of 503 people after 1 dataset and {found[1]} after 40 datasets."
     assert message(figure).endswith(expected)
-    long = {1: {"relative_error": np.linspace(0, 2, 9001), "information_gain": np.ones(9001)}}
+    long = {1: {"relative_error": np.linspace(0, 2, 9001), "disclosed": np.zeros(9001, dtype=bool)}}
     figure = figures_violins.relative_error_violins(long)
     assert len(figure.data[0].y) == 2000
     assert np.isfinite(figure.data[0].y).all()

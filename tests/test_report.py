@@ -109,9 +109,9 @@ CUT_OFF = """() => {
   return found;
 }"""
 FIGURES = {
-    "datasets": {"disclosure", "risk", "budget", "qq", "distance-qq", "correlations", "correlation-differences",
+    "datasets": {"disclosure", "risk", "epsilon", "budget", "qq", "distance-qq", "correlations", "correlation-differences",
                  "means", "ks", "densities", "propensity"},
-    "parameters": {"disclosure", "risk", "budget", "qq", "distance-qq"},
+    "parameters": {"disclosure", "risk", "epsilon", "budget", "qq", "distance-qq"},
 }  # fmt: skip
 FIGURES["one dataset"] = FIGURES["datasets"]
 FIGURES["application"] = FIGURES["datasets"] | {"distances", "relative-errors"}

@@ -26,7 +26,7 @@ CONTROLS = {
     "rows": "at “Rows of each dataset”",
     "datasets": "at “How many”",
     "draws": "at “How many”",
-    "probability": "at “Disclosed is a value”",
+    "probability": "at “A value is disclosed from a probability of”",
     "keep": "at “Keep” of Your data",
     "lacking_columns": "at “Columns of everyone”",
     "lacking_records": "at “Records, besides the one looked at”",

@@ -1,5 +1,6 @@
 """What stands beside a budget: what other sizes, other tables and a stronger prior would allow."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +29,15 @@ class Alternative:
 
 
 def alternatives_of(
-    records: Records, prior: NIW, lineup: Lineup, rule: Rule, place: int, column: str, count: int
+    records: Records,
+    prior: NIW,
+    lineup: Lineup,
+    rule: Rule,
+    limiting: tuple[int, str],
+    watch: Callable[[int], None],
 ) -> list[Alternative]:
     """Return what would pass instead, each with the number it allows, computed anew from the table."""
+    place, column = limiting
     rows, people = lineup.law.rows, len(records.values)
     worst = lineup.order[:5]
     wished: list[tuple[str, Records, NIW, int | None]] = []
@@ -66,12 +73,12 @@ def alternatives_of(
             rows,
         )
     )
-    counts = in_parallel(lambda one: Lineup.of(one[1], one[2], one[3], rule).most(), wished)
+    counts = in_parallel(lambda one: Lineup.of(one[1], one[2], one[3], rule).most(watch=watch), wished)
     found = [Alternative(one[0], allowed) for one, allowed in zip(wished, counts, strict=True)]
-    return [_explained(each, found, count) for each in found]
+    return [_explained(each, found) for each in found]
 
 
-def _explained(one: Alternative, every: list[Alternative], count: int) -> Alternative:
+def _explained(one: Alternative, every: list[Alternative]) -> Alternative:
     """Say why leaving more people out may allow less."""
     if not one.change.startswith("leave the five"):
         return one

@@ -205,7 +205,7 @@ def plan_budget(
         simulated=simulated,
         passed=passed,
         before=before,
-        alternatives=alternatives_of(records, prior, lineup, rule, place, column, count) if alternatives else [],
+        alternatives=alternatives_of(records, prior, lineup, rule, (place, column), watch) if alternatives else [],
     )
 
 

@@ -111,7 +111,7 @@ def plan_guarantee(
     >>> import allbutone as abo
     >>> file = {"columns": {"bmi": {"low": 15, "high": 50, "centre": 26, "spread": 5}}}
     >>> abo.plan_guarantee(file, people=500).useful_from
-    1.0
+    0.5
     """
     declared = Schema.of(schema)
     declared = Schema(tuple(each for each in declared.columns if each.kind == MEASUREMENT))

@@ -58,15 +58,13 @@ def relative_error_violins(by_count: Mapping[int, Mapping[str, np.ndarray]]) -> 
     exposed = [int(np.sum(by_count[count]["disclosed"])) for count in counts]
     middle = [float(np.median(error)) for error in errors]
     words = [
-        f"{counted(count, 'dataset')}<br>median relative error {found:.3g}<br>{near:,} of {len(error):,} records "
-        f"with a close guess<br>closest {error.min():.3g}"
+        f"{counted(count, 'dataset')}<br>median relative error {found:.3g}<br>a value disclosed of {near:,} of "
+        f"{len(error):,} people<br>closest {error.min():.3g}"
         for count, found, near, error in zip(counts, middle, exposed, errors, strict=True)
     ]
     _medians(figure, [float(np.log10(one)) for one in middle], words)
     people = len(errors[0])
-    message = (
-        f"Close guesses (more than halfway there, and not by luck): {exposed[0]:,} of {people:,} records after "
-    )
+    message = f"A value is disclosed of {exposed[0]:,} of {people:,} people after "
     message += counted(counts[0], "dataset")
     if len(counts) > 1:
         message += f" and {exposed[-1]:,} after {counted(counts[-1], 'dataset')}"
