@@ -82,6 +82,8 @@ def test_the_budget_says_what_is_left(plan, released, words):
     told = budget_words(replace(plan, confident_count=7), released)
     assert told.startswith("Up to 7 datasets of 50 rows may be released")
     assert words in told
+    earlier = budget_words(replace(plan, confident_count=7), 2, earlier=4)
+    assert earlier.endswith("This release has 2 datasets, and 4 went out earlier; 1 more may follow.")
 
 
 def test_remedies_name_the_number_that_each_allows(plan):

@@ -109,8 +109,8 @@ CUT_OFF = """() => {
   return found;
 }"""
 FIGURES = {
-    "datasets": {"disclosure", "risk", "epsilon", "budget", "qq", "distance-qq", "correlations", "correlation-differences",
-                 "means", "ks", "densities", "propensity"},
+    "datasets": {"disclosure", "risk", "epsilon", "budget", "qq", "distance-qq", "correlations",
+                 "correlation-differences", "means", "ks", "densities", "propensity"},
     "parameters": {"disclosure", "risk", "epsilon", "budget", "qq", "distance-qq"},
 }  # fmt: skip
 FIGURES["one dataset"] = FIGURES["datasets"]

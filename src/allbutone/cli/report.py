@@ -222,7 +222,8 @@ def _describe(assessment: Assessment) -> None:
     for words in assessment.remedies:
         console.print(f"  - {escape(words)}")
     if assessment.budget:
-        console.print(f"How much in all: {escape(budget_words(assessment.budget, assessment.count))}")
+        in_all = budget_words(assessment.budget, assessment.count, assessment.earlier_count)
+        console.print(f"How much in all: {escape(in_all)}")
     console.print("\nBefore it goes out, read also:")
     for finding in assessment.findings:
         mark = "[yellow]![/yellow]" if finding.against else "[green]✔[/green]"

@@ -69,6 +69,11 @@ class Assessment:
         """How many datasets, or parameter draws, the release has."""
         return self.release.count
 
+    @property
+    def earlier_count(self) -> int:
+        """How many datasets and parameter draws were released earlier, and are judged together with it."""
+        return sum(entry.count for entry in self.judged.counted) if self.judged else 0
+
     @cached_property
     def verdict(self) -> Verdict:
         """What the rule says."""

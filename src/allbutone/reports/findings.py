@@ -29,10 +29,12 @@ def most_at_risk(found: dict[str, np.ndarray]) -> np.ndarray:
     return np.lexsort((-found["risk"], ~found["disclosed"]))
 
 
-def budget_words(budget: Budget | MixedBudget, released: int) -> str:
-    """Say how much may be given out in all, and what this release leaves of it."""
+def budget_words(budget: Budget | MixedBudget, released: int, earlier: int = 0) -> str:
+    """Say how much may be given out in all, and what this release, and what went out earlier, leave of it."""
     noun = "parameter draw" if budget.what == "parameter draws" else "dataset"
-    has, left = counted(released, noun), budget.confident_count - released
+    has, left = counted(released, noun), budget.confident_count - released - earlier
+    if earlier:
+        has += f", and {earlier:,} went out earlier"
     if left > 0:
         return f"{budget.sentence} This release has {has}; {left:,} more may follow."
     if left == 0:

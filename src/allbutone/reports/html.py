@@ -65,7 +65,9 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         rule_words=rule_in_words(assessment.rule),
         values=told_of(values_of(assessment.risk, assessment.rule, SHOWN)),
         remedies=assessment.remedies,
-        budget_words=budget_words(assessment.budget, assessment.count) if assessment.budget else "",
+        budget_words=budget_words(assessment.budget, assessment.count, assessment.earlier_count)
+        if assessment.budget
+        else "",
         words=WORDS,
         exposed=[
             {name: assessment.risk[name][place] for name in ("row", *MEASURES) if name in assessment.risk}

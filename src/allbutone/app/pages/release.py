@@ -156,7 +156,9 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         request=held.thing.request,
         ledger=held.thing.ledger,
         assessment=assessment,
-        budget_words=budget_words(assessment.budget, assessment.count) if assessment.budget else "not computed.",
+        budget_words=budget_words(assessment.budget, assessment.count, assessment.earlier_count)
+        if assessment.budget
+        else "not computed.",
         rule_words=rule_in_words(assessment.rule),
         values=told_of(values_of(assessment.risk, assessment.rule, SHOWN)),
         figures=list(figures),
