@@ -10,7 +10,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.interpolate import CubicSpline
 
 from allbutone.disclosure.dataset_loss import DatasetLoss
 from allbutone.disclosure.draw_loss import DrawLoss
@@ -176,6 +175,8 @@ def looked_up(values: Callable[[Any], Any], at: Float[np.ndarray, " n"]) -> Floa
     old ones said; then a spline through many points of the polynomial, which is quicker to look up. Few numbers
     need none.
     """
+    from scipy.interpolate import CubicSpline  # not above: it is slow to load
+
     low, high = np.log(at.min()), np.log(at.max())
     if len(at) <= FIRST_NODES or high - low < 1e-9:
         different, place = np.unique(at, return_inverse=True)
