@@ -261,6 +261,6 @@ def test_the_flat_prior_of_all_columns_is_not_that_of_some(table, kind):
     else:
         release = abo.DatasetRelease.draw(whole, [20] * 3, rng, **about)
     found = abo.risk(table, release, lacking_columns=["b"], rng=np.random.default_rng(1)).to_pandas()
-    assert np.isfinite(found.to_numpy()).all()
+    assert np.isfinite(found.drop(columns="riskiest").to_numpy(dtype=float)).all()
     with pytest.raises(abo.InputError, match="2 for 3"):
         part.update(table.values[:2, KEPT])

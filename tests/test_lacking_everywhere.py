@@ -49,7 +49,7 @@ def test_the_command_line_plays_weaker_adversaries(allbutone, tmp_path):
     assert (tmp_path / "risk.csv").read_text().splitlines()[0].endswith('"error_bmi"')
     code, out, _ = allbutone("risk", "t.csv", "r", "--lacking-records", 1, "--no-mass", "--out", "two.csv")
     assert code == 0
-    assert "every record but one and 1 other chosen at random" in " ".join(out.split())
+    assert "everybody else's records but for 1 other chosen at random" in " ".join(out.split())
     assert "information_gain_error" in (tmp_path / "two.csv").read_text().splitlines()[0]
     code, out, err = allbutone("risk", "t.csv", "r", "--lacking-records", 1, "--known", "bmi", "--out", "no.csv")
     assert code == 2
