@@ -36,7 +36,7 @@ def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
     assert tab.is_hidden("#error")
     assert tab.get_attribute("#verdict", "aria-live") == "polite"
     assert "nobody in it is real" in tab.inner_text("#note")
-    assert "Not so: all columns together" in tab.inner_text("#model")
+    assert "Not bell-shaped: all columns together" in tab.inner_text("#model")
     order = np.argsort(-plan.leverage, kind="stable")
     assert ranked(tab) == (order[:25] + 1).tolist()
     first = tab.locator("#ranking tbody tr").first.locator("th, td").all_inner_texts()

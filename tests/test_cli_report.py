@@ -18,13 +18,22 @@ def release(table, tmp_path):
     return tmp_path / "r"
 
 
+def test_no_page_to_go_with_it_is_proposed_for_what_should_not_go_out(allbutone, table, tmp_path):
+    records = abo.Records.of(table)
+    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=400), tmp_path / "many")
+    _, out, _ = allbutone("report", table, tmp_path / "many")
+    assert "should not be given out" in out
+    assert "--public" not in out
+    assert "ledger show" in out
+
+
 def test_a_report_is_written_and_said(allbutone, table, release, tmp_path):
     code, out, err = allbutone("report", table, release, "--note", "Made up.")
     assert (code, err) == (0, "")
     assert "By the rule this" in out
     for subject in ("How sure:", "How much in all:", "Model", "Likeness"):
         assert subject in out
-    assert "--public" in out
+    assert ("--public" in out) == ("may be given out" in out)
     page = tmp_path / "report.html"
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     assert "Made up." in page.read_text()

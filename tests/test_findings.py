@@ -55,7 +55,7 @@ def test_the_model_is_judged_in_plain_words():
     values = np.column_stack([rng.standard_normal(200), np.exp(rng.standard_normal(200))])
     finding = model_finding(abo.check_normality(abo.Records(values, ("bmi", "crp"))))
     assert finding.against
-    assert finding.words.startswith("The model assumes bell-shaped columns. Not so: crp")
+    assert finding.words.startswith("The model assumes bell-shaped columns. Not bell-shaped: crp")
     assert "Why, for crp: long right tail (skewness" in finding.words
     assert "synthesize its logarithm instead, which is fit" in finding.words
     fit = model_finding(abo.check_normality(abo.Records(values[:, :1], ("bmi",))))
@@ -74,7 +74,7 @@ def plan():
     ("released", "words"),
     [
         (3, "This release has 3 datasets; 4 more may follow."),
-        (7, "This release has 7 datasets, and nothing more may follow."),
+        (7, "This release has 7 datasets, which is all of it. This was planned as if nothing had been drawn"),
         (8, "This release has 8 datasets, which is more: in more than one of twenty cases"),
     ],
 )

@@ -237,7 +237,7 @@ def test_what_was_released_earlier_counts(monkeypatch):
     for seed in (1, 2, 3):
         before = synthesizer.sample(datasets=half, rows=60, rng_for_tests=np.random.default_rng(seed))
         plan = abo.plan_budget(column, synthesizer.prior, earlier=before, **asked)
-        assert f"This counts the {half} released earlier." in plan.sentence
+        assert f"This counts what was released earlier ({half}), as it was drawn." in plan.sentence
         left.append(plan.confident_count)
     # how much depends on what the earlier ones happened to tell
     assert 0 < np.mean(left) < whole
@@ -256,7 +256,7 @@ def test_a_stricter_rule_allows_less(table):
     ("rows", "count", "start"),
     [
         (30, 0, "Not even one dataset of 30 rows may be released"),
-        (30, 1, "One dataset of 30 rows may be released, two may not"),
+        (30, 1, "One dataset of 30 rows may be released, but not two, if"),
         (None, 1, "One parameter draw may be released"),
         (30, 9, "Up to 9 datasets of 30 rows may be released"),
         (30, MOST, "At least 1,000,000 datasets of 30 rows, the most that were tried, may be released"),

@@ -176,7 +176,7 @@ def _show_mixed(plan: MixedBudget) -> None:
     """Show who allows least."""
     places = np.lexsort((-plan.leverage, plan.max_datasets))[:10]
     rows = [[number(column[place]) for column in plan.columns().values()] for place in places]
-    show("The ten rows that allow least", ("row", "leverage", "most allowed"), rows)
+    show("The ten rows that allow least, each looked at alone", ("row", "leverage", "most allowed"), rows)
     console.print(f"\n{plan.parts}")
 
 
@@ -190,7 +190,10 @@ def _show_budget(plan: Budget) -> None:
         for place in places
     ]
     headings = ("row", f"disclosed by {at:,}", f"by {2 * at:,}", "leverage")
-    show("The ten people at most risk: how often releases would disclose a value of theirs", headings, rows)
+    title = "The ten people at most risk: how often releases would disclose a value of theirs"
+    if plan.before:
+        title += " (so many more, if earlier ones told as much as others do on average)"
+    show(title, headings, rows)
     console.print()
     if plan.alternatives:
         changes = [[escape(each.in_words), f"{each.datasets:,}"] for each in plan.alternatives]
@@ -225,7 +228,7 @@ def _show_used(judged: Together, size: int | None, count: int) -> None:
         used = used_up(judged, size)
         console.print(
             f"Released before, according to the ledger: {escape('; '.join(map(in_words, counted_ones)))}. "
-            f"That is {used:,} of these; {max(count - used, 0):,} are left.\n"
+            f"That is {used:,} of these, which leaves {max(count - used, 0):,}.\n"
         )
     others = [
         f"release {entry.number} ({in_words(entry)})" for entry in judged.counted if not _is_like(entry, size)

@@ -124,11 +124,13 @@ def _what(look: Look, rows: int, others: dict[str, str], declared: Column) -> st
     if look.missing > MANY_GAPS * rows:
         return "left out: too many gaps"
     if look.is_category:
-        return f"kept as a category: {_levels(look)}" + ("; rows without it go" if look.missing else "")
+        return f"kept as a category: {_levels(look)}" + (
+            "; rows without it go, or are imputed" if look.missing else ""
+        )
     kept = "kept" if look.scale == "as it is" else f"kept; the scale {look.scale} is proposed"
     if declared.in_words:
         kept = f"kept, {declared.in_words}"
-    return kept + ("; rows without it go" if look.missing else "")
+    return kept + ("; rows without it go, or are imputed" if look.missing else "")
 
 
 def _levels(look: Look, most: int = 8) -> str:

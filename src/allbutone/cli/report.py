@@ -119,8 +119,12 @@ def report(
         f"Written: {escape(str(out))} (opens in any browser, offline, and prints). Confidential: keep it as "
         "you keep the table; only you can read it."
     )
-    onward = following(context, "report", table, release_dir, public=True, out=free_name("public.html"))
-    show_next("a page about the release that may go with it:", onward)
+    if assessment.verdict.passed:
+        onward = following(context, "report", table, release_dir, public=True, out=free_name("public.html"))
+        show_next("a page about the release that may go with it:", onward)
+    else:
+        words = "do not give it out; if nobody has it, void its number in the ledger (allbutone ledger void):"
+        show_next(words, following(context, "ledger", "show", table))
     show_notes([*records.notes, *judged.remarks])
 
 

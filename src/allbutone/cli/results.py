@@ -66,11 +66,13 @@ def adversary_in_words(
     releases: Sequence[object], known: Sequence[str], has: str = "everybody else's records"
 ) -> str:
     """Say what is assumed of the adversary, to go after what is assumed of the table."""
-    what = "the release" if len(releases) == 1 else f"all {len(releases)} releases"
+    what, made = "the release", "it was made"
+    if len(releases) > 1:
+        what, made = f"all {len(releases)} releases", "they were made"
     knows = f" and knows everyone's {', '.join(known)}" if known else ""
     return (
         f"the prior in {releases[0]} was written without looking at the table, and the adversary has {has}, "
-        f"{what}, and knows how it was made{knows}."
+        f"{what}, and knows how {made}{knows}."
     )
 
 

@@ -89,12 +89,14 @@ class Budget:
         elif count >= MOST:
             verdict = f"At least {count:,} {more}{self.what}, the most that were tried, may be released"
         elif count == 1:
-            verdict = f"One {more}{one} may be released, two may not"
+            verdict = f"One {more}{one} may be released, but not two,"
         else:
             verdict = f"Up to {count:,} {more}{self.what} may be released"
         reason = "if no value of anyone is to be disclosed (95\u00a0% sure)"
         who = f"{self.limiting_column} of row {self.limiting_row} sets the limit"
-        after = f" This counts the {self.before:,} released earlier." if self.before else ""
+        after = (
+            f" This counts what was released earlier ({self.before:,}), as it was drawn." if self.before else ""
+        )
         return f"{verdict} {reason}; {who}.{after}"
 
     @property

@@ -68,6 +68,8 @@ class MixedBudget:
             verdict = f"Not even one {one} may be released"
         elif self.confident_count >= self.tried_up_to:
             verdict = f"At least {self.confident_count:,} {self.what}, the most that were tried, may be released"
+        elif self.confident_count == 1:
+            verdict = f"One {one} may be released, but not two,"
         else:
             verdict = f"Up to {self.confident_count:,} {self.what} may be released"
         return f"{verdict} {reason}; row {self.limiting_row} sets the limit, by {self.limited_by}."
@@ -87,7 +89,8 @@ class MixedBudget:
     def assumptions(self) -> str:
         """What the verdict rests on."""
         checked = (
-            f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} disclosed someone. "
+            f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} disclosed someone "
+            f"(up to {ACCEPTED} are put down to chance). "
         )
         return (
             "Assumed: within each cell of the categories the measurements are jointly normal; the prior was "

@@ -45,11 +45,11 @@ def mixed_budget_figure(budget: MixedBudget) -> go.Figure:
 
 def _message(budget: MixedBudget, noun: str) -> str:
     kept = (
-        f"{counted(budget.confident_count, noun)} leave{'s' * (budget.confident_count == 1)} everyone unfound"
+        f"{counted(budget.confident_count, noun)} disclose{'s' * (budget.confident_count == 1)} nobody (95 % sure)"
         if budget.confident_count
-        else f"not even one {noun} leaves everyone unfound"
+        else f"not even one {noun} may be released"
     )
     return (
-        f"Row {budget.limiting_row} sets the limit: {kept}. The line: people who would each be found, one at a "
-        "time, with more than one chance in twenty."
+        f"Row {budget.limiting_row} sets the limit: {kept}. The line: how many people would, each looked at "
+        "alone, be disclosed with a chance of more than one in twenty."
     )

@@ -38,11 +38,18 @@ def budget_words(budget: Budget | MixedBudget, released: int, earlier: int = 0) 
     if left > 0:
         return f"{budget.sentence} This release has {has}; {left:,} more may follow."
     if left == 0:
-        return f"{budget.sentence} This release has {has}, and nothing more may follow."
+        return f"{budget.sentence} This release has {has}, which is all of it.{_as_planned(budget)}"
     return (
-        f"{budget.sentence} This release has {has}, which is more: in more than one of twenty cases a release of "
-        "this size discloses somebody, and nothing more may follow."
+        f"{budget.sentence} This release has {has}, which is more: in more than one of twenty cases as much as "
+        f"this discloses somebody.{_as_planned(budget)}"
     )
+
+
+def _as_planned(budget: Budget | MixedBudget) -> str:
+    """Say why the budget command, which goes by what earlier releases really tell, may answer otherwise."""
+    if isinstance(budget, MixedBudget):
+        return ""
+    return " This was planned as if nothing had been drawn; allbutone budget goes by what was, and may allow more."
 
 
 def remedies(budget: Budget | MixedBudget | None, released: int) -> list[str]:
@@ -81,7 +88,7 @@ def model_finding(normality: Normality) -> Finding:
     worst = max(every, key=lambda verdict: LEVELS.index(verdict.level))
     groups = [
         f"{name}: {_some([verdict.subject for verdict in every if verdict.level == level])}."
-        for level, name in (("not fit", "Not so"), ("doubtful", "Doubtful"))
+        for level, name in (("not fit", "Not bell-shaped"), ("doubtful", "Doubtful"))
         if any(verdict.level == level for verdict in every)
     ]
     said = [

@@ -126,8 +126,8 @@ def rule_in_words(rule: Rule) -> str:
     """Say the rule, for a board."""
     return (
         "A value is disclosed if somebody who has everybody else’s records and all that was released can say what "
-        f"it is, within its tolerance, with a probability of at least {chance(rule.probability)}, and could not "
-        "without the release."
+        f"it is, within its tolerance, with a probability of at least {chance(rule.probability)}, could not "
+        "without the release, and the release at least doubles the odds, as from 33 % to 50 %."
     )
 
 

@@ -208,7 +208,7 @@ def refusal(problems: Sequence[Problem]) -> ColumnsError:
     names, several = [problem.column for problem in problems], len(problems) > 1
     cures: list[Cure | str] = [Cure("leave them out" if several else "leave it out", "drop", names)]
     if several:
-        cures.append(Cure("have that done", "drop_unusable", True))
+        cures.append(Cure("leave out every column that cannot be used", "drop_unusable", True))
     if any(problem.is_gap for problem in problems):
         cures += GAP_CURES
     own: dict[str, Cure | str] = {}

@@ -221,8 +221,10 @@ def _records(outside: np.ndarray) -> str:
 
 
 def _outlier_advice(outside: np.ndarray) -> str:
-    them = "it" if np.sum(outside) == 1 else "them"
-    return f"correct {them} if in error, or leave {them} out; the rest is fit, and who lies far out risks most"
+    which = ("that record if it is", "it") if np.sum(outside) == 1 else ("those records if they are", "them")
+    return (
+        f"correct {which[0]} in error, or leave {which[1]} out; the rest is fit, and who lies far out risks most"
+    )
 
 
 def _reason(skewness: float, excess_kurtosis: float, gap: float, *, kind: str = "values") -> str:
