@@ -18,9 +18,12 @@ def release(table, tmp_path):
     return tmp_path / "r"
 
 
-def test_no_page_to_go_with_it_is_proposed_for_what_should_not_go_out(allbutone, table, tmp_path):
-    records = abo.Records.of(table)
-    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=400), tmp_path / "many")
+def test_no_page_to_go_with_it_is_proposed_for_what_should_not_go_out(allbutone, tmp_path):
+    values = np.append(np.random.default_rng(1).standard_normal(19), 9.0)
+    records = abo.Records(values[:, None], ("crp",))
+    table = tmp_path / "few.csv"
+    table.write_text("crp\n" + "".join(f"{value}\n" for value in values))
+    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=30), tmp_path / "many")
     _, out, _ = allbutone("report", table, tmp_path / "many")
     assert "should not be given out" in out
     assert "--public" not in out

@@ -13,5 +13,6 @@ def epsilon_words(epsilon: Any) -> str:
     return (
         f"In the language of differential privacy, the epsilon of half of the records is at most "
         f"{number(float(np.median(epsilon)))}, and the highest of all is {number(float(np.max(epsilon)))} "
-        f"(δ = {usual_delta(len(epsilon)):g}): per record, computed from the data, confidential, and not a guarantee."
+        f"(δ = {usual_delta(len(epsilon)):g}): per record, computed from the data, confidential, and not "
+        "a guarantee."
     )
