@@ -83,6 +83,11 @@ def test_a_file_in_its_records_out(tab, address):
     assert "trial release" in tab.inner_text("#record")
     assert "instead of ±" in lines[0][1]
     assert tab.locator("#figure-landscape .main-svg").first.is_visible()
+    assert tab.inner_text("#told .verdict")[2:].startswith(
+        "By the rule this trial release of 10 datasets discloses"
+    )
+    assert tab.locator("#values tbody th").all_inner_texts() == list(NAMES)
+    tab.get_by_text("For experts: how it comes about").click()
     assert "Information gain" in tab.inner_text("#measures")
     assert "confidential, and not a guarantee" in " ".join(tab.inner_text("#measures").split())
     # other columns, and the focus stays where it was

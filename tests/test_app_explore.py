@@ -20,10 +20,16 @@ def query(page):
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
+def experts(page):
+    """Open the fold with the measures, which is closed at first."""
+    page.evaluate("document.getElementById('experts').open = true")
+    return page.locator("#measures")
+
+
 def measure(page, name):
     [line] = [
         row
-        for row in page.locator("#measures tbody tr").all()
+        for row in experts(page).locator("tbody tr").all()
         if row.inner_text().split("\t")[0].strip("?\n ") == name
     ]
     return [float(text.replace(",", "")) for text in line.locator("td").all_inner_texts()]
@@ -102,7 +108,7 @@ def test_an_address_alone_restores_everything(tab, tabs, address):
         shown = "no" if name == "linked" and not control.is_checked() else control.input_value()
         assert shown == value[0]
     other = opened(tabs(), tab.url)
-    assert other.locator("#measures").inner_text() == tab.locator("#measures").inner_text()
+    assert experts(other).inner_text() == experts(tab).inner_text()
     assert "80 % credible" in tab.locator("#figure-landscape").inner_text().replace("\u00a0", " ")
 
 
@@ -172,11 +178,11 @@ def test_playing_can_be_stopped(tab, address):
 
 def test_draw_again_is_another_table(tab, address):
     opened(tab, f"{address}/explore")
-    before = tab.locator("#measures").inner_text()
+    before = experts(tab).inner_text()
     tab.get_by_role("button", name="Draw again").click()
     settled(tab)
     assert query(tab).keys() == {"seed"}
-    assert tab.locator("#measures").inner_text() != before
+    assert experts(tab).inner_text() != before
 
 
 def test_priors_are_linked_until_unlinked(tab, address):
@@ -186,16 +192,16 @@ def test_priors_are_linked_until_unlinked(tab, address):
     tab.uncheck("#linked")
     settled(tab)
     assert tab.locator("#own_scale").is_visible()
-    before = tab.locator("#measures").inner_text()
+    before = experts(tab).inner_text()
     tab.fill("#own_scale", "400")
     tab.keyboard.press("Tab")
     settled(tab)
-    assert tab.locator("#measures").inner_text() != before
+    assert experts(tab).inner_text() != before
 
 
 def test_the_adversarys_own_prior_begins_as_the_holders(tab, address):
     opened(tab, f"{address}/explore?prior_weight=20&prior_mean=3,3&count=3")
-    before = tab.locator("#measures").inner_text()
+    before = experts(tab).inner_text()
     tab.get_by_text("The adversary's prior").click()
     tab.uncheck("#linked")
     settled(tab)
@@ -203,7 +209,7 @@ def test_the_adversarys_own_prior_begins_as_the_holders(tab, address):
         "prior_weight": "20", "prior_mean": "3,3", "count": "3",
         "linked": "no", "own_weight": "20", "own_mean": "3,3",
     }  # fmt: skip
-    after = tab.locator("#measures").inner_text()
+    after = experts(tab).inner_text()
     tab.go_back()
     settled(tab)
     assert tab.locator("#linked").is_checked(), "one step"
@@ -263,7 +269,7 @@ def test_help_gives_the_formula_and_the_papers_section(tab, address):
     texts = [text.strip() for text in helps.locator("p").all_text_contents()]
     assert len(texts) > 20
     assert all(texts)
-    tab.locator("#measures summary").first.focus()
+    experts(tab).locator("summary").first.focus()
     tab.keyboard.press("Enter")
     assert tab.locator("#measures details.help p").first.is_visible()
     assert any("paper 4.1" in text and "‖x̂ − x‖" in text for text in texts)

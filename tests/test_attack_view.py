@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import plotly.graph_objects as go
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,6 +82,22 @@ def test_an_adversary_with_a_prior_of_their_own(rows, reading):
     assert measures.baseline_distance == pytest.approx(np.linalg.norm(before.location - stage.target))
 
 
+def test_a_record_is_known_within_the_tolerances_of_risk():
+    rng = np.random.default_rng(5)
+    natural = np.exp(2 + 0.3 * rng.standard_normal((30, 2)))
+    natural[4] *= 4
+    schema = {"columns": {"a": {"tolerance": 3.0}, "b": {"scale": "log"}}}
+    table = abo.Records.of(pa.table({"a": natural[:, 0], "b": natural[:, 1]}), schema=schema)
+    prior = abo.NIW.flat(2)
+    release = abo.DatasetRelease.draw(
+        prior.update(table.values), [30] * 5, rng, columns=table.columns, prior=prior, schema=table.schema
+    )
+    found = risk_columns(table, release, mass=False, rng=rng)
+    for row in (1, 5):
+        expected = [found[f"tolerance_{name}"][row - 1] for name in table.columns]
+        assert of_record(table, row, release).tolerances == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("rows", [None, 40])
 def test_measures_of_a_record_are_those_of_risk(rows):
     rng = np.random.default_rng(3)
@@ -101,6 +118,12 @@ def test_measures_of_a_record_are_those_of_risk(rows):
         # both are estimates; two replicates know their own error badly, so what is promised of it is the bound
         assert ours["information_gain"] == pytest.approx(found["information_gain"][row - 1], abs=0.05)
         assert ours["mass"] == pytest.approx(found["mass"][row - 1], abs=0.03)
+        for place, name in enumerate(table.columns):
+            error = np.hypot(ours["probability_error"][place], found[f"probability_error_{name}"][row - 1])
+            assert ours["probability"][place] == pytest.approx(
+                found[f"probability_{name}"][row - 1], abs=5 * error + 1e-3
+            )
+            assert ours["baseline"][place] == pytest.approx(found[f"baseline_{name}"][row - 1], rel=1e-6)
         assert ours["leverage"] == pytest.approx(leverages(table.values, prior)[row - 1])
         for each in view.attributes:
             assert each.guess - each.true == pytest.approx(

@@ -1,13 +1,12 @@
 """One attack on one record, quick enough to follow a slider: what the adversary learns, and how it is drawn."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import gammaincinv
 
 from allbutone.adversary.build import from_datasets, posterior_of, split_priors, with_own_prior
 from allbutone.adversary.inputs import Reading, validate_inputs
@@ -15,19 +14,22 @@ from allbutone.adversary.one_target import Attack, describe
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import measure
 from allbutone.disclosure.per_record import require_same_mechanism
+from allbutone.disclosure.rule import TOLERANCE, near_truth, tolerances
+from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.posterior import Posterior
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, spans_of
 from allbutone.record_view.record_measures import Attribute, RecordMeasures, attributes_of, measures_of
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.record_view.steady_release import MOST, steady_release
+from allbutone.releases.release import ParameterRelease, Release
 from allbutone.releases.statistics import whitened_datasets
 from allbutone.support.arrays import cholesky
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.records import Records
 
-MOST = 100  # datasets, or parameter draws, that a simulated release holds, unless more are asked for
 COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100, 200, 300, 500, 700, 1000)
 ROOM = 0.18  # of the window, around all points
 MOST_POINTS = 150  # synthetic records shown
@@ -39,6 +41,7 @@ class RecordAttack:
     """All that one attack needs: the others, the record, and the largest release, of which parts are shown.
 
     `prior` is the data holder's; `own` the adversary's where it differs, and `reading` what of, as in `posterior`.
+    `schema` declares the columns' scales and tolerances.
     """
 
     others: Float[np.ndarray, "m p"]
@@ -48,6 +51,7 @@ class RecordAttack:
     own: NIW | None = None
     reading: Reading = "record"
     columns: tuple[str, ...] = ()
+    schema: Schema = field(default_factory=Schema)
 
     def __post_init__(self) -> None:
         """Refuse what no attack can be made of; name columns that have no names."""
@@ -70,6 +74,22 @@ class RecordAttack:
     def moments(self) -> Moments:
         """The others' moments."""
         return Moments.of(self.others)
+
+    @cached_property
+    def _table(self) -> Records:
+        """The whole table, the record last."""
+        return Records(np.vstack([self.others, self.target]), self.columns, schema=self.schema)
+
+    @cached_property
+    def near(self) -> Intervals:
+        """Where each value of the record counts as known, by the rule."""
+        return near_truth(self._table).take([-1])
+
+    @cached_property
+    def tolerances(self) -> tuple[float, ...]:
+        """How far off, in natural units, a guess of each value still counts as right."""
+        found = tolerances(self._table, near_truth(self._table))
+        return tuple(float(found[TOLERANCE + name][-1]) for name in self.columns)
 
     @cached_property
     def given_others(self) -> NIW:
@@ -125,13 +145,6 @@ class RecordAttack:
         return np.concatenate([each[:rows] for each in self.release.modelled[: min(count, MOST_POINTS)]])
 
 
-class _Steady(np.random.Generator):
-    """A generator that draws χ² by inverting its distribution function: they move as their df moves."""
-
-    def chisquare(self, df: Any, size: Any = None) -> Any:
-        return 2 * gammaincinv(np.asarray(df) / 2, self.random(size))
-
-
 def simulated(
     mean: Float[np.ndarray, " p"],
     covariance: Float[np.ndarray, "p p"],
@@ -162,35 +175,8 @@ def simulated(
     root = cholesky(np.asarray(covariance, dtype=float), "the covariance")
     others = mean + np.random.default_rng([seed, 0]).standard_normal((n - 1, p)) @ root.T
     whole = prior.update(np.vstack([others, target]))
-    release = _steady_release(whole, rows, most, seed, prior)
+    release = steady_release(whole, rows, most, seed, prior)
     return RecordAttack(others, target, release, prior, own, reading, columns)
-
-
-def _steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NIW) -> Release:
-    """Draw a release of which every part moves smoothly with the posterior; a longer one begins as a shorter."""
-    sizes = [min(MOST, most - begun) for begun in range(0, most, MOST)]
-    means, roots = (
-        np.concatenate(each)
-        for each in zip(
-            *(whole.draw_roots(_Steady(_stream(seed, 1, block)), size) for block, size in enumerate(sizes)),
-            strict=True,
-        )
-    )
-    if rows is None:
-        return ParameterRelease(means, roots @ roots.swapaxes(1, 2), prior=prior)
-    # rows lead: those of a smaller dataset are the first of a larger one
-    rows = count_of("rows", rows)
-    noise = [
-        np.random.Generator(_stream(seed, 2, block)).standard_normal((rows, size, whole.p))
-        for block, size in enumerate(sizes)
-    ]
-    drawn = means[:, None, :] + np.concatenate(noise, axis=1).swapaxes(0, 1) @ roots.swapaxes(1, 2)
-    return DatasetRelease.of_array(drawn, prior=prior)
-
-
-def _stream(seed: int, stream: int, block: int) -> np.random.PCG64:
-    """Return the random numbers of one block of MOST datasets: a longer release begins as a shorter one does."""
-    return np.random.PCG64([seed, stream, block] if block else [seed, stream])
 
 
 def of_record(
@@ -207,7 +193,9 @@ def of_record(
     prior = require_same_mechanism(records, release, prior)
     place = records.place_of(row)
     others = np.delete(records.values, place, axis=0)
-    return RecordAttack(others, records.values[place], release, prior, own, reading, records.columns)
+    return RecordAttack(
+        others, records.values[place], release, prior, own, reading, records.columns, records.schema
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +239,9 @@ def view_attack(
         spans=attack.spans(shown, found),
         synthetic=attack.synthetic(count),
     )
-    measures = measures_of(posterior, found, attack.target, attack.given_others, attack.alone, attack.law, count)
+    measures = measures_of(
+        posterior, found, attack.target, attack.given_others, attack.alone, attack.law, count, attack.near
+    )
     attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
     return AttackView(attack.target, count, attack.noun, shown, posterior, found, ground, measures, attributes)
 

@@ -10,6 +10,7 @@ from allbutone.adversary.build import from_parameters, with_own_prior
 from allbutone.adversary.one_target import Attack
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
+from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.posterior import Posterior
 from allbutone.integrals.proposal import Points
 from allbutone.integrals.several_missing import MissingPosterior
@@ -31,6 +32,7 @@ class RecordMeasures:
 
     `exposure` and `relative_error` have the baselines 0 and 1. `law_exposure`, `right_mode` and `threshold` are
     the closed form's. `mass_error` and `information_gain_error` are the standard errors of the integrals.
+    `probability`: of each value within its tolerance, beside `baseline`, that without the release.
     """
 
     distance: float
@@ -47,6 +49,9 @@ class RecordMeasures:
     leverage: float
     threshold: float
     status: str
+    probability: tuple[float, ...]
+    probability_error: tuple[float, ...]
+    baseline: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,12 @@ def measures_of(
     alone: NIW,
     law: ExposureLaw,
     count: int,
+    near: Intervals,
 ) -> RecordMeasures:
     """Measure what the first `count` datasets or draws tell of the target.
 
     `given_others`: the others as the mechanism sees them, `alone`: as an adversary does who ignores the release;
-    the same object where the adversary has no prior of their own.
+    the same object where the adversary has no prior of their own. `near`: where each value counts as known.
     """
     batch, before = posterior.as_batch(), None
     if alone is not given_others:
@@ -83,7 +89,8 @@ def measures_of(
         before = replace(with_own_prior(nothing, alone), outward=0.0, own_well=False).as_batch()
     # always the same points: nothing flickers while a slider moves
     effort = Effort(Points(), POINTS << min(max(posterior.p - 2, 0), MOST_DOUBLINGS))
-    measured = measure(batch, target[None], effort, radius=RADIUS, before=before, modes=posterior.modes.as_batch())
+    modes = posterior.modes.as_batch()
+    measured = measure(batch, target[None], effort, radius=RADIUS, near=near, before=before, modes=modes)
     whole = recorded(measured, law, count, str(found.status))
     return replace(whole, baseline_distance=float(np.linalg.norm(alone.mean - target)))
 
@@ -98,6 +105,9 @@ def recorded(measured: Measures, law: ExposureLaw, count: int, status: str = "")
         right_mode=float(law.right_mode(leverage, count)),
         threshold=float(law.threshold(leverage)),
         status=status,
+        probability=tuple(measured.probability[0].tolist()),
+        probability_error=tuple(measured.probability_error[0].tolist()),
+        baseline=tuple(measured.baseline[0].tolist()),
     )
 
 

@@ -11,7 +11,7 @@ from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.columns import GAPS
 from allbutone.app.pages.declaring import columns_parts, read_table_file, take_proposals, write_table_file
-from allbutone.app.pages.measures import measures_csv, measures_piece
+from allbutone.app.pages.measures import measures_csv, measures_piece, values_of, verdict_piece
 from allbutone.app.pages.mixed_plan import least_first, mixed_budget_answer, mixed_budget_of
 from allbutone.app.pages.record import (
     MOST_MISSING,
@@ -39,6 +39,7 @@ from allbutone.record_view import landscape
 from allbutone.releases.parts import known_columns
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import counted
 
 MOST_SHOWN = 1000  # records in the page's table
 
@@ -180,19 +181,22 @@ def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answ
 def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Look at one record after a trial release."""
     if not query.get("row"):
-        return Answer({"record": "", "measures": ""})
+        return Answer({"told": "", "record": "", "measures": ""})
     asked = Asked.of(query, context)
     if asked.table.is_mixed:
         return Answer()
     found = _findings(asked, step)
     if found is None:
         row, size = asked.values["row"], f"{asked.rows:,} rows and {len(asked.table.records.columns):,} columns"
-        return Answer({"record": piece("data_too_large.html", row=row, size=size), "measures": ""})
+        return Answer({"record": piece("data_too_large.html", row=row, size=size), "told": "", "measures": ""})
     columns, schema = found.attack.columns, asked.table.records.schema
     labels = [schema.column(name).on_scale for name in columns]
     across, upwards = axes(columns, asked.values["x"], asked.values["y"]) if found.view else (0, 0)
     epsilon = _epsilon(asked, found)
+    released = counted(found.count, found.attack.noun)
+    values = values_of(found.row, found.attack, found.measures, asked.rule)
     parts = {
+        "told": verdict_piece(values, asked.rule, f"this trial release of {released}"),
         "record": piece(
             "data_record.html", found=found, lines=lines(found.attributes, schema), columns=columns,
             across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.attack.most,
@@ -260,7 +264,9 @@ PAGE = Page(
     answers={
         "table": Source(_table, (*READ, "prior", "centre-", "spread-")),
         "answer": Source(_answer, (*CARRIED, "kind", "rows", "probability", "count", "shown")),
-        "record": Source(_record, (*CARRIED, "kind", "rows", "count", *names((LACKING, SEEN), but=("shown",)))),
+        "record": Source(
+            _record, (*CARRIED, "kind", "rows", "probability", "count", *names((LACKING, SEEN), but=("shown",)))
+        ),
         "model": Source(_model, (*READ, "keep-"), slow=True),
         "budget": Source(_budget, (*CARRIED, "kind", "rows", "probability"), slow=True),
     },

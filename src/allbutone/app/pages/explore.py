@@ -24,9 +24,10 @@ from allbutone.app.forms import (
 )
 from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source
-from allbutone.app.pages.measures import measures_csv, measures_piece
+from allbutone.app.pages.measures import measures_csv, measures_piece, values_of, verdict_piece
 from allbutone.app.pages.paper_presets import PRESETS
 from allbutone.app.pages.source import CARRIED
+from allbutone.disclosure.rule import USUAL
 from allbutone.model.niw import NIW
 from allbutone.plots.attack_view import exposure_curve_figure, view_drawing
 from allbutone.record_view.attack_view import (
@@ -37,6 +38,7 @@ from allbutone.record_view.attack_view import (
     view_attack,
 )
 from allbutone.studies.design import correlations
+from allbutone.support.text import counted
 
 WIDEST = 10  # columns
 MOST_NUMBERS = 2_000_000  # in a simulated release
@@ -176,9 +178,12 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     figure = view_drawing(view, attack.columns, level)
     # what the script has to know to let the record be dragged: where it is, and of which columns that says
     figure["layout"]["meta"] |= {"target": view.landscape.target.tolist(), "shown": view.shown}
-    return Answer(
-        {"measures": measures_piece(view.measures, view.noun, "/explore/measures.csv")}, {"landscape": figure}
-    )
+    values = values_of(len(attack.others) + 1, attack, view.measures, USUAL)
+    parts = {
+        "told": verdict_piece(values, USUAL, f"this release of {counted(view.count, view.noun)}"),
+        "measures": measures_piece(view.measures, view.noun, "/explore/measures.csv"),
+    }
+    return Answer(parts, {"landscape": figure})
 
 
 def _measures(query: QueryParams, context: RequestContext, step: Progress) -> Download:

@@ -1,10 +1,16 @@
-"""What a release tells of one record, as lines of a table: each measure beside that without the release."""
+"""What a release tells of one record: whether a value is disclosed, and for experts the measures behind it."""
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from allbutone.app.answer import Download, as_csv
 from allbutone.app.page import piece
+from allbutone.disclosure.rule import Rule
+from allbutone.record_view.attack_view import RecordAttack
 from allbutone.record_view.record_measures import RecordMeasures
+from allbutone.reports.verdict import Value
+from allbutone.support.text import counted, listed
 
 
 @dataclass(frozen=True)
@@ -16,6 +22,21 @@ class Line:
     ignoring: float
     term: str
     note: str = ""
+
+
+def values_of(row: int, attack: RecordAttack, found: RecordMeasures, rule: Rule) -> list[Value]:
+    """Return how well each value of the record is known, judged by the rule."""
+    flags = rule.discloses(np.array(found.probability), np.array(found.baseline)).tolist()
+    beliefs = (found.probability, found.baseline, found.probability_error)
+    return [Value(row, *one) for one in zip(attack.columns, *beliefs, attack.tolerances, flags, strict=True)]
+
+
+def verdict_piece(values: list[Value], rule: Rule, release: str) -> str:
+    """Return the rule's verdict on one record, and how well each value is known; `release` names what tells it."""
+    disclosed = [value.column for value in values if value.disclosed]
+    found = f"{counted(len(disclosed), 'value')} of this record: {listed(disclosed)}"
+    words = f"By the rule {release} discloses {found if disclosed else 'no value of this record'}"
+    return piece("record_verdict.html", words=words, passed=not disclosed, values=values, rule_words=rule.in_words)
 
 
 def lines(found: RecordMeasures) -> list[Line]:

@@ -121,6 +121,7 @@ def findings_of(
         attack.alone,
         attack.law,
         most,
+        attack.near,
     )
     attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
     return RecordFindings(row, count, most, attack, measures, attributes, None)
@@ -134,7 +135,7 @@ def _with_several_missing(
     (group,) = groups_of(len(values), missing, np.array([records.place_of(row)]), rng)
     known = attack.prior.update(Moments.of(np.delete(values, group.missing, axis=0)))
     (found,) = sample_group(stacked([known]), attack.release.first(count).statistics(), len(group.missing), rng)
-    learned = measure_missing([found], attack.target[None], np.array([0]), RADIUS)
+    learned = measure_missing([found], attack.target[None], np.array([0]), RADIUS, attack.near)
     attributes = sampled_attributes_of(attack.columns, found, attack.target)
     return RecordFindings(
         row, asked, count, attack, recorded(learned, attack.law, count), attributes, None, missing
