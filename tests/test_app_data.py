@@ -133,7 +133,8 @@ def test_all_records_come_as_a_file(tab, address):
 def test_one_column_has_no_landscape(tab, address):
     opened(tab, f"{address}/data?columns=BMI&row=212&count=5")
     assert "one column" in tab.inner_text("#record")
-    assert "Expected exposure (closed form)" in tab.inner_text("#opened")
+    assert tab.locator("#values tbody tr").count() == 1
+    assert "Expected exposure (closed form)" in tab.text_content("#measures")
     assert tab.is_hidden("#figure-landscape")
     tab.check("[value=T2D]")
     settled(tab)

@@ -1,4 +1,4 @@
-"""What the app says of a record: first the verdict by the rule, with the numbers of `risk`; measures for experts."""
+"""What the app says of a record: first the verdict by the rule, by the numbers of `risk`; measures for experts."""
 
 import numpy as np
 import pytest

@@ -49,7 +49,7 @@ def adversaries(
     out: File = Path("adversaries.csv"),
     force: Force = False,
 ) -> None:
-    """Show how what is learned of the records at most risk falls with what the adversary lacks: records, or columns."""
+    """Show how what is learned of those at most risk falls with what the adversary lacks: records, or columns."""
     numbers = whole_numbers("lacking", lacking)
     count_of("people", people)
     require_outside(out, release_dir)
