@@ -104,7 +104,7 @@ async def _crowd(port: int, browsers: int = 20, rounds: int = 5) -> None:
             await page.goto(f"http://127.0.0.1:{port}/explore?count=100&seed={seed}")
             await page.wait_for_selector(DONE, state="attached")
         apart, together = await _in_turn(pages, rounds), await _at_once(pages, rounds)
-        shown = [await page.locator("#measures").inner_text() for page in pages]
+        shown = [await page.locator("#measures").text_content() for page in pages]
         errors = [await page.locator("#error").is_visible() for page in pages]
         server = [each for page in pages for each in await page.evaluate(SERVER)]
         await browser.close()
