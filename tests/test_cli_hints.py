@@ -145,7 +145,7 @@ def test_a_table_without_a_header(allbutone, tmp_path, named):
 def test_from_a_report_to_the_public_page(allbutone, people, tmp_path):
     assert allbutone("synthesize", people, "--out", "r", "--datasets", 2, *CHOICES)[0] == 0
     (tmp_path / "public.html").write_text("mine")
-    done = follow(allbutone, "report", people, "r", "--note", "It's made up.", *CHOICES)
+    done = follow(allbutone, "report", people, "r", "--probability", 0.99, "--note", "It's made up.", *CHOICES)
     assert len(done) == 2
     assert carries(done[1], (*CHOICES, "--note", "It's made up."))
     assert (tmp_path / "public.html").read_text() == "mine"
