@@ -97,6 +97,7 @@ def few_trials(monkeypatch):
     from allbutone.disclosure import budget, mixed_budget  # not above: the hook must be in place first
 
     monkeypatch.setattr(budget, "WORK", 0)
+    monkeypatch.setattr(budget, "alternatives_of", lambda *_: [])
     monkeypatch.setattr(mixed_budget, "CHECKS", 2)
 
 

@@ -1,5 +1,6 @@
 """The ledger as the commands keep and use it: everything that counts is judged together, and nothing else is."""
 
+import os
 import re
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 
 import allbutone as abo
 from allbutone.releases.ledger.file import ledger_path, read_ledger
+
+# each runs ten commands; `make test-long` runs them all
+LONG = pytest.mark.skipif(not os.environ.get("ALLBUTONE_TEST_LONG"), reason="takes long")
 
 
 @pytest.fixture
@@ -43,6 +47,7 @@ def test_the_sum_is_the_joint_attack_and_voided_releases_have_no_part_in_it(allb
     assert "voided: drawn, never given out" in risks(allbutone, two, "r1", "r2")[2]
 
 
+@LONG
 def test_a_release_made_elsewhere_is_added_and_a_moved_one_found_again(allbutone, two, tmp_path):
     assert allbutone("synthesize", two, "--out", "r3", "--no-ledger")[1].count("Recorded in no ledger") == 1
     _, out, err = risks(allbutone, two, "r3")
@@ -77,6 +82,7 @@ def test_neither_seed_nor_key_is_in_it_and_a_repeated_release_counts_once(allbut
     assert "Judged together" not in risks(allbutone, table, "c")[1]
 
 
+@LONG
 def test_a_table_that_grew_is_recognised_and_each_release_judged_by_its_own_records(allbutone, two):
     text = two.read_text()
     before = risks(allbutone, two, "r2")[0]
@@ -107,6 +113,7 @@ def test_a_table_that_grew_is_recognised_and_each_release_judged_by_its_own_reco
     assert "Name the newest release alone" in risks(allbutone, two, "r3", "r2")[1]
 
 
+@LONG
 def test_a_table_that_changed_is_told_and_one_in_another_order_is_the_same(allbutone, two):
     text = two.read_text()
     for changed in (text.replace(text.split("\n")[3], "0.5,0.25"), "".join(text.splitlines(keepends=True)[:-1])):
@@ -121,6 +128,7 @@ def test_a_table_that_changed_is_told_and_one_in_another_order_is_the_same(allbu
     assert "Not" not in out.split("Assumed")[0].replace("Not shown", "")
 
 
+@LONG
 def test_releases_of_other_columns_or_scales_are_named_and_not_counted(allbutone, two):
     assert allbutone("synthesize", two, "--out", "r3", "--drop", "ldl")[0] == 0
     assert "of other columns, or in another order (bmi, ldl)" in risks(allbutone, two, "r3")[1]
@@ -158,6 +166,7 @@ def test_nothing_is_drawn_that_cannot_be_recorded(allbutone, two, tmp_path):
     assert "--no-ledger" in allbutone("synthesize", two, "--out", "r3", "--ledger", "nowhere/l.toml")[2]
 
 
+@LONG
 def test_a_ledger_kept_elsewhere(allbutone, table, tmp_path):
     (tmp_path / "safe").mkdir()
     where = ("--ledger", "safe/ledger.toml")
@@ -175,7 +184,7 @@ def test_the_budget_counts_what_was_released_and_the_report_says_what_was_judged
     code, out, err = allbutone("budget", two, "--rows", 12, "--like", "r1")
     assert code == 0, err
     assert "Judged together with 2 earlier releases (1: 3 datasets of 12 rows" in out
-    assert "5 released earlier" in out
+    assert "what was released earlier (5)" in out
     out = allbutone("budget", two, "--rows", 12, "--alone", "--out", "b.csv")[1]
     assert "earlier" not in out.split("Written")[0]
     code, out, _ = allbutone("report", two, "r2")

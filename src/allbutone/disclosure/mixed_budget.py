@@ -27,8 +27,8 @@ from allbutone.support.errors import InputError
 from allbutone.support.notebook import paragraphs
 from allbutone.tables.records import Records
 
-CHECKS = 20  # releases that are drawn and attacked exactly
-ACCEPTED = 3  # of them may disclose someone: more would be rare if one in twenty did
+CHECKS = 40  # releases that are drawn and attacked exactly
+ACCEPTED = 1  # of them may disclose someone: were it one in ten, so few would be seen in 8 cases of 100
 WATCHED = 20  # people of the highest leverage, and as many of the smallest cells
 
 
@@ -90,7 +90,7 @@ class MixedBudget:
         """What the verdict rests on."""
         checked = (
             f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} disclosed someone "
-            f"(up to {ACCEPTED} are put down to chance). "
+            f"(up to {ACCEPTED} may). "
         )
         return (
             "Assumed: within each cell of the categories the measurements are jointly normal; the prior was "
