@@ -44,11 +44,8 @@ system-parts: ## Install what some tests need from Debian, where that is possibl
 		|| { echo "Installing postgresql from Debian for the tests of databases"; apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } \
 		|| echo "postgresql is missing and could not be installed (try: sudo apt-get install postgresql); the tests of databases are left out"
 
-test-long: $(VENV)/dev ## Run the tests that take long with all their cases, such as 2,000 simulations a calibration
-	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest tests/test_mass.py tests/test_mixed.py tests/test_with_gaps.py \
-		tests/test_privacy_loss.py tests/test_guarantee.py tests/test_private.py tests/test_combining_tables.py tests/test_modes.py \
-		tests/test_findings.py tests/test_study_run.py tests/test_rule.py tests/test_budget_law.py tests/test_exposure_law.py \
-		tests/test_cli_ledger.py tests/test_cluster.py
+test-long: $(VENV)/dev system-parts ## Run all tests with all their cases, such as 2,000 simulations a calibration; an hour or more
+	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch

@@ -5,6 +5,7 @@ import os
 import secrets
 import sys
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +52,17 @@ collect_ignore += list(MISSING)
 def pytest_configure(config):
     if MISSING and os.environ.get("CI") == "true":
         raise pytest.UsageError(f"missing on this machine, and CI leaves nothing out: {MISSING}")
+
+
+def pytest_collection_modifyitems(items):
+    """Leave out what takes long, unless it is asked for."""
+    if os.environ.get("ALLBUTONE_TEST_LONG"):
+        return
+    listed = (Path(__file__).parent / "long_tests.txt").read_text().splitlines()
+    long = tuple(line for line in listed if not line.startswith("#"))
+    for item in items:
+        if item.nodeid.startswith(long):
+            item.add_marker(pytest.mark.skip(reason="takes long: make test-long runs it"))
 
 
 def pytest_terminal_summary(terminalreporter):
