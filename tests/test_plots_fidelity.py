@@ -240,10 +240,7 @@ def test_relative_errors_are_drawn_by_their_logarithm(many):
     figure = figures_violins.relative_error_violins(long)
     assert len(figure.data[0].y) == 2000
     assert np.isfinite(figure.data[0].y).all()
-    assert (
-        message(figure)
-        == "Exposed (more than halfway there, and not by luck) are 2,251 of 9,001 records after 1 dataset."
-    )
+    assert message(figure) == "A value is disclosed of 0 of 9,001 people after 1 dataset."
 
 
 def test_names_enter_figures_as_text(hostile):
