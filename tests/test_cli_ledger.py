@@ -225,3 +225,15 @@ def test_the_demo_is_recorded(allbutone, tmp_path):
     [entry] = read_ledger(tmp_path / "demo" / "cohort.csv.ledger.toml").counted
     assert entry.place == "release"
     assert "Not counted" not in risks(allbutone, "demo/cohort.csv", "demo/release")[1]
+
+
+def test_what_is_left_of_a_table_with_gaps_is_asked_as_it_was_released(allbutone, tmp_path):
+    lines = [f"{row % 7 + row / 10},{'' if row == 3 else row * 7 % 11}" for row in range(30)]
+    (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(lines) + "\n")
+    assert allbutone("synthesize", "t.csv", "--out", "r", "--complete-cases")[0] == 0
+    hint = allbutone("ledger", "t.csv")[1].splitlines()[-1].split()
+    assert "--complete-cases" in hint
+    # a release decided what is imputed: only what can still be done is proposed
+    error = allbutone("risk", "t.csv", "r")[2]
+    assert "--complete-cases" in error
+    assert "imputed" not in error

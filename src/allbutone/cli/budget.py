@@ -49,7 +49,7 @@ Counts = Annotated[str, typer.Option(help="The numbers of datasets for which the
 Verify = Annotated[
     int | None, typer.Option(help="Check the verdict on so many simulated releases of this very table.")
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="Makes the simulations repeatable.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the simulations; another one shows how much chance decides.")]
 File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 MODEL = {name: option for name, option in OF_MIXED.items() if name != "missing"}  # gaps have no budget yet
@@ -78,7 +78,7 @@ def budget(
     verify: Verify = None,
     prior: Prior = None,
     out: File = Path("budget.csv"),
-    seed: Seed = None,
+    seed: Seed = 0,  # as in a report, so that both say the same
     force: Force = False,
 ) -> None:
     """Say how many datasets, or parameter draws, may be released before a value of anyone is disclosed.

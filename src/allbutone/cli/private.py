@@ -11,7 +11,7 @@ from allbutone.cli.earlier import recording, require_ledger, require_within_limi
 from allbutone.cli.elsewhere import Address
 from allbutone.cli.options import ReleaseKind, following, free_name
 from allbutone.cli.output import console, show, show_next, show_notes, sparkline
-from allbutone.cli.reading import chosen_columns, declared, read_content
+from allbutone.cli.reading import chosen_columns, declared, read_content, ways_out
 from allbutone.cli.results import outputs, show_files
 from allbutone.disclosure.private_risk import BOUND, of_riskiest, private_risk_columns
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, Rule
@@ -105,7 +105,8 @@ def read_wide(given: dict[str, Any], table: Path) -> tuple[Records, Schema]:
             "a guarantee needs public limits of every column", Cure("declare low and high", "table_file")
         )
     drop = list(given["drop"] or ()) or None
-    records = Records.of(content, columns=chosen_columns(given), drop=drop, schema=without_limits(schema))
+    with ways_out(("missing", "complete_cases"), "prepare the table before, by rules that are fixed beforehand"):
+        records = Records.of(content, columns=chosen_columns(given), drop=drop, schema=without_limits(schema))
     schema = schema.for_columns(records.order)
     model_limits(schema)
     return records, schema
@@ -158,7 +159,6 @@ def attack_private(context: typer.Context, table: Path, release: PrivateRelease,
     places = np.argsort(told[BASELINE] - told[PROBABILITY])[:10]
     columns = {"row": found["row"], "column": found["riskiest"], "probability": told[PROBABILITY]}
     columns |= {"without release": told[BASELINE], "at most expected": told[BOUND]}
-    columns |= {"gain (nats)": found["information_gain"]}
     rows = [[escape(number(values[place])) for values in columns.values()] for place in places]
     show("The ten records of whom the release tells most", list(columns), rows, words=("column",))
     show_files(out)

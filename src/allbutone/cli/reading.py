@@ -1,7 +1,8 @@
 """How a table is read: the options that every command on a table has, and what they come to."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -156,7 +157,20 @@ def records_of(context: typer.Context, table: Path, release: Released | MixedRel
         columns, drop = columns_of(release, names, table.name, given["no_header"]), []
     how = reading_of(release) if isinstance(release, MixedRelease) else {}
     how |= {"columns": columns, "drop": drop or None, "schema": declared(given, names, release)}
-    return Records.of(content, **how, complete_cases=given["complete_cases"])
+    with ways_out(without=("missing",)):  # the release decided what is imputed
+        return Records.of(content, **how, complete_cases=given["complete_cases"])
+
+
+@contextmanager
+def ways_out(without: Sequence[str], instead: str = "") -> Iterator[None]:
+    """Leave out of an error the ways that are closed here, by their arguments; name another where there is one."""
+    try:
+        yield
+    except InputError as error:
+        kept = [cure for cure in error.cures if cure.argument not in without]
+        closed = len(kept) < len(error.cures)
+        error.cures = (*kept, *([Cure(instead)] if instead and closed else []))
+        raise
 
 
 def read_content(given: dict[str, Any], table: Path) -> pa.Table:

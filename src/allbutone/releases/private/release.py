@@ -28,6 +28,12 @@ _MECHANISM = (
 )
 
 
+def _times(epsilon: float) -> str:
+    """Return e^ε as a board reads it."""
+    found = float(np.exp(min(epsilon, 14.0)))
+    return "a million" if found > 1e6 else f"{found:,.3g}" if found < 100 else f"{found:,.0f}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateRelease(Shown):
     """Datasets in natural units, and the noisy moments from which they and any number more are drawn.
@@ -96,7 +102,7 @@ class PrivateRelease(Shown):
         worth = "" if round(told.epsilon, 3) < 10 else " An ε of 10 or more promises hardly anything."
         return (
             f"({told.epsilon:.3g}, {told.delta:g})-differentially private: replacing one of {told.people:,} "
-            f"records, whatever the others, makes no event more than e^{told.epsilon:.3g} times as likely, but "
+            f"records, whatever the others, makes no event more than {_times(told.epsilon)} times as likely, but "
             f"for a probability of {told.delta:g}.{worth}"
         )
 

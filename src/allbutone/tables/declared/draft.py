@@ -24,6 +24,7 @@ _TOP = """\
 #   low, high limits that no released value passes        decimals  to which released values are rounded
 #   missing   numbers that stand for no value, [-999]      levels    of a category, in order, ["f", "m"]
 #   kind      "measurement", "category", or "left out", with its why
+#   tolerance how near to a person's value a guess counts as knowing it, in the column's unit
 """
 _PROPOSED = """\
 # This is a draft with proposals. Confirm each from public knowledge, never from this table's numbers.
