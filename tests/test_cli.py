@@ -208,7 +208,7 @@ BAD_INPUT = {
     "datasets 0": (GOOD, ["--datasets", "0"], "datasets must be at least 1, got 0"),
     "rows of parameters": (GOOD, ["--release", "parameters", "--rows", "3"], "--rows goes with"),
     "unknown kind": (GOOD, ["--release", "people"], "people"),
-    "unknown option": (GOOD, ["--colums", "a"], "No such option: --colums"),
+    "unknown option": (GOOD, ["--colums", "a"], "No such option: --colums.*allbutone synthesize --help"),
     "rows that are no number": (GOOD, ["--rows", "many"], "--rows"),
     "rows beyond any disk": (GOOD, ["--rows", str(10**23)], "GB are free"),
     "datasets beyond count": (GOOD, ["--datasets", str(10**8)], "at most 1,000,000"),

@@ -115,7 +115,9 @@ def _run(app: "typer.Typer") -> int | None:
         # Typer's usage errors, which have no public base class in every version
         if not hasattr(error, "format_message"):
             raise
-        _fail(f"{error.format_message()} (allbutone --help shows what can be asked)")
+        context = getattr(error, "ctx", None)  # of the command, where one was understood
+        command = f" {context.info_name}" if context is not None and context.parent is not None else ""
+        _fail(f"{error.format_message()} (allbutone{command} --help shows what can be asked)")
     return code
 
 
