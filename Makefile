@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-long test-torch screenshots system-parts lint published bench clean
+.PHONY: demo test test-long test-torch screenshots system-parts lint published bench docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -22,6 +22,10 @@ $(VENV)/core: $(VENV)/made pyproject.toml
 
 $(VENV)/dev: $(VENV)/core
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[dp,excel,spss-sas-stata,duckdb,dask,postgresql]' --group dev
+	@touch $@
+
+$(VENV)/docs: $(VENV)/core
+	$(BIN)/pip install -q --disable-pip-version-check --group docs
 	@touch $@
 
 $(VENV)/torch: $(VENV)/dev
@@ -66,5 +70,9 @@ published: $(VENV)/dev ## Try each cause of a difference from the published tabl
 bench: $(VENV)/dev ## Run the benchmarks and print ratios
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/docs ## Build the documentation's site into build/docs; it reads offline
+	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
+	@echo "Open build/docs/index.html"
+
 clean:
-	rm -rf $(VENV) demo demo-report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build docs/generated demo demo-report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis

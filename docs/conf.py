@@ -1,0 +1,45 @@
+"""How the documentation's site is built (`make docs`). Neither the build nor its pages fetch anything."""
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import site_pages  # noqa: E402  (lies beside this file)
+
+project = "allbutone"
+author = "The allbutone developers"
+project_copyright = "The allbutone developers, MIT licence"
+version = release = version_of("allbutone")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build", "README.md"]
+myst_heading_anchors = 3
+highlight_language = "none"  # indented blocks are formulas and answers; code says what it is
+smartquotes = False  # options begin with two dashes
+html_theme = "pydata_sphinx_theme"
+html_title = "allbutone"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 7,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": True,
+}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the shapes and kinds that matter are in the words; __init__.pyi has the types
+add_module_names = False
+
+
+def setup(app):
+    """Write the generated pages before the build, and look after it that no page loads anything from elsewhere."""
+    app.connect("builder-inited", lambda app: site_pages.write_reference(HERE / "generated"))
+    app.connect("autodoc-process-docstring", site_pages.as_restructured_text)
+    app.connect("build-finished", site_pages.refuse_foreign_addresses)

@@ -1,0 +1,115 @@
+"""The pages of the site that are written from the program itself: every public name, every command and option."""
+
+import re
+from pathlib import Path
+
+FLOORS = {  # of the public names, in the order of the page
+    "tables": "Tables",
+    "model": "The model and its prior",
+    "releases": "Releases: drawing, keeping, combining, counting",
+    "adversary": "The adversary",
+    "integrals": "The posterior of a missing record",
+    "disclosure": "What it means for each person: risk, budget, guarantee",
+    "utility": "Is the synthetic data any good?",
+    "reports": "Reports",
+    "support": "Errors",
+}
+FOREIGN = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["'](?:https?:)?//[^>]*>""")
+
+
+def write_reference(folder: Path) -> None:
+    """Write the reference of Python and of the command line, if what they would say has changed."""
+    folder.mkdir(exist_ok=True)
+    for name, text in {"python.rst": python_page(), "command-line.md": command_page()}.items():
+        if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != text:
+            (folder / name).write_text(text, encoding="utf-8")
+
+
+def python_page() -> str:
+    """Return the page of all public names, each with its docstring, by the floor it lives on."""
+    import allbutone
+
+    names = [name for name in allbutone.__all__ if name != "__version__"]
+    homes = {name: allbutone._HOMES[name].split(".")[1] for name in names}
+    if unknown := set(homes.values()) - FLOORS.keys():
+        raise ValueError(f"docs/site_pages.py names no heading for {sorted(unknown)}")
+    parts = [_title("Python", "="), "Every public name of ``import allbutone as abo``.", ""]
+    for floor, heading in FLOORS.items():
+        parts += [_title(heading, "-")]
+        there = (name for name in names if homes[name] == floor)
+        for name in sorted(there, key=lambda name: (name[0].isupper(), name)):  # functions before values
+            kind = "class" if isinstance(getattr(allbutone, name), type) else "function"
+            parts += [f".. auto{kind}:: allbutone.{name}", *(["   :members:"] if kind == "class" else []), ""]
+    return "\n".join(parts)
+
+
+def command_page() -> str:
+    """Return the page of all commands with every argument and option, as `--help` has them."""
+    import typer.main
+
+    from allbutone.cli.main import command_line
+
+    about = (
+        "# The command line\n\nEvery command with all its arguments and options, written from the program itself: "
+        "what `--help` shows.\n[Commands](../commands.md) explains them, and what they write, at length.\n"
+    )
+    commands = typer.main.get_command(command_line()).commands
+    return "\n".join([about, *(_command(name, command) for name, command in commands.items())])
+
+
+def _command(name: str, command) -> str:
+    rows = [_parameter(each) for each in command.params if not getattr(each, "hidden", False)]
+    head = f"## allbutone {name}\n\n{_markdown(command.help)}\n\n| argument | meaning | default |\n|---|---|---|\n"
+    return head + "\n".join(rows) + "\n"
+
+
+def _parameter(parameter) -> str:
+    option = parameter.opts[0].startswith("-")
+    shown = ", ".join((*parameter.opts, *parameter.secondary_opts)) if option else parameter.name.upper()
+    if choices := getattr(getattr(parameter, "type", None), "choices", None):
+        shown += f" {' or '.join(choices)}"
+    given = parameter.default if option and not callable(parameter.default) else None
+    default = "" if given in (None, "", False) or parameter.required else f"`{given}`"
+    needed = "required" if parameter.required else default
+    return f"| `{shown}` | {_markdown(getattr(parameter, 'help', '') or '')} | {needed} |"
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([|<*])", r"\\\1", text.replace("\b", "")).strip()
+
+
+def _title(words: str, line: str) -> str:
+    return f"{words}\n{line * len(words)}\n"
+
+
+def as_restructured_text(app, what, name, obj, options, lines: list[str]) -> None:
+    """Let a docstring of plain words, `code`, fields and indented equations read as it was written."""
+    paragraphs = re.split(r"\n[ ]*\n", "\n".join(lines).strip("\n"))
+    lines[:] = "\n\n".join(map(_paragraph, paragraphs)).splitlines()
+
+
+def _paragraph(text: str) -> str:
+    if ">>> " in text:
+        return text
+    if re.match(r"[a-z_]+: ", text):  # the fields of a value, one after the other
+        items = re.split(r"\n(?=[a-z_]+: )", text)
+        return "\n".join(re.sub(r"^([a-z_]+):", r"- ``\1``:", _inline(" ".join(each.split()))) for each in items)
+    equation = r"((?:^    .*\n?)+)"
+    parts = re.split(equation, text, flags=re.MULTILINE)
+    shown = [f"::\n\n{part.rstrip()}" if part.startswith("    ") else _inline(part.rstrip()) for part in parts]
+    return "\n\n".join(part for part in shown if part)
+
+
+def _inline(text: str) -> str:
+    """Return words in which nothing but `code` is markup."""
+    pieces = re.split(r"`+([^`]+)`+", text)
+    pieces[::2] = (re.sub(r"([\\*|]|_\b)", r"\\\1", words) for words in pieces[::2])
+    return "``".join(pieces)
+
+
+def refuse_foreign_addresses(app, error) -> None:
+    """Fail if a page of the site would load a script, a style or a picture from another server."""
+    if error is None and app.builder.name == "html":
+        for page in sorted(Path(app.outdir).rglob("*.html")):
+            if found := FOREIGN.search(page.read_text(encoding="utf-8")):
+                raise ValueError(f"{page.name} loads from elsewhere: {found.group(0)}")
