@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-long test-torch screenshots system-parts lint published bench docs clean
+.PHONY: demo test test-long test-torch test-spark screenshots system-parts lint published bench docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -32,6 +32,10 @@ $(VENV)/torch: $(VENV)/dev
 	$(BIN)/pip install -q --disable-pip-version-check torch==$(TORCH)
 	@touch $@
 
+$(VENV)/spark: $(VENV)/dev
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[spark]'
+	@touch $@
+
 demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo and show what that gives away
 	$(BIN)/allbutone demo --out demo --force
 	@echo
@@ -53,6 +57,12 @@ test-long: $(VENV)/dev system-parts ## Run all tests with all their cases, such 
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch
+
+test-spark: $(VENV)/spark ## Run the tests of tables in Spark, on a local master; installs Debian's headless Java where it is missing
+	@command -v java >/dev/null || [ -x "$$JAVA_HOME/bin/java" ] \
+		|| { echo "Installing Java from Debian for Spark"; apt-get update -qq && apt-get install -y -qq default-jre-headless >/dev/null; } \
+		|| { echo "Java is missing and could not be installed. Run: sudo apt-get install default-jre-headless"; exit 1; }
+	ALLBUTONE_TEST_SPARK=1 $(BIN)/pytest tests/test_spark.py tests/test_engines.py tests/test_standing_out.py -k spark -n 0
 
 screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages into docs/
 	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/test_app_screens.py -n 0

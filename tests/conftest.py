@@ -28,6 +28,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # PyTorch is large, so its tests run only where it was asked for: `make test-torch`
 collect_ignore = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["test_torch.py"]
+# and Spark takes Java: `make test-spark`
+collect_ignore += [] if os.environ.get("ALLBUTONE_TEST_SPARK") else ["test_spark.py"]
 
 # Tests that need a part of the system; `make test` installs it from Debian where it can
 BROWSER_TESTS = (

@@ -1,4 +1,4 @@
-"""Engines for the tests: a PostgreSQL server on loopback, two Dask workers, and one table in all of them."""
+"""Engines for the tests: PostgreSQL on loopback, two Dask workers, Spark, and one table in all of them."""
 
 import os
 import pwd
@@ -14,6 +14,9 @@ import pytest
 
 from programs import program
 
+# Spark takes Java and half a minute to begin: its tests run where they are asked for, `make test-spark`
+SPARK = bool(os.environ.get("ALLBUTONE_TEST_SPARK"))
+ENGINES = ("polars", "duckdb", "dask", "postgres") if not SPARK else ("spark",)
 PASSWORD = "pw-" + secrets.token_hex(8)  # found in no output, or a test fails
 
 
@@ -91,6 +94,21 @@ def workers():
         yield client
 
 
+@pytest.fixture(scope="session")
+def spark():
+    """A Spark session on a local master of two threads."""
+    from pyspark.sql import SparkSession
+
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR",
+                "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}  # fmt: skip
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
 def lazily(engine, table, folder, request):
     """Return an Arrow table as a lazy frame of an engine."""
     if engine == "polars":
@@ -106,6 +124,13 @@ def lazily(engine, table, folder, request):
 
         request.getfixturevalue("workers")
         return dd.from_pandas(table.to_pandas(), npartitions=2)
+    if engine == "spark":
+        import pyarrow.parquet
+
+        folder = folder / f"t{secrets.token_hex(4)}"
+        folder.mkdir()
+        pyarrow.parquet.write_table(table, folder / "0.parquet")
+        return request.getfixturevalue("spark").read.parquet(str(folder))
     from allbutone.tables.engines.sources import Source
 
     server = request.getfixturevalue("postgres")

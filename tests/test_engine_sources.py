@@ -235,6 +235,8 @@ def test_what_is_not_installed_is_named(monkeypatch, parts, tmp_path):
         Source("data/*.parquet").open()
     with pytest.raises(InputError, match=r"allbutone\[dask\]"):
         Source("data/*.parquet", "dask").open()
+    with pytest.raises(InputError, match=r"allbutone\[spark\]"):
+        Source("data/*.parquet", "spark").open()
     with pytest.raises(InputError, match=r"allbutone\[postgresql\]"):
         Source("postgresql://localhost/x", from_table="t").open()
 

@@ -10,9 +10,8 @@ from allbutone.support.errors import InputError
 from allbutone.tables.engines import asking
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
-from engines import lazily
+from engines import ENGINES, lazily
 
-ENGINES = ("polars", "duckdb", "dask", "postgres")
 DECLARED = {
     "columns": {
         "skewed": {"scale": "log"},

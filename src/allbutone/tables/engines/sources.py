@@ -23,6 +23,8 @@ _DUCKDB = (
     "preserve_insertion_order = false",
     "enable_progress_bar = false",
 )
+# nothing but errors where results are printed; where the master is, Spark's own settings say (else: here)
+_SPARK = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
 _CREDENTIALS = (
     "take the password out and let the environment (PGPASSWORD), ~/.pgpass or a service file (PGSERVICE) hold it"
 )
@@ -111,7 +113,7 @@ class Source:
                 connection.execute(f"set {setting}")
             return getattr(connection, f"read_{kind}")(files)
         if engine == "spark":
-            reader = module.SparkSession.builder.getOrCreate().read
+            reader, files = _spark(module).read, [f"file://{os.path.abspath(name)}" for name in files]
             return (
                 reader.parquet(*files) if kind == "parquet" else reader.csv(files, header=True, inferSchema=True)
             )
@@ -137,6 +139,20 @@ def _installed() -> str:
             continue
         return engine
     raise _not_installed("duckdb")
+
+
+def _spark(module: Any) -> Any:
+    """Return the Spark session that there is, or a quiet new one."""
+    builder = module.SparkSession.builder
+    for name, value in _SPARK.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        if getattr(error, "getCondition", str)() != "JAVA_GATEWAY_EXITED":
+            raise
+        cure = "install Java 17 or later (Debian: apt-get install default-jre-headless), or set JAVA_HOME to it"
+        raise InputError("Spark could not start Java", cure) from error
 
 
 def _module(name: str, extra: str) -> Any:
