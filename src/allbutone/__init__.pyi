@@ -1,5 +1,6 @@
 from allbutone.adversary.leave_one_out import attack_all
 from allbutone.adversary.one_target import Attack, attack, attack_many
+from allbutone.disclosure.audit import MechanismWarning, audit
 from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.guarantee import Guarantee, guarantee
@@ -62,6 +63,7 @@ __all__ = [
     "GuaranteePlan",
     "InputError",
     "Ledger",
+    "MechanismWarning",
     "MixedBudget",
     "MixedRelease",
     "MixedSynthesizer",
@@ -88,6 +90,7 @@ __all__ = [
     "attack_all",
     "attack_many",
     "attack_mixed",
+    "audit",
     "budget",
     "certificate_for",
     "check_normality",

@@ -178,12 +178,7 @@ class LogQuadratic:
         """
         xp = array_namespace(self.centre)
         unknown = [position for position in range(self.p) if position not in known]
-        rows = xp.stack([self.root[..., position, :] for position in known], axis=-1)
-        basis, upper = xp.linalg.qr(rows, mode="complete")
-        within, across = basis[..., :, : len(known)], basis[..., :, len(known) :]
-        centre = xp.stack([self.centre[..., position] for position in known], axis=-1)
-        lower = upper[..., : len(known), :].mT
-        start = _times(within, xp.linalg.solve(lower, (values - centre)[..., None])[..., 0])
+        start, across = self.split(known, values)
         squared = 1 + self.inflation * xp.vecdot(start, start)
         moved, turned = self.unwhiten(start), self.root @ across
         half = across.mT
@@ -205,19 +200,40 @@ class LogQuadratic:
             own_well=self.own_well,
         )
 
+    def split(
+        self, known: tuple[int, ...], values: Float[Array, "*batch known"]
+    ) -> tuple[Float[Array, "*batch p"], Float[Array, "*#batch p unknown"]]:
+        """Return v₀ and T: v = v₀ + Tz are the records whose known features have these values."""
+        xp = array_namespace(self.centre)
+        rows = xp.stack([self.root[..., position, :] for position in known], axis=-1)
+        basis, upper = xp.linalg.qr(rows, mode="complete")
+        within, across = basis[..., :, : len(known)], basis[..., :, len(known) :]
+        centre = xp.stack([self.centre[..., position] for position in known], axis=-1)
+        lower = upper[..., : len(known), :].mT
+        return _times(within, xp.linalg.solve(lower, (values - centre)[..., None])[..., 0]), across
+
+    def besides(self, white: Float[Array, "*batch n p"]) -> Any:
+        """Return what a posterior of another family adds to ℓ at n points of each: here nothing."""
+        return 0.0
+
+    def near_maximum(self) -> Array | None:
+        """Return where ℓ is highest, where that is known beforehand: not here."""
+        return None
+
     def take(self, rows: Any) -> "LogQuadratic":
         """Return the posteriors at these positions of the one batch axis."""
         xp = array_namespace(self.centre)
         taken = {}
         for name, axes in _AXES.items():
-            array = getattr(self, name)
+            array: Any = getattr(self, name, None)
             if getattr(array, "ndim", 0) > axes and array.shape[0] > 1:
                 taken[name] = xp.take(array, rows, axis=0)
         return replace(self, **taken)
 
     def as_batch(self) -> "LogQuadratic":
         """Return a single posterior as a batch of one."""
-        arrays = [name for name, axes in _AXES.items() if axes and name != "weights"]  # which may be shared
+        own = [name for name, axes in _AXES.items() if axes and hasattr(self, name)]
+        arrays = [name for name in own if name != "weights"]  # which may be shared
         return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
 
     @cached_property
@@ -260,10 +276,11 @@ class LogQuadratic:
         return (covered + covered.mT) / 2
 
 
-# how many axes of each field are not the batch's
+# how many axes of each field are not the batch's; the last two are a plug-in posterior's
 _AXES = {
     "centre": 1, "root": 2, "df": 0, "outward": 0, "inflation": 0, "precision": 2, "pull": 1,
     "weights": 1, "levels": 1, "slopes": 2, "shapes": 3,
+    "numerator": 2, "slope": 1,
 }  # fmt: skip
 
 
@@ -281,5 +298,5 @@ def _times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"
 def stacked(posteriors: Sequence[LogQuadratic]) -> LogQuadratic:
     """Put batches of posteriors one after the other; what all of them share stays shared."""
     first, xp = posteriors[0], array_namespace(posteriors[0].centre)
-    own = [name for name, axes in _AXES.items() if getattr(getattr(first, name), "ndim", 0) > axes]
+    own = [name for name, axes in _AXES.items() if getattr(getattr(first, name, None), "ndim", 0) > axes]
     return replace(first, **{name: xp.concat([getattr(one, name) for one in posteriors]) for name in own})

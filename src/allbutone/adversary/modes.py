@@ -87,7 +87,8 @@ def _summits(posterior: LogQuadratic) -> "list[_Summit]":
     own may stand at the prior's centre, and another where the release alone would have it.
     """
     xp = array_namespace(posterior.centre)
-    first = _climb(posterior, _bound_maximum(posterior))
+    start = posterior.near_maximum()
+    first = _climb(posterior, _bound_maximum(posterior) if start is None else start)
     if not posterior.pushes_outward and posterior.wells <= 1:
         return [first]
     found = [first, _climb(posterior, -first.white)]
@@ -262,7 +263,7 @@ def rounding_of(posterior: LogQuadratic) -> Any:
     """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
     xp = array_namespace(posterior.weights)
     weights = xp.sum(xp.abs(posterior.weights), axis=-1)
-    return 1e-15 * (1 + posterior.outward + weights)
+    return 1e-15 * (1 + abs(posterior.outward) + weights)
 
 
 def _same_place(one: _Summit, two: _Summit) -> Bool[Array, "*batch"]:

@@ -21,6 +21,7 @@ COMMANDS = {  # in the order of the help, each with the room it is in
     "risk": "risk",
     "budget": "budget",
     "adversaries": "adversaries",
+    "audit": "audit",
     "ledger": "ledger",
     "moments": "moments",
     "pool": "moments",

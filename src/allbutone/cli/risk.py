@@ -130,7 +130,7 @@ def risk(
         save(found, *_figures(found, rule))
     show_verdict(verdict_of(found, rule))
     show_together(judged)
-    _show_values(found, rule)
+    show_values(found, rule)
     if worst is not None:
         console.print(
             f"Judged are the {counted(len(records.values), 'record')} that stand out most, exactly, the first "
@@ -162,8 +162,8 @@ def _risk_of_measurements(
         records,
         release,
         prior,
-        known=_columns(records, given["known"]),
-        lacking_columns=_columns(records, given["lacking_columns"]),
+        known=chosen(records, given["known"]),
+        lacking_columns=chosen(records, given["lacking_columns"]),
         lacking_records=given["lacking_records"],
         rule=Rule.of(given["probability"]),
         radius=given["radius"],
@@ -198,7 +198,8 @@ def _elsewhere(context: typer.Context, records: Records, worst: StandingOut | No
     return everyone.total.without(Moments.of(records.values))
 
 
-def _columns(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
+def chosen(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns asked for, none by default."""
     return Records.of_numbers(records, columns=list(asked)).columns if asked else ()
 
 
@@ -211,7 +212,8 @@ def _figures(found: dict[str, np.ndarray], rule: Rule) -> list[Any]:
     return figures
 
 
-def _show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
+def show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
+    """Print the values that are known best."""
     lines = told_of(values_of(found, rule, SHOWN))
     rows = [[escape(number(value)) for value in line.values()] for line in lines]
     show("\nThe values that the release tells most of", list(lines[0]), rows, words=("column", "verdict"))
@@ -219,7 +221,7 @@ def _show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
 
 def _risk_assumed(context: typer.Context, records: Records, releases: Sequence[object]) -> str:
     given, p = context.params, len(records.columns)
-    known, lacking = (_columns(records, given[name]) for name in ("known", "lacking_columns"))
+    known, lacking = (chosen(records, given[name]) for name in ("known", "lacking_columns"))
     missing = given["lacking_records"]
     normal = bell_curves(p) + records.schema.scales_in_words
     has = (

@@ -11,6 +11,7 @@ from jaxtyping import Bool
 from allbutone.adversary.inputs import known_mask, known_patterns, require_same_prior
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.plug_in import PlugInTable
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
@@ -145,8 +146,7 @@ def risk_columns(
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
     values, within = records.values, radius if mass else None
     mask = known_mask(list(known) or None, records.columns, values.shape)
-    unknown_names = [name for place, name in enumerate(records.columns) if not mask[:, place].all()]
-    require_free_names(unknown_names)
+    require_free_names(unknown_names(records, mask))
     if lacks_records(lacking_records):
         _require_nothing_known(known)
         _require_all_here(elsewhere)
@@ -157,9 +157,20 @@ def risk_columns(
     parts = _measured(
         records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere, device
     )
-    names = [name for name in COLUMNS if mass or not name.endswith("mass")]
-    if lacks_records(lacking_records):
-        names += [name for name in SAMPLED if mass or not name.startswith("mass")]
+    names = (*COLUMNS, *(SAMPLED if lacks_records(lacking_records) else ()))
+    return as_columns(records, parts, mask, near, rule, names if mass else without_mass(names))
+
+
+def as_columns(
+    records: Records,
+    parts: list[tuple[np.ndarray, Any]],
+    mask: Bool[np.ndarray, "n p"],
+    near: Intervals,
+    rule: Rule | None,
+    names: Sequence[str] = COLUMNS,
+) -> dict[str, np.ndarray]:
+    """Put blocks of rows and their measures together as the columns of `risk`; `mask`: what was known."""
+    values = records.values
     found = {name: np.empty(len(values)) for name in names}
     guesses = values.copy()  # of what is known there is no error
     beliefs = {name: np.full(values.shape, np.nan) for name in ("probability", "probability_error", "baseline")}
@@ -173,8 +184,18 @@ def risk_columns(
     # the errors of the guess in each column's units come last, under the columns' own names
     off = records.schema.to_natural(guesses) - records.natural
     named = {f"error_{name}": off[:, place] for place, name in enumerate(records.columns)}
-    judged = belief_columns(records, near, beliefs, unknown_names)
+    judged = belief_columns(records, near, beliefs, unknown_names(records, mask))
     return with_verdicts(records, rule, found, judged, named)
+
+
+def without_mass(names: Sequence[str]) -> list[str]:
+    """Return the measures that need no mass near the truth."""
+    return [name for name in names if "mass" not in name]
+
+
+def unknown_names(records: Records, mask: Bool[np.ndarray, "n p"]) -> list[str]:
+    """Return the columns that the adversary does not know of everyone."""
+    return [name for place, name in enumerate(records.columns) if not mask[:, place].all()]
 
 
 def _measured(
@@ -206,7 +227,7 @@ def _measured(
 
 
 def measure_block(
-    everyone: LeaveOneOut,
+    everyone: LeaveOneOut | PlugInTable,
     inside: tuple[float | None, Intervals],
     points: Points,
     block: tuple[np.ndarray, tuple[int, ...]],

@@ -15,6 +15,8 @@ NODES = 513  # of the trapezoid rule on the curve
 def exact_log_totals(problem: LogQuadratic) -> Float[np.ndarray, " n"] | None:
     """Return log ∫ exp ℓ dv where it needs no sampling: one release, or released parameters."""
     p = problem.p
+    if problem.wells == 0 and problem.falls_as_a_power:  # after rows of a fitted normal
+        return None
     if problem.wells == 0 and not problem.pushes_outward:
         solved = np.linalg.solve(problem.precision, problem.pull[..., None])[..., 0]
         bowl = np.sum(problem.pull * solved, axis=-1)

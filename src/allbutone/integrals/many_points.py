@@ -55,7 +55,7 @@ class Powers:
             levels = self._levels(v)
             with np.errstate(invalid="ignore", divide="ignore"):  # a level below 0, by rounding, has no logarithm
                 value -= (xp.log(levels) @ self.weights[..., None])[..., 0]
-        return 0.5 * value
+        return 0.5 * value + whole.besides(v)
 
     def _levels(self, v: Float[Array, "*batch n p"]) -> Float[Array, "*batch n groups"]:
         """Return each group's product of qⱼ(v)."""

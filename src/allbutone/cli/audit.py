@@ -1,0 +1,168 @@
+"""The command about other tools' rows: what they give away of each record that a normal was fitted to."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from allbutone.adversary.plug_in import PlugInTable
+from allbutone.cli.options import Probability, Table, following, free_name
+from allbutone.cli.output import console, late_progress, show_next, show_notes
+from allbutone.cli.reading import OF_TABLE, also_asked, read_content, read_records
+from allbutone.cli.results import outputs, show_files, show_verdict
+from allbutone.cli.risk import Known, NoMass, Radius, chosen, show_values
+from allbutone.disclosure.audit import (
+    audit_columns,
+    departure,
+    error_of_differencing,
+    fitted_table,
+    law_of_means,
+)
+from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.rule import QUARTER, Rule
+from allbutone.plots.disclosure import disclosure_figure
+from allbutone.plots.plug_in import Marks, rows_figure
+from allbutone.plots.style import BLUE, VERMILION
+from allbutone.reports.verdict import verdict_of
+from allbutone.support.text import bell_curves, counted, number
+from allbutone.tables.records import Records
+
+
+class Mechanism(StrEnum):
+    """How the rows were made."""
+
+    plug_in = "plug-in"
+
+
+class Divisor(StrEnum):
+    """What the scatter of the records is divided by."""
+
+    n = "n"
+    less = "n-1"
+
+
+Synthetic = Annotated[
+    list[Path],
+    typer.Argument(help="The file of synthetic rows that another tool has drawn, or several files of one fit."),
+]
+How = Annotated[
+    Mechanism,
+    typer.Option(help="How the rows were made: plug-in is mean and covariance fitted once, then rows drawn."),
+]
+By = Annotated[
+    Divisor | None,
+    typer.Option(help="What the covariance was divided by; by default the one that fits the rows better."),
+]
+File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
+# limits and decimals change what goes out, not what was fitted
+OF_FITTED = {name: each for name, each in OF_TABLE.items() if name not in ("positive", "decimals")}
+
+
+@also_asked(OF_FITTED)
+def audit(
+    context: typer.Context,
+    table: Table,
+    synthetic: Synthetic,
+    mechanism: How = Mechanism.plug_in,
+    divisor: By = None,
+    known: Known = None,
+    probability: Probability = 0.5,
+    radius: Radius = RADIUS,
+    no_mass: NoMass = False,
+    out: File = Path("audit.csv"),
+    force: Force = False,
+) -> None:
+    """Say whose values another tool's synthetic rows disclose, to somebody who knows everybody else.
+
+    For tools that fit mean and covariance once and draw all rows from that normal, as a Gaussian copula with
+    normal margins does.
+    """
+    rule = Rule.of(probability)
+    with outputs(out, force, [table, *synthetic]) as save:
+        records = read_records(context, table)
+        rows = [read_content(context.params, each) for each in synthetic]
+        fitted = fitted_table(records, rows, divisor)
+        with late_progress("Attacking records", len(records.values)) as watch:
+            found = audit_columns(
+                records,
+                fitted,
+                rule=rule,
+                known=chosen(records, known),
+                radius=radius,
+                mass=not no_mass,
+                # the integrals' random points are no secret, and a fixed start gives the same answer twice
+                rng=np.random.default_rng(0),
+                watch=watch,
+            )
+        save(found, disclosure_figure(found, rule), _by_rows(records, fitted, found))
+    doubt = departure(fitted)
+    if doubt and not found["disclosed"].any():
+        console.print(f"[red]✘[/red] [bold]No verdict:[/bold] {escape(doubt)}.")
+    else:
+        show_verdict(verdict_of(found, rule))
+    show_values(found, rule)
+    console.print(escape(_law_in_words(fitted)))
+    show_files(out)
+    console.print(escape(_assumed(records, fitted, chosen(records, known), divisor)))
+    _next(context, table, fitted)
+    show_notes([*records.notes, f"{doubt}." if doubt and found["disclosed"].any() else ""])
+
+
+def _error(records: Records, found: dict[str, np.ndarray]) -> float:
+    """Return the root mean square error of the guesses, in standard deviations on the scale of the model."""
+    natural = records.natural + np.column_stack([found[f"error_{name}"] for name in records.columns])
+    off = (records.schema.to_model(natural) - records.values) / np.std(records.values, axis=0, ddof=1)
+    return float(np.sqrt(np.mean(off**2)))
+
+
+def _by_rows(records: Records, fitted: PlugInTable, found: dict[str, np.ndarray]) -> Any:
+    """Draw where these rows stand among all numbers of rows."""
+    (people, columns), rows = records.values.shape, fitted.released.count
+    exact, means = _error(records, found), float(np.sqrt(np.mean(error_of_differencing(fitted) ** 2)))
+    marks = [
+        Marks("these rows, exact attack", [rows], [exact], VERMILION),
+        Marks("these rows, means alone", [rows], [means], BLUE, "diamond"),
+    ]
+    words = (
+        f"{rows:,.0f} rows of a fit to {people:,} people give each record away to {number(exact)} standard "
+        "deviations; more rows of the same fit give away more"
+    )
+    return rows_figure(people, columns, marks, words)
+
+
+def _law_in_words(fitted: PlugInTable) -> str:
+    people, rows = fitted.whole.count, fitted.released.count
+    off = float(np.sqrt(np.mean(error_of_differencing(fitted) ** 2)))
+    enough = int((people / QUARTER) ** 2)
+    return (
+        f"\nWithout any model: {people:,.0f} × the rows' mean less the sum of all other records is off by "
+        f"{number(off)} standard deviations, for everyone the same; n/√N says about "
+        f"{number(law_of_means(people, rows))}.\nWith {enough:,} rows of one fit this alone finds everybody, "
+        f"whether they stand out or not, to about {QUARTER:g} standard deviations."
+    )
+
+
+def _assumed(records: Records, fitted: PlugInTable, known: tuple[str, ...], divisor: Divisor | None) -> str:
+    people = len(records.values)
+    normal = bell_curves(len(records.columns)) + records.schema.scales_in_words
+    by = "n" if fitted.divisor == people else "n − 1"
+    how = "as asked" if divisor else "which fits the rows better"
+    knows = f", and knows everyone's {', '.join(known)}" if known else ""
+    return (
+        f"Assumed: {normal}; mean and covariance (divided by {by}, {how}) fitted to these "
+        f"{counted(people, 'record')} and all {fitted.released.count:,.0f} rows drawn from that fit, neither "
+        f"limited nor coarsely rounded; the adversary has everybody else's records and all rows, and knows how "
+        f"they were made{knows}.\n"
+        "Not shown: more rows of the same fit, and other things that the tool gives away, such as the lowest and "
+        "highest value. This is a measurement, not a guarantee."
+    )
+
+
+def _next(context: typer.Context, table: Path, fitted: PlugInTable) -> None:
+    words = "rows of which no number finds everybody: the parameters are drawn, not plugged in"
+    rows = int(fitted.released.count)
+    show_next(f"{words}:", following(context, "synthesize", table, rows=rows, out=free_name("release")))

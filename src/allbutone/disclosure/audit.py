@@ -1,0 +1,236 @@
+"""Audit: what rows drawn from a fitted normal give away of each record that it was fitted to."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Float
+from scipy.special import chdtrc
+
+from allbutone.adversary.inputs import known_mask, known_patterns
+from allbutone.adversary.plug_in import PlugInTable
+from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.per_record import (
+    COLUMNS,
+    SAMPLED,
+    as_columns,
+    measure_block,
+    unknown_names,
+    without_mass,
+)
+from allbutone.disclosure.rule import Rule, near_truth, require_free_names
+from allbutone.integrals.proposal import Points
+from allbutone.model.moments import Moments
+from allbutone.support.arrays import half_log_det, solve_rows
+from allbutone.support.errors import Cure, InputError, describe_value
+from allbutone.support.parallel import in_parallel
+from allbutone.support.text import joined, listed
+from allbutone.tables.files import read_table
+from allbutone.tables.frames import names_of
+from allbutone.tables.records import Records
+
+PLUG_IN = "plug-in"
+DIVISORS = ("n", "n-1")
+UNLIKELY = 1e-4  # a chance below which rows are taken not to come from the fit
+
+
+class MechanismWarning(UserWarning):
+    """The released rows are hardly what the assumed mechanism would have drawn."""
+
+
+def audit(
+    table: Any,
+    synthetic: Any,
+    mechanism: str = PLUG_IN,
+    *,
+    divisor: str | None = None,
+    probability: float = 0.5,
+    known: Sequence[str] = (),
+    radius: float = RADIUS,
+    mass: bool = True,
+    rng: np.random.Generator | None = None,
+    **how_to_read: Any,
+) -> Any:
+    """Return a dataframe, in the table's own library, with what another tool's synthetic rows give away.
+
+    For synthesizers that fit mean and covariance once and draw all rows from the fitted normal, as a Gaussian
+    copula with normal margins does (`mechanism="plug-in"`, the only one so far). The adversary has every record
+    but one, all synthetic rows, and knows how they were made; the columns are those of `risk`, with the standard
+    errors of the integrals. `synthetic`: a table or a file, or several from one fit in a list. `divisor`: what the
+    scatter was divided by, "n" or "n-1"; the likelier one if not given. How the table is read is said as to
+    `Records.of`.
+
+    Warns with `MechanismWarning` where the rows do not look as if they came from such a fit.
+
+    >>> import numpy as np
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> values = abo.Records.of(cohort).values
+    >>> rng = np.random.default_rng(1)
+    >>> rows = rng.multivariate_normal(values.mean(axis=0), np.cov(values.T), 100_000)
+    >>> found = abo.audit(values, rows, mass=False)
+    >>> int(np.sum(found["disclosed"])) > 200
+    True
+    """
+    require_plug_in(mechanism)
+    records = Records.of(table, **how_to_read)
+    fitted = fitted_table(records, synthetic if isinstance(synthetic, list | tuple) else [synthetic], divisor)
+    if words := departure(fitted):
+        warnings.warn(words, MechanismWarning, stacklevel=2)
+    columns = audit_columns(
+        records, fitted, rule=Rule.of(probability), known=known, radius=radius, mass=mass, rng=rng
+    )
+    return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+
+
+def audit_columns(
+    records: Records,
+    fitted: PlugInTable,
+    *,
+    rule: Rule | None = None,
+    known: Sequence[str] = (),
+    radius: float = RADIUS,
+    mass: bool = True,
+    rng: np.random.Generator | None = None,
+    watch: Callable[[int], None] = lambda records: None,
+) -> dict[str, np.ndarray]:
+    """Return the measures of `audit` as columns; `watch` is called with the number of records finished."""
+    if not radius > 0:
+        raise InputError(f"radius must exceed 0, got {radius}")
+    mask = known_mask(list(known) or None, records.columns, records.values.shape)
+    require_free_names(unknown_names(records, mask))
+    near = near_truth(records)
+    work = [block for pattern in known_patterns(mask) for block in fitted.blocks(*pattern)]
+    attack = partial(measure_block, fitted, (radius if mass else None, near), Points.of(rng))
+    parts = in_parallel(attack, work, watch=lambda block: watch(len(block[0])), anywhere=True)
+    names = (*COLUMNS, *SAMPLED)
+    return as_columns(records, parts, mask, near, rule, names if mass else without_mass(names))
+
+
+def require_plug_in(mechanism: str) -> None:
+    """Refuse a mechanism of which the attack is not known."""
+    if mechanism != PLUG_IN:
+        raise InputError(
+            f"there is no exact attack here on the mechanism {describe_value(mechanism)}",
+            Cure("audit rows of a fitted normal", "mechanism", PLUG_IN),
+            "releases of this package are judged by risk",
+        )
+
+
+def fitted_table(records: Records, synthetic: Sequence[Any], divisor: str | None) -> PlugInTable:
+    """Return the attacks on all records, from synthetic tables that have the records' columns."""
+    n, p = records.values.shape
+    if n < p + 3:
+        raise InputError(
+            f"{n} records do not determine the spread of {p} columns without one of them",
+            "give at least three records more than columns",
+            Cure("leave columns out", "drop"),
+        )
+    released = [Moments.of(_rows(records, each)) for each in synthetic]
+    total = released[0]
+    for more in released[1:]:
+        total = total.merge(more)
+    if divisor is not None:
+        if divisor not in DIVISORS:
+            raise InputError(f"divisor is {joined(DIVISORS, 'or')}, got {describe_value(divisor)}")
+        return PlugInTable(records.values, total, float(n if divisor == "n" else n - 1))
+    both = [PlugInTable(records.values, total, float(each)) for each in (n, n - 1)]
+    return max(both, key=_log_likelihood)
+
+
+def _rows(records: Records, synthetic: Any) -> Float[np.ndarray, "rows p"]:
+    """Return synthetic rows in the table's columns, on its scales."""
+    if isinstance(synthetic, str | PathLike):
+        synthetic = read_table(Path(synthetic))
+    elif isinstance(synthetic, Records):
+        synthetic = synthetic.to_frame()
+    if absent := [name for name in records.columns if name not in names_of(synthetic)]:
+        raise InputError(
+            f"the synthetic table has no {listed(absent)}",
+            Cure("leave out of the table what was not released", "drop", absent),
+        )
+    natural = Records.of_numbers(synthetic, columns=list(records.columns)).values
+    for place, column in enumerate(records.schema.measurements):
+        low, high, closed = column.scale.domain
+        values = natural[:, place]
+        inside = (values >= low) & (values <= high) if closed else (values > low) & (values < high)
+        if not inside.all():
+            raise InputError(
+                f"the synthetic {column.name} has values that the scale declared for it cannot have, such as "
+                f"{values[~inside][0]:g}",
+                "declare the scale that the synthesizer had",
+            )
+    return records.schema.to_model(natural)
+
+
+def law_of_means(people: float, rows: Any) -> Any:
+    """Return n/√N: the error, in standard deviations, of n·z̄ − Σ others, which anybody can compute.
+
+    The rows' mean z̄ is that of all n records plus noise σ/√N.
+    """
+    return people / np.sqrt(rows)
+
+
+def law_of_everything(people: float, rows: Any, distance: Any) -> Any:
+    """Return about what error, in standard deviations, the exact attack leaves of a record so far from the others.
+
+    The rows' scatter tells of the record, too. At the Mahalanobis distance D the information about it is
+    (N/n²)·((1 + D²)Σ⁻¹ + Σ⁻¹ddᵀΣ⁻¹), and what the others say of it is Σ⁻¹, so across d the error is
+
+        1/√(1 + (1 + D²)·N/n²)
+    """
+    return 1 / np.sqrt(1 + (1 + np.asarray(distance) ** 2) * rows / people**2)
+
+
+def error_of_differencing(fitted: PlugInTable) -> Float[np.ndarray, " p"]:
+    """Return n·(z̄ − mean)/σ, column by column: how far off n·z̄ − Σ others is, for every record the same."""
+    whole, released = fitted.whole, fitted.released
+    apart = (released.mean - whole.mean) + (released.mean_tail - whole.mean_tail)
+    return whole.count * apart / np.sqrt(np.diagonal(whole.scatter) / (whole.count - 1))
+
+
+def departure(fitted: PlugInTable) -> str:
+    """Say, if so, that the rows do not look as if they came from the normal fitted to the table; else nothing.
+
+    Given the fit, N(z̄ − m)ᵀΣ⁻¹(z̄ − m) is χ² with p degrees of freedom and S_Z a Wishart matrix, whose likelihood
+    ratio is nearly χ² with p(p+1)/2 (Bartlett's correction).
+    """
+    lean, white = _whitened(fitted)
+    rows, p = fitted.released.count, len(lean)
+    off, freedom, extra = rows * float(lean @ lean), float(p), rows - 1
+    if extra >= 2 * p:
+        root = np.linalg.cholesky(white / extra)
+        ratio = extra * (np.trace(white) / extra - 2 * float(half_log_det(root)) - p)
+        off += ratio * (1 - (2 * p + 1 - 2 / (p + 1)) / (6 * extra))
+        freedom += p * (p + 1) / 2
+    chance = float(chdtrc(freedom, off))
+    if chance >= UNLIKELY:
+        return ""
+    means = np.max(np.abs(error_of_differencing(fitted))) / law_of_means(fitted.whole.count, rows)
+    return (
+        f"the {rows:,.0f} synthetic rows hardly come from the normal fitted to this table (chance "
+        f"{chance:.1g}; a mean is {means:.1f} standard errors off): they were drawn in another way, from other "
+        "records, or limited or rounded. Then the adversary here is misled; one who knows how they were really "
+        "made may learn more, and a pass means nothing"
+    )
+
+
+def _whitened(fitted: PlugInTable) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p p"]]:
+    """Return the rows' mean and scatter in coordinates where the fit is standard normal."""
+    whole, released = fitted.whole, fitted.released
+    root = np.linalg.cholesky(whole.scatter / fitted.divisor)
+    lean = solve_rows(root, (released.mean - whole.mean) + (released.mean_tail - whole.mean_tail))
+    half = np.linalg.solve(root, released.scatter)
+    return lean, np.linalg.solve(root, half.T)
+
+
+def _log_likelihood(fitted: PlugInTable) -> float:
+    """Return the log likelihood of the rows under the fit, up to what does not depend on the divisor."""
+    lean, white = _whitened(fitted)
+    rows, p = fitted.released.count, len(lean)
+    return 0.5 * (rows * p * np.log(fitted.divisor) - np.trace(white) - rows * float(lean @ lean))

@@ -1,0 +1,211 @@
+"""The audit of plug-in synthesizers: the literal likelihood, calibration, the laws, and the command."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, multivariate_normal, multivariate_t
+
+import allbutone as abo
+from allbutone.adversary.modes import find_modes
+from allbutone.adversary.plug_in import PlugInTable, posterior_after_rows
+from allbutone.disclosure.audit import departure, error_of_differencing, fitted_table, law_of_everything
+from allbutone.disclosure.measures import Effort, measure
+from allbutone.integrals.importance_sampling import Intervals
+from allbutone.model.moments import Moments
+from allbutone.tables.records import Records
+
+
+def fit_and_draw(records, rows, rng, less=0):
+    """What a plug-in synthesizer does."""
+    return rng.multivariate_normal(records.mean(axis=0), np.atleast_2d(np.cov(records.T, ddof=less)), rows)
+
+
+def literal_log_posterior(others, candidate, synthetic, divisor):
+    """Student t of the others under the reference prior, times the density of every row under the fit to all."""
+    n, p = len(others) + 1, others.shape[1]
+    centre, scatter = others.mean(axis=0), np.cov(others.T, ddof=0) * (n - 1)
+    own = multivariate_t(centre, scatter * n / (n - 1) / (n - 1 - p), df=n - 1 - p)
+    whole = np.vstack([others, candidate])
+    fit = multivariate_normal(whole.mean(axis=0), np.cov(whole.T, ddof=0) * n / divisor)
+    return own.logpdf(candidate) + np.sum(fit.logpdf(synthetic))
+
+
+@pytest.mark.parametrize("less", [0, 1])
+@pytest.mark.parametrize("known", [(), (1,), (0, 2)])
+def test_the_posterior_is_the_literal_one(rng, less, known):
+    records = rng.standard_normal((14, 3)) @ rng.standard_normal((3, 3)) + 20
+    records[3] += 30  # a hat value near 1, where a downdate would lose digits
+    synthetic = fit_and_draw(records, 50, rng, less)
+    divisor = len(records) - less
+    table = PlugInTable(records, Moments.of(synthetic), float(divisor))
+    unknown = [place for place in range(3) if place not in known]
+    for row in (0, 3):
+        posterior = table.problem(np.array([row]), known)
+        candidates = np.tile(records[row], (6, 1))
+        candidates[1:, unknown] += 3 * rng.standard_normal((5, len(unknown)))
+        others = np.delete(records, row, axis=0)
+        ours = [posterior.log_density_unnormalized(each[None, unknown])[0] for each in candidates]
+        literal = [literal_log_posterior(others, each, synthetic, divisor) for each in candidates]
+        assert np.ptp(np.subtract(ours, literal)) < 1e-8 * np.ptp(literal)
+
+
+def test_the_maximum_is_the_highest_of_all_hills(rng):
+    """From the exact start Newton has nothing left to do, and no climb from anywhere ends higher."""
+    for _ in range(10):
+        n, p = int(rng.integers(8, 40)), int(rng.integers(1, 5))
+        records = rng.standard_normal((n, p))
+        records[0] *= 5
+        rows = int(np.exp(rng.uniform(np.log(5), np.log(1e5))))
+        synthetic = fit_and_draw(records, rows, rng)
+        posteriors = PlugInTable(records, Moments.of(synthetic), float(n)).problem(np.arange(n), ())
+        found = find_modes(posteriors)
+        assert found.converged.all()
+        start = posteriors.near_maximum()
+        value, gradient, hessian = posteriors.local(start)
+        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        assert np.all(-np.vecdot(step, (hessian @ step[..., None])[..., 0]) < 1e-8)
+        np.testing.assert_allclose(value, found.value, rtol=1e-12)
+        wide = 3 * rng.standard_normal((200, n, p)) / np.sqrt(n)
+        assert np.all(posteriors.value(wide) <= found.value + 1e-9 * np.abs(found.value))
+
+
+def test_the_adversary_is_calibrated(rng):
+    """Of records drawn from the adversary's own belief, the posterior below the truth is uniform."""
+    below = []
+    for rows in (20, 300, 5000):
+        n, p, turns = 25, 2, 150
+        known = Moments.of(others := rng.standard_normal((n - 1, p)))
+        own = multivariate_t(known.mean, known.scatter * n / (n - 1) / (n - 1 - p), df=n - 1 - p, seed=rng)
+        truths = own.rvs(turns)
+        drawn = [Moments.of(fit_and_draw(np.vstack([others, truth]), rows, rng)) for truth in truths]
+        released = Moments(float(rows), np.stack([d.mean for d in drawn]), np.stack([d.scatter for d in drawn]))
+        every = Moments(known.count, np.tile(known.mean, (turns, 1)), np.tile(known.scatter, (turns, 1, 1)))
+        posteriors = posterior_after_rows(every, released, float(n))
+        near = Intervals(np.full((turns, p), -np.inf), truths)
+        below.append(measure(posteriors, truths, Effort(size=128), near=near).probability)
+    for each in np.array(below):
+        assert all(kstest(column, "uniform").pvalue > 1e-4 for column in each.T)
+    assert np.std(below[0]) == pytest.approx(12**-0.5, abs=0.05)
+
+
+def test_the_errors_follow_the_laws(rng):
+    """Differencing is off by the same for all, n/√N on average; the exact attack by σ/√(1 + (1 + D²)N/n²)."""
+    n, p, rows, turns, exact, means = 60, 4, 20_000, 30, [], []
+    for _ in range(turns):
+        records = rng.standard_normal((n, p))
+        table = PlugInTable(records, Moments.of(fit_and_draw(records, rows, rng)), float(n))
+        differenced = n * table.released.mean - (records.sum(axis=0) - records[7])
+        off = error_of_differencing(table)
+        np.testing.assert_allclose((differenced - records[7]) / records.std(axis=0, ddof=1), off, rtol=1e-8)
+        means.append(off)
+        posteriors = table.problem(np.arange(n), ())
+        exact.append(posteriors.unwhiten(find_modes(posteriors).best) - records)
+    spread = np.sqrt(np.mean(np.square(means)))
+    # the mean of 120 squared normals, within four of its standard errors; n/(n − 1) is the divisors'
+    assert spread == pytest.approx(n / np.sqrt(rows), rel=4 * np.sqrt(0.5 / (turns * p)) + 1 / n)
+    across = np.sqrt(np.mean(np.square(exact)))
+    expected = np.sqrt(np.mean(law_of_everything(n, rows, np.sqrt(rng.chisquare(p, 4000))) ** 2))
+    assert across == pytest.approx(expected, rel=0.2)
+    assert across < 0.6 * spread
+
+
+def test_the_divisor_is_deduced_and_another_mechanism_noticed(rng):
+    values = rng.standard_normal((30, 3))
+    records = Records.of_numbers(values)
+    for less in (0, 1):
+        synthetic = fit_and_draw(values, 40_000, rng, less)
+        table = fitted_table(records, [synthetic[:10_000], synthetic[10_000:]], None)
+        assert table.released.count == 40_000
+        assert table.divisor == 30 - less
+        assert departure(table) == ""
+    drawn = abo.NIWSynthesizer().fit(values).sample(datasets=1, rows=40_000)
+    other = fitted_table(records, [drawn.datasets[0]], None)
+    assert "another way" in departure(other)
+    assert "another way" in departure(fitted_table(records, [fit_and_draw(values + 0.3, 2000, rng)], None))
+
+
+def test_the_check_of_the_mechanism_seldom_errs(rng):
+    """One in 10,000 at any number of rows; of 200, hardly one."""
+    values = rng.standard_normal((40, 4))
+    drawn = [fit_and_draw(values, rows, rng) for rows in (1, 5, 12, 40, 900) for _ in range(40)]
+    tables = [PlugInTable(values, Moments.of(each), 40.0) for each in drawn]
+    assert sum(departure(table) != "" for table in tables) <= 2
+
+
+def test_rows_of_a_fit_disclose_everybody_and_rows_of_a_posterior_draw_nobody(rng):
+    values = rng.standard_normal((40, 3))
+    found = abo.audit(values, fit_and_draw(values, 100_000, rng), mass=False)
+    assert np.mean(found["disclosed"]) > 0.9
+    release = abo.NIWSynthesizer().fit(values).sample(datasets=1, rows=100_000)
+    assert np.sum(abo.risk(values, release, mass=False)["disclosed"]) <= 3
+    with pytest.warns(abo.MechanismWarning, match="another way"):
+        abo.audit(values, release.datasets[0], mass=False)
+
+
+def test_scales_and_units_do_not_matter(rng):
+    values = rng.standard_normal((12, 2))
+    synthetic = fit_and_draw(values, 500, rng)
+    log = {"columns": {name: {"scale": "log"} for name in ("x1", "x2")}}
+    plain = abo.audit(values, synthetic, known=["x2"], rng=np.random.default_rng(1))
+    scaled = abo.audit(np.exp(values), np.exp(synthetic), known=["x2"], rng=np.random.default_rng(1), schema=log)
+    for name in ("exposure", "mass", "information_gain", "probability_x1"):
+        np.testing.assert_allclose(np.asarray(plain[name]), np.asarray(scaled[name]), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("how", "match"),
+    [
+        ({"mechanism": "trees"}, "no exact attack here"),
+        ({"divisor": "n+1"}, "divisor is n or n-1"),
+        ({"radius": 0}, "radius must exceed 0"),
+        ({"known": ["x1", "x2"]}, "every feature"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(rng, how, match):
+    values = rng.standard_normal((20, 2))
+    with pytest.raises(abo.InputError, match=match):
+        abo.audit(values, values, **how)
+
+
+def test_tables_that_do_not_go_together_are_refused(rng):
+    values = rng.standard_normal((20, 2))
+    with pytest.raises(abo.InputError, match="has no x2"):
+        abo.audit(values, values[:, :1])
+    with pytest.raises(abo.InputError, match="4 records do not determine"):
+        abo.audit(values[:4], values)
+    with pytest.raises(abo.InputError, match="scale declared for it"):
+        abo.audit(np.exp(values), values, schema={"columns": {"x1": {"scale": "log"}}})
+
+
+@pytest.fixture
+def files(tmp_path, rng):
+    values = (rng.standard_normal((30, 2)) * (4, 0.9) + (27, 3.4)).round(2)
+    for name, rows in (("t", values), ("s", fit_and_draw(values, 20_000, rng))):
+        text = "\n".join(f"p{at},{a:.4f},{b:.4f}" for at, (a, b) in enumerate(rows))
+        (tmp_path / f"{name}.csv").write_text(f"patient,bmi,ldl\n{text}\n")
+    return values
+
+
+def test_the_command_says_who_and_names_what_to_do_next(allbutone, files, tmp_path):
+    code, out, err = allbutone("audit", "t.csv", "s.csv", "--mechanism", "plug-in", "--drop", "patient")
+    assert code == 0, err
+    assert "should not be given out" in out
+    assert "divided by n, which fits the rows better" in out
+    lines = (tmp_path / "audit.csv").read_text().splitlines()
+    assert lines[0].startswith('"row","disclosed","risk","riskiest","distance"')
+    assert len(lines) == 31
+    assert (tmp_path / "audit.csv").stat().st_mode & 0o77 == 0
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "20,000 rows of a fit to 30 people" in page
+    [hint] = re.findall(r"^Next: .*\n  allbutone (.*)$", out, re.MULTILINE)
+    assert allbutone(*hint.split())[0] == 0
+    assert "--drop patient" in hint
+
+
+def test_the_command_gives_no_verdict_on_another_mechanism(allbutone, files, tmp_path):
+    assert allbutone("synthesize", "t.csv", "--drop", "patient", "--rows", 20_000, "--out", "r")[0] == 0
+    code, out, _ = allbutone("audit", "t.csv", "r/dataset-001.csv", "--drop", "patient", "--no-mass")
+    assert code == 0
+    assert ("No verdict" in out) == ("should not be given out" not in out)
+    assert "may be given out" not in out
