@@ -1,0 +1,111 @@
+"""What README and docs print is run as it is printed; what they leave out fails here."""
+
+import contextlib
+import io
+import os
+import re
+import sys
+import tomllib
+
+import pytest
+import typer.main
+
+import allbutone as abo
+import shapecheck
+from allbutone.cli import main as cli
+from pages import PAGES, ROOT, RUN, SHOWN, blocks_of, commands_of
+
+LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_says_what_it_is(page):
+    for block in blocks_of(page):
+        assert not block.mark or block.why, f"{block.where}: a mark needs a reason"
+        assert block.language in (*RUN, *SHOWN, "indented"), (
+            f"{block.where}: {block.language!r} is neither run nor shown"
+        )
+        if block.language not in RUN and block.mark != "not run":
+            typed = [line for line in block.code.splitlines() if line.split()[:1] in (["allbutone"], ["make"])]
+            assert not typed, f"{block.where}: commands go into a block of sh, or are marked as not run"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(block.language in RUN for block in blocks_of(page))], ids=name_of
+)
+def test_a_page_runs_as_it_is_printed(page, allbutone, request, tmp_path, monkeypatch):
+    if not LONG:
+        request.getfixturevalue("few_trials")
+        monkeypatch.setattr(shapecheck, "FIRST", 0)  # other tests check shapes
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks_of(page):
+        if block.mark == "not run" or (block.mark == "long" and not LONG):
+            continue
+        if block.language in ("python", "setup"):
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile("\n" * block.line + block.code, block.page, "exec"), names)
+        elif block.language == "toml":
+            read_or_write(block, tmp_path)
+        elif block.language == "sh":
+            type_in(block, allbutone)
+
+
+def read_or_write(block, folder):
+    """Read a block of TOML; one that names its file is that file from then on."""
+    assert tomllib.loads(block.code), f"{block.where}: is empty"
+    name = block.code.split("\n", 1)[0].removeprefix("# ")
+    if name.endswith(".toml"):
+        (folder / name).write_text(block.code, encoding="utf-8")
+
+
+def type_in(block, allbutone):
+    for program, *arguments in commands_of(block):
+        assert program == "allbutone", f"{block.where}: {program} is not run by the tests; mark the block"
+        code, _, errors = allbutone(*arguments)
+        assert code == 0, f"{block.where}: allbutone {' '.join(arguments)}: {errors}"
+
+
+def anchors_of(text):
+    """Return the anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not link.startswith(("http://", "https://")):
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists() or "generated/" in path, f"{name_of(page)}: {link}"
+            if anchor:
+                assert anchor in anchors_of(target.read_text(encoding="utf-8")), f"{name_of(page)}: {link}"
+
+
+def test_every_page_is_in_the_contents():
+    listed = set()
+    for page in PAGES[1:]:
+        for tree in re.findall(
+            r"^```\{toctree\}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        ):
+            names = (line for line in tree.split() if not line.startswith(":"))
+            listed |= {(page.parent / f"{name}.md").resolve() for name in names}
+    left_out = set(PAGES[1:]) - listed - {ROOT / "docs" / "index.md"}
+    assert not left_out, f"add to a toctree: {sorted(map(name_of, left_out))}"
+
+
+def test_the_reference_names_every_public_name_and_option():
+    sys.path.insert(0, str(ROOT / "docs"))
+    import site_pages
+
+    python, commands = site_pages.python_page(), site_pages.command_page()
+    assert all(f":: allbutone.{name}\n" in python for name in abo.__all__ if name != "__version__")
+    for name, command in typer.main.get_command(cli.command_line()).commands.items():
+        section = commands.split(f"## allbutone {name}\n")[1].split("\n## ")[0]
+        options = [part for each in command.params for part in each.opts if part.startswith("-")]
+        missing = [part for part in options if f"`{part}" not in section and f", {part}" not in section]
+        assert missing == (["--seed"] if name == "synthesize" else []), name  # which is refused, and says why
