@@ -28,6 +28,8 @@ from allbutone.releases.combining import Combined, combine, combine_means
 from allbutone.releases.combining_tables import combine_proportions, combine_regression
 from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release
+from allbutone.releases.hygiene.check import check_release
+from allbutone.releases.hygiene.findings import Finding, ReleaseCheck
 from allbutone.releases.ledger.entries import Ledger
 from allbutone.releases.ledger.file import ledger_path, read_ledger, record_release, void_release
 from allbutone.releases.ledger.together import Together, with_earlier
@@ -59,6 +61,7 @@ __all__ = [
     "DatasetRelease",
     "Densities",
     "Fidelity",
+    "Finding",
     "Guarantee",
     "GuaranteePlan",
     "InputError",
@@ -79,6 +82,7 @@ __all__ = [
     "PrivateRelease",
     "PrivateSynthesizer",
     "Records",
+    "ReleaseCheck",
     "Report",
     "Rule",
     "Schema",
@@ -94,6 +98,7 @@ __all__ = [
     "budget",
     "certificate_for",
     "check_normality",
+    "check_release",
     "combine",
     "combine_means",
     "combine_proportions",

@@ -18,6 +18,7 @@ COMMANDS = {  # in the order of the help, each with the room it is in
     "describe": "describe",
     "synthesize": "synthesize",
     "demo": "synthesize",
+    "check": "check",
     "risk": "risk",
     "budget": "budget",
     "adversaries": "adversaries",

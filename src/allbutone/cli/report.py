@@ -112,6 +112,8 @@ def report(
             _write_page(path, assessment, again, note)
     if public:
         _describe_public(out, table, bool(note), isinstance(release, MixedRelease))
+        onward = following(context, "check", release_dir, table=table)
+        show_next("look at the folder itself once more, before it goes out:", onward)
         return
     _describe(assessment)
     show_together(judged)

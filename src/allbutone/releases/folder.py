@@ -3,18 +3,25 @@
 Never in that folder: a repeat key, the posterior, any statistic of the confidential data, a path or a user name.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from allbutone.model.niw import NIW
-from allbutone.model.prior_file import prior_entries, prior_from
+from allbutone.model.prior_file import prior_from
 from allbutone.releases.dataset_files import BYTES_PER_VALUE, files_of_datasets, read_dataset, write_datasets
+from allbutone.releases.description import (
+    MADE_BY,
+    MANIFEST,
+    PARAMETERS,
+    described,
+    parameters_text,
+    read_json,
+    write_json,
+)
 from allbutone.releases.joined import Released, join_releases
 from allbutone.releases.mixed.folder import read_mixed, write_mixed
 from allbutone.releases.mixed.mechanism import MODEL
@@ -26,20 +33,10 @@ from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.tables.declared.schema import Schema
-from allbutone.tables.safe_read import parse, read_text
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 
 OneRelease = Released | MixedRelease | str | Path  # a release, or its folder
 AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together
-MANIFEST = "release.json"
-PARAMETERS = "parameters.json"
-_MADE_BY = f"allbutone {version('allbutone')}"
-_MECHANISM = (
-    "Posterior of a multivariate normal model under the normal-inverse-Wishart prior below; "
-    "every draw or dataset from its own independent posterior draw of mean and covariance. Where columns are "
-    "declared on another scale, mean, covariance and prior are on that scale; datasets are in natural units, "
-    "rounded and limited as declared."
-)
 
 
 def save_release(
@@ -57,8 +54,8 @@ def save_release(
     if isinstance(release, PrivateRelease):
         with fresh_folder(Path(folder), ours=is_release, force=force) as work:
             sizes = write_datasets(work, _blocks(release), release.rows, release.columns, format)
-            _write_json(work / MANIFEST, {"made_by": _MADE_BY} | release.entries() | sizes)
-            finished(work)
+            write_json(work / MANIFEST, {"made_by": MADE_BY} | release.entries() | sizes)
+            _finish(work, finished)
         return
     if release.columns is None or release.prior is None:
         raise InputError(
@@ -70,16 +67,16 @@ def save_release(
             write_mixed(release, work, format)
         else:
             _write_release(release, work, format)
-        finished(work)
+        _finish(work, finished)
 
 
 def _write_release(release: Release, work: Path, format: str) -> None:
     assert release.columns is not None
     assert release.prior is not None
     if release.datasets:
-        public = _manifest("datasets", release.columns, release.prior, release.schema)
+        public = described("datasets", release.columns, release.prior, release.schema)
         sizes = write_datasets(work, _blocks(release), release.rows, release.columns, format)
-        _write_json(work / MANIFEST, public | sizes)
+        write_json(work / MANIFEST, public | sizes)
     if isinstance(release, ParameterRelease):
         _write_parameters(work, release)
 
@@ -115,8 +112,16 @@ def synthesize_to_folder(
         count_of("datasets", len(rows), MOST_DATASETS)
         _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
         sizes = write_datasets(work, released(), rows, columns, format)
-        _write_json(work / MANIFEST, _manifest("datasets", columns, prior, declared) | sizes)
-        finished(work)
+        write_json(work / MANIFEST, described("datasets", columns, prior, declared) | sizes)
+        _finish(work, finished)
+
+
+def _finish(work: Path, finished: Callable[[Path], object]) -> None:
+    """Let go of what was written only if it holds nothing but a release."""
+    from allbutone.releases.hygiene.check import require_clean
+
+    require_clean(work)
+    finished(work)
 
 
 def _blocks(release: Release | PrivateRelease) -> Iterator[tuple[int, np.ndarray]]:
@@ -253,41 +258,12 @@ def _write_parameters(work: Path, release: ParameterRelease) -> None:
     assert release.columns is not None
     assert release.prior is not None
     pairs = zip(np.asarray(release.means), np.asarray(release.covariances), strict=True)
+    draws = ({"mean": mean.tolist(), "covariance": covariance.tolist()} for mean, covariance in pairs)
     with (work / PARAMETERS).open("w", encoding="utf-8") as file:
-        # a draw a line, so that no more than one is ever held as text
-        file.write(f'{{"columns": {json.dumps(release.columns, ensure_ascii=False)}, "draws": [')
-        for number, (mean, covariance) in enumerate(pairs):
-            file.write(",\n" if number else "\n")
-            json.dump({"mean": mean.tolist(), "covariance": covariance.tolist()}, file)
-        file.write("\n]}\n")
+        file.writelines(parameters_text(release.columns, draws))
     # beside the datasets drawn from them, whose description is there already
     besides = read_json(work / MANIFEST) if release.datasets else {"files": []}
     kind = "both" if release.datasets else "parameters"
-    manifest = besides | _manifest(kind, release.columns, release.prior, release.schema)
+    manifest = besides | described(kind, release.columns, release.prior, release.schema)
     files = [*besides["files"], PARAMETERS]
-    _write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": files})
-
-
-def _manifest(kind: str, columns: tuple[str, ...], prior: NIW, schema: Schema) -> dict[str, Any]:
-    content = {
-        "made_by": _MADE_BY,
-        "release": kind,
-        "mechanism": _MECHANISM,
-        "columns": list(columns),
-        "prior": prior_entries(prior),
-    }
-    if any(column.entries() for column in schema.columns):
-        content["declared"] = schema.for_columns(columns).entries()["columns"]
-    return content
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that this package wrote."""
-    content = parse(read_text(path, "name what allbutone wrote"), "JSON", str(path))
-    if not isinstance(content, dict):
-        raise InputError("not a description that allbutone wrote", where=str(path))
-    return content
+    write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": files})

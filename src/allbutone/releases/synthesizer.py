@@ -15,8 +15,8 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_check import PriorScaleWarning, prior_conflict
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_entries, prior_from, prior_of
 from allbutone.model.site_moments import SiteMoments
+from allbutone.releases.description import read_json
 from allbutone.releases.draw_request import dataset_sizes, generator_for
-from allbutone.releases.folder import read_json
 from allbutone.releases.parts import draw_both
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
 from allbutone.support.checks import count_of

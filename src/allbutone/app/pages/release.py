@@ -1,8 +1,6 @@
 """Release: what a release of a table would give away, the release itself, and what this very one does."""
 
-import io
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +35,7 @@ from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.export import untitled
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.style import INK
+from allbutone.releases.archive import zip_release
 from allbutone.releases.folder import save_release
 from allbutone.releases.ledger.entries import DRAWN
 from allbutone.releases.ledger.file import read_ledger, record_release
@@ -220,18 +219,14 @@ def _attacked(drawn: DrawnRelease, watch: Callable[[int], None]) -> dict[str, np
 
 def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return the files that `allbutone synthesize` writes, and nothing of this computer with them."""
-    drawn, content = _found(query, context).thing, io.BytesIO()
-    with tempfile.TemporaryDirectory(prefix="allbutone-") as place, zipfile.ZipFile(content, "w") as archive:
+    drawn = _found(query, context).thing
+    with tempfile.TemporaryDirectory(prefix="allbutone-") as place:
         folder = Path(place) / "release"
         save_release(drawn.release, folder, format=read(GROUPS, query, "format")["format"])
         if drawn.ledger:  # what is taken home may be given out
             place = drawn.ledger.parent / folder.name
             record_release(drawn.ledger, drawn.request.chosen.records, folder, how=DRAWN, place=place)
-        for path in sorted(folder.iterdir()):
-            about = zipfile.ZipInfo(path.name)  # of 1980, whatever the clock says
-            about.create_system, about.external_attr = 3, 0o644 << 16
-            archive.writestr(about, path.read_bytes(), zipfile.ZIP_DEFLATED, compresslevel=3)
-    return Download("release.zip", content.getvalue(), "application/zip")
+        return Download("release.zip", zip_release(folder), "application/zip")
 
 
 def _report(query: QueryParams, context: RequestContext, step: Progress) -> Download:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from allbutone.releases.folder import MANIFEST, read_json
+from allbutone.releases.description import MANIFEST, read_json
 from allbutone.releases.ledger.digests import digest_of_declaration, digest_of_files, digest_of_records
 from allbutone.releases.ledger.entries import ADDED, Entry, Ledger, Terms, Voided, ledger_from
 from allbutone.support.errors import Cure, InputError, reason

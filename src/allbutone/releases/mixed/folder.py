@@ -1,13 +1,13 @@
 """A mixed release as a folder: tables with levels by name, parameters, and release.json with what is public."""
 
 import json
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from allbutone.model.location import MixedParameters
+from allbutone.releases.description import MADE_BY, MANIFEST, PARAMETERS, write_json
 from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.arrays import cholesky, require_symmetric
@@ -15,7 +15,6 @@ from allbutone.support.errors import InputError
 from allbutone.tables.files import read_table
 from allbutone.tables.records import Records
 
-PARAMETERS = "parameters.json"
 MECHANISM = (
     "Posterior of a general location model: cells of the categories by a Dirichlet distribution, measurements "
     "within a cell multivariate normal, under the prior below; every draw or dataset from its own independent "
@@ -43,7 +42,7 @@ def write_mixed(release: MixedRelease, work: Path, format: str = "csv") -> None:
             pyarrow.parquet.write_table(frame.replace_schema_metadata(None), work / name)
     kind = "datasets" if release.parameters is None else "both" if release.tables else "parameters"
     content: dict[str, Any] = {
-        "made_by": f"allbutone {version('allbutone')}",
+        "made_by": MADE_BY,
         "release": kind,
         "mechanism": MECHANISM,
         **release.mechanism.entries(),
@@ -54,12 +53,12 @@ def write_mixed(release: MixedRelease, work: Path, format: str = "csv") -> None:
         _write_parameters(work / PARAMETERS, release)
         content["draws"] = release.draws
         files.append(PARAMETERS)
-    _write_json(work / "release.json", content | {"files": files})
+    write_json(work / MANIFEST, content | {"files": files})
 
 
 def read_mixed(folder: Path, manifest: dict[str, Any]) -> MixedRelease:
     """Read a release whose description has been read."""
-    mechanism = MixedMechanism.of_entries(manifest, "release.json")
+    mechanism = MixedMechanism.of_entries(manifest, MANIFEST)
     names = [name for name in manifest["files"] if name != PARAMETERS]
     sizes = list(manifest["rows"])
     tables = [_read_table(folder, name, rows, mechanism) for name, rows in zip(names, sizes, strict=True)]
@@ -75,7 +74,7 @@ def read_mixed(folder: Path, manifest: dict[str, Any]) -> MixedRelease:
 
 def _read_table(folder: Path, name: Any, rows: Any, mechanism: MixedMechanism) -> Records:
     if not isinstance(name, str) or Path(name).name != name:
-        raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / "release.json"))
+        raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / MANIFEST))
     table = Records.of_synthetic(
         read_table(folder / name, delimiter=","), mechanism.schema, gaps=mechanism.missing == KEEP_GAPS
     )
@@ -101,11 +100,14 @@ def _check_parameters(parameters: MixedParameters, mechanism: MixedMechanism) ->
 
 def _write_parameters(path: Path, release: MixedRelease) -> None:
     assert release.parameters is not None
-    content: dict[str, Any] = {"columns": list(release.mechanism.measurements), "terms": _terms(release.mechanism)}
-    _write_json(path, content | {name: value.tolist() for name, value in vars(release.parameters).items()})
+    content: dict[str, Any] = {
+        "columns": list(release.mechanism.measurements),
+        "terms": terms_of(release.mechanism),
+    }
+    write_json(path, content | {name: value.tolist() for name, value in vars(release.parameters).items()})
 
 
-def _terms(mechanism: MixedMechanism) -> list[str]:
+def terms_of(mechanism: MixedMechanism) -> list[str]:
     """Name the rows of the coefficients."""
     pairs = list(zip(mechanism.categories, mechanism.levels, strict=True))
     if mechanism.prior.is_separate:
@@ -116,7 +118,3 @@ def _terms(mechanism: MixedMechanism) -> list[str]:
         ]
     effects = [f"{name}[{level}]" for name, levels in pairs if len(levels) > 1 for level in levels]
     return ["1", *effects, *mechanism.covariates]
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

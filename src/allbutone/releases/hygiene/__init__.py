@@ -1,0 +1,1 @@
+"""Whether a release holds only what may be released."""
