@@ -16,7 +16,8 @@ from programs import program
 
 shapecheck.install()
 
-pytest_plugins = ["app_server", "engines"]  # the app on a server, and a browser before it; databases, clusters
+# the app on a server, and a browser before it; databases, clusters; releases to be looked at
+pytest_plugins = ["app_server", "engines", "clean_releases"]
 
 settings.register_profile(
     "default",

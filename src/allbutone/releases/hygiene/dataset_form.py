@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def form_findings(path: Path, columns: Sequence[Column]) -> Iterator[Finding]:
         if path.suffix == ".parquet":
             yield from _footer_findings(path, names)
         else:
-            expected = _as_text(pa.table({name: pa.array([], pa.float64()) for name in names}))
+            expected = _first_line(tuple(names))
             with path.open("rb") as file:
                 if file.read(len(expected)) != expected:
                     yield Finding(
@@ -59,6 +60,11 @@ def read_values(path: Path, columns: Sequence[Column]) -> tuple[pa.Table | None,
 
 def _unreadable(path: Path, error: Exception) -> Finding:
     return Finding(path.name, f"it cannot be read as the release's columns ({str(error).splitlines()[0]:.120})")
+
+
+@lru_cache(maxsize=1)  # the same for every dataset of a release
+def _first_line(names: tuple[str, ...]) -> bytes:
+    return _as_text(pa.table({name: pa.array([], pa.float64()) for name in names}))
 
 
 def _as_text(table: pa.Table) -> bytes:
