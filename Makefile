@@ -62,7 +62,7 @@ test-spark: $(VENV)/spark ## Run the tests of tables in Spark, on a local master
 	@command -v java >/dev/null || [ -x "$$JAVA_HOME/bin/java" ] \
 		|| { echo "Installing Java from Debian for Spark"; apt-get update -qq && apt-get install -y -qq default-jre-headless >/dev/null; } \
 		|| { echo "Java is missing and could not be installed. Run: sudo apt-get install default-jre-headless"; exit 1; }
-	ALLBUTONE_TEST_SPARK=1 $(BIN)/pytest tests/test_spark.py tests/test_engines.py tests/test_standing_out.py -k spark -n 0
+	ALLBUTONE_TEST_SPARK=1 $(BIN)/pytest tests/test_spark.py tests/test_engines.py tests/test_engine_mixed.py tests/test_standing_out.py -k spark -n 0
 
 screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages into docs/
 	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/test_app_screens.py -n 0

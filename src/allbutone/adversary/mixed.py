@@ -11,7 +11,9 @@ from scipy.special import gammaln
 from allbutone.adversary.build import from_parameters, from_updated, together
 from allbutone.adversary.leave_one_out import MOST_HAT
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.model.cell_moments import merge_cells
 from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.regression import Regression
 from allbutone.support.arrays import half_log_det, solve_rows, squared_length
@@ -26,7 +28,8 @@ class MixedLeaveOneOut:
 
         p(c, x) ∝ p(c, x | X₋)·Πⱼ [p(c, x | X₋, Z⁽ʲ⁾)/p(c, x | X₋)]·Πₗ [f(c, x | θ⁽ˡ⁾)/p(c, x | X₋)]
 
-    `whole`: the model given the table. `after`: given the table and each dataset.
+    `whole`: the model given the table. `after`: given the table and each dataset. `elsewhere`: count, mean and
+    scatter of each cell's further records, which the adversaries on these have, too.
     """
 
     records: MixedRecords
@@ -35,6 +38,7 @@ class MixedLeaveOneOut:
     datasets: tuple[MixedRecords, ...]
     after: tuple[LocationModel, ...]
     parameters: MixedParameters | None
+    elsewhere: Moments | None = None
 
     @classmethod
     def of(
@@ -43,11 +47,17 @@ class MixedLeaveOneOut:
         prior: LocationModel,
         datasets: Sequence[MixedRecords] = (),
         parameters: MixedParameters | None = None,
+        elsewhere: Moments | None = None,
     ) -> "MixedLeaveOneOut":
         """Fit the table, and the table with each dataset."""
-        whole = prior.update(records)
+        whole = _given(prior, records, elsewhere)
         after = tuple(whole.update(data) for data in datasets)
-        return cls(records, prior, whole, tuple(datasets), after, parameters)
+        return cls(records, prior, whole, tuple(datasets), after, parameters, elsewhere)
+
+    @property
+    def people(self) -> int:
+        """How many records there are, with those elsewhere."""
+        return len(self.records) + (0 if self.elsewhere is None else int(np.sum(self.elsewhere.count)))
 
     @property
     def opinions(self) -> int:
@@ -152,7 +162,9 @@ class MixedLeaveOneOut:
         return NIW(mean, weight, df if model.is_separate else float(df[0]), scale)
 
     def _refitted(self, row: int, dataset: int | None) -> LocationModel:
-        others = self.prior.update(self.records.take(np.delete(np.arange(len(self.records)), row)))
+        others = _given(
+            self.prior, self.records.take(np.delete(np.arange(len(self.records)), row)), self.elsewhere
+        )
         return others if dataset is None else others.update(self.datasets[dataset])
 
     def _after_parameters(
@@ -170,6 +182,13 @@ class MixedLeaveOneOut:
         constant = -0.5 * np.sum(shift[..., 0] ** 2, axis=(0, -1)) - np.sum(half_log_det(roots), axis=0)
         found = from_parameters(others, others.root, draws, precision, pull)
         return found, constant - 0.5 * draws * p * np.log(2 * np.pi)
+
+
+def _given(prior: LocationModel, records: MixedRecords, elsewhere: Moments | None) -> LocationModel:
+    """Return the posterior given records, and the moments of each cell's further ones, if there are any."""
+    if elsewhere is None:
+        return prior.update(records)
+    return prior.update_cells(merge_cells(prior.moments(records), elsewhere))
 
 
 def _after_datasets(others: NIW, each: Sequence[NIW]) -> LogQuadratic:

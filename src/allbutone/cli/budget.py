@@ -13,6 +13,7 @@ from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, AnyTable, lazy_of, source_of
 from allbutone.cli.engine_budget import engine_budget
 from allbutone.cli.mixed import OF_MIXED, is_mixed, mechanism_options
+from allbutone.cli.mixed_budget import require_plain, show_mixed
 from allbutone.cli.options import (
     Kind,
     Prior,
@@ -30,7 +31,8 @@ from allbutone.cli.reading import LIKE, OF_TABLE, also_asked, any_release_like, 
 from allbutone.cli.results import outputs, show_files, whole_numbers
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
-from allbutone.disclosure.mixed_budget import CHECKS, MixedBudget, plan_mixed_budget
+from allbutone.disclosure.engine_budget import COUNTS
+from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
 from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.plots.budget import budget_figure
@@ -53,7 +55,7 @@ Seed = Annotated[int, typer.Option(min=0, help="Of the simulations; another one 
 File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 MODEL = {name: option for name, option in OF_MIXED.items() if name != "missing"}  # gaps have no budget yet
-COUNTS = "1,2,5,10,20,50,100"
+USUAL_COUNTS = ",".join(map(str, COUNTS))
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def budget(
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
     probability: Probability = 0.5,
-    counts: Counts = COUNTS,
+    counts: Counts = USUAL_COUNTS,
     verify: Verify = None,
     prior: Prior = None,
     out: File = Path("budget.csv"),
@@ -91,7 +93,7 @@ def budget(
         count_of("verify", verify)
     stream = np.random.default_rng(seed)
     if source_of(context, table) is not None:
-        engine_budget(context, table, lazy_of(context, table), asked)
+        engine_budget(context, table, lazy_of(context, table, mixed=True), asked, stream)
         return
     with outputs(out, force, [table, prior, context.params["table_file"]]) as save:
         records = read_records(context, table, mixed=True)
@@ -100,7 +102,7 @@ def budget(
         mixed = is_mixed(context, records)
         judged = judged_with_earlier(context, table, records, mixed=mixed)
         if mixed:
-            _require_plain(context)
+            require_plain(context)
             planned = _plan_mixed(context, records, size, rule, stream)
         else:
             planned = _plan(context, records, size, rule, judged, stream)
@@ -116,7 +118,7 @@ def budget(
         used = used_up(judged, size)
         left -= used
         _show_used(judged, size, plan.confident_count)
-        _show_mixed(plan)
+        show_mixed(plan)
     if planned.checked:
         console.print(planned.checked)
     show_files(out)
@@ -159,25 +161,6 @@ def _plan_mixed(
     with late_progress("Trying numbers of datasets", None) as watch:
         plan = plan_mixed_budget(records, rows=size, probability=rule, **told, rng=stream, watch=watch)
     return Planned(plan, titled(mixed_budget_figure(plan)).update_layout(height=None), mechanism.normal)
-
-
-def _require_plain(context: typer.Context) -> None:
-    """Refuse what can only be asked of tables of measurements alone."""
-    only = "of a table with categories, or with columns to keep,"
-    if context.params["verify"] is not None:
-        raise InputError(
-            f"the budget {only} is always checked, on {CHECKS} simulated releases", "leave --verify out"
-        )
-    if context.params["counts"] != COUNTS:
-        raise InputError(f"the file {only} has no exposures at numbers of datasets", "leave --counts out")
-
-
-def _show_mixed(plan: MixedBudget) -> None:
-    """Show who allows least."""
-    places = np.lexsort((-plan.leverage, plan.max_datasets))[:10]
-    rows = [[number(column[place]) for column in plan.columns().values()] for place in places]
-    show("The ten rows that allow least, each looked at alone", ("row", "leverage", "most allowed"), rows)
-    console.print(f"\n{plan.parts}")
 
 
 def _show_budget(plan: Budget) -> None:

@@ -9,10 +9,10 @@ import narwhals as nw
 import typer
 
 from allbutone.cli.reading import any_release_like, chosen_columns, columns_of, declared, read_records
-from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out
+from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out, standing_out_in_cells
 from allbutone.model.prior_file import read_prior
-from allbutone.releases.folder import without_categories
 from allbutone.releases.joined import Released
+from allbutone.releases.mixed.mechanism import require_nothing_kept
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.engines.asking import names_in
@@ -160,7 +160,6 @@ def worst_of(
     if source is None:
         return None
     require_no_ledger(context)
-    release = without_categories(release)
     frame = source.open()
     names = list(names_in(nw.from_native(frame)))
     records = LazyRecords.of(
@@ -168,7 +167,11 @@ def worst_of(
         columns=chosen_columns(given) or columns_of(release, names, str(source), False),
         schema=declared(given, names, release),
         complete_cases=given["complete_cases"],
+        categories=isinstance(release, MixedRelease),
     )
+    if isinstance(release, MixedRelease):
+        require_nothing_kept(release.mechanism)
+        return standing_out_in_cells(records, release.mechanism.prior, most=given["worst"], key=given["key"])
     prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else release.prior
     if prior is None:
         raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))

@@ -7,6 +7,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from allbutone.cli.elsewhere import Address, source_of
 from allbutone.cli.options import following, free_name
 from allbutone.cli.output import show_next
 from allbutone.cli.results import adversary_in_words, not_shown
@@ -18,6 +19,7 @@ from allbutone.disclosure.mixed_risk import (
 )
 from allbutone.disclosure.per_record import require_processor
 from allbutone.disclosure.rule import Rule
+from allbutone.model.moments import Moments
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.text import bell_curves, counted
 from allbutone.tables.names import split_names
@@ -25,9 +27,13 @@ from allbutone.tables.records import Records
 
 
 def mixed_risk(
-    context: typer.Context, records: Records, release: MixedRelease, watch: Callable[[int], None]
+    context: typer.Context,
+    records: Records,
+    release: MixedRelease,
+    watch: Callable[[int], None],
+    elsewhere: Moments | None = None,
 ) -> dict[str, np.ndarray]:
-    """Attack every record, as the options say."""
+    """Attack every record, as the options say; `elsewhere`: the moments of each cell's further ones."""
     given = context.params
     require_processor(given["device"], "a table with categories or gaps")
     require_usual_adversary(given["prior"], given["lacking_columns"] or (), bool(given["lacking_records"]))
@@ -41,6 +47,7 @@ def mixed_risk(
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         rng=np.random.default_rng(0),
         watch=watch,
+        **({} if elsewhere is None else {"elsewhere": elsewhere}),
     )
 
 
@@ -64,13 +71,19 @@ def mixed_assumed(
 
 
 def next_after_mixed(
-    context: typer.Context, table: Path, release: MixedRelease, found: dict[str, np.ndarray]
+    context: typer.Context, table: Path | Address, release: MixedRelease, found: dict[str, np.ndarray]
 ) -> None:
-    """Name the adversary who knows all of a person but one category; after that one, the report."""
+    """Name the adversary who knows all of a person but one category; after that one, the report or the budget."""
     # not the pattern of gaps, which is judged like a category
     names = [name for name in judged_categories(found) if name in release.mechanism.categories]
     folders = context.params["release_dir"]
-    if context.params["known"] or not names:
+    done = context.params["known"] or not names
+    if done and source_of(context, table) is not None:
+        words = "how much of this table may be given out before a value of anybody is disclosed:"
+        options = {"out": free_name("budget.csv", ".html"), "like": folders[-1], "drop": None, "columns": None}
+        show_next(words, following(context, "budget", table, **options))
+        return
+    if done:
         options = {"out": free_name("report.html")}
         words = "the case for or against it:" if len(folders) == 1 else "the case for or against the last of them:"
         show_next(words, following(context, "report", table, folders[-1], **options))

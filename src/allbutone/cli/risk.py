@@ -124,9 +124,11 @@ def risk(
         elsewhere = _elsewhere(context, records, worst)
         with on_cluster(dask), late_progress("Attacking records", len(records.values)) as watch:
             if isinstance(release, MixedRelease):
-                found = mixed_risk(context, records, release, watch)
+                found = mixed_risk(context, records, release, watch, elsewhere)
             else:
                 found = _risk_of_measurements(context, records, release, watch, worst, elsewhere)
+        if worst is not None and worst.keys:
+            found = {"key": np.array(worst.keys), **found}
         save(found, *_figures(found, rule))
     show_verdict(verdict_of(found, rule))
     show_together(judged)
@@ -175,7 +177,7 @@ def _risk_of_measurements(
         watch=watch,
     )
     if worst is not None:
-        return {"key": np.array(worst.keys), **found} if worst.keys else found
+        return found
     usual = not (given["known"] or given["lacking_columns"] or given["lacking_records"]) and elsewhere is None
     mechanism = getattr(release, "prior", None) if prior is None else prior
     epsilon = epsilons_of(records, release, mechanism) if usual and mechanism is not None else None

@@ -1,16 +1,18 @@
 """The budget of a table that stays in its engine: by the closed form, from the records that stand out most."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.lineup import Lineup
+from allbutone.disclosure.mixed_budget import MixedBudget, planned
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out
+from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out, standing_out_in_cells
 from allbutone.model.niw import NIW
+from allbutone.releases.mixed.mechanism import MixedMechanism
 from allbutone.support.checks import count_of
 from allbutone.support.text import number
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -47,7 +49,7 @@ class EngineBudget:
     @property
     def sentence(self) -> str:
         """The verdict, for a board."""
-        people, count = f"{int(self.standing.moments.count):,} people", self.confident_count
+        people, count = f"{self.standing.people:,} people", self.confident_count
         verdict = f"Up to {count:,} {self.what}" if count else f"None of {self.what}"
         return (
             f"{verdict} may be released if no value of anyone of {people} is to be disclosed (95\u00a0% sure); "
@@ -79,17 +81,47 @@ class EngineBudget:
             **{f"exposure_at_{count}": self.law.exposure(leverage, count) for count in self.counts},
         }
 
-    def ladder(self) -> list[dict[str, Any]]:
-        """Return, for each step of the ladder that some record passes, how many do and what one of them allows."""
-        return [
-            {
-                "leverage": float(step),
-                "records above": int(above),
-                "datasets at expected exposure 0.5": int(self.law.most(step, HALFWAY)),
-            }
-            for step, above in zip(self.standing.ladder, self.standing.above, strict=True)
-            if above
-        ]
+
+def ladder_of(standing: StandingOut, law: ExposureLaw) -> list[dict[str, Any]]:
+    """Return, for each step of the ladder that some record passes, how many do and what one of them allows."""
+    return [
+        {
+            "leverage": float(step),
+            "records above": int(above),
+            "datasets at expected exposure 0.5": int(law.most(step, HALFWAY)),
+        }
+        for step, above in zip(standing.ladder, standing.above, strict=True)
+        if above
+    ]
+
+
+def plan_mixed_engine_budget(
+    records: LazyRecords,
+    mechanism: MixedMechanism,
+    *,
+    rows: int | None,
+    probability: float | Rule = 0.5,
+    most: int = MOST,
+    key: str | None = None,
+    rng: np.random.Generator | int | None = None,
+    watch: Callable[[int], None] = lambda done: None,
+) -> tuple[MixedBudget, StandingOut]:
+    """Return the budget of a table with categories that stays in its engine, and who stands out there.
+
+    As `plan_mixed_budget`: measurements by the closed form, categories by the counts of all cells, and then a
+    check by exact attacks on those who stand out most and on the smallest cells, who are fetched.
+    """
+    standing = standing_out_in_cells(records, mechanism.prior, most=most, key=key)
+    plan = planned(
+        standing.records,
+        mechanism,
+        rows,
+        Rule.of(probability),
+        elsewhere=standing.elsewhere,
+        rng=np.random.default_rng(rng),
+        watch=watch,
+    )
+    return replace(plan, keys=standing.keys), standing
 
 
 def plan_engine_budget(

@@ -1,7 +1,7 @@
 """The budget of a mixed table: how much may be released before anyone's measurements or categories are found."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.location import LocationModel, MixedRecords
+from allbutone.model.moments import Moments
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.mixed.mechanism import MixedMechanism
 from allbutone.releases.mixed.sampling import draw_mixed
@@ -38,7 +39,8 @@ class MixedBudget:
 
     by_measurements, by_categories: what either alone would allow, before the check. checked: in how many of the
     exactly attacked releases of `confident_count` someone was found. limiting_row: who sets the limit.
-    leverage, max_datasets: each record's leverage, and what its own chances allow.
+    leverage, max_datasets: each record's leverage, and what its own chances allow. keys: what a key column calls
+    the records, where only those that stand out are here.
     """
 
     rule: Rule
@@ -53,6 +55,7 @@ class MixedBudget:
     rows: Int[np.ndarray, " n"]
     leverage: Float[np.ndarray, " n"]
     max_datasets: Float[np.ndarray, " n"]
+    keys: tuple[Any, ...] = ()
 
     @property
     def what(self) -> str:
@@ -72,7 +75,14 @@ class MixedBudget:
             verdict = f"One {one} may be released, but not two,"
         else:
             verdict = f"Up to {self.confident_count:,} {self.what} may be released"
-        return f"{verdict} {reason}; row {self.limiting_row} sets the limit, by {self.limited_by}."
+        return f"{verdict} {reason}; {self.limiting_record} sets the limit, by {self.limited_by}."
+
+    @property
+    def limiting_record(self) -> str:
+        """Who sets the limit: by the key where there is one."""
+        if not self.keys:
+            return f"row {self.limiting_row}"
+        return f"record {self.keys[self.rows.tolist().index(self.limiting_row)]}"
 
     @property
     def parts(self) -> str:
@@ -102,7 +112,8 @@ class MixedBudget:
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return a row a record: leverage, and the most datasets that its own chances allow."""
-        return {"row": self.rows, "leverage": self.leverage, "max_datasets": self.max_datasets}
+        keys = {"key": np.array(self.keys)} if self.keys else {}
+        return {"row": self.rows, **keys, "leverage": self.leverage, "max_datasets": self.max_datasets}
 
     def __repr__(self) -> str:
         """Return the verdict."""
@@ -133,29 +144,31 @@ def plan_mixed_budget(
     The other arguments are those of `MixedSynthesizer` and of `Records.of`.
     """
     records = Records.of(table, categories=True, **how_to_read)
-    synthesizer = MixedSynthesizer(prior, cells=cells, cell_weight=cell_weight, keep=keep).fit(records)
+    mechanism = MixedSynthesizer(prior, cells=cells, cell_weight=cell_weight, keep=keep).fit(records).mechanism
     if keep and rows not in (None, len(records.values)):
         raise InputError("with columns to keep there is a row for each person", "leave rows out")
-    return _planned(records, synthesizer.mechanism, rows, Rule.of(probability), np.random.default_rng(rng), watch)
+    return planned(records, mechanism, rows, Rule.of(probability), rng=np.random.default_rng(rng), watch=watch)
 
 
-def _planned(
+def planned(
     records: Records,
     mechanism: MixedMechanism,
     rows: int | None,
     rule: Rule,
+    *,
+    elsewhere: Moments | None = None,
     rng: np.random.Generator,
     watch: Callable[[int], None],
 ) -> MixedBudget:
-    everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior)
+    """Return the budget of records; `elsewhere`: the moments of each cell's further ones, of less leverage."""
+    everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, elsewhere=elsewhere)
     places = [records.columns.index(name) for name in mechanism.measurements]
-    near = near_truth(records).take(np.arange(len(records.values)), places)
+    near = near_truth(records, elsewhere).take(np.arange(len(records.values)), places)
     lineup = lineup_of(everyone, rows, near, rule)
     by_measurements = lineup.most(watch=watch)
     whole, leverage = everyone.whole, lineup.leverage
-    counted_cells = CountedCells.of(
-        whole.cells, whole.weights, whole.counts(everyone.records), mechanism.kept_categories
-    )
+    people = np.rint(whole.weights - everyone.prior.weights)
+    counted_cells = CountedCells.of(whole.cells, whole.weights, people, mechanism.kept_categories)
     anyone, each = (np.zeros(MOST), np.zeros((MOST, whole.cells.count)))
     if counted_cells.judged:
         anyone, each = category_chances(counted_cells, rows, rng, rule)
@@ -192,8 +205,8 @@ def lineup_of(everyone: MixedLeaveOneOut, rows: int | None, near: Intervals, rul
         return Standing.of(everyone.before(places, cells[places]), values[places], near.take(places), rule)
 
     leverage = look(np.arange(len(values))).leverage
-    law = law_of(everyone.whole, len(values), rows)
-    return Lineup(law, leverage, np.argsort(-leverage, kind="stable"), look)
+    law, unseen = law_of(everyone.whole, everyone.people, rows), everyone.people - len(values)
+    return Lineup(law, leverage, np.argsort(-leverage, kind="stable"), look, unseen=unseen)
 
 
 def law_of(whole: LocationModel, people: int, rows: int | None) -> ExposureLaw:
@@ -265,7 +278,8 @@ def _finds_someone(
             kept[:, [place for place in range(kept.shape[1]) if place not in mechanism.kept_categories]] = -1
         known = records.covariates if mechanism.keep else None
         datasets, _ = draw_mixed([whole], [rows] * count, rng, kept=kept, covariates=known)
-    after = MixedLeaveOneOut(records, everyone.prior, whole, tuple(datasets), _updated(whole, datasets), drawn)
+    updated = tuple(whole.update(data) for data in datasets)
+    after = replace(everyone, datasets=tuple(datasets), after=updated, parameters=drawn)
     beliefs = cell_beliefs(CellIntegrals.of(after, Points.of(rng)), watched, mechanism.kept_categories)
     for category in set(range(len(whole.cells.sizes))) - set(mechanism.kept_categories):
         share, _, baseline = beliefs.of_true_level(category)
@@ -274,7 +288,3 @@ def _finds_someone(
     posteriors, _ = after.problem(watched, records.cells[watched])
     found = measure(posteriors, records.values[watched], Effort(size=256), near=near.take(watched))
     return bool(np.any(rule.discloses(found.probability, found.baseline)))
-
-
-def _updated(whole: LocationModel, datasets: Sequence[MixedRecords]) -> tuple[LocationModel, ...]:
-    return tuple(whole.update(data) for data in datasets)

@@ -24,6 +24,7 @@ from allbutone.disclosure.rule import (
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
+from allbutone.model.moments import Moments
 from allbutone.releases.mixed.mechanism import MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.errors import Cure, InputError
@@ -44,6 +45,7 @@ def mixed_risk_columns(
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
+    elsewhere: Moments | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
     """Return the verdict and the measures of each record as columns.
@@ -52,7 +54,8 @@ def mixed_risk_columns(
     mass and the probabilities within tolerances are those in the record's own cell. `information_gain` is of
     everything at once. For each category `probability_…` is that of the record's own level, beside `baseline_…`,
     without the release.
-    `watch` is called with the number of records finished.
+    `elsewhere`: the moments of each cell's further records, which every adversary has, too. `watch` is called with
+    the number of records finished.
     """
     mechanism = release.mechanism
     require_same_table(records, release)
@@ -60,9 +63,9 @@ def mixed_risk_columns(
         raise InputError(f"radius must exceed 0, got {radius}")
     categories, measurements = known_columns_of(known, mechanism)
     require_free_names(unknown_names(mechanism, categories, measurements))
-    everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, *release.opinions())
+    everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, *release.opinions(), elsewhere)
     integrals = CellIntegrals.of(everyone, Points.of(rng), measurements)
-    near = near_truth(records)
+    near = near_truth(records, elsewhere)
     places = [records.columns.index(name) for name in mechanism.measurements]
     inside = (radius if mass else None, near.take(np.arange(len(records.values)), places))
     attack = partial(_attack, integrals, categories, inside)

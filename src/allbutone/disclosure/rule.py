@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from allbutone.integrals.importance_sampling import Intervals
+from allbutone.model.cell_moments import of_all_cells
 from allbutone.model.moments import Moments
 from allbutone.support.errors import InputError, describe_value
 from allbutone.tables.declared.column import Column
@@ -107,12 +108,13 @@ def judged_columns(found: Mapping[str, np.ndarray]) -> list[str]:
 def near_truth(records: Records, elsewhere: Moments | None = None) -> Intervals:
     """Return the interval, on the scale of the model, within which each value counts as known.
 
-    `elsewhere`: the moments of records of the table that are not among these.
+    `elsewhere`: the moments of records of the table that are not among these, of all or of each cell.
     """
     values, n = records.values, np.sum(np.isfinite(records.values), axis=0)
     middle, spread = np.nanmean(values, axis=0), np.nanstd(values, axis=0, ddof=1)
     if elsewhere is not None:
-        whole = Moments.of(values).merge(elsewhere)
+        further = of_all_cells(elsewhere) if np.ndim(elsewhere.count) else elsewhere
+        whole = Moments.of(values).merge(further)
         n, middle = np.full(len(middle), whole.count), np.asarray(whole.mean)
         spread = np.sqrt(np.diagonal(whole.scatter) / (whole.count - 1))
     # the others' mean is (n·mean − x)/(n − 1)

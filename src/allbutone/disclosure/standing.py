@@ -42,11 +42,10 @@ class Standing:
         freedom = df + 1 - values.shape[1]
         student = root * np.sqrt((kappa + 1) / (kappa * freedom))
         spread = root / np.sqrt(df)
-        white = np.linalg.solve(others.root, (values - mean)[..., None])[..., 0]
-        squared = np.sum(white * white, axis=1)
+        leverage = leverages_among(others, values)
         return cls(
-            leverage=(kappa / (kappa + 1))[:, 0] * squared,
-            distance=np.sqrt(df[:, 0] * squared),
+            leverage=leverage,
+            distance=np.sqrt(df * leverage[:, None] * (kappa + 1) / kappa)[:, 0],
             deviation=(values - mean) / spread,
             low=(near.low - mean) / spread,
             high=(near.high - mean) / spread,
@@ -67,6 +66,13 @@ class Standing:
         names = ("deviation", "low", "high", "needed")
         picked = {name: np.take_along_axis(getattr(self, name), chosen, axis=1) for name in names}
         return Standing(leverage=self.leverage, distance=self.distance, **picked)
+
+
+def leverages_among(others: NIW, values: Float[np.ndarray, "m p"]) -> Float[np.ndarray, " m"]:
+    """Return q = κ/(κ + 1)·(x − μ)ᵀΛ⁻¹(x − μ) of each of these people, by the model of their own others."""
+    kappa = np.broadcast_to(np.asarray(others.mean_weight, dtype=np.float64), len(values))
+    white = np.linalg.solve(others.root, (values - np.asarray(others.mean))[..., None])[..., 0]
+    return kappa / (kappa + 1) * np.sum(white * white, axis=1)
 
 
 def others_of(

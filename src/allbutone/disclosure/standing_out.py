@@ -1,16 +1,20 @@
 """Who stands out in a table that stays in its engine: how many by how much, and the few worst themselves."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.disclosure.exposure_law import HIGH, leverages
+from allbutone.disclosure.standing import leverages_among
+from allbutone.model.cell_moments import cells_without, moments_of_sums
+from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.support.errors import InputError
-from allbutone.tables.engines.distances import count_beyond, farthest, sums_within, with_distances
+from allbutone.tables.engines.distances import Centres, count_beyond, farthest, sums_within, with_distances
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 
@@ -22,9 +26,9 @@ STEPS = 20  # of the ladder of leverages, each twice the one before, from the av
 class StandingOut:
     """The moments of a table, its records of the highest leverage, and how many others there are.
 
-    moments: of all records. elsewhere: of those that were not fetched. records: those fetched, the highest
-    leverage first. keys: what the key column calls them. ladder: leverages. above: how many records of the
-    whole table have a leverage above each.
+    moments: of all records. elsewhere: of those that were not fetched; both of each cell where there are
+    categories. records: those fetched, the highest leverage first. keys: what the key column calls them.
+    ladder: leverages. above: how many records of the whole table have a leverage above each.
     """
 
     moments: Moments
@@ -36,9 +40,14 @@ class StandingOut:
     keys: tuple[Any, ...] = field(default=(), repr=False)
 
     @property
+    def people(self) -> int:
+        """How many records the table has."""
+        return int(np.sum(self.moments.count))
+
+    @property
     def others(self) -> int:
         """How many records were not fetched."""
-        return int(self.elsewhere.count)
+        return int(np.sum(self.elsewhere.count))
 
 
 def standing_out(records: LazyRecords, prior: NIW, *, most: int = MOST, key: str | None = None) -> StandingOut:
@@ -47,19 +56,67 @@ def standing_out(records: LazyRecords, prior: NIW, *, most: int = MOST, key: str
     In the engine the leverage is an expression: with l = (κ/κ₋)·‖C⁻¹(x − μ)‖² the hat value, q = l/(1 − l). Where
     a record makes up nearly all of its own direction, a third pass adds up the others without it.
     """
-    if records.categories.columns:
-        raise InputError("leverage in the engine is for tables of measurements", "leave the categories out")
     moments = Moments.of(records)
     whole = prior.update(moments)
-    ratio = whole.mean_weight / (whole.mean_weight - 1)
-    frame = with_distances(records, np.asarray(whole.mean), np.linalg.inv(np.asarray(whole.root)), key)
-    ladder = whole.p / moments.count * 2.0 ** np.arange(STEPS)
-    above = count_beyond(frame, ladder / (1 + ladder) / ratio)
-    found, distances, keys = farthest(records, frame, min(most, len(records)), key)
-    high = ratio * distances > HIGH
-    inside = Moments.of_sums(sums_within(records, frame, HIGH / ratio)) if high.any() else moments
+    frame = with_distances(records, _centres(whole, np.zeros(1, dtype=np.int64)), key)
+    ladder, above = _ladder(frame, whole.p, len(records))
+    found, hat, keys = farthest(records, frame, min(most, len(records)), key)
+    high = hat > HIGH
+    inside = Moments.of_sums(sums_within(records, frame, HIGH)) if high.any() else moments
     elsewhere = inside if high.all() else inside.without(Moments.of(found.values[~high]))
     leverage = leverages(found.values, prior, elsewhere if elsewhere.count else None)
-    order = np.argsort(-leverage, kind="stable")
-    keys = tuple(keys[place] for place in order) if keys else ()
-    return StandingOut(moments, elsewhere, found.take(order), leverage[order], ladder, above, keys)
+    return _ordered(StandingOut(moments, elsewhere, found, leverage, ladder, above, keys))
+
+
+def standing_out_in_cells(
+    records: LazyRecords, prior: LocationModel, *, most: int = MOST, key: str | None = None
+) -> StandingOut:
+    """Find the records of the highest leverage, each among the others of its own cell, and the smallest cells.
+
+    Given its cell, what is known of a record is an NIW (`LocationModel.at`), so that the leverage in the engine is
+    the expression of `standing_out`, with the numbers of each cell. The smallest cells, together at most as many
+    records as `most`, are fetched besides: there the categories of a record are most at risk.
+    """
+    moments = moments_of_sums(prior.cells, records.sums)
+    whole, cells = prior.update_cells(moments), np.flatnonzero(moments.count)
+    there = whole.at(cells, np.zeros((len(cells), 0)))
+    frame = with_distances(records, _centres(there, cells), key)
+    ladder, above = _ladder(frame, whole.p, len(records))
+    small = _smallest(moments.count[cells], cells, most)
+    besides = int(moments.count[small].sum())
+    found, hat, keys = farthest(records, frame, min(most + besides, len(records)), key, small)
+    fetched = MixedRecords.of(prior.cells.of_codes(found.categories.codes), found.values)
+    high = hat > HIGH
+    inside = moments_of_sums(prior.cells, sums_within(records, frame, HIGH)) if high.any() else moments
+    elsewhere = cells_without(inside, prior.moments(fetched.take(~high)))
+    everyone = MixedLeaveOneOut.of(fetched, prior, elsewhere=elsewhere)
+    leverage = leverages_among(everyone.before(np.arange(len(fetched)), fetched.cells), fetched.values)
+    return _ordered(StandingOut(moments, elsewhere, found, leverage, ladder, above, keys))
+
+
+def _centres(model: NIW, cells: Int[np.ndarray, " c"]) -> Centres:
+    """Return the centres from which distances are hat values l, for the models of some cells."""
+    c, p = len(cells), model.p
+    weight = np.broadcast_to(np.asarray(model.mean_weight, dtype=np.float64), c)
+    centre, root = np.broadcast_to(model.mean, (c, p)), np.broadcast_to(model.root, (c, p, p))
+    return Centres(cells, centre, np.linalg.inv(root), weight / (weight - 1))
+
+
+def _ladder(frame: Any, p: int, people: int) -> tuple[Float[np.ndarray, " steps"], Int[np.ndarray, " steps"]]:
+    """Return a ladder of leverages, from the average on, and how many records are above each."""
+    ladder = p / people * 2.0 ** np.arange(STEPS)
+    return ladder, count_beyond(frame, ladder / (1 + ladder))
+
+
+def _smallest(count: Float[np.ndarray, " c"], cells: Int[np.ndarray, " c"], most: int) -> list[int]:
+    """Return the smallest cells, as many as together have no more than `most` records."""
+    order = np.argsort(count, kind="stable")
+    return cells[order[np.cumsum(count[order]) <= most]].tolist()
+
+
+def _ordered(found: StandingOut) -> StandingOut:
+    """Put the records of the highest leverage first, and number them so."""
+    order = np.argsort(-found.leverage, kind="stable")
+    records = replace(found.records.take(order), rows=np.arange(1, len(order) + 1))
+    keys: Sequence[Any] = [found.keys[place] for place in order] if found.keys else ()
+    return replace(found, records=records, leverage=found.leverage[order], keys=tuple(keys))

@@ -14,7 +14,6 @@ from allbutone.model.niw import NIW
 from allbutone.model.regression import Regression
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
-from allbutone.tables.engines.lazy_records import LazyRecords
 
 MAIN_EFFECTS, SEPARATE = "main effects", "separate"
 PRIOR_SHARE = 0.05  # of the records: what all cells' weights together are worth at most
@@ -170,20 +169,6 @@ class LocationModel:
         df = self.measured.df + float(np.sum(moments.count))
         within = means.scale + np.asarray(moments.scatter).sum(axis=0)
         return LocationModel(self.cells, weights, replace(means, df=df, scale=within))
-
-    def moments_of_cells(self, records: LazyRecords) -> Moments:
-        """Return count, mean and scatter of each cell's records that an engine has added up; 0 where none are."""
-        sums, all_cells = records.sums, self.cells.count
-        place = self.cells.of_codes(sums.codes)
-        shift = sums.total / sums.count[:, None]
-        within = sums.products - sums.count[:, None, None] * (shift[:, :, None] * shift[:, None, :])
-        count, mean, scatter = (
-            np.zeros(all_cells),
-            np.zeros((all_cells, self.p)),
-            np.zeros((all_cells, self.p, self.p)),
-        )
-        count[place], mean[place], scatter[place] = sums.count, sums.origin + shift, within
-        return Moments(count, mean, scatter)
 
     def _require_enough(self, moments: Moments) -> None:
         """Refuse separate cells without a prior where an adversary, with a record less, could predict nothing."""

@@ -3,14 +3,14 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from allbutone.disclosure.engine_budget import EngineBudget
+from allbutone.disclosure.engine_budget import EngineBudget, ladder_of
 from allbutone.plots.framing import frame
 from allbutone.plots.style import BLUE
 
 
 def engine_budget_figure(budget: EngineBudget) -> go.Figure:
     """Draw how many records have more than each leverage, with the datasets that such a record allows."""
-    standing, steps = budget.standing, budget.ladder()
+    standing, steps = budget.standing, ladder_of(budget.standing, budget.law)
     leverage = np.array([step["leverage"] for step in steps] or [standing.leverage[0]])
     above = np.array([step["records above"] for step in steps] or [1])
     hover = [

@@ -49,7 +49,8 @@ def _message(budget: MixedBudget, noun: str) -> str:
         if budget.confident_count
         else f"not even one {noun} may be released"
     )
+    who = budget.limiting_record
     return (
-        f"Row {budget.limiting_row} sets the limit: {kept}. The line: how many people would, each looked at "
+        f"{who[0].upper()}{who[1:]} sets the limit: {kept}. The line: how many people would, each looked at "
         "alone, be disclosed with a chance of more than one in twenty."
     )

@@ -219,6 +219,15 @@ def require_measurements(drawn: Sequence[str]) -> None:
         )
 
 
+def require_nothing_kept(mechanism: MixedMechanism) -> None:
+    """Refuse, for a table that stays in its engine, what takes the records themselves."""
+    if mechanism.keep or mechanism.missing != REFUSE:
+        raise InputError(
+            "columns to keep and gaps take the records themselves, and this table stays in its engine",
+            "read it as a file",
+        )
+
+
 def _names(given: Any) -> tuple[str, ...]:
     if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
         raise TypeError("names must be text")

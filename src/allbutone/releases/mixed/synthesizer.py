@@ -12,12 +12,19 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from allbutone.model.augmentation import FEWEST_CHAINS, augment
+from allbutone.model.cell_moments import moments_of_sums
 from allbutone.model.gap_patterns import GapPatterns
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, LocationModel, default_weight
 from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
 from allbutone.releases.draw_request import dataset_sizes, generator_for
-from allbutone.releases.mixed.mechanism import KEEP_GAPS, REFUSE, MixedMechanism, require_measurements
+from allbutone.releases.mixed.mechanism import (
+    KEEP_GAPS,
+    REFUSE,
+    MixedMechanism,
+    require_measurements,
+    require_nothing_kept,
+)
 from allbutone.releases.mixed.release import MixedRelease, joined_parameters
 from allbutone.releases.mixed.sampling import draw_mixed
 from allbutone.releases.mixed.saved import table_entries, table_from
@@ -109,17 +116,13 @@ class MixedSynthesizer:
 
     def _fit_cells(self, records: LazyRecords) -> "MixedSynthesizer":
         """Fit to counts and sums by cell, all that comes from a table that stays in its engine."""
-        if self._keep or self._missing != REFUSE:
-            raise InputError(
-                "columns to keep and gaps take the records themselves, and this table stays in its engine",
-                "read it as a file",
-            )
         mechanism = self._mechanism(records, len(records))
+        require_nothing_kept(mechanism)
         model = mechanism.prior
         if mechanism.normal.is_flat:
             _require_enough(len(records), model.p)
         with one_thread():
-            posterior = model.update_cells(model.moments_of_cells(records))
+            posterior = model.update_cells(moments_of_sums(model.cells, records.sums))
         self._fitted = _Fit(mechanism, posterior, None, len(records), None, None)
         return self
 

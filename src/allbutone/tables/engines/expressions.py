@@ -1,5 +1,6 @@
 """What becomes of a column inside an engine: gaps, limits and the declared scale as one expression."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -92,3 +93,27 @@ def _interpolated(value: nw.Expr, places: np.ndarray, images: np.ndarray) -> nw.
             part = nw.when(value < float(end)).then(part).otherwise(float(end - start))
         total = part * float(slope) + total
     return nw.when(~value.is_null()).then(total)
+
+
+def level_number(value: nw.Expr, numbers: Mapping[Any, int]) -> nw.Expr:
+    """Return the number of the level that each value stands for; −1 where it is none of them."""
+    # whole numbers, then cast: PostgreSQL would return decimals for 1.0, 2.0, …
+    parts = [nw.when(value == each).then(number + 1).otherwise(0) for each, number in numbers.items()]
+    return tree_sum(parts).cast(nw.Float64) - 1.0
+
+
+def by_cell(cells: Sequence[int], values: Sequence[float]) -> Any:
+    """Return the value of each row's own `cell`, of cells in increasing order; a number if all are the same."""
+    if len(set(values)) == 1:
+        return float(values[0])
+    half = len(cells) // 2
+    below, above = by_cell(cells[:half], values[:half]), by_cell(cells[half:], values[half:])
+    return nw.when(nw.col("cell") < float(cells[half])).then(below).otherwise(above)
+
+
+def tree_sum(parts: Sequence[Any]) -> Any:
+    """Add up expressions, or numbers, by halves: engines refuse what is nested a thousand deep."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return tree_sum(parts[:half]) + tree_sum(parts[half:])

@@ -13,7 +13,7 @@ from allbutone.tables.admission import Problem, few_rows, left_out_words, refusa
 from allbutone.tables.categories import Categories
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.asking import ask, names_in
-from allbutone.tables.engines.expressions import Measured
+from allbutone.tables.engines.expressions import Measured, level_number, tree_sum
 from allbutone.tables.engines.gate import FirstPass, first_pass
 from allbutone.tables.engines.levels import Levels, read_levels
 from allbutone.tables.engines.sums import Sums, read_sums, second_pass
@@ -32,6 +32,7 @@ class LazyRecords:
     frame: the table as the engine has it. columns: the measurements. sums: count, sums and cross-products on the
     model's scale, of each cell of the categories. categories: their names and levels, without rows. order: all
     names in the table's own order. notes: what was left out, in words. whole: the measurements without a gap.
+    level_values: for each category, the number of the level that each value in the engine stands for.
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -42,6 +43,7 @@ class LazyRecords:
     order: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     whole: frozenset[str] = frozenset()
+    level_values: tuple[dict[Any, int], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(
@@ -104,18 +106,41 @@ class LazyRecords:
         return f"LazyRecords: {counted(len(self), 'row')} of {listed(self.order)}"
 
     def measured(self, key: str | None = None) -> nw.LazyFrame[Any]:
-        """Return the rows without gaps as x0, x1, … on the scale of the model, and the column `key` as key."""
+        """Return the rows without gaps as x0, x1, … on the scale of the model, and the column `key` as key.
+
+        Where there are categories, `cell` is the number of their combination, the last category running fastest.
+        """
         if key is not None and key not in names_in(self.frame):
             raise InputError(f"there is no column {key!r}", f"choose among {listed(tuple(names_in(self.frame)))}")
         measured = [Measured(name, self.schema.column(name), name in self.whole) for name in self.columns]
-        return on_model_scale(self.frame, measured, {} if key is None else {"key": key})
+        besides = {f"g{place}": name for place, name in enumerate(self.categories.columns)}
+        frame = on_model_scale(self.frame, measured, besides | ({} if key is None else {"key": key}))
+        if not besides:
+            return frame
+        levels = [level_number(nw.col(f"g{place}"), each) for place, each in enumerate(self.level_values)]
+        frame = frame.with_columns(*(level.alias(f"g{place}") for place, level in enumerate(levels)))
+        frame = frame.filter(nw.all_horizontal(*(nw.col(name) >= 0 for name in besides), ignore_nulls=False))
+        strides = np.cumprod([1, *self.categories.sizes[:0:-1]])[::-1]
+        cell = tree_sum([nw.col(f"g{place}") * float(stride) for place, stride in enumerate(strides)])
+        return frame.with_columns(cell.alias("cell"))
 
     def fetch(self, rows: nw.LazyFrame[Any], *besides: str) -> tuple[Records, Any]:
         """Return a few rows of `measured` as records, and the columns `besides` of the same rows."""
-        answer = ask(rows.select(*(f"x{place}" for place in range(len(self.columns))), *besides))
+        cell = ["cell"] if self.categories.columns else []
+        answer = ask(rows.select(*(f"x{place}" for place in range(len(self.columns))), *cell, *besides))
         values = np.column_stack([answer[f"x{place}"].to_numpy() for place in range(len(self.columns))])
-        schema = self.schema.for_columns(self.columns)
-        return Records(values.astype(np.float64), self.columns, schema=schema), answer.select(list(besides))
+        categories = Categories.none(len(values))
+        if cell:
+            codes = self.codes_of(answer["cell"].to_numpy())
+            categories = Categories(codes, self.categories.columns, self.categories.levels)
+        found = Records(
+            values.astype(np.float64), self.columns, schema=self.schema, categories=categories, order=self.order
+        )
+        return found, answer.select(list(besides))
+
+    def codes_of(self, cells: np.ndarray) -> np.ndarray:
+        """Return the levels of each category in cells by number."""
+        return np.stack(np.unravel_index(cells.astype(np.int64), self.categories.sizes), axis=-1)
 
 
 def stays(table: Any) -> bool:
@@ -194,5 +219,5 @@ def _kept(
     notes = [*left_out_words(problems, rows, sums.people), *found.notes, few_rows(sums.people, len(order))]
     categories = Categories(np.zeros((0, len(found.names)), dtype=np.int64), found.names, found.levels)
     whole = frozenset(each.name for each in measured if each.whole)
-    said = tuple(filter(None, notes))
-    return LazyRecords(frame, columns, schema, sums.select(places), categories, order, said, whole)
+    said, picked = tuple(filter(None, notes)), sums.select(places)
+    return LazyRecords(frame, columns, schema, picked, categories, order, said, whole, found.values)

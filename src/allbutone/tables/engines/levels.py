@@ -19,10 +19,14 @@ from allbutone.tables.look import MOST_LEVELS
 
 @dataclass(frozen=True)
 class Levels:
-    """The categories that can be used, their levels, how many rows lack a value of each, and what is wrong."""
+    """The categories that can be used, their levels, how many rows lack a value of each, and what is wrong.
+
+    values: for each category, the number of the level that each value in the engine stands for.
+    """
 
     names: tuple[str, ...]
     levels: tuple[tuple[str, ...], ...]
+    values: tuple[dict[Any, int], ...]
     missing: dict[str, int]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
@@ -31,7 +35,8 @@ class Levels:
         """Leave columns out, and add up the cells that then are the same."""
         kept = [place for place, name in enumerate(self.names) if name not in refused]
         names, levels = tuple(self.names[place] for place in kept), tuple(self.levels[place] for place in kept)
-        return replace(self, names=names, levels=levels), _by_cell(sums, sums.codes[:, kept])
+        values = tuple(self.values[place] for place in kept)
+        return replace(self, names=names, levels=levels, values=values), _by_cell(sums, sums.codes[:, kept])
 
 
 def read_levels(answer: Any, declared: Sequence[Column], sums: Sums) -> tuple[Levels, Sums]:
@@ -46,7 +51,7 @@ def read_levels(answer: Any, declared: Sequence[Column], sums: Sums) -> tuple[Le
             "merge levels, or leave columns out",
         )
     frame = nw.from_native(answer, eager_only=True)
-    names, levels, codes, missing, problems, notes = [], [], [], {}, [], []
+    names, levels, values, codes, missing, problems, notes = [], [], [], [], {}, [], []
     for place, column in enumerate(declared):
         found = _levels_of(frame[f"g{place}"], column, sums.count)
         if isinstance(found, Problem):
@@ -55,13 +60,14 @@ def read_levels(answer: Any, declared: Sequence[Column], sums: Sums) -> tuple[Le
         numbers, these = found
         names.append(column.name)
         levels.append(these)
+        values.append(_numbers_of(answer[f"g{place}"].to_pylist(), numbers))
         codes.append(numbers)
         missing[column.name] = int(sums.count[numbers < 0].sum())
         if not column.levels:
             notes.append(repr(column.name))
     require_few_cells(dict(zip(names, map(len, levels), strict=True)))
     remarks = (f"{', '.join(notes)}: {OPEN_LEVELS}",) if notes else ()
-    told = Levels(tuple(names), tuple(levels), missing, tuple(problems), remarks)
+    told = Levels(tuple(names), tuple(levels), tuple(values), missing, tuple(problems), remarks)
     return told, _by_cell(sums, np.column_stack([np.zeros((len(answer), 0), dtype=np.int64), *codes]))
 
 
@@ -89,6 +95,11 @@ def _levels_of(series: nw.Series[Any], column: Column, count: Float[np.ndarray, 
     elif len(found) == 1:
         return Problem(column.name, "has one level only: there is nothing to synthesize")
     return codes, tuple(levels)
+
+
+def _numbers_of(values: Sequence[Any], codes: np.ndarray) -> dict[Any, int]:
+    """Return the level's number of each different value; values that are missing have none."""
+    return {value: int(code) for value, code in zip(values, codes, strict=True) if code >= 0}
 
 
 def _by_cell(sums: Sums, codes: np.ndarray) -> Sums:
