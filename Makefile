@@ -64,8 +64,9 @@ test-spark: $(VENV)/spark ## Run the tests of tables in Spark, on a local master
 		|| { echo "Java is missing and could not be installed. Run: sudo apt-get install default-jre-headless"; exit 1; }
 	ALLBUTONE_TEST_SPARK=1 $(BIN)/pytest tests/test_spark.py tests/test_engines.py tests/test_engine_mixed.py tests/test_standing_out.py -k spark -n 0
 
-screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages into docs/
+screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages, and of figures, into docs/
 	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/test_app_screens.py -n 0
+	$(BIN)/python docs/figures.py
 
 lint: $(VENV)/dev ## Style of Python and JavaScript, types and the import contract
 	$(BIN)/ruff check .

@@ -1,0 +1,57 @@
+"""The figures of the pages, made by the package: `make screenshots`, or `python docs/figures.py`; needs Chromium."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import allbutone as abo
+from allbutone.plots.budget import budget_figure
+from allbutone.plots.disclosure import disclosure_figure
+from allbutone.plots.export import write_images
+from allbutone.plots.framing import titled
+from allbutone.plots.guarantee import guarantee_figure
+
+HERE = Path(__file__).parent
+SCALES = {"columns": {"sbp": {"scale": "log"}, "crp": {"scale": "log"}}}
+REGISTRY = {
+    "columns": {
+        "sbp": {"low": 60, "high": 260, "centre": 128, "spread": 17},
+        "bmi": {"low": 10, "high": 80, "centre": 26, "spread": 4.5},
+    }
+}
+
+
+def clinic() -> abo.Records:
+    """Return the 150 simulated patients of docs/start.md."""
+    rng = np.random.default_rng(7)
+    z = rng.multivariate_normal([0, 0, 0], [[1, 0.4, 0.3], [0.4, 1, 0.2], [0.3, 0.2, 1]], 150)
+    values = np.column_stack([128 + 15 * z[:, 0], 26 + 4 * z[:, 1], np.exp(0.5 + 0.9 * z[:, 2])]).round(1)
+    values[17] = [214, 47, 61]
+    return abo.Records.of(pa.table(list(values.T), names=["sbp", "bmi", "crp"]), schema=SCALES)
+
+
+def risk_of(table: abo.Records, datasets: int):
+    """Return the figure of everyone's riskiest value after so many datasets of as many rows as the table has."""
+    release = abo.NIWSynthesizer().fit(table).sample(datasets=datasets)
+    found = abo.risk(table, release, mass=False)
+    return titled(disclosure_figure({name: np.asarray(found[name]) for name in found.column_names}, abo.Rule()))
+
+
+def main() -> None:
+    """Write all figures, in one start of the browser."""
+    patients, cohort = clinic(), abo.demo_cohort()
+    (HERE / "figures").mkdir(exist_ok=True)
+    figures = {
+        "figures/clinic-risk.png": risk_of(patients, 5),
+        "figures/clinic-risk-40.png": risk_of(patients, 40),
+        "figures/clinic-budget.png": titled(budget_figure(abo.plan_budget(patients, abo.NIW.flat(3), rows=150))),
+        "figures/registry-guarantee.png": guarantee_figure(abo.plan_guarantee(REGISTRY, people=2000)),
+        "risk.png": risk_of(cohort, 50),
+        "budget.png": titled(budget_figure(abo.plan_budget(cohort, abo.NIW.flat(5), rows=503))),
+    }
+    write_images({HERE / name: figure for name, figure in figures.items()}, width=1000, height=620)
+
+
+if __name__ == "__main__":
+    main()
