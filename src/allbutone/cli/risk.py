@@ -127,8 +127,7 @@ def risk(
                 found = mixed_risk(context, records, release, watch, elsewhere)
             else:
                 found = _risk_of_measurements(context, records, release, watch, worst, elsewhere)
-        if worst is not None and worst.keys:
-            found = {"key": np.array(worst.keys), **found}
+        found = _with_keys(found, worst)
         save(found, *_figures(found, rule))
     show_verdict(verdict_of(found, rule))
     show_together(judged)
@@ -182,6 +181,10 @@ def _risk_of_measurements(
     mechanism = getattr(release, "prior", None) if prior is None else prior
     epsilon = epsilons_of(records, release, mechanism) if usual and mechanism is not None else None
     return found if epsilon is None else found | {"epsilon": epsilon}
+
+
+def _with_keys(found: dict[str, np.ndarray], worst: StandingOut | None) -> dict[str, np.ndarray]:
+    return {"key": np.array(worst.keys), **found} if worst is not None and worst.keys else found
 
 
 def _elsewhere(context: typer.Context, records: Records, worst: StandingOut | None) -> Moments | None:

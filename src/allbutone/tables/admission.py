@@ -1,6 +1,6 @@
 """Which columns and rows of a table are let in: all problems at once, and nothing left out in silence."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -95,7 +95,7 @@ def admit(
     categories = categories.select([name for name in categories.columns if name not in refused])
     categories.require_few_cells()
     kept = [place for place, name in enumerate(names) if name not in refused]
-    notes = _about_schema(declared, in_table, order)
+    notes = about_schema(declared, in_table, order)
     notes += _notes(looks, declared, problems, people, len(rows), every_row=gaps and not complete_cases)
     notes += list(filter(None, [few_rows(len(rows), len(order))]))
     columns = tuple(names[place] for place in kept)
@@ -225,7 +225,7 @@ def _lines(problems: Sequence[Problem]) -> str:
     return "".join(f"\n  {problem.column!r} {problem.words}" for problem in problems)
 
 
-def _about_schema(declared: Schema, in_table: Sequence[str], kept: Sequence[str]) -> list[str]:
+def about_schema(declared: Schema, in_table: Collection[str], kept: Sequence[str]) -> list[str]:
     """Say which entries of a table file go unused, and which columns it says nothing of."""
     said = {column.name for column in declared.columns}
     silent = [name for name in kept if name not in said]

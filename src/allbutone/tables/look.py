@@ -1,6 +1,7 @@
 """One look at a table: what each column is, whether it can be modelled, and what will be done with it."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,11 +24,11 @@ FEW_VALUES = (
     "few different whole numbers. As measurements they come out with values in between; declare what are codes "
     'of categories so (kind = "category") or leave them out, and declare 0 decimals for what are scores.'
 )
-_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
 ALIKE = "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
 MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
 _OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Object)
-_CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
+AS_CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
 _MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
 
 
@@ -152,23 +153,23 @@ def _no_category(
     there = codes[codes >= 0]
     different = len(np.unique(there))
     few = different <= FEW and different * 5 <= len(there)
-    if column.dtype == nw.String and not few and _mostly_numbers(levels):
+    if column.dtype == nw.String and not few and mostly_numbers(levels):
         row, value = _first_text(column)
         problem = f"is not numeric: row {row} holds {value}, and most of its values are numbers"
-        return Look(column.name, "numbers and text", len(codes) - len(there), problem, ("correct it", _CATEGORY))
+        return Look(column.name, "numbers and text", len(codes) - len(there), problem, ("correct it", AS_CATEGORY))
     reason = "is different in every row" if 2 < different == len(there) else ""
     reason = "is named like one" if looks_like_identifier(column.name) else reason
     if reason and not trusted:
         return Look(column.name, "identifier", len(codes) - len(there), f"looks like an identifier (it {reason})",
-                    (_CATEGORY,), named=True)  # fmt: skip
+                    (AS_CATEGORY,), named=True)  # fmt: skip
     plain = _not_numeric(column) if not column.dtype.is_numeric() else None
     if plain is not None and plain.kind == "date":
-        return replace(plain, cures=(_CATEGORY,))
+        return replace(plain, cures=(AS_CATEGORY,))
     if len(levels) <= MOST_LEVELS:
         return None
     row, value = _first_text(column)
     problem = f"is not numeric: row {row} holds {value}, and {different:,} different texts are many for a category"
-    return Look(column.name, "text", len(codes) - len(there), problem, ("merge its levels", _CATEGORY))
+    return Look(column.name, "text", len(codes) - len(there), problem, ("merge its levels", AS_CATEGORY))
 
 
 def _look_at_numbers(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
@@ -250,7 +251,7 @@ def _not_numeric(column: nw.Series[Any]) -> Look:
     row, value = _first_text(column)
     kind = "text"
     shown = value.strip("'\"")
-    if _DATE.fullmatch(shown):
+    if DATE.fullmatch(shown):
         kind = "date"
     elif shown.isdigit() and shown.startswith("0"):
         return Look(name, "code", missing, f"is a code: row {row} begins with a zero, which no number does")
@@ -259,12 +260,14 @@ def _not_numeric(column: nw.Series[Any]) -> Look:
     return Look(name, kind, missing, f"is not numeric: row {row} holds {value}")
 
 
-def _mostly_numbers(levels: tuple[str, ...]) -> bool:
-    numbers = sum(map(_is_number, levels))
+def mostly_numbers(levels: Sequence[str]) -> bool:
+    """Say whether more than half of the texts are numbers, but not all."""
+    numbers = sum(map(is_number, levels))
     return 2 * numbers > len(levels) > numbers
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Say whether a text reads as a number."""
     try:
         float(text)
     except ValueError:
@@ -286,7 +289,7 @@ def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[int, str]:
         for row, value in enumerate(values, start=start + 1):
             if value is None:
                 continue
-            if not _is_number(str(value)):
+            if not is_number(str(value)):
                 return row, f"{str(value)!r:.60}"
             first = first or (row, f"{str(value)!r:.60}")
     return first or (1, "nothing")

@@ -9,6 +9,7 @@ import narwhals as nw
 from allbutone.support.errors import InputError
 
 SECRETS = ("PGPASSWORD",)  # where credentials may be in the environment: never to be shown
+CURES = ("see that the table is there and that each of its columns holds values of one kind, and try again",)
 
 
 def ask(frame: nw.LazyFrame[Any]) -> Any:
@@ -32,9 +33,7 @@ def names_in(frame: nw.LazyFrame[Any]) -> dict[str, Any]:
         raise refused(error, "the columns of the table cannot be read") from error
 
 
-def refused(
-    error: BaseException, what: str, cures: Sequence[str] = ("see that it is there and try again",)
-) -> InputError:
+def refused(error: BaseException, what: str, cures: Sequence[str] = CURES) -> InputError:
     """Put what an engine said into one line without credentials."""
     if isinstance(error, InputError):
         return error

@@ -14,7 +14,8 @@ from allbutone.tables.declared.column import CATEGORY
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.asking import ask
 from allbutone.tables.engines.expressions import Measured
-from allbutone.tables.look import LARGEST_VALUE
+from allbutone.tables.engines.texts import text_problems
+from allbutone.tables.look import AS_CATEGORY, LARGEST_VALUE
 from allbutone.tables.names import looks_like_identifier
 from allbutone.tables.traits import CODES
 
@@ -53,10 +54,14 @@ def first_pass(
     rows, seen = _count(frame, measured)
     found = [_problem(column, seen[column.name]) for column in measured]
     problems += filter(None, found)
+    texts = [name for name, kind in kinds.items() if kind == nw.String and declared.column(name).kind != CATEGORY]
+    open_texts = [name for name in texts if not isinstance(sorted_out[name], Problem)]
+    problems += text_problems(frame, open_texts, trusted=trusted, categories=categories)
     refused = {problem.column for problem in problems}
     if not trusted:
         problems += _looked_at_again(frame, [each for each in measured if each.name not in refused], seen)
-    grouped = tuple(name for name, found in sorted_out.items() if found is False)
+    refused = {problem.column for problem in problems}
+    grouped = tuple(name for name, found in sorted_out.items() if found is False and name not in refused)
     return FirstPass(rows, seen, grouped, tuple(problems))
 
 
@@ -64,16 +69,19 @@ def _kind(name: str, kind: Any, declared: Schema, categories: bool, trusted: boo
     """Return whether a column is a measurement (True) or a category (False), or what stands against it."""
     said = declared.column(name)
     if not trusted and not declared.declares(name) and looks_like_identifier(name):
-        cure = _MEASURED if kind.is_numeric() else "leave it out"
+        cure = _MEASURED if kind.is_numeric() else AS_CATEGORY
         return Problem(name, "looks like an identifier (it is named like one)", (cure,), is_name=True)
     if said.kind == CATEGORY or not kind.is_numeric():
         if kind.is_temporal():
             return Problem(name, "holds dates or times")
         if not kind.is_numeric() and kind not in _OF_LEVELS:
             return Problem(name, f"is of a kind that cannot be used ({kind})")
-        if not categories:
-            words = "is declared a category" if said.kind == CATEGORY else f"is not numeric ({kind})"
-            return Problem(name, f"{words}, and only measurements are taken here")
+        if not categories and said.kind == CATEGORY:
+            return Problem(name, "is declared a category, and only measurements are taken here")
+        if not categories and kind == nw.Boolean:
+            return Problem(name, "is not numeric: it says true or false")
+        if not categories and kind != nw.String:
+            return Problem(name, f"is not numeric ({kind}), and only measurements are taken here")
         return False
     return True
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
-from allbutone.tables.admission import Problem, few_rows, left_out_words, refusal
+from allbutone.tables.admission import Problem, about_schema, few_rows, left_out_words, refusal
 from allbutone.tables.categories import Categories
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.asking import ask, names_in
@@ -74,9 +74,9 @@ class LazyRecords:
         seen = first_pass(frame, told, declared, trusted=columns is not None, categories=categories)
         require_rows(seen.rows)
         problems = [*seen.problems, *([] if complete_cases else _gaps(seen))]
-        if problems and not drop_unusable:
-            raise refusal(problems)
         refused = {problem.column for problem in problems}
+        if not set(seen.seen) - refused:
+            raise _nothing_left(problems, drop_unusable)
         measured = [
             Measured(name, declared.column(name), found.values == seen.rows and not found.outside)
             for name, found in seen.seen.items()
@@ -84,7 +84,12 @@ class LazyRecords:
         ]
         grouped = [name for name in seen.categories if name not in refused]
         origin = np.array([seen.seen[each.name].mean for each in measured])
-        found, sums = _added_up(frame, measured, grouped, origin, declared)
+        try:
+            found, sums = _added_up(frame, measured, grouped, origin, declared)
+        except InputError as error:
+            if problems and not drop_unusable:  # these come first, as in memory
+                raise refusal(problems) from error
+            raise
         gaps = [] if complete_cases else _gaps_in(found)
         found, sums = found.without({gap.column for gap in gaps}, sums)
         more = [*found.problems, *gaps]
@@ -93,8 +98,8 @@ class LazyRecords:
         if categories and whole.people > 2:
             open_kinds = [each for each in measured if not declared.declares(each.name)]
             more += two_valued(whole.select([measured.index(each) for each in open_kinds]), open_kinds, seen.seen)
-        if more and not drop_unusable:
-            raise refusal(more)
+        if (problems or more) and not drop_unusable:
+            raise refusal([*problems, *more])
         return _kept(frame, chosen, measured, found, whole, declared, seen.rows, [*problems, *more])
 
     def __len__(self) -> int:
@@ -180,6 +185,13 @@ def _added_up(
     return read_levels(answer, [declared.column(name) for name in grouped], read_sums(answer, origin))
 
 
+def _nothing_left(problems: Sequence[Problem], drop_unusable: bool) -> InputError:
+    """Say that no measurement can be used, and what stands against each."""
+    if problems and not drop_unusable:
+        return refusal(problems)
+    return InputError("no measurement can be used", "complete the table", Cure("choose columns", "columns"))
+
+
 def _gaps(seen: FirstPass) -> list[Problem]:
     missing = {name: seen.rows - found.values for name, found in seen.seen.items() if found.values}
     refused = {problem.column for problem in seen.problems}
@@ -212,11 +224,12 @@ def _kept(
     columns = tuple(measured[place].name for place in places)
     order = tuple(name for name in chosen if name in columns or name in found.names)
     if not columns:
-        raise InputError("no measurement can be used", "complete the table", Cure("choose columns", "columns"))
+        raise _nothing_left((), True)
     if sums.people < 2:
         raise InputError("fewer than two rows are without gaps", "complete the table")
     schema = declared.for_columns(order).with_levels(found.names, found.levels)
-    notes = [*left_out_words(problems, rows, sums.people), *found.notes, few_rows(sums.people, len(order))]
+    notes = about_schema(declared, names_in(frame), order) + left_out_words(problems, rows, sums.people)
+    notes += [*found.notes, few_rows(sums.people, len(order))]
     categories = Categories(np.zeros((0, len(found.names)), dtype=np.int64), found.names, found.levels)
     whole = frozenset(each.name for each in measured if each.whole)
     said, picked = tuple(filter(None, notes)), sums.select(places)
