@@ -23,6 +23,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "allbutone"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_sidebars = {name: [] for name in ("index", "start", "limits", "r-users", "compare")}  # no pages below them
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

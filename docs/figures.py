@@ -1,4 +1,4 @@
-"""The figures of the pages, made by the package: `make screenshots`, or `python docs/figures.py`; needs Chromium."""
+"""The figures of the pages, made by the package (`make screenshots`); needs Chromium."""
 
 from pathlib import Path
 
