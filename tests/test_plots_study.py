@@ -235,7 +235,7 @@ def test_the_leverage_figure_shows_every_cell_of_one_law(studies):
 
 
 @pytest.mark.parametrize("name", ["correlation", "dimension"])
-def test_at_a_fixed_leverage_the_law_is_level(studies, name):
+def test_at_a_fixed_leverage_the_law_is_nearly_level(studies, name):
     study = studies[name]
     figure = fixed_leverage_figure(study, "parameters")
     held = [place for place, cell in enumerate(study.cells) if cell.leverage and cell.release == "parameters"]
@@ -244,8 +244,9 @@ def test_at_a_fixed_leverage_the_law_is_level(studies, name):
         gathered(dots), np.sort([study.rows[place]["exposure_median"] for place in held])
     )
     for trace in traces(figure, mode="lines"):
-        np.testing.assert_allclose(trace.y, trace.y[0], atol=1e-9)
-        assert min(abs(trace.y[0] - expected_exposure(study, place)) for place in held) < 1e-9
+        np.testing.assert_allclose(trace.y, trace.y[0], atol=1e-9 if name == "correlation" else 0.1)
+        for height in trace.y:
+            assert min(abs(height - expected_exposure(study, place)) for place in held) < 1e-9
 
 
 def test_the_dimension_figure_sets_distance_share_and_one_leverage_side_by_side(studies):

@@ -192,7 +192,7 @@ def test_replicates_are_kept_on_request(tmp_path):
         table = pyarrow.parquet.read_table(path)
         assert table.num_rows == 40
         assert sorted(table["distance"].to_pylist())[-1] == row["max"]
-        assert table.column_names == ["distance", "exposure", "law_distance", "x1", "x2", "x3", "x4"]
+        assert table.column_names == ["distance", "exposure", "x1", "x2", "x3", "x4"]
 
 
 def test_no_study_there(tmp_path):

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from allbutone.disclosure.draw_loss import DrawLoss
+from allbutone.disclosure.spiked_exposure import SpikedExposure
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.arrays import solve_rows
@@ -16,6 +17,8 @@ from allbutone.support.errors import InputError
 
 BLOCK_ROWS = 1 << 16
 LEAST_SEEN = 0.05  # of its own fluctuation that a spike keeps where it hides among the other eigenvalues
+GRID = 100  # leverages between which the expected exposure of many records is interpolated
+UNENDING = 1e9  # datasets
 HIGH = 0.9  # the hat value above which a record's leverage is computed from the others themselves
 
 
@@ -79,54 +82,69 @@ class ExposureLaw:
         return 1.0 if self.rows is None else 1.0 + (self.df + 1) / self.rows
 
     def exposure(self, leverage: Any, count: Any) -> Any:
-        """Return how far the mode travels from the others' centre (0) to the record (1), noise averaged out.
+        """Return the expected exposure: how far the mode travels from the others' centre (0) to the record (1).
 
-        q·t² = ((m − 1)·q − 1)/m for m parameter draws; with ρ = n_z/ν′ for k datasets
-        q·t² = ((k − 1)·ρ·q − (1 + ρ))/(k·ρ + 1). Where the right-hand side is negative the mode stays put.
+        The median over releases, in closed form (`spiked_exposure`). Of many records it is computed at some
+        leverages and interpolated between.
         """
-        leverage, count = np.asarray(leverage, dtype=float), np.asarray(count, dtype=float)
-        # both forms divided by ρ: parameters are the limit ν′/n_z → 0
-        travelled = ((count - 1) * leverage - self.ratio) / (count + self.ratio - 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.sqrt(np.where(travelled > 0, travelled / leverage, 0.0))
+        leverage = np.asarray(leverage, dtype=float)
+        if leverage.size <= 2 * GRID or any(map(np.ndim, (count, self.mean_weight, self.df, self.rows))):
+            return self.quantiles(leverage, count, [0.5])[0]
+        low, high = max(float(leverage.min()), 1e-12), max(float(leverage.max()), 1e-11)
+        steep = self.ratio / max(count - 1, 1e-3) * np.geomspace(0.3, 5, GRID)  # around the threshold
+        few = np.sort(np.concatenate([np.geomspace(low, high, GRID // 2), np.clip(steep, low, high)]))
+        found = np.concatenate([self.quantiles(part, count, [0.5])[0] for part in np.array_split(few, 3)])
+        return np.interp(np.log(np.maximum(leverage, low)), np.log(few), found)
+
+    def quantiles(self, leverage: Any, count: Any, levels: Sequence[float]) -> Float[np.ndarray, "levels *each"]:
+        """Return quantiles of the exposure over releases; negative towards the record's mirror image."""
+        found = self._spiked(leverage, count).over_releases()[0]
+        return np.quantile(found, levels, axis=0, method="hazen")
+
+    def sizes(self, leverage: Any, count: Any, levels: Sequence[float]) -> Float[np.ndarray, "levels *each"]:
+        """Return quantiles of the exposure's size, on either side."""
+        found = self._spiked(leverage, count).over_releases()[0]
+        return np.quantile(np.abs(found), levels, axis=0, method="hazen")
+
+    def relative_error(self, leverage: Any, count: Any) -> Any:
+        """Return the median over releases of the guess's distance from the record; 1 is the others' centre's."""
+        return np.median(self._spiked(leverage, count).over_releases()[1], axis=0)
+
+    def holds(self, leverage: Any, count: Any) -> Any:
+        """Return whether the closed form's quantiles are within 0.03 of simulated ones (docs/theory.md, 4b)."""
+        return self._spiked(leverage, count).holds
+
+    def _spiked(self, leverage: Any, count: Any) -> SpikedExposure:
+        """Return the closed form for records of these leverages after so many datasets or draws."""
+        leverage, count = np.maximum(np.asarray(leverage, dtype=float), 1e-12), np.asarray(count, dtype=float)
+        per_row = 0.0 if self.rows is None else 1 / np.asarray(self.rows, dtype=float)
+        return SpikedExposure.of(self.p, self.mean_weight, self.df, per_row, leverage, count)
 
     def threshold(self, leverage: Any) -> Any:
-        """Return the number of datasets (or draws) beyond which the mode leaves the centre: 1 + (1 + ν′/n_z)/q."""
+        """Return the number of datasets (or draws) beyond which the mode leaves the centre towards the record.
+
+        About 1/(1 − λ) = 1 + (1 + ν′/n_z)/q of them, 1 − γλ/(1 − λ) times as many by the other columns' noise; but
+        not before the record's eigenvalue can be told from theirs, γ/(1 − λ)².
+        """
+        two = self._spiked(leverage, 2.0)
+        clear, gamma = np.maximum(1 - two.lam, 1e-300), 2 * two.coupling * two.width
+        endless = 2 * two.limit  # α is that, times 1 − 1/k, and where the mode leaves it is λ − γλ/(k(1 − λ))
         with np.errstate(divide="ignore"):
-            return 1 + self.ratio / np.asarray(leverage, dtype=float)
+            leaves = (endless - gamma * two.lam / clear) / np.maximum(endless - two.lam, 0)
+        return np.maximum(leaves, gamma / clear**2)
 
     def most(self, leverage: Any, exposure: float) -> Any:
-        """Return the largest number of datasets (or draws) that keeps a record at or below this exposure.
-
-        From t² = ((k − 1)·q − ratio)/(q·(k + ratio − 1)):  k·(1 − t²) = 1 + ratio/q + t²·(ratio − 1).
-        """
+        """Return the largest number of datasets (or draws) with an expected exposure of no more than this."""
         if not 0 <= exposure < 1:
             raise InputError(
                 f"an exposure lies between 0 (the other records' centre) and 1 (the record), got {exposure:g}"
             )
-        squared = exposure**2
-        bound = (self.threshold(leverage) + squared * (self.ratio - 1)) / (1 - squared)
-        # a whole number is itself the last that does not pass
-        return np.floor(bound * (1 + 1e-12))
-
-    def quantiles(self, leverage: Any, count: Any, levels: Sequence[float]) -> Float[np.ndarray, "levels *each"]:
-        """Return quantiles over releases of the exposure's size, in closed form for any number of columns.
-
-        t = o·√(ρ/q), with ρ the mode's squared length at the eigenvalue λ̂, whose quantiles the spike's are, and o
-        the overlap of its vector: parameters ρ = (m − 1)/(m·λ̂) − 1, datasets with β = λ̂·ν′/(ν′ + n_z)
-        ρ = ((k − 1)ν′ − k(ν′ + n_z)β)/(β(k·n_z + ν′)), and 0 below. Within a tenth of the threshold, and for
-        records that do not stand out, noise gives up to 0.15 where this says 0.
-        """
-        q, nu, k = np.asarray(leverage, dtype=float), self.df + 1, np.asarray(count, dtype=float)
-        place, spread, overlap = self.spike(q, k)
-        steps = ndtri(1 - np.asarray(levels, dtype=float)).reshape(-1, *(1,) * np.ndim(place))
-        eigenvalue = np.maximum(place + steps * spread, 1e-9)
-        if self.rows is None:
-            squared = (k - 1) / (k * eigenvalue) - 1
-        else:
-            beta = eigenvalue * nu / (nu + self.rows)
-            squared = ((k - 1) * nu - k * (nu + self.rows) * beta) / (beta * (k * self.rows + nu))
-        return overlap * np.sqrt(np.maximum(squared, 0.0) / q)
+        low, high = np.ones(np.shape(leverage)), np.full(np.shape(leverage), UNENDING)
+        while np.any(high > low + 1):
+            middle = np.maximum(np.floor(np.sqrt(low * high)), np.minimum(low + 1, high))
+            above = self.quantiles(leverage, middle, [0.5])[0] > exposure
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return low
 
     def spike(self, leverage: Any, count: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return where the lowest eigenvalue λ̂ of the released precision lies, its spread, and the axis's overlap.

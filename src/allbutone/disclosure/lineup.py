@@ -110,8 +110,10 @@ class Lineup:
         def first_are(count: int) -> bool:
             return float(np.sum(self._chances_of(0, count))) <= accepted
 
-        highest = float(self.leverage[self.order[0]])
-        guess = largest(first_are, int(np.clip(self.law.most(highest, 0.5), 1, MOST)), MOST, CLOSE)
+        # the number that moves the first one's guess half-way, but for noise
+        highest, ratio = max(float(self.leverage[self.order[0]]), 1e-12), self.law.ratio
+        start = (4 * (1 + ratio / highest) + ratio - 1) / 3
+        guess = largest(first_are, int(np.clip(start, 1, MOST)), MOST, CLOSE)
         return largest(safe, guess, guess, CLOSE)  # all allow no more than the first do
 
 

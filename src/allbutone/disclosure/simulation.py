@@ -16,6 +16,8 @@ from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_
 from allbutone.integrals.proposal import Points
 from allbutone.support.parallel import in_parallel
 
+EXPECTED = 200  # releases that tell the median exposure of a record that does not stand out
+WORK = 1e6  # numbers in their wells that are worth waiting for
 POINTS = 128  # to integrate each posterior: its own noise is far below that between releases
 
 
@@ -66,6 +68,18 @@ def simulate(
 
     names = ("exposure", "relative_error", "information_gain", "mass_gained")
     return Simulated(leverage, **{name: joined(name) for name in names})
+
+
+def expected_exposure(law: ExposureLaw, leverage: float, count: int) -> tuple[float, int]:
+    """Return a record's median exposure over releases, and how many were simulated for it: 0, the closed form.
+
+    Simulated are those of records that do not stand out enough for it, where that does not take long.
+    """
+    numbers = EXPECTED * (1 if law.rows is None else count) * law.p**2
+    if law.holds(leverage, count) or numbers > WORK:
+        return float(law.exposure(leverage, count)), 0
+    found = simulate(law, np.array([leverage]), count, EXPECTED, np.random.default_rng(1))
+    return float(np.median(found.exposure[0])), EXPECTED
 
 
 def _measured(drawn: SimulatedReleases, effort: Effort | None, radius: float | None, leverage: float) -> Measures:

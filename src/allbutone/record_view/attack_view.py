@@ -33,7 +33,7 @@ from allbutone.tables.records import Records
 COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100, 200, 300, 500, 700, 1000)
 ROOM = 0.18  # of the window, around all points
 MOST_POINTS = 150  # synthetic records shown
-LAW_POINTS = 200  # of the curve of expected exposure
+LAW_POINTS = 60  # of the curve of expected exposure
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,13 +271,14 @@ def exposure_curve(attack: RecordAttack, counts: Sequence[int] = COUNTS) -> Expo
         posterior = attack.posterior(count)
         found.append(measure(posterior.as_batch(), attack.target[None], modes=posterior.modes.as_batch()))
     fine, leverage = np.geomspace(1, max(some[-1], 2), LAW_POINTS), float(found[-1].leverage[0])
+    low, expected, high = attack.law.quantiles(leverage, fine, (0.05, 0.5, 0.95))
     return ExposureCurve(
         counts=np.array(some),
         exposure=np.concatenate([each.exposure for each in found]),
         relative_error=np.concatenate([each.relative_error for each in found]),
         law_counts=fine,
-        law_exposure=np.asarray(attack.law.exposure(leverage, fine)),
-        usual=attack.law.quantiles(leverage, fine, (0.05, 0.95)),
+        law_exposure=expected,
+        usual=np.stack([low, high]),
         leverage=leverage,
         threshold=float(attack.law.threshold(leverage)),
     )

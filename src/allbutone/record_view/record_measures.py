@@ -10,6 +10,7 @@ from allbutone.adversary.build import from_parameters, with_own_prior
 from allbutone.adversary.one_target import Attack
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
+from allbutone.disclosure.simulation import expected_exposure
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.posterior import Posterior
 from allbutone.integrals.proposal import Points
@@ -30,9 +31,10 @@ MEASURED = (
 class RecordMeasures:
     """The measures of `risk`, each beside what would be known without the release.
 
-    `exposure` and `relative_error` have the baselines 0 and 1. `law_exposure`, `right_mode` and `threshold` are
-    the closed form's. `mass_error` and `information_gain_error` are the standard errors of the integrals.
-    `probability`: of each value within its tolerance, beside `baseline`, that without the release.
+    `exposure` and `relative_error` have the baselines 0 and 1. `law_exposure` is the expected exposure, by so many
+    `simulated` releases or, where that is 0, by the closed form, as are `right_mode` and `threshold`. `mass_error`
+    and `information_gain_error` are the standard errors of the integrals. `probability`: of each value within its
+    tolerance, beside `baseline`, that without the release.
     """
 
     distance: float
@@ -40,6 +42,7 @@ class RecordMeasures:
     relative_error: float
     exposure: float
     law_exposure: float
+    simulated: int
     mass: float
     mass_error: float
     prior_mass: float
@@ -98,10 +101,12 @@ def measures_of(
 def recorded(measured: Measures, law: ExposureLaw, count: int, status: str = "") -> RecordMeasures:
     """Return the first record's measures, with what is expected after so many datasets or draws."""
     leverage = float(measured.leverage[0])
+    expected, simulated = expected_exposure(law, leverage, count)
     return RecordMeasures(
         **{name: float(getattr(measured, name)[0]) for name in MEASURED},
         baseline_distance=float(measured.baseline_distance[0]),
-        law_exposure=float(law.exposure(leverage, count)),
+        law_exposure=expected,
+        simulated=simulated,
         right_mode=float(law.right_mode(leverage, count)),
         threshold=float(law.threshold(leverage)),
         status=status,

@@ -28,11 +28,12 @@ WHOLES = ("cell", "p", "n", "count", "rows", "replicates", "unconverged")
 LACKING = ("lacking_columns", "lacking_records")  # not in the journals of older versions, where it is nothing
 NUMBERS = (
     *("correlation", "median", "q25", "q75", "min", "max", "baseline_median", "leverage_median", "exposure_q25"),
-    *("exposure_median", "exposure_q75", "right_mode", "law_median"),
+    *("exposure_median", "exposure_q75", "right_mode"),
 )
 _ENDS = (*(f"{name}_{end}" for name in DISTANCES for end in ("from", "to")), *TYPICAL.values())
 _NAMES = TEXTS + WHOLES + NUMBERS + _ENDS
 _MEAN = re.compile(r"mean_x[0-9]{1,4}(_from|_to)?")
+_EARLIER = ("law_median",)  # in the journals of older versions; now computed where a study is read
 _MAY_LACK = ("rows", *_ENDS)
 _RESUME = Cure("go on later", "resume", True)
 _AGAIN = Cure("start again", "force", True)
@@ -118,7 +119,7 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, str)
     if name in WHOLES + LACKING:
         return _is_whole(value)
-    return _is_number(value) and (name in _NAMES or _MEAN.fullmatch(name) is not None)
+    return _is_number(value) and (name in _NAMES + _EARLIER or _MEAN.fullmatch(name) is not None)
 
 
 def _is_whole(value: Any) -> bool:

@@ -20,7 +20,7 @@ _MEASURED = ("guess", "distance", "exposure", "baseline_distance", "leverage")
 class Replicates:
     """What came of each replicate of a cell: the adversary's guess, its distance from the target, and baselines.
 
-    `baseline`: the distance of the others' centre, which needs no release; `law`: that by the exposure law.
+    `baseline`: the distance of the others' centre, which needs no release.
     """
 
     candidate: Float[np.ndarray, "r p"]
@@ -28,11 +28,10 @@ class Replicates:
     exposure: Float[np.ndarray, " r"]
     baseline: Float[np.ndarray, " r"]
     leverage: Float[np.ndarray, " r"]
-    law: Float[np.ndarray, " r"]
     unconverged: Int[np.ndarray, " r"]
 
     @classmethod
-    def of(cls, cell: Cell, found: Mapping[str, np.ndarray], rows: slice = slice(None)) -> "Replicates":
+    def of(cls, found: Mapping[str, np.ndarray], rows: slice = slice(None)) -> "Replicates":
         """Return what was measured (`measured`), or some rows of it, as the replicates of a cell."""
         guess, distance, exposure, baseline, leverage = (found[name][rows] for name in _MEASURED)
         return cls(
@@ -41,7 +40,6 @@ class Replicates:
             exposure=exposure,
             baseline=baseline,
             leverage=leverage,
-            law=(1 - cell.law.exposure(leverage, cell.count)) * baseline,
             unconverged=found["unconverged"][rows],
         )
 
@@ -66,7 +64,7 @@ def summarize(cells: Sequence[Cell], found: Sequence[Replicates]) -> list[tuple[
     """Return, of cells with as many replicates each, the row in the table of results and quantiles of distance."""
     distance, exposure, *rest = (
         np.sort([getattr(one, name) for one in found], axis=1)
-        for name in ("distance", "exposure", "baseline", "leverage", "law")
+        for name in ("distance", "exposure", "baseline", "leverage")
     )
     quarters = np.array([0.25, 0.5, 0.75])
     quantiles = _quantiles(distance, np.linspace(0, 1, QUANTILES))
@@ -74,7 +72,7 @@ def summarize(cells: Sequence[Cell], found: Sequence[Replicates]) -> list[tuple[
         **_named(("q25", "median", "q75"), _quantiles(distance, quarters)),
         "min": distance[:, 0],
         "max": distance[:, -1],
-        **_named(("baseline_median", "leverage_median", "law_median"), [_median(each) for each in rest]),
+        **_named(("baseline_median", "leverage_median"), [_median(each) for each in rest]),
         **_named(("exposure_q25", "exposure_median", "exposure_q75"), _quantiles(exposure, quarters)),
         "right_mode": np.mean(exposure > 0, axis=1),
     }

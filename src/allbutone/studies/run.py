@@ -21,6 +21,7 @@ import pyarrow.parquet
 
 from allbutone.studies.design import Cell, Design
 from allbutone.studies.design_file import read_design
+from allbutone.studies.expected import by_law
 from allbutone.studies.journal import (
     JOURNAL,
     LACKING,
@@ -186,8 +187,8 @@ def _held(run: StudyRun, folder: Path) -> Study:
     found = {entry["cell"]: entry for entry in read_journal(folder / JOURNAL)[1]}
     held = [(cell, found[name]) for cell in run.design.cells if (name := run.identity(cell)) in found]
     rows = [
-        dict.fromkeys(LACKING, 0) | entry["row"] | beside(entry["row"], run.design.printed(cell))
-        for cell, entry in held
+        dict.fromkeys(LACKING, 0) | entry["row"] | law | beside(entry["row"], run.design.printed(cell))
+        for (cell, entry), law in zip(held, by_law([(cell, entry["row"]) for cell, entry in held]), strict=True)
     ]
     return Study(run, [cell for cell, _ in held], rows, [entry["quantiles"] for _, entry in held])
 
@@ -275,7 +276,7 @@ def _replicates_file(folder: Path, run: StudyRun, cell: Cell) -> Path:
 def _write_replicates(path: Path, found: Replicates) -> None:
     """Write every replicate of a cell to a file of its own."""
     path.parent.mkdir(exist_ok=True)
-    columns = {"distance": found.distance, "exposure": found.exposure, "law_distance": found.law}
+    columns = {"distance": found.distance, "exposure": found.exposure}
     columns |= {f"x{place}": column for place, column in enumerate(found.candidate.T.copy(), 1)}
     with fresh_files([path], force=True) as [work], work.open("wb") as file:
         pyarrow.parquet.write_table(pa.table(columns), file)

@@ -83,7 +83,7 @@ def simulate_cell(
             blocks.append(_lacking_several(cell, size, rng))
         else:
             drawn = _from_records(cell, size, rng) if whole else from_drawn(cell, Drawn.of([cell], size, rng))
-            blocks.append(Replicates.of(cell, measured(attacked(cell, *drawn))))
+            blocks.append(Replicates.of(measured(attacked(cell, *drawn))))
     return Replicates.joined(blocks)
 
 
@@ -180,7 +180,7 @@ def _lacking_several(cell: Cell, size: int, rng: np.random.Generator) -> Replica
     _, model, truth = _as_known(cell, moments, cell.prior_of(cell.prior).update(moments), targets)
     effort: dict[str, Any] = {"chains": 4, "sweeps": 24, "warm_up": 8, "parts": 64}
     found = sample_missing(model, released, cell.lacking_records + 1, rng, **effort)
-    return Replicates.of(cell, measured(measure_missing(found, truth, np.arange(size))))
+    return Replicates.of(measured(measure_missing(found, truth, np.arange(size))))
 
 
 def _tables(cell: Cell, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Moments, NIW, np.ndarray]:
@@ -236,4 +236,4 @@ def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
     nothing = from_parameters(
         given_others, given_others.root, 0, np.zeros((size, cell.p, cell.p)), np.zeros((size, cell.p))
     )
-    return Replicates.of(cell, measured(measure(nothing, targets, guess=np.array(found))))
+    return Replicates.of(measured(measure(nothing, targets, guess=np.array(found))))

@@ -78,7 +78,7 @@ def simulate_together(
         end = 0
         for kind, _, size in some:
             for cell in kind:
-                parts[cell.key].append(Replicates.of(cell, found, slice(end, end + size)))
+                parts[cell.key].append(Replicates.of(found, slice(end, end + size)))
                 end += size
     return [Replicates.joined(parts[cell.key]) for cell in cells]
 

@@ -43,11 +43,12 @@ def lines(found: RecordMeasures) -> list[Line]:
     """Return the measures of an attack."""
     mass_error, gain_error = (f" Standard error about {error:.1g}." for error in
                               (found.mass_error, found.information_gain_error))  # fmt: skip
+    by = f"{found.simulated} simulated releases" if found.simulated else "closed form"
     return [
         Line("Distance of the guess", found.distance, found.baseline_distance, "distance"),
         Line("Relative error", found.relative_error, 1, "relative_error"),
         Line("Exposure", found.exposure, 0, "exposure"),
-        Line("Expected exposure (closed form)", found.law_exposure, 0, "expected_exposure"),
+        Line(f"Expected exposure ({by})", found.law_exposure, 0, "expected_exposure"),
         Line("Mass near the record", found.mass, found.prior_mass, "mass", mass_error),
         Line("Information gain (nats)", found.information_gain, 0, "gain", gain_error),
     ]
