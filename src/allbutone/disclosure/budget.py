@@ -187,10 +187,9 @@ def plan_budget(
     released = None if earlier is None else release_of(earlier)
     before = 0 if released is None else _opinions(released)
     count = lineup.most(watch=watch)
-    near = near_truth(records)
-    attacked = TableReleases.of(records.values, prior, near, rule, rows, released, seed)
     passed, simulated = 0, 0
     if _is_quick(lineup, count):
+        attacked = TableReleases.of(records.values, prior, near_truth(records), rule, rows, released, seed)
         count, passed, simulated = _simulated(attacked, lineup, count, before, watch)
     else:
         count = max(0, count - before)

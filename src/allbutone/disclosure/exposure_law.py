@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg.blas import dtrsm
 from scipy.special import ndtr
 
 from allbutone.disclosure.draw_loss import DrawLoss
@@ -23,20 +24,22 @@ HIGH = 0.9  # the hat value above which a record's leverage is computed from the
 
 
 def leverages(
-    records: Float[np.ndarray, "n p"], prior: NIW, elsewhere: Moments | None = None
+    records: Float[np.ndarray, "n p"], prior: NIW, elsewhere: Moments | None = None, whole: NIW | None = None
 ) -> Float[np.ndarray, " n"]:
     """Return each record's leverage q = c·(x − μ₋)ᵀΛ₋⁻¹(x − μ₋), in O(np²).
 
     From the whole table's posterior: with l = (κ/κ₋)·δᵀΛ⁻¹δ the record's hat value, 1 − l = |Λ₋|/|Λ| = 1/(1 + q).
     Hat values sum to less than p, so fewer than p/0.9 records come close enough to 1 to cost digits; those are
     computed without themselves. `elsewhere`: the moments of records of the table that are not among these.
+    `whole`: the posterior from all, where it is known.
     """
-    whole = prior.update(together(Moments.of(records), elsewhere))
+    whole = whole or prior.update(together(Moments.of(records), elsewhere))
     kappa = whole.mean_weight
     hat = np.empty(len(records))
     for start in range(0, len(records), BLOCK_ROWS):
-        white = solve_rows(whole.root, records[start : start + BLOCK_ROWS] - whole.mean)
-        hat[start : start + BLOCK_ROWS] = kappa / (kappa - 1) * np.sum(white * white, axis=1)
+        away = records[start : start + BLOCK_ROWS] - whole.mean
+        white = dtrsm(1.0, whole.root, away.T, lower=1, overwrite_b=1)  # in place: R⁻¹(x − μ), a record a column
+        hat[start : start + BLOCK_ROWS] = kappa / (kappa - 1) * np.einsum("pn,pn->n", white, white)
     high = np.flatnonzero(hat > HIGH)
     found = hat / np.where(hat > HIGH, 1.0, 1.0 - hat)
     for row in map(int, high):

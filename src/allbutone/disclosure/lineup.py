@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+from allbutone.disclosure.exposure_law import ExposureLaw, leverages, together
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.standing import Standing, others_of
 from allbutone.disclosure.value_law import disclosure_chances
@@ -44,12 +44,14 @@ class Lineup:
 
         `elsewhere`: the moments of people who are not among these, and have less leverage.
         """
-        values, near = records.values, near_truth(records, elsewhere)
-        leverage, unseen = leverages(values, prior, elsewhere), 0 if elsewhere is None else int(elsewhere.count)
+        values, unseen = records.values, 0 if elsewhere is None else int(elsewhere.count)
+        moments = together(Moments.of(values), elsewhere)
+        whole = prior.update(moments)
+        leverage = leverages(values, prior, elsewhere, whole)
 
         def look(places: Int[np.ndarray, " m"]) -> Standing:
-            others = others_of(values, prior, places, leverage[places], elsewhere)
-            return Standing.of(others, values[places], near.take(places), rule)
+            others = others_of(values, prior, whole, places, leverage[places], elsewhere)
+            return Standing.of(others, values[places], near_truth(records, whole=moments, rows=places), rule)
 
         law = ExposureLaw.of(prior, len(values) + unseen, rows)
         return cls(law, leverage, np.argsort(-leverage, kind="stable"), look, unseen=unseen)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.model.cell_moments import of_all_cells
@@ -105,23 +105,33 @@ def judged_columns(found: Mapping[str, np.ndarray]) -> list[str]:
     return [name for name in names if PROBABILITY + name in found]
 
 
-def near_truth(records: Records, elsewhere: Moments | None = None) -> Intervals:
+def near_truth(
+    records: Records,
+    elsewhere: Moments | None = None,
+    *,
+    whole: Moments | None = None,
+    rows: Int[np.ndarray, " m"] | slice = slice(None),
+) -> Intervals:
     """Return the interval, on the scale of the model, within which each value counts as known.
 
-    `elsewhere`: the moments of records of the table that are not among these, of all or of each cell.
+    `elsewhere`: the moments of records of the table that are not among these, of all or of each cell; `whole`: of
+    all together, where they are known. `rows`: of whom, all by default.
     """
-    values, n = records.values, np.sum(np.isfinite(records.values), axis=0)
-    middle, spread = np.nanmean(values, axis=0), np.nanstd(values, axis=0, ddof=1)
+    values = records.values[rows]
     if elsewhere is not None:
         further = of_all_cells(elsewhere) if np.ndim(elsewhere.count) else elsewhere
-        whole = Moments.of(values).merge(further)
-        n, middle = np.full(len(middle), whole.count), np.asarray(whole.mean)
+        whole = Moments.of(records.values).merge(further)
+    if whole is not None:
+        n, middle = np.full(values.shape[1], whole.count), np.asarray(whole.mean)
         spread = np.sqrt(np.diagonal(whole.scatter) / (whole.count - 1))
+    else:
+        n = np.sum(np.isfinite(records.values), axis=0)
+        middle, spread = np.nanmean(records.values, axis=0), np.nanstd(records.values, axis=0, ddof=1)
     # the others' mean is (n·mean − x)/(n − 1)
     reach = HALFWAY * n / (n - 1) * np.abs(values - middle)
     usual = QUARTER * spread
     low, high = values - np.maximum(reach, usual), values + np.maximum(reach, usual)
-    natural = records.natural
+    natural = records.schema.to_natural(values)
     for place, column in enumerate(records.schema.measurements):
         if column.tolerance is not None:
             ends = _ends_on_scale(column, natural[:, place])

@@ -78,12 +78,16 @@ def leverages_among(others: NIW, values: Float[np.ndarray, "m p"]) -> Float[np.n
 def others_of(
     values: Float[np.ndarray, "n p"],
     prior: NIW,
+    whole: NIW,
     rows: Int[np.ndarray, " m"],
     leverage: Float[np.ndarray, " m"],
     elsewhere: Moments | None = None,
 ) -> NIW:
-    """Return the model without each of these rows, whose leverages are known; `elsewhere`: of further records."""
-    found = remove_each(prior.update(together(Moments.of(values), elsewhere)), values[rows])
+    """Return the model, `whole` with everyone, without each of these rows, whose leverages are known.
+
+    `elsewhere`: the moments of further records.
+    """
+    found = remove_each(whole, values[rows])
     high = np.flatnonzero(leverage > HIGH / (1 - HIGH))
     if not len(high):
         return found
