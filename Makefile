@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-long test-torch test-spark screenshots system-parts lint published bench docs clean
+.PHONY: demo test test-long test-torch test-spark test-lowest test-newest screenshots system-parts lint package sbom \
+	coverage mutation published bench docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -55,6 +56,24 @@ system-parts: ## Install what some tests need from Debian, where that is possibl
 test-long: $(VENV)/dev system-parts ## Run all tests with all their cases, such as 2,000 simulations a calibration; an hour or more
 	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest
 
+# What tells whether the parts that a version of a dependency can break still work: numbers, files, commands, pages, figures
+CORE_TESTS := $(patsubst %,tests/test_%.py,niw moments modes records file_formats release risk hygiene hygiene_values \
+	plots_records report_mixed app_server what_loads)
+EXTRAS := excel,spss-sas-stata,duckdb,dp
+
+test-lowest: $(VENV)/made ## Run the core tests on the lowest versions of all dependencies that pyproject.toml allows
+	rm -rf build/lowest && mkdir -p build
+	$(PYTHON) -m venv build/lowest && build/lowest/bin/pip install -q --upgrade 'pip>=25.1'
+	$(BIN)/python checks/lowest.py >build/lowest.txt
+	build/lowest/bin/pip install -q -c build/lowest.txt -e '.[$(EXTRAS)]' --group test
+	build/lowest/bin/python -m pytest -W default $(CORE_TESTS)  # old libraries may warn
+
+test-newest: $(VENV)/made ## Run the core tests on the newest versions of all dependencies, whatever .venv has
+	rm -rf build/newest && mkdir -p build
+	$(PYTHON) -m venv build/newest && build/newest/bin/pip install -q --upgrade 'pip>=25.1'
+	build/newest/bin/pip install -q --upgrade --upgrade-strategy eager -e '.[$(EXTRAS)]' --group test
+	build/newest/bin/python -m pytest $(CORE_TESTS)
+
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch
 
@@ -74,6 +93,30 @@ lint: $(VENV)/dev ## Style of Python and JavaScript, types and the import contra
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/oxlint --deny-warnings src/allbutone/app/static
+
+# What is given out: built, looked at, and installed into an environment that has nothing else
+FRESH := build/fresh/bin
+
+$(VENV)/package: $(VENV)/made pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check --group package
+	@touch $@
+
+package: $(VENV)/package ## Build sdist and wheel into build/dist, check them, and try the wheel in an empty environment
+	rm -rf build/dist build/fresh && mkdir -p build
+	$(BIN)/python -m build --outdir build/dist . >build/build.log 2>&1 || { cat build/build.log; exit 1; }
+	$(BIN)/check-wheel-contents build/dist/*.whl
+	$(PYTHON) -m venv build/fresh
+	$(FRESH)/pip install -q --disable-pip-version-check --no-compile build/dist/*.whl
+	$(FRESH)/python checks/smoke.py
+	$(FRESH)/python checks/licences.py >build/licences.md
+	cd build && PATH=$(CURDIR)/$(FRESH):$$PATH $(CURDIR)/$(BIN)/basedpyright --verifytypes allbutone --ignoreexternal >types.log \
+		|| { tail -40 types.log; exit 1; }
+
+sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json, CycloneDX) and all licences, of the extras and tools, too
+	$(BIN)/pip install -q --disable-pip-version-check --group sbom
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o build/sbom.json $(FRESH)/python
+	-$(BIN)/python checks/licences.py >build/licences-all.md
+	@echo "Written: build/sbom.json, build/licences.md (base install), build/licences-all.md (extras and tools, too)"
 
 published: $(VENV)/dev ## Try each cause of a difference from the published tables (docs/differences.md); half an hour
 	$(BIN)/python -m replication

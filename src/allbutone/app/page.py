@@ -94,7 +94,7 @@ class Page:
         return [{"path": name, "fields": one.fields, "later": one.later} for name, one in self.answers.items()]
 
 
-templates = Environment(
+templates: Environment = Environment(
     loader=PackageLoader("allbutone.app"),
     autoescape=True,
     undefined=StrictUndefined,

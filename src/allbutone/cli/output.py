@@ -28,8 +28,8 @@ from rich.table import Table
 from allbutone.plots.export import write_figure, write_images
 from allbutone.tables.safe_write import fresh_file
 
-console = Console(highlight=False, soft_wrap=True, emoji=False)
-notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+console: Console = Console(highlight=False, soft_wrap=True, emoji=False)
+notes: Console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 PROGRESS_AFTER_SECONDS = 2.0
 WIDEST = 1000  # characters of a table

@@ -19,7 +19,8 @@ class DesignText:
     """
 
     def __init__(self, text: str, name: str) -> None:
-        self.text, self.name = text, name
+        self.text: str = text
+        self.name: str = name
 
     def fail(self, problem: str, key: str, place: int | None = None, cure: str = "") -> NoReturn:
         """Refuse what stands under this key."""

@@ -105,8 +105,9 @@ class DeviceStreams:
     def __init__(self, seeds: Sequence[np.random.SeedSequence], device: Any) -> None:
         import torch
 
-        self.torch, self.device = torch, device
-        self.generators = [torch.Generator(device) for _ in seeds]
+        self.torch: Any = torch
+        self.device: Any = device
+        self.generators: list[Any] = [torch.Generator(device) for _ in seeds]
         for generator, seed in zip(self.generators, seeds, strict=True):
             generator.manual_seed(int(seed.generate_state(1, np.uint64)[0]) >> 1)
 

@@ -34,8 +34,9 @@ class InputError(ValueError):
     """
 
     def __init__(self, problem: str, *cures: Cure | str, where: str = "") -> None:
-        self.problem, self.where = problem, where
-        self.cures = tuple(Cure(cure) if isinstance(cure, str) else cure for cure in cures)
+        self.problem: str = problem
+        self.where: str = where
+        self.cures: tuple[Cure, ...] = tuple(Cure(cure) if isinstance(cure, str) else cure for cure in cures)
         super().__init__(self.worded(Cure.in_python))
 
     def worded(self, say: Callable[[Cure], str]) -> str:

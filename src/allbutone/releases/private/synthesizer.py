@@ -31,7 +31,8 @@ class PrivateSynthesizer:
     def __init__(self, epsilon: float, delta: float = DELTA, *, seed: Any = None) -> None:
         if seed is not None:
             refuse_seed()
-        self.epsilon, self.delta = epsilon_of(epsilon), delta
+        self.epsilon: float = epsilon_of(epsilon)
+        self.delta: float = delta
         self._moments: NoisyMoments | None = None
 
     def fit(self, table: Any, *, schema: Any = None, **how_to_read: Any) -> "PrivateSynthesizer":
