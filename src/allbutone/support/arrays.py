@@ -102,6 +102,7 @@ def real_array(value: Any, what: str) -> Array:
         raise InputError(f"{what} must hold real numbers, got dtype {value.dtype}", "convert to float64")
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(f"{what} is a masked array, which hides values", "complete it and pass its data")
+    value = np.asarray(value) if isinstance(value, np.ndarray) else value  # a matrix stays one, by its own rules
     with np.errstate(over="ignore"):  # a longdouble too large becomes infinite, which is refused where it matters
         return xp.astype(value, xp.float64, copy=False)
 
