@@ -46,7 +46,13 @@ BROWSER_TESTS = (
     "test_plots_phone.py",
     "test_report.py",
 )
-ENGINE_TESTS = ("test_engines.py", "test_engine_mixed.py", "test_engine_sources.py", "test_standing_out.py")
+ENGINE_TESTS = (
+    "test_engines.py",
+    "test_engine_failures.py",
+    "test_engine_mixed.py",
+    "test_engine_sources.py",
+    "test_standing_out.py",
+)
 SYSTEM_PARTS = dict.fromkeys(BROWSER_TESTS, "chromium") | dict.fromkeys(ENGINE_TESTS, "postgres")
 MISSING = {name: part for name, part in SYSTEM_PARTS.items() if program(part) is None}
 collect_ignore += list(MISSING)

@@ -75,6 +75,11 @@ def test_the_commands_of_several_sites(tables, allbutone, tmp_path):
         assert f"number of records ({len(tables[site]):,})" in said
         assert stat.S_IMODE((tmp_path / f"{site}.json").stat().st_mode) == 0o600
     files = [f"{site}.json" for site in SITES]
+    for command in (["pool"], ["synthesize", "--moments"]):
+        code, _, errors = allbutone(*command, files[0], files[1], files[0], "--out", "nothing")
+        assert (code, errors.strip().count("\n")) == (2, 0)
+        assert "given twice" in errors
+    assert not (tmp_path / "nothing").exists()
     assert allbutone("pool", *files, "--out", "pooled.json")[0] == 0
     assert allbutone("synthesize", "--moments", *files, "--out", "release", "--rows", 100)[0] == 0
     assert allbutone("synthesize", "--moments", "pooled.json", "--out", "again", "--rows", 100)[0] == 0

@@ -17,7 +17,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.engines.asking import names_in
 from allbutone.tables.engines.lazy_records import LazyRecords
-from allbutone.tables.engines.sources import Source, is_source
+from allbutone.tables.engines.sources import Source, is_source, require_no_password
 from allbutone.tables.files import READABLE
 from allbutone.tables.formats.limits import LIMITS
 from allbutone.tables.records import Records
@@ -93,6 +93,7 @@ def source_of(context: typer.Context, table: Path | Address) -> Source | None:
     given = context.params
     engine = given["engine"] and str(given["engine"])
     told = {"from_table": given["from_table"], "query": given["query"]}
+    require_no_password(str(table))  # before anyone says that there is no such file
     if isinstance(table, Path) and engine is None and not any(told.values()) and not _beyond_memory(table):
         return None
     return Source(str(table), engine, **told)

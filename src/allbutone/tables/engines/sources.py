@@ -45,7 +45,7 @@ class Source:
     def __post_init__(self) -> None:
         """Refuse what does not go together; a password in the address is refused without repeating it."""
         if self.is_database:
-            _require_no_password(self.address)
+            require_no_password(self.address)
             if (self.from_table is None) == (self.query is None):
                 raise InputError(
                     "a database holds many tables", Cure("name one", "from_table"), Cure("give a query", "query")
@@ -168,10 +168,10 @@ def _not_installed(extra: str) -> InputError:
     )
 
 
-def _require_no_password(address: str) -> None:
+def require_no_password(address: str) -> None:
+    """Refuse an address that holds a password, or reads as if it did, without repeating it."""
     try:
-        parts = urlsplit(address)
-        secret = parts.password is not None or "password" in parts.query.lower()
+        secret = urlsplit(address).password is not None or "password=" in address.lower().replace(" ", "")
     except ValueError:
         raise InputError(
             "the address of the database cannot be read", "write postgresql://HOST:PORT/NAME"
