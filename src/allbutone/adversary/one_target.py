@@ -63,7 +63,14 @@ def attack(
     adversary_prior: AnyPrior | None = None,
     reading: Reading = "record",
 ) -> Attack:
-    """Infer the one record missing from `others`; the arguments are those of `posterior`."""
+    """Infer the one record missing from `others`; the arguments are those of `posterior`.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> abo.attack(cohort.values[1:], release, release.prior).mode.shape
+    (5,)
+    """
     release, prior, adversary_prior = as_given(release, prior, adversary_prior)
     whole = log_posterior(others, release, prior, adversary_prior=adversary_prior, reading=reading)
     positions, values = split_known(known, release)
@@ -77,6 +84,12 @@ def attack_many(others: NIW, released: Statistics) -> Attack:
 
     `others`: each adversary's own posterior, that of the other records; all its fields may differ from target to
     target, along one batch axis. For simulation studies.
+
+    >>> import numpy as np, allbutone as abo
+    >>> others = abo.NIW(np.zeros((3, 2)), np.full(3, 9.0), np.full(3, 11.0), np.tile(9 * np.eye(2), (3, 1, 1)))
+    >>> four = abo.Moments(np.full((3, 4), 10.0), np.ones((3, 4, 2)), np.tile(9 * np.eye(2), (3, 4, 1, 1)))
+    >>> abo.attack_many(others, four).mode.shape  # three targets, four datasets of ten rows each
+    (3, 2)
     """
     _check_statistics(others, released)
     problem = from_statistics(others, released)

@@ -148,6 +148,11 @@ def budget(
 
     `rows` a dataset, or None for released parameters. `plan_budget` gives the verdict over the whole table.
     How the table is read is said as to `Records.of` (schema, complete_cases, …).
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> abo.budget(cohort, abo.NIW.flat(5), rows=503).column_names[:2]
+    ['row', 'leverage']
     """
     records = Records.of(table, **how_to_read)
     plan = plan_budget(records, prior, rows=rows, probability=probability, alternatives=False)

@@ -20,7 +20,14 @@ def verify_budget(
     rng: np.random.Generator | int | None = None,
     watch: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Simulate releases of this very table at the budget, attack the likeliest records, and count."""
+    """Simulate releases of this very table at the budget, attack the likeliest records, and count.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> plan = abo.plan_budget(cohort, abo.NIW.flat(5), rows=503, alternatives=False)
+    >>> abo.verify_budget(cohort, abo.NIW.flat(5), plan, releases=2, rng=1)["releases"]
+    2
+    """
     from scipy.stats import binomtest  # not above: it takes longer to load than all the rest
 
     records, seed = Records.of(table), int(np.random.default_rng(rng).integers(2**63))

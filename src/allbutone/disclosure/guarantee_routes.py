@@ -52,7 +52,13 @@ def weight_for(
     datasets: int | None = None,
     delta: float = DELTA,
 ) -> Guarantee:
-    """Return the guarantee with the largest weight of each record, at most 1, that reaches ε under this prior."""
+    """Return the guarantee with the largest weight of each record, at most 1, that reaches ε under this prior.
+
+    >>> import allbutone as abo
+    >>> prior = abo.NIW.from_spread(centre=[25, 3.4], spread=[4.5, 0.9])
+    >>> abo.weight_for(3, prior, [(15, 45), (0, 8)], people=500, draws=1).weight < 1
+    True
+    """
     epsilon = epsilon_of(epsilon)
     whole = guarantee(prior, bounds, people, draws=draws, datasets=datasets, delta=delta)
     if whole.epsilon <= epsilon:
@@ -81,6 +87,10 @@ def prior_for(
     """Return the guarantee with the weakest prior of its kind that reaches ε.
 
     `bounds` are the limits of each column; the prior stands in their middle, with the scale λ·diag(half width²).
+
+    >>> import allbutone as abo
+    >>> abo.prior_for(3, [(15, 45), (0, 8)], people=500, draws=1).prior.mean
+    array([30.,  4.])
     """
     epsilon = epsilon_of(epsilon)
     setting = setting_of(bounds, people, draws, datasets, df, delta, None, 0.0)
@@ -153,7 +163,12 @@ def certificate_for(
     df: float | None = None,
     delta: float = DELTA,
 ) -> Certificate:
-    """Return how to certify, then sample, so that ε is reached; `expected_ridge` says what is left to add."""
+    """Return how to certify, then sample, so that ε is reached; `expected_ridge` says what is left to add.
+
+    >>> import allbutone as abo
+    >>> abo.certificate_for(3, [(15, 45), (0, 8)], people=500, draws=1).epsilon
+    3.0
+    """
     setting = setting_of(bounds, people, draws, datasets, df, delta, spread, correlation)
     return certificate(setting, epsilon_of(epsilon))
 

@@ -142,6 +142,11 @@ def plan_mixed_budget(
     categories by the counts of simulated releases. Then releases of so many are drawn
     and the people most at risk attacked exactly; where more are found than one in twenty allows, fewer are tried.
     The other arguments are those of `MixedSynthesizer` and of `Records.of`.
+
+    >>> import pyarrow as pa, allbutone as abo
+    >>> table = pa.table({"age": [50.0, 61, 47, 70, 66, 58] * 5, "sex": ["f", "m", "f", "m", "f", "m"] * 5})
+    >>> abo.plan_mixed_budget(table, rows=30, rng=1).confident_count
+    1
     """
     records = Records.of(table, categories=True, **how_to_read)
     mechanism = MixedSynthesizer(prior, cells=cells, cell_weight=cell_weight, keep=keep).fit(records).mechanism

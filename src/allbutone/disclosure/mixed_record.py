@@ -35,6 +35,12 @@ def attack_mixed(
     `baseline` without, `is_true`; the most probable measurements there (`mode_…`, in natural units), the `mass`
     within the radius of the true measurements if it were this cell, and `log_density` of the mode: where that is
     highest, cell and measurements together are the most probable (`is_joint_mode`).
+
+    >>> import pyarrow as pa, allbutone as abo
+    >>> table = pa.table({"age": [50.0, 61, 47, 70, 66, 58], "sex": ["f", "m", "f", "m", "f", "m"]})
+    >>> release = abo.MixedSynthesizer().fit(table).sample(datasets=1)
+    >>> abo.attack_mixed(table, release, row=1, rng=1)["sex"].to_pylist()
+    ['f', 'm']
     """
     release = any_release_of(release)
     if not isinstance(release, MixedRelease):

@@ -56,6 +56,12 @@ def posterior(
     only the missing record (the Student t term) while the mechanism is known; "mechanism" has the adversary
     believe that the release was made with it, too.
     Arrays of any namespace come in; the posterior's own are NumPy's.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> abo.posterior(cohort.values[1:], release, release.prior).mass_within(cohort.values[0], radius=1.0) < 1
+    True
     """
     found = log_posterior(others, release, prior, known=known, adversary_prior=adversary_prior, reading=reading)
     held: dict[str, Any] = {field.name: getattr(found, field.name) for field in fields(found)}

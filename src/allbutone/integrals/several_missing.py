@@ -172,6 +172,12 @@ def posterior_missing(
     Given the other unknown records, each one's posterior is the log-quadratic posterior of a single missing
     record; it is updated by an independence sampler from Student t distributions at its two modes. All chains
     advance at once. The other arguments are those of `posterior`; NumPy arrays only.
+
+    >>> import numpy as np, allbutone as abo
+    >>> table = np.random.default_rng(1).normal(size=(12, 2))
+    >>> release = abo.NIWSynthesizer().fit(table).sample_parameters(2)
+    >>> abo.posterior_missing(table[2:], release, release.prior, missing=2, rng=1, sweeps=60).mode.shape
+    (2,)
     """
     release, prior, adversary_prior = as_given(release, prior, adversary_prior)
     moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))

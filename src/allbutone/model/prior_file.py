@@ -23,6 +23,11 @@ def read_prior(path: str | Path, columns: Sequence[str], schema: Schema | None =
     Without `centre` it is 0, without `spread` 1.
     `mean_weight` (default 1) and `df` (default p + 2) say how many records the prior is worth.
     Where `schema` declares another scale, centre and spread are in natural units, mean and scale on that scale.
+
+    >>> import pathlib, allbutone as abo
+    >>> _ = pathlib.Path("prior.toml").write_text("centre = [25.0, 3.4]\\nspread = [4.5, 0.9]")
+    >>> abo.read_prior("prior.toml", ["bmi", "ldl"]).mean
+    array([25. ,  3.4])
     """
     path = Path(path)
     text = read_text(path, "give the path of a prior file, .toml or .json")

@@ -68,6 +68,10 @@ def combine(
                   (a departure: Raab et al. take the normal, its limit)
         between:  df = (m − 1)·(1 − v̄/((1 + 1/m)·b))², or m − 1 where T < 0
     Both hold if the model is right and the prior weak beside n records.
+
+    >>> import allbutone as abo
+    >>> abo.combine([1.2, 0.9, 1.1], [0.04, 0.05, 0.04], people=100, rows=100).estimate.item()
+    1.0666666666666667
     """
     q, v, sizes = _checked(estimates, variances, people, rows)
     _check_rule(rule, level, len(q))
@@ -118,7 +122,14 @@ def _ratio(part: Any, whole: Any) -> Any:
 
 
 def combine_means(release: Any, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
-    """Estimate the population mean of each measurement, (p,): q = z̄ and v = s²/k of every dataset of a release."""
+    """Estimate the population mean of each measurement, (p,): q = z̄ and v = s²/k of every dataset of a release.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> abo.combine_means(release, people=503).names
+    ('T2D', 'CAD', 'HT', 'BMI', 'HBA1C')
+    """
     tables = synthetic_tables(release)  # in natural units, as the datasets are
     tables.require_whole()
     moments = [Moments.of(values) for values in tables.values]

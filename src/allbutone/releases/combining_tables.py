@@ -23,6 +23,12 @@ def combine_proportions(release: Any, *, people: int, level: float = 0.95) -> Co
     c = 1/n + (1/n + 1/k)/m. The interval is Wilson's, all π with (q̄ − π)² ≤ z²·c·π(1 − π): unlike q̄ ± z·√T it
     stays within 0 and 1 and covers as often as it says where a level is rare (but needs one person or more to have
     it, n·π ≥ 1 or so).
+
+    >>> import pyarrow as pa, allbutone as abo
+    >>> table = pa.table({"age": [50.0, 61, 47, 70, 66, 58], "sex": ["f", "m", "f", "m", "f", "m"]})
+    >>> release = abo.MixedSynthesizer().fit(table).sample(datasets=3)
+    >>> abo.combine_proportions(release, people=6).names
+    ('sex[f]', 'sex[m]')
     """
     tables = synthetic_tables(release)
     tables.require_whole()

@@ -29,7 +29,12 @@ def fresh_generator() -> np.random.Generator:
 
 
 def new_repeat_key() -> str:
-    """Return a repeat key of 128 bits from the operating system: to be shown once and stored nowhere by us."""
+    """Return a repeat key of 128 bits from the operating system: to be shown once and stored nowhere by us.
+
+    >>> import allbutone as abo
+    >>> len(abo.new_repeat_key())
+    32
+    """
     while _made_up(key := secrets.token_hex(KEY_DIGITS // 2)):
         pass
     return key

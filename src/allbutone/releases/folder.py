@@ -50,6 +50,10 @@ def save_release(
     """Write a release to a new folder, whole or not at all.
 
     `finished` sees where all files lie aside, just before they are put under the folder's name.
+
+    >>> import allbutone as abo
+    >>> release = abo.NIWSynthesizer().fit(abo.demo_cohort()).sample_parameters(2)
+    >>> abo.save_release(release, "release")  # release/parameters.json and release/release.json
     """
     if isinstance(release, PrivateRelease):
         with fresh_folder(Path(folder), ours=is_release, force=force) as work:
@@ -133,7 +137,13 @@ def _blocks(release: Release | PrivateRelease) -> Iterator[tuple[int, np.ndarray
 
 
 def load_release(folder: str | Path) -> Release | MixedRelease | PrivateRelease:
-    """Read a release back from its folder."""
+    """Read a release back from its folder.
+
+    >>> import allbutone as abo
+    >>> abo.save_release(abo.NIWSynthesizer().fit(abo.demo_cohort()).sample(datasets=2), "release")
+    >>> abo.load_release("release")
+    DatasetRelease: 2 datasets of 503 rows, columns T2D, CAD, HT, BMI, HBA1C
+    """
     folder = Path(folder)
     restore_replaced(folder)
     manifest = read_json(folder / MANIFEST)

@@ -73,6 +73,12 @@ def without_columns(release: AReleased, lacking: str | Sequence[str]) -> AReleas
     The rest of the columns of every draw or dataset is exactly a release of the rest of the columns of the table,
     made with the prior's marginal (`NIW.marginal`), which the result holds: `attack`, `posterior` and all others
     take it as any release, and are exact given the rest. The columns left out would say a little more.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> abo.without_columns(release, ["BMI"]).columns
+    ('T2D', 'CAD', 'HT', 'HBA1C')
     """
     kept = known_columns(release.column_names, lacking)
     return release if len(kept) == release.p else in_columns(release, kept)

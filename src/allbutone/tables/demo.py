@@ -24,6 +24,10 @@ def demo_cohort() -> Records:
 
     Type 2 diabetes, coronary artery disease, hypertension, body mass index and glycated haemoglobin: correlated
     normal scores, and in row 212 one person far outside.
+
+    >>> import allbutone as abo
+    >>> abo.demo_cohort().columns
+    ('T2D', 'CAD', 'HT', 'BMI', 'HBA1C')
     """
     rng = np.random.default_rng(503)
     values = rng.standard_normal((PEOPLE, len(COLUMNS))) @ np.linalg.cholesky(_CORRELATION).T

@@ -89,6 +89,11 @@ def check_normality(table: Any, **how_to_read: Any) -> Normality:
     """Judge whether a table is near enough to normal for this synthesizer, by column and together.
 
     How it is read is said as to `Records.of` (schema, complete_cases, …).
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> abo.check_normality(cohort).together.level  # because of the person in row 212
+    'not fit'
     """
     records = Records.of(table, **how_to_read)
     values, (n, p) = records.values, records.values.shape

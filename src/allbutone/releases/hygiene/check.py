@@ -48,6 +48,12 @@ def check_release(
     metadata of files, an order of rows, data as names. With the `table`: rows, values, order and statistics that
     were carried over, names and levels that tell of a person. `schema` (a table file) says which levels were
     public before, `people_confidential` that the number of people may not be told.
+
+    >>> import allbutone as abo
+    >>> release = abo.NIWSynthesizer().fit(abo.demo_cohort()).sample(datasets=1)
+    >>> abo.save_release(release, "release")
+    >>> abo.check_release("release", abo.demo_cohort().to_frame()).findings
+    ()
     """
     path, how = Path(release), _Terms(table, Schema.of(schema), people_confidential)
     if path.is_dir():

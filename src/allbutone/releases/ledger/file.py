@@ -22,13 +22,23 @@ ENDING = ".ledger.toml"
 
 
 def ledger_path(table: str | Path) -> Path:
-    """Return where the ledger of a table is kept: beside it, under its name."""
+    """Return where the ledger of a table is kept: beside it, under its name.
+
+    >>> import allbutone as abo
+    >>> abo.ledger_path("clinic.csv").name
+    'clinic.csv.ledger.toml'
+    """
     # two names of one file have one ledger
     return Path(f"{os.path.realpath(table)}{ENDING}")
 
 
 def read_ledger(path: str | Path) -> Ledger | None:
-    """Return the ledger kept in this file, or None where there is no such file."""
+    """Return the ledger kept in this file, or None where there is no such file.
+
+    >>> import allbutone as abo
+    >>> abo.read_ledger("nothing-was-released.csv.ledger.toml") is None
+    True
+    """
     path = Path(path)
     return ledger_from(read_text(path, "let it be readable"), path) if os.path.lexists(path) else None
 
@@ -67,6 +77,12 @@ def record_release(
     """Record the release in this folder, or give one that is recorded already its new place.
 
     The records are those it was made from, in its columns. place: where the folder will be, if it lies aside now.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> abo.save_release(abo.NIWSynthesizer().fit(cohort).sample(datasets=1), "release")
+    >>> abo.record_release("cohort.csv.ledger.toml", cohort, "release").number
+    1
     """
     path, folder = Path(path), Path(folder)
     manifest, files = _description(folder), release_digest(folder)
@@ -96,7 +112,15 @@ def record_release(
 
 
 def void_release(path: str | Path, number: int, reason: str) -> Ledger:
-    """Say of a release that it does not count, and why: it was drawn and never given out."""
+    """Say of a release that it does not count, and why: it was drawn and never given out.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> abo.save_release(abo.NIWSynthesizer().fit(cohort).sample(datasets=1), "release")
+    >>> _ = abo.record_release("cohort.csv.ledger.toml", cohort, "release")
+    >>> abo.void_release("cohort.csv.ledger.toml", 1, "drawn, never given out").releases[0].voided is None
+    False
+    """
     if not reason.strip():
         raise InputError("a release is voided for a reason", "give one, such as: drawn, never given out")
     path = Path(path)

@@ -100,6 +100,12 @@ def with_earlier(
 
     records: the table as it is now, in the columns of what is asked about. folders: where that lies, if it does.
     mixed: where nothing is asked about yet, whether the next release is of the model with categories.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> abo.with_earlier(None, cohort, release).release is release  # nothing was released before
+    True
     """
     if ledger is None:
         return Together(records, asked)
