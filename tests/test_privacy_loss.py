@@ -26,7 +26,7 @@ FINE = (96, 72, 48)  # points of the dataset's grid where ten digits are asked f
 class Gaussian:
     """The loss of the Gaussian mechanism, whose δ(ε) is known."""
 
-    negligible, most_blocks = 1e-16, 40
+    negligible, most_blocks, lean = 1e-16, 40, 0.0
 
     def __init__(self, mu):
         self.mu, self.rough, self.end = mu, self, np.full(mu.shape, np.inf)

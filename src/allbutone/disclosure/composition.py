@@ -51,6 +51,7 @@ class SummedLoss:
     parts: tuple[ReplacementLoss, ...]
     negligible: ClassVar[float] = 1e-16
     most_blocks: ClassVar[int] = 40
+    lean: ClassVar[float] = 0.0
 
     @property
     def end(self) -> Any:

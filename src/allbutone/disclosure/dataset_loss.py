@@ -72,6 +72,7 @@ class DatasetLoss:
     _grids: dict[int, tuple[float, Any, _Grid]] = field(default_factory=dict, repr=False)
     negligible: ClassVar[float] = 1e-7
     most_blocks: ClassVar[int] = 6
+    lean: ClassVar[float] = 0.0
 
     @property
     def end(self) -> Float[np.ndarray, " batch"]:
@@ -205,7 +206,7 @@ class DatasetLoss:
             weight = weight + (steps[-2] + of_omega)
         # 1 + T² + R² = cosh²τ·(1 + ω), taken out of both logarithms
         h, r = kappa / (kappa + 1), np.sqrt(self.rows / (self.mean_weight * kappa))
-        squared = (self.augmented[row] - 1 / self.mean_weight) * np.exp(log_share)  # a²
+        squared = max(self.augmented[row] - 1 / self.mean_weight, 0.0) * np.exp(log_share)  # a²
         along = (np.sqrt(squared) * np.exp(-log_cosh) - r * np.tanh(tau)) ** 2
         more = h * (along * expit(-log_omega) + (r * r + squared) * expit(log_omega))
         closed = (0.5 * log_share - log_cosh) - 0.5 * np.logaddexp(0, log_omega)

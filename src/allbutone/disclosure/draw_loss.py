@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 from scipy.special import digamma, loggamma, polygamma
 
+LARGE = 1.0  # leverages beside which log(1 + aℓ) is smaller than aℓ
 SERIES_FROM = 16.0  # |z| from where Stirling's series has all digits
 
 
@@ -34,6 +35,11 @@ class DrawLoss:
     reverse: bool = False
     negligible: ClassVar[float] = 1e-16
     most_blocks: ClassVar[int] = 40
+
+    @property
+    def lean(self) -> float:
+        """In reverse a sixth of π: to the right of the upper half of the line, K's formula has no singularity."""
+        return np.pi / 6 if self.reverse else 0.0
 
     @property
     def end(self) -> Float[np.ndarray, " batch"]:
@@ -68,7 +74,9 @@ class DrawLoss:
         half = 0.5 * a
         mean = a / self.mean_weight
         total = 0.5 * (self.df - self.p) * curved_log(mean) + half * _log1p(mean)
-        total = total - 0.5 * self.df * curved_log(a * ell) - half * _log1p(a * ell)
+        # a large ℓ would drown the logarithm in the linear term; without it, too, K is the same
+        bent = np.where(ell > LARGE, np.log(1 + a * ell), curved_log(a * ell))
+        total = total - 0.5 * self.df * bent - half * _log1p(a * ell)
         for i in range(self.p):
             total = total + curved_log_gamma(0.5 * (self.df - i), half)
         return total
@@ -79,8 +87,10 @@ class DrawLoss:
         weigh = ((1.0, 1 / self.mean_weight, self.df - self.p), (-1.0, self.augmented, self.df))
         for sign, rate, df in weigh:
             t = a * rate
-            first = first + sign * 0.5 * (np.log1p(t) + t / (1 + t) * (1 - df * rate))
-            second = second + sign * 0.5 * rate * (1 / (1 + t) + (1 - df * rate) / (1 + t) ** 2)
+            fall = 1 / (1 + t)  # and no square of a leverage, which may overflow
+            bent = np.where((sign < 0) & (rate > LARGE), df * rate * fall, -t * fall * df * rate)
+            first = first + sign * 0.5 * (np.log1p(t) + t * fall + bent)
+            second = second + sign * 0.5 * (rate * fall) * (1 + (1 - df * rate) * fall)
         for i in range(self.p):
             z = 0.5 * (self.df - i)
             u = 0.5 * a / z
@@ -112,7 +122,8 @@ def curved_log(u: Any) -> Any:
 
 
 def _log1p(u: Any) -> Any:
-    return curved_log(u) + u
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.abs(u) < 0.4, curved_log(u) + u, np.log(1 + u))
 
 
 def _by_size(z: Any, series: Callable[[Any], Any], exact: Callable[[Any], Any]) -> Any:

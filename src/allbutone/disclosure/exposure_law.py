@@ -45,7 +45,10 @@ def leverages(
     for row in map(int, high):
         alone = prior.update(together(without(records, row), elsewhere))
         step = solve_rows(alone.root, records[row] - alone.mean)
-        found[row] = alone.mean_weight / (alone.mean_weight + 1) * float(step @ step)
+        with np.errstate(over="ignore"):
+            found[row] = alone.mean_weight / (alone.mean_weight + 1) * float(step @ step)
+        if not np.isfinite(found[row]):
+            raise InputError(f"record {row + 1} is too far from all others to compute with", "correct it")
     return found
 
 
@@ -56,7 +59,7 @@ def together(here: Moments, elsewhere: Moments | None) -> Moments:
 
 def without(records: Float[np.ndarray, "n p"], row: int) -> Moments:
     """Return the moments of all records but one."""
-    return Moments.of(records[:row]).merge(Moments.of(records[row + 1 :]))
+    return Moments.of(np.concatenate([records[:row], records[row + 1 :]]))
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,15 @@ class Cumulants(Protocol):
         ...
 
     @property
+    def lean(self) -> float:
+        """The angle by which the line may lean to the right on its way up, past the end of K, as its formula lasts.
+
+        There exp(−s·ε) falls. On an upright line it only turns, and where K falls slowly, as a power, the turns of
+        its far end are too fast for any rule.
+        """
+        ...
+
+    @property
     def end(self) -> Float[np.ndarray, " batch"]:
         """The s up to which K is finite."""
         ...
@@ -105,22 +114,26 @@ def delta(loss: Cumulants, level: Float[np.ndarray, " batch"], count: int = 1) -
 
 
 class _Line:
-    """The integrand on Re s = c with Im s = width·sinh x, as the terms of a trapezoid rule; ε may still change."""
+    """The integrand on Re s = c with Im s = width·sinh x, as the terms of a trapezoid rule; ε may still change.
+
+    A line that leans is the hyperbola s = c + width·(sin φ·(cosh x − 1) + i·cos φ·sinh x).
+    """
 
     def __init__(self, loss: Cumulants, c: Any, level: Any, count: int) -> None:
         value, _, curvature = loss.slopes(c)
         self.width = 1 / np.sqrt(count * curvature + 1 / c**2 + 1 / (c - 1) ** 2)
         top = count * value - (c - 1) * level - np.log(c * np.abs(c - 1)) + np.log(self.width)
         points, terms = [], []
+        right, up = np.sin(loss.lean), np.cos(loss.lean)
         for block in range(loss.most_blocks):
             x = STEP * (np.arange(BLOCK) + block * BLOCK)
-            s = c[:, None] + 1j * self.width[:, None] * np.sinh(x)
+            s = c[:, None] + self.width[:, None] * (right * (np.cosh(x) - 1) + 1j * up * np.sinh(x))
             # half of the first term: the line's lower half is the mirror image of the upper
-            share = np.where(x == 0, 0.5, 1.0) * np.cosh(x) * STEP / np.pi
+            share = np.where(x == 0, 0.5, 1.0) * (up * np.cosh(x) - 1j * right * np.sinh(x)) * STEP / np.pi
             term = count * loss.at(s) - np.log(s * (s - 1)) + np.log(self.width[:, None] * share)
             points.append(s - 1)
             terms.append(term)
-            left = term.real - ((c - 1) * level + top)[:, None]
+            left = term.real - (s.real - 1) * level[:, None] - top[:, None]
             self.settled = left[:, -BLOCK // 2 :].max(axis=1) < np.log(loss.negligible)
             if np.all(self.settled):
                 break

@@ -23,6 +23,7 @@ from allbutone.support.devices import in_numpy
 Array = Any
 
 RADIUS = 1.0  # Mahalanobis distance within which a guess counts as near
+AT_CENTRE = 1e-10  # Mahalanobis distance within which a record is at the others' centre
 HALF = 0.5  # of the way from the others' centre to a record: nearer than that, it counts as exposed
 ALWAYS_THE_SAME = Points()
 
@@ -108,6 +109,8 @@ def measure(
     found = posteriors.unwhiten(best) if guess is None else guess
     norm = partial(array_namespace(white).linalg.vector_norm, axis=-1)
     length = norm(white)
+    # of a record that stands at the others' very centre, all but rounding, nothing can be said in shares of its way
+    way = array_namespace(white).where(length * posteriors.df**0.5 > AT_CENTRE, length, float("nan"))
     learned = _nothing(truth.shape[0])
     if effort is not None and modes is not None:
         learned = _learned(posteriors, modes, white, (radius, near), effort, before)
@@ -117,8 +120,8 @@ def measure(
         modes=modes,
         distance=norm(found - truth),
         baseline_distance=norm(posteriors.centre - truth),
-        relative_error=norm(best - white) / length,
-        exposure=array_namespace(white).sum(best * white, axis=-1) / length**2,
+        relative_error=norm(best - white) / way,
+        exposure=array_namespace(white).sum(best * (white / way[..., None]), axis=-1) / way,
         leverage=posteriors.inflation * length**2,
         **learned,
     )

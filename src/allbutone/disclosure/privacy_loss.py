@@ -27,6 +27,7 @@ FIRST_NODES, MOST_NODES = 8, 1024
 # what new nodes may differ by from the interpolation of the old: with twice as many the error is about its square
 CLOSE = 2e-4
 PROBES = 6
+MOST_AUGMENTED = 1e9
 DENSE = 1 << 14  # points of the table that is looked up
 
 
@@ -120,10 +121,14 @@ class PrivacyLoss:
     def columns(self, leverage: Float[np.ndarray, " n"]) -> dict[str, np.ndarray]:
         """Return for each leverage ε, whether it is exact, and mean and spread of one release's gain."""
         augmented = self.augmented(leverage)
-        by_draws = np.max(looked_up(self._epsilons_of_draws, augmented), axis=0)
+        # Without the record, L goes down to about −ν·ℓ: as ℓ grows, ε(ℓ)/ℓ settles, and is the same to nine digits
+        # from 10⁹ on, where 1 + 1/ℓ has none left.
+        near = np.minimum(augmented, MOST_AUGMENTED)
+        by_draws = np.max(looked_up(self._epsilons_of_draws, near), axis=0) * (augmented / near)
         exact = np.ones(len(augmented), dtype=bool)
         if self.law.rows is not None:
-            own, exact = looked_up_while_known(self._epsilons_of_datasets, augmented)
+            own, exact = looked_up_while_known(self._epsilons_of_datasets, near)
+            exact = exact & (augmented == near)
             by_draws = np.where(exact, np.minimum(np.max(own, axis=0), by_draws), by_draws)
         gain, spread = looked_up(self._gains, augmented)
         return {

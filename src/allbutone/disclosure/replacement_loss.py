@@ -35,6 +35,7 @@ class ReplacementLoss:
     gaussian: float = 0.0
     negligible: ClassVar[float] = 1e-16
     most_blocks: ClassVar[int] = 40
+    lean: ClassVar[float] = 0.0
 
     @classmethod
     def worst(cls, half_df: float, most: float, gaussian: float = 0.0) -> "ReplacementLoss":

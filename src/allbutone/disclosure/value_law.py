@@ -191,7 +191,8 @@ def _chances(found: _Posteriors) -> Float[np.ndarray, " m"]:
 def _inside(found: _Posteriors, lean: float) -> list[Float[np.ndarray, "m e s c"]]:
     """Return the probability of each column's interval at each place, on the record's side and on the other."""
     p, people, overlap = found.law.p, found.people, found.overlap
-    cosine = people.deviation / people.distance[:, None]
+    away = people.distance[:, None]
+    cosine = people.deviation / np.where(away > 0, away, 1.0)  # who stands at the centre has no direction
     aside = np.sqrt(np.maximum(1 - cosine**2, 0.0)) * np.sqrt(1 - overlap**2) / np.sqrt(max(p - 1, 1))
     along = np.clip(overlap * cosine + aside * lean, -1.0, 1.0)[:, None, None]
     unit = np.sqrt(found.law.df)  # of v, in standard deviations of the others

@@ -1,14 +1,23 @@
 """Count, mean and scatter of a set of records: all that the normal model ever sees of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from array_api_compat import device, is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.support.arrays import append_axes, array_namespace, real_array, require_symmetric, to_numpy, zeros
+from allbutone.support.arrays import (
+    append_axes,
+    array_namespace,
+    attempt,
+    least_left,
+    real_array,
+    require_symmetric,
+    to_numpy,
+    zeros,
+)
 from allbutone.support.errors import InputError
 from allbutone.tables.engines.lazy_records import LazyRecords, stays
 from allbutone.tables.engines.sums import Sums
@@ -18,6 +27,7 @@ Array = Any  # of any array namespace: NumPy, PyTorch, CuPy, JAX, array-api-stri
 Scalar = Any  # a float, or an array over the batch
 
 USE_RECORDS = "use Moments.of(records)"
+ENOUGH_LEFT = 1e-6  # of each column's variance beside the others': squares then have ten digits
 BLOCK_BYTES = 1 << 20  # a block of rows and its centred copy stay in the processor's cache
 
 
@@ -27,12 +37,15 @@ class Moments:
 
     `mean_tail` is what rounding `mean` to float64 lost. Without it, merging columns at mean 1e8 and unit
     variance would spoil the scatter's tenth digit; with it, nothing is lost.
+    `factor` F, FFᵀ = S, comes with records whose columns nearly determine one another, or are more than the
+    records: squares need twice the digits that the records themselves do.
     """
 
     count: Scalar
     mean: Float[Array, "*batch p"]
     scatter: Float[Array, "*batch p p"]
     mean_tail: Float[Array, "*batch p"] | float = 0.0
+    factor: Float[Array, "p r"] | None = None
 
     @classmethod
     def of(cls, records: Any) -> "Moments":
@@ -56,7 +69,9 @@ class Moments:
             moments = _summarize(xp, values)
         if not bool(xp.all(xp.isfinite(moments.scatter))):
             raise InputError("records hold values that are missing, infinite or too large to square")
-        return moments
+        if moments.half is not None:
+            return moments
+        return replace(moments, factor=_factor(values, moments))
 
     @classmethod
     def of_sums(cls, sums: Sums) -> "Moments":
@@ -67,6 +82,16 @@ class Moments:
     def none(cls, p: int, *, like: Array) -> "Moments":
         """Return the moments of no records, in the namespace and on the device of `like`."""
         return cls(0.0, zeros(p, like=like), zeros((p, p), like=like))
+
+    @property
+    def half(self) -> Float[Array, "p r"] | None:
+        """Some F with FFᵀ = S that has nearly all digits; None where it cannot be had from S alone."""
+        if self.factor is not None:
+            return self.factor
+        xp = array_namespace(self.scatter)
+        root = attempt(xp.linalg.cholesky, self.scatter)
+        good = root is not None and bool(xp.all(xp.isfinite(root))) and bool(least_left(root) > ENOUGH_LEFT)
+        return root if good else None
 
     def require_possible(self) -> None:
         """Refuse what no table has: a negative count, a scatter with a negative eigenvalue, batch axes."""
@@ -151,6 +176,16 @@ def _summarize(xp: Any, values: Float[Array, "n p"]) -> Moments:
         total = total + ones[: centred.shape[0]] @ centred
         scatter = scatter + centred.T @ centred
     return _of_sums(float(n), origin, total, scatter)
+
+
+def _factor(values: Float[Array, "n p"], moments: Moments) -> Float[Array, "p r"]:
+    """Return F with FFᵀ = S from the records themselves, by QR of blocks of rows; nothing is squared."""
+    xp, (n, p) = array_namespace(values), values.shape
+    rows, found = max(p, BLOCK_BYTES // (8 * p)), zeros((0, p), like=values)
+    for start in range(0, n, rows):
+        centred = (values[start : min(start + rows, n), :] - moments.mean) - moments.mean_tail
+        found = xp.linalg.qr(xp.concat([found, centred]), mode="reduced")[1]
+    return found.T
 
 
 def _of_sums(n: float, origin: Array, total: Array, products: Array) -> Moments:

@@ -19,6 +19,7 @@ from allbutone.tables.traits import decimals_of, different_values, proposed_scal
 
 # Squares, products of two squares and sums of them over any table must stay finite in float64.
 LARGEST_VALUE = 1e70
+SMALLEST_SPREAD = 1e-150
 FEW = 10  # different values: as many as a code or a score has
 FEW_VALUES = (
     "few different whole numbers. As measurements they come out with values in between; declare what are codes "
@@ -196,6 +197,9 @@ def _look_at_numbers(column: nw.Series[Any], declared: Column, trusted: bool) ->
             found, kind="constant",
             problem=f"is constant ({there[0]:g} in every row): there is nothing to synthesize",
         )  # fmt: skip
+    if there.max() - there.min() < SMALLEST_SPREAD:
+        problem = f"varies by less than {SMALLEST_SPREAD:g}, whose square loses digits"
+        return replace(found, problem=problem, cures=("write it in a smaller unit",))
     if not trusted and (reason := why_identifying(name, there)):
         problem = f"looks like an identifier (it {reason})"
         return replace(found, kind="identifier", problem=problem, cures=(_MEASURED,), named=True)
