@@ -1,4 +1,4 @@
-"""The privacy loss of a parameter draw in 60-digit arithmetic: log δ(ε) as docs/theory.md has it, by one integral."""
+"""The privacy loss of a parameter draw in 60-digit arithmetic: log δ(ε) by one integral."""
 
 import mpmath as mp
 

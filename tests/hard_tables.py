@@ -9,7 +9,7 @@ import allbutone as abo
 
 @dataclass(frozen=True, eq=False)
 class Hard:
-    """All records but one, that one, the prior, and what is released: so many draws, or datasets of so many rows."""
+    """All records but one, that one, the prior, and what is released: draws, or datasets of so many rows."""
 
     name: str
     others: np.ndarray

@@ -37,7 +37,7 @@ class Cumulants(Protocol):
 
     @property
     def lean(self) -> float:
-        """The angle by which the line may lean to the right on its way up, past the end of K, as its formula lasts.
+        """The angle by which the line may lean to the right on its way up, past the end, where K's formula lasts.
 
         There exp(−s·ε) falls. On an upright line it only turns, and where K falls slowly, as a power, the turns of
         its far end are too fast for any rule.

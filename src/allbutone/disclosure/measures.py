@@ -109,7 +109,7 @@ def measure(
     found = posteriors.unwhiten(best) if guess is None else guess
     norm = partial(array_namespace(white).linalg.vector_norm, axis=-1)
     length = norm(white)
-    # of a record that stands at the others' very centre, all but rounding, nothing can be said in shares of its way
+    # a record that stands at the others' very centre, all but rounding, has no way to go
     way = array_namespace(white).where(length * posteriors.df**0.5 > AT_CENTRE, length, float("nan"))
     learned = _nothing(truth.shape[0])
     if effort is not None and modes is not None:

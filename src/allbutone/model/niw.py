@@ -12,34 +12,35 @@ from jaxtyping import Float
 from scipy.special import multigammaln
 
 from allbutone.model.distributions import StudentT
-from allbutone.model.moments import ENOUGH_LEFT, Moments
+from allbutone.model.moments import Moments
+from allbutone.model.niw_digits import (
+    LEAST_LEFT_OF_FACTOR,
+    require_more_records_than_columns,
+    require_small_mean,
+    updated_root,
+    why_not_updated,
+)
 from allbutone.support.arrays import (
-    LEAST_LEFT,
-    LEAST_VARIANCE,
     append_axes,
     array_namespace,
     as_array,
-    attempt,
     by_numpy,
     cholesky,
     eye,
     half_log_det,
-    least_left,
     real_array,
     require_digits,
     require_symmetric,
     squared_length,
     to_numpy,
 )
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import InputError
 
 Array = Any
 Scalar = Any
 
 # What a prior may be worth, in records: from there on, double precision does not see one record more.
 MOST_RECORDS = 2.0**53
-MOST_OFFSET = 1e12  # standard deviations: a mean in float64 is then off by 1e-4 of one
-LEAST_LEFT_OF_FACTOR = LEAST_LEFT**1.5  # a factor has twice the digits; the deviations it is made of do not
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,58 +152,19 @@ class NIW:
         if moments.mean.shape[-1] != self.p:
             raise InputError(f"the prior is for {self.p} columns, the records have {moments.mean.shape[-1]}")
         if self.is_flat:
-            _require_more_records_than_columns(moments, self.p - 1 - self.df)
+            require_more_records_than_columns(moments, self.p - 1 - self.df)
         n, weight = moments.count, self.mean_weight + moments.count
         step = moments.mean - self.mean
         mean = self.mean + append_axes(n / weight, 1) * step
         outer = step[..., :, None] * step[..., None, :]
         scale = self.scale + moments.scatter + append_axes(self.mean_weight * n / weight, 2) * outer
-        _require_small_mean(mean, scale, self.df + n)
+        require_small_mean(mean, scale, self.df + n)
+        far = (self.mean_weight * n / weight) ** 0.5 * step if step.ndim == 1 else step
         try:
-            return NIW(mean, weight, self.df + n, scale, self._root_with(moments, step, scale))
+            root = updated_root(scale, moments, far, () if self.is_flat else (self.root,))
+            return NIW(mean, weight, self.df + n, scale, root)
         except InputError as error:
-            if _is_tiny(scale):
-                raise
-            if self.is_flat:
-                raise InputError(
-                    "the records do not vary in every direction: a column is determined by others, or one person "
-                    "alone has a value in it",
-                    Cure("leave that column out", "drop"),
-                    Cure("give a prior from public knowledge", "prior"),
-                ) from error
-            xp = array_namespace(moments.mean, moments.scatter)
-            if not bool(xp.all(xp.isfinite(moments.mean)) & xp.all(xp.isfinite(moments.scatter))):
-                raise InputError("the records' moments hold values that are missing or infinite") from error
-            cholesky(self.scale + moments.scatter, "the prior's scale plus the records' scatter")
-            raise InputError(
-                "the prior's mean is too far from the records, relative to their spread, to compute with",
-                Cure("write a prior with means from public knowledge", "prior"),
-            ) from error
-
-    def _root_with(
-        self, moments: Moments, step: Float[Array, "*batch p"], scale: Float[Array, "*batch p p"]
-    ) -> Float[Array, "p p"] | None:
-        """Return the root of the updated scale from its parts' own factors, side by side; None if it needs none.
-
-        Λ' = HHᵀ with H = [C, F, √(κn/κ')·(x̄ − m)], so the triangle of Hᵀ's QR is the root. Squares are never
-        added, and so one part that is 1e14 times another does not drown it.
-        """
-        xp, n = array_namespace(moments.mean), moments.count
-        if scale.ndim > 2 or not bool(xp.all(xp.isfinite(scale))):
-            return None
-        plain = attempt(xp.linalg.cholesky, scale)
-        if plain is not None and bool(least_left(plain) > ENOUGH_LEFT):
-            return plain
-        half = moments.half
-        if half is None:
-            return None
-        share = (self.mean_weight * n / (self.mean_weight + n)) ** 0.5
-        parts = [half, share * step[:, None]] if self.is_flat else [self.root, half, share * step[:, None]]
-        triangle = xp.linalg.qr(xp.concat(parts, axis=1).T, mode="reduced")[1]
-        if triangle.shape[0] < self.p:
-            return None
-        pivots = xp.linalg.diagonal(triangle)
-        return (triangle * xp.where(pivots < 0, -1.0, 1.0)[:, None]).T
+            raise why_not_updated(self.scale, self.is_flat, moments, scale, error) from error
 
     @property
     def p(self) -> int:
@@ -306,32 +268,6 @@ class NIW:
         """Draw `count` pairs (μ, Σ) of mean and covariance."""
         means, roots = self.draw_roots(rng, count)
         return means, roots @ roots.swapaxes(-1, -2)
-
-
-def _require_more_records_than_columns(moments: Moments, p: float) -> None:
-    count = np.min(to_numpy(moments.count))
-    if count <= p:
-        raise InputError(
-            f"the flat prior, the default, needs more records than columns; {count:g} for {p:g} do not suffice",
-            Cure("give a prior from public knowledge", "prior"),
-            Cure("use fewer columns", "drop"),
-        )
-
-
-def _is_tiny(scale: Float[Array, "*batch p p"]) -> bool:
-    return bool(np.any(np.diagonal(to_numpy(scale), axis1=-2, axis2=-1) < LEAST_VARIANCE))
-
-
-def _require_small_mean(mean: Float[Array, "*batch p"], scale: Float[Array, "*batch p p"], df: Scalar) -> None:
-    """Refuse columns so far from zero, relative to their spread, that sixteen digits hold little of it."""
-    xp = array_namespace(mean, scale)
-    spread = xp.sqrt(xp.abs(xp.linalg.diagonal(scale)) / append_axes(df, 1))
-    if bool(xp.any(xp.abs(mean) > MOST_OFFSET * spread)):
-        raise InputError(
-            f"a column's mean is more than {MOST_OFFSET:g} times its standard deviation, which leaves too few digits",
-            "subtract a constant from the column",
-            Cure("leave it out", "drop"),
-        )
 
 
 def _multigammaln(p: int) -> Callable[[Any], Any]:

@@ -140,9 +140,9 @@ def least_left(root: Float[Array, "*batch p p"]) -> Float[Array, "*batch"]:
     the columns do not matter.
     """
     xp = array_namespace(root)
-    pivots = xp.linalg.diagonal(root)
+    pivots, length = xp.linalg.diagonal(root), xp.linalg.vector_norm(root, axis=-1)
     # of the sizes themselves, since squares of small numbers vanish
-    return xp.min((pivots / xp.linalg.vector_norm(root, axis=-1)) ** 2, axis=-1)
+    return xp.min((pivots / xp.where(length > 0, length, xp.inf)) ** 2, axis=-1)
 
 
 def require_digits(root: Float[Array, "*batch p p"], what: str, least: float = LEAST_LEFT) -> None:
