@@ -30,7 +30,7 @@ def updated_root(
     scale: Float[Array, "*batch p p"],
     moments: Moments,
     far: Float[Array, "*batch p"],
-    before: Sequence[Float[Array, "*batch p p"]],
+    before: Sequence[Array],
 ) -> Float[Array, "p p"] | None:
     """Return the root of an updated scale, from the factors of its parts where its own squares lose digits.
 
