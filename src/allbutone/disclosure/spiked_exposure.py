@@ -96,7 +96,8 @@ class SpikedExposure:
         under = e * e - 4 * self.width
         possible = under > 0  # else x is among the others' eigenvalues
         root = np.sqrt(np.where(possible, under, 1.0))
-        others, slope = (e - root) / 2, (e / root - 1) / 2
+        # with as many columns as others e < 0, where P falls no more
+        others, slope = (e - root) / 2, np.maximum((e / root - 1) / 2, 0.0)
         varied = np.maximum(1 - self.skew * others + (1 - self.skew * (1 - x)) * slope, 0.0)
         tied = self.lam * self.coupling
         spread = self.coupling * np.sqrt(2 * varied / self.freedom)
