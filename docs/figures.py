@@ -1,6 +1,9 @@
 """The figures of the pages, made by the package (`make screenshots`); needs Chromium."""
 
+import contextlib
+import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +41,20 @@ def risk_of(table: abo.Records, datasets: int):
     return titled(disclosure_figure({name: np.asarray(found[name]) for name in found.column_names}, abo.Rule()))
 
 
+def stages():
+    """Return the figure of everyone's stage on docs/mixed.md, to somebody who knows the rest of the person."""
+    page = (HERE / "mixed.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    with TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], names)  # how the table is simulated
+        declared = {"columns": {"bili": {"scale": "log"}}}
+        table = abo.Records.of("liver.csv", drop=["patient"], schema=declared, categories=True)
+    known = [name for name in table.order if name != "stage"]
+    release = abo.MixedSynthesizer().fit(table).sample(datasets=5)
+    found = abo.risk(table, release, known=known, mass=False)
+    return titled(disclosure_figure({name: np.asarray(found[name]) for name in found.column_names}, abo.Rule()))
+
+
 def main() -> None:
     """Write all figures, in one start of the browser."""
     patients, cohort = clinic(), abo.demo_cohort()
@@ -47,6 +64,7 @@ def main() -> None:
         "figures/clinic-risk-40.png": risk_of(patients, 40),
         "figures/clinic-budget.png": titled(budget_figure(abo.plan_budget(patients, abo.NIW.flat(3), rows=150))),
         "figures/registry-guarantee.png": guarantee_figure(abo.plan_guarantee(REGISTRY, people=2000)),
+        "mixed-stage.png": stages(),
         "risk.png": risk_of(cohort, 50),
         "budget.png": titled(budget_figure(abo.plan_budget(cohort, abo.NIW.flat(5), rows=503))),
     }
