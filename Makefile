@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
 .PHONY: demo test test-long test-torch test-spark test-lowest test-newest screenshots system-parts lint package sbom \
-	coverage mutation published bench docs clean
+	coverage mutation published bench compare docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -120,6 +120,9 @@ sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json,
 
 published: $(VENV)/dev ## Try each cause of a difference from the published tables (docs/differences.md); half an hour
 	$(BIN)/python -m replication
+
+compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/compare.md
+	TORCH=$(TORCH) $(BIN)/python -m comparison
 
 bench: $(VENV)/dev ## Run the benchmarks and print ratios
 	$(BIN)/python -m benchmarks
