@@ -122,10 +122,10 @@ def as_printed(table: PublicTable) -> dict[str, float]:
 def picture(errors: dict[str, np.ndarray]):
     """Draw rows against errors."""
     middle, place = {kind: np.median(each, axis=0) for kind, each in errors.items()}, heart.ROWS.index(100_000)
+    exact, drawn = (f"{middle[kind][place]:.2f}" for kind in (heart.EXACT, heart.DRAWN))
     message = (
-        "Rows of a fit find every record, those of a posterior draw do not: 100,000 rows of SDV's copula find each "
-        f"of {heart.PEOPLE} people to {middle[heart.EXACT][place]:.2f} standard deviations, as many of a posterior "
-        f"draw to {middle[heart.DRAWN][place]:.2f}"
+        "Rows of a fit find every record, those of a posterior draw do not: 100,000 rows of SDV find each of "
+        f"{heart.PEOPLE} people to {exact} standard deviations, as many of a posterior draw to {drawn}"
     )
     figure = rows_figure(heart.PEOPLE, heart.COLUMNS, heart.marks(errors), message)
     return titled(figure).update_layout(width=1000, height=620)
