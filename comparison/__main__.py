@@ -59,7 +59,7 @@ def measured(environments: dict[str, Environment], work: Path) -> Results:
     }
     for name, said in tools.items():
         print(f"{name}: {said.get('error', 'done')}", flush=True)
-    errors = heart.measure(environments["sdv"], work)
+    errors, seed = heart.measure(environments["sdv"], work)
     print("rows against errors: done", flush=True)
     made = {f"{table.name}-{kind}": table for table in tables for kind in NAMES
             if (work / f"{table.name}-{kind}.csv").exists()}  # fmt: skip
@@ -67,7 +67,7 @@ def measured(environments: dict[str, Environment], work: Path) -> Results:
     risks = anonymeter(environments["anonymeter"], work, made)
     audits = {key: whom_disclosed(key, table, work, tools) for key, table in made.items()}
     known = {key: found for key, found in audits.items() if found is not None}
-    return Results(environments, tables, tools, alike, risks, known, as_printed(tables[0]), errors)
+    return Results(environments, tables, tools, alike, risks, known, as_printed(tables[0]), errors, seed)
 
 
 def limits_of(table: pd.DataFrame) -> dict[str, tuple[float, float]]:

@@ -89,7 +89,7 @@ def synthpop() -> Environment:
         _quietly("Rscript", "-e", 'install.packages("synthpop", repos = "https://cloud.r-project.org")')
     done = subprocess.run(["Rscript", "-e", SYNTHPOP], capture_output=True, text=True)
     if done.returncode:
-        words = "Debian has no package r-cran-synthpop here, and CRAN could not be reached from this machine"
+        words = "neither Debian (r-cran-synthpop) nor CRAN could give it to this machine"
         return Environment(name, "Rscript", error=words)
     return Environment(name, "Rscript", done.stdout, seconds=round(time.perf_counter() - start))
 

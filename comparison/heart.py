@@ -23,13 +23,16 @@ DRAWN = "a posterior draw, exact attack"
 MARKS = {EXACT: (VERMILION, "circle"), MEANS: (BLUE, "diamond"), LIMITED: (ORANGE, "x"), DRAWN: (GREEN, "square")}
 
 
-def measure(sdv: Environment, folder: Path) -> dict[str, np.ndarray] | str:
-    """Return, for each kind, the root mean square errors (tables, numbers of rows); or what went wrong."""
+def measure(sdv: Environment, folder: Path) -> tuple[dict[str, np.ndarray] | str, dict]:
+    """Return, for each kind, the root mean square errors (tables, numbers of rows), or what went wrong.
+
+    And what the rows of another table tell of these, which SDV draws with the same random numbers.
+    """
     for turn in range(TABLES):
         np.save(folder / f"normal-{turn}.npy", normal_table(turn, PEOPLE, COLUMNS))
     said = sdv.run("sdv_rows.py", folder, ",".join(map(str, ROWS)))
     if "error" in said:
-        return said["error"]
+        return said["error"], {}
     found = {kind: np.empty((TABLES, len(ROWS))) for kind in MARKS}
     for turn in range(TABLES):
         values = normal_table(turn, PEOPLE, COLUMNS)
@@ -37,7 +40,7 @@ def measure(sdv: Environment, folder: Path) -> dict[str, np.ndarray] | str:
             found[EXACT][turn, place], found[MEANS][turn, place] = _plug_in(folder, values, turn, rows)
             found[LIMITED][turn, place] = _limited(folder, values, turn, rows)
             found[DRAWN][turn, place] = _drawn(values, rows)
-    return found
+    return found, said
 
 
 def marks(found: dict[str, np.ndarray]) -> list[Marks]:

@@ -45,6 +45,7 @@ class Results:
     tools: what each synthesizer's script said, by table and kind. risks: what Anonymeter said of each synthetic
     table. audits: how many people of how many are disclosed exactly; -1 where there is no verdict. printed: the
     paper's own attack beside the exact one. errors: those of the recovered record, or why there are none.
+    seed: the error where the same random numbers are subtracted.
     """
 
     environments: Mapping[str, Environment]
@@ -55,6 +56,7 @@ class Results:
     audits: Mapping[str, tuple[int, int]]
     printed: Mapping[str, float]
     errors: "dict[str, np.ndarray] | str"
+    seed: Mapping[str, float]
 
 
 def written(results: Results) -> str:
@@ -101,6 +103,8 @@ def _of_errors(results: Results) -> dict[str, str]:
         "trouble": "",
         "errors": _table(["rows", "the law n/√N", *heart.MARKS], rows),
         "law": f"{law[at]:.2f}",
+        "few": f"{results.seed['few']}",
+        "by_the_seed": f"{results.seed['error_by_the_seed']:.0e}",
         "anonymeter": _anonymeter_words(results.risks.get("heart-sdv", {"error": "it could not be run"})),
         **{name: f"{middle[kind][at]:.2f}" for name, kind in kinds.items()},
     }

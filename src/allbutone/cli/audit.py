@@ -158,7 +158,7 @@ def _assumed(records: Records, fitted: PlugInTable, known: tuple[str, ...], divi
         f"limited nor coarsely rounded; the adversary has everybody else's records and all rows, and knows how "
         f"they were made{knows}.\n"
         "Not shown: more rows of the same fit, and other things that the tool gives away, such as the lowest and "
-        "highest value. This is a measurement, not a guarantee."
+        "highest value, or random numbers that others know. This is a measurement, not a guarantee."
     )
 
 

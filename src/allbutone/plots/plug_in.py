@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.audit import law_of_everything, law_of_means
-from allbutone.plots.framing import ON_TOP, frame, wrapped
+from allbutone.plots.framing import frame, wrapped
 from allbutone.plots.style import GREY, VERMILION
 
 LINES = 200  # points of a curve
@@ -69,4 +69,5 @@ def rows_figure(people: int, columns: int, marks: Sequence[Marks], message: str)
     high = np.log10(max(10.0, *(1.4 * np.max(each.errors) for each in marks)))
     figure.update_xaxes(type="log", title=wrapped("Synthetic rows released"), dtick=1, exponentformat="power")
     figure.update_yaxes(type="log", title=wrapped(ERROR), range=[low, high], dtick=1)
-    return figure.update_layout(showlegend=True, legend=ON_TOP)
+    above = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+    return figure.update_layout(showlegend=True, legend=above)
