@@ -306,13 +306,15 @@ def test_regions_grow_with_their_level_and_levels_are_shares():
             found.region(level)
 
 
+@pytest.mark.parametrize("p", [3, 30])
 @pytest.mark.parametrize("rows", [[100] * 20, [100] * 9 + [7], [1, 2, 3, 4], [5] * 3 + [6] * 30])
-def test_wells_multiplied_before_their_logarithm_give_the_same_posterior(rows):
+def test_wells_at_many_points_give_the_same_posterior(p, rows):
+    """Few features by powers, wells of equal weight multiplied before their logarithm; many by products."""
     rng = np.random.default_rng(2)
-    prior = abo.NIW(np.zeros(3), 1.0, 5.0, np.eye(3))
-    others = rng.standard_normal((30, 3))
+    prior = abo.NIW(np.zeros(p), 1.0, p + 2.0, np.eye(p))
+    others = rng.standard_normal((30, p))
     release = abo.DatasetRelease.draw(prior.update(others), rows, rng)
-    for own in (None, abo.NIW(np.ones(3), 2.0, 6.0, np.eye(3))):
+    for own in (None, abo.NIW(np.ones(p), 2.0, p + 3.0, np.eye(p))):
         posterior = abo.posterior(others, release, prior, adversary_prior=own)
-        white = rng.standard_normal((50, 3)) * 10.0 ** rng.uniform(-2, 3, (50, 1))
+        white = rng.standard_normal((50, p)) * 10.0 ** rng.uniform(-2, 3, (50, 1))
         np.testing.assert_allclose(Powers.of(posterior).values(white), posterior.value(white), rtol=1e-11)

@@ -66,7 +66,7 @@ class WholeTable:
             if isinstance(released, JoinedStatistics):
                 return together(after(released.parameters), after(released.datasets))
             if isinstance(released, Moments):
-                return self._datasets(released, nothing, white, own, shift)
+                return self._datasets(released, nothing, white, (shrink, unit), shift)
             moved = released.pull - (released.precision @ shift[..., None])[..., 0]
             turned = (own @ moved[..., None])[..., 0]
             outward = (released.draws - 1) * self.whole.df
@@ -97,13 +97,14 @@ class WholeTable:
         moments: Moments,
         nothing: LogQuadratic,
         white: Float[Array, "b p"],
-        own: Float[Array, "b p p"],
+        own: tuple[Float[Array, " b"], Float[Array, "b p"]],
         shift: Float[Array, "b p"],
     ) -> LogQuadratic:
         """Return the wells of each record, whose posterior without a release is `nothing`.
 
         With t = u − r, K = κ + n_z and G = K/(K−1): B₋ = B − G·ttᵀ and r₋ = r − t/(K−1), so that
-        h·B₋⁻¹ = B⁻¹/G + nnᵀ/(1 − G·tᵀn), n = B⁻¹t.
+        M = h·B₋⁻¹ = B⁻¹/G + nnᵀ/(1 − G·tᵀn), n = B⁻¹t. In the record's own coordinates, R = I + a·êêᵀ with
+        `own` = (a, ê), it is RMR = M + êzᵀ + zêᵀ, z = a·Mê + ½a²(êᵀMê)·ê: three outer products, and no p³.
         """
         whole = self.fitted
         xp, p, k = array_namespace(white), self.whole.p, moments.count.shape[0]
@@ -115,11 +116,13 @@ class WholeTable:
         product = xp.reshape(white @ xp.reshape(inverse, (k * p, p)).T, (-1, k, p))
         away, normal = white[:, None, :] - location, product - stay
         left = (1 - ratio * xp.vecdot(away, normal))[..., None]
-        shapes = inverse / ratio[:, None, None] + (normal / left)[..., :, None] * normal[..., None, :]
-        # R·M·R for all wells of a record in two products: M is symmetric, so the second works on the transpose
-        half = xp.reshape(shapes, (-1, k * p, p)) @ own
-        turned = xp.reshape(half, (-1, k, p, p)).mT
-        shapes = xp.reshape(xp.reshape(turned, (-1, k * p, p)) @ own, (-1, k, p, p))
+        (shrink, unit), length = own, xp.sqrt(xp.vecdot(white, white))
+        shrink, axis = shrink[:, None, None], xp.broadcast_to(unit[:, None, :], normal.shape)
+        met = product / xp.where(length > 0, length, 1.0)[:, None, None] / ratio[:, None]
+        met = met + normal * xp.vecdot(normal, axis)[..., None] / left
+        turned = shrink * met + 0.5 * shrink**2 * xp.vecdot(met, axis)[..., None] * axis
+        columns = xp.stack([normal / left, axis, turned], axis=-1)
+        shapes = inverse / ratio[:, None, None] + columns @ xp.stack([normal, turned, axis], axis=-2)
         # r₋ − μ₋, and h·B₋⁻¹ times it, without a matrix of their own: B⁻¹ has met every vector they are made of
         apart = location - away / (weight - 1)[:, None] - shift[:, None, :]
         slopes = (stay - normal / (weight - 1)[:, None] + product / (kappa - 1)) / ratio[:, None]
@@ -129,7 +132,7 @@ class WholeTable:
             outward=(k - 1) * self.whole.df,
             weights=self.whole.df + moments.count,
             levels=1 + xp.vecdot(apart, slopes),
-            slopes=slopes @ own,
+            slopes=slopes + shrink * xp.vecdot(slopes, axis)[..., None] * axis,
             shapes=shapes,
         )
 

@@ -1,4 +1,8 @@
-"""The log posterior at many points of many posteriors: one matrix product, few logarithms, bounded memory."""
+"""The log posterior at many points of many posteriors: one matrix product, few logarithms, bounded memory.
+
+Of few features, or many wells, all wells are one product with a point's powers. Of many features and few wells
+there are too many powers: there each well is a product of its own.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ from allbutone.support.devices import more_at_once
 Array = Any
 
 JOINT = 8  # wells of equal weight share a logarithm
+MANY, FEW = 24, 16  # features and wells, from and up to which a point's powers cost more than they save
 AT_ONCE = 1 << 19  # numbers held while points are weighed against wells: what stays in the processor's cache
 
 
@@ -21,17 +26,20 @@ AT_ONCE = 1 << 19  # numbers held while points are weighed against wells: what s
 class Powers:
     """Posteriors ready for many points: every well is quadratic in v, so all are one product with v's powers.
 
-    `coefficients`: those of (1, vᵢ, vᵢvⱼ). Wells of equal weight are multiplied, up to eight of them, before their
-    logarithm is taken: `weights` are the groups', whose members stand a stride apart.
+    `coefficients`: those of (1, vᵢ, vᵢvⱼ); None where each well is a product of its own. Wells of equal weight are
+    multiplied, up to eight of them, before their logarithm is taken: `weights` are the groups', whose members
+    stand a stride apart.
     """
 
     posterior: LogQuadratic
-    coefficients: Float[Array, "*batch powers wells"]
+    coefficients: Float[Array, "*batch powers wells"] | None
     weights: Float[Array, "*#batch groups"]
 
     @classmethod
     def of(cls, posterior: LogQuadratic) -> "Powers":
         """Sort the wells into groups; one that is not full is filled with wells that are 1 everywhere."""
+        if _one_by_one(posterior):
+            return cls(posterior, None, posterior.weights)
         first, second = np.triu_indices(posterior.p)
         xp = array_namespace(posterior.shapes)
         twice = as_array(np.where(first == second, 1.0, 2.0), like=posterior.shapes)
@@ -59,6 +67,8 @@ class Powers:
 
     def _levels(self, v: Float[Array, "*batch n p"]) -> Float[Array, "*batch n groups"]:
         """Return each group's product of qⱼ(v)."""
+        if self.coefficients is None:
+            return self._each_level(v)
         first, second = np.triu_indices(self.posterior.p)
         across = contiguous(v.mT)
         ones = 1.0 + zeros((*across.shape[:-2], 1, across.shape[-1]), like=v)
@@ -69,6 +79,19 @@ class Powers:
             with np.errstate(over="ignore"):  # so far out that the density is 0
                 levels = levels[..., :middle] * levels[..., middle:]
         return levels
+
+    def _each_level(self, v: Float[Array, "*batch n p"]) -> Float[Array, "*batch n wells"]:
+        """Return qⱼ(v) = gⱼ + vᵀ(Mⱼv − 2mⱼ), well by well."""
+        xp, whole = array_namespace(v), self.posterior
+        found = []
+        for well in range(whole.shapes.shape[-3]):
+            bent = v @ whole.shapes[..., well, :, :] - 2 * whole.slopes[..., well, None, :]
+            found.append(xp.einsum("...p,...p->...", bent, v) + whole.levels[..., well, None])
+        return xp.stack(found, axis=-1)
+
+
+def _one_by_one(posterior: LogQuadratic) -> bool:
+    return posterior.p >= MANY and posterior.wells <= FEW
 
 
 def _grouped(
@@ -105,7 +128,7 @@ def values_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[Arra
 
 def _blocks(problem: LogQuadratic, at_once: int, n: int, size: int, p: int) -> Iterator[tuple[slice, list[slice]]]:
     """Yield blocks of posteriors, and for each the blocks of its points."""
-    width = max(problem.wells, (p + 1) * (p + 2) // 2)
+    width = p * 2 if _one_by_one(problem) else max(problem.wells, (p + 1) * (p + 2) // 2)
     rows = max(1, at_once // (size * width))
     some = size if rows > 1 else max(1, at_once // width)
     for start in range(0, n, rows):

@@ -99,18 +99,23 @@ class Proposal:
     ) -> "Proposal":
         """Stand at both modes, so much wider than the curvature there says, and at the other records' centre."""
         xp, (n, p) = array_namespace(modes.best), modes.best.shape
-        other = xp.where(xp.isfinite(modes.gap)[:, None], modes.other, modes.best)
+        two = xp.isfinite(modes.gap)
+        other = xp.where(two[:, None], modes.other, modes.best)
         # tails no lighter than the posterior's own keep the weights bounded
         tail = np.inf
         if problem.falls_as_a_power:
             tail = float(xp.min(xp.sum(problem.weights, axis=-1) - problem.outward - p))
         df, freedom = float(max(1.0, min(lightest, tail))), as_array(problem.df, like=modes.best)
-        spreads = [spread_at(hessian, freedom) for hessian in (modes.hessian, modes.other_hessian)]
-        centre = xp.broadcast_to(eye(p, like=modes.best) / freedom[..., None, None], (n, p, p))
-        scales = xp.stack([wider * spreads[0], wider * spreads[1], centre], axis=1)
-        return cls.of(
+        hills = [modes.hessian]
+        if bool(xp.any(two)):
+            hills.append(xp.where(two[:, None, None], modes.other_hessian, modes.hessian))
+        roots = [xp.linalg.cholesky(wider * spread_at(hessian, freedom)) for hessian in hills]
+        inverses = [xp.linalg.inv(root) for root in roots]
+        unit, across = xp.broadcast_to(eye(p, like=other), (n, p, p)), xp.sqrt(freedom)[..., None, None]
+        return cls(
             xp.stack([modes.best, other, xp.zeros_like(other)], axis=1),
-            xp.linalg.cholesky(scales),
+            xp.stack([roots[0], roots[-1], unit / across], axis=1),
+            xp.stack([inverses[0], inverses[-1], unit * across], axis=1),
             (df, df, min(df, float(xp.min(freedom)))),
             tuple(1 / fewer for fewer in FEWER),
         )

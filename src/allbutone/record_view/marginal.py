@@ -214,7 +214,7 @@ class _Sampler:
         for present in np.unique(counts, axis=0):
             hills = np.nonzero(present)[0].tolist()
             (these,) = np.nonzero(np.all(counts == present, axis=1))
-            each = size * len(hills) * max(self.powers.coefficients.shape[-1], 16)
+            each = size * len(hills) * max(self.powers.posterior.wells, self.h, 16)
             for part in np.array_split(these, -(-len(these) * each // AT_ONCE)):
                 found[part] = self._totals(places[part], hills, white)
         # the very same points, around a normal hill of the curvature that the proposal was made for
