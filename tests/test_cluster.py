@@ -18,17 +18,18 @@ from allbutone.tables.records import Records
 
 @pytest.fixture
 def mortal(workers):
-    """The cluster of two workers, and what kills one of them, once."""
-    killed = []
+    """The cluster of two workers, and what kills one of them, once: one that is at work."""
+    killed, processes = [], workers.run(os.getpid)
 
     def kill(_=None):
-        if not killed:
-            killed.append(next(iter(workers.run(os.getpid).values())))
+        busy = [address for address, tasks in workers.processing().items() if tasks]
+        if busy and not killed:
+            killed.append(processes[busy[0]])
             os.kill(killed[0], signal.SIGKILL)
 
     yield workers.scheduler.address, kill
-    if killed:
-        workers.wait_for_workers(2, timeout=30)
+    assert killed, "no worker was at work when it was to be killed"
+    workers.wait_for_workers(2, timeout=30)
 
 
 def test_risk_is_that_of_one_machine_although_a_worker_dies(mortal, rng):
