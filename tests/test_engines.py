@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import allbutone as abo
+from allbutone.disclosure.standing_out import standing_out_in_cells
 from allbutone.model.moments import Moments
 from allbutone.support.errors import InputError
 from allbutone.tables.engines import asking
@@ -168,6 +169,20 @@ def test_a_category_with_gaps_is_left_out_and_its_cells_added_up(rng, tmp_path, 
     left = LazyRecords.of(lazy, schema=DECLARED, categories=True, drop_unusable=True)
     assert (left.categories.columns, len(left)) == (("code",), len(table))
     assert left.sums.count.tolist() == np.unique(table["code"].to_numpy(), return_counts=True)[1].tolist()
+
+
+def test_levels_of_rows_with_gaps_alone_are_no_levels(rng, tmp_path, request):
+    sex, site = rng.choice(["f", "m"], 60).tolist(), rng.choice(["north", "south"], 60).tolist()
+    sex[7], site[7], sex[8] = None, "far away", "x"
+    table = pa.table({"a": rng.normal(size=60), "site": site, "sex": sex})
+    how = {"categories": True, "complete_cases": True, "schema": {"columns": {"sex": {"kind": "category"}}}}
+    lazy, records = LazyRecords.of(lazily("duckdb", table, tmp_path, request), **how), Records.of(table, **how)
+    assert lazy.categories.levels == records.categories.levels == (("north", "south"), ("f", "m", "x"))
+    assert standing_out_in_cells(lazy, abo.MixedSynthesizer().fit(lazy).mechanism.prior).others == 0
+    alone = table.set_column(1, "site", [["near" if place != 7 else "far away" for place in range(60)]])
+    for read, given in ((LazyRecords, lazily("duckdb", alone, tmp_path, request)), (Records, alone)):
+        with pytest.raises(InputError, match="one level only in the rows without gaps"):
+            read.of(given, **how)
 
 
 def test_postgres_refuses_the_same(rng, tmp_path, request):

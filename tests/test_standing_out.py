@@ -21,7 +21,7 @@ def a_cohort(rng, n=500, outlier=0.0):
     return values, pa.table({"person": [f"p{row}" for row in range(n)], **names})
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "dask"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("outlier", [0.0, 300.0])
 def test_counts_and_worst_records(engine, outlier, rng, tmp_path, request):
     values, table = a_cohort(rng, outlier=outlier)

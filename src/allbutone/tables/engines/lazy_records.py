@@ -92,9 +92,9 @@ class LazyRecords:
             raise
         gaps = [] if complete_cases else _gaps_in(found)
         found, sums = found.without({gap.column for gap in gaps}, sums)
-        more = [*found.problems, *gaps]
-        whole = sums.take((sums.codes >= 0).all(axis=1))
-        more += columns_together(whole, measured, found)
+        fixed = {column.name for column in declared.columns if column.levels}
+        found, whole = found.used_by(sums.take((sums.codes >= 0).all(axis=1)), fixed)
+        more = [*found.problems, *gaps, *columns_together(whole, measured, found)]
         if categories and whole.people > 2:
             open_kinds = [each for each in measured if not declared.declares(each.name)]
             more += two_valued(whole.select([measured.index(each) for each in open_kinds]), open_kinds, seen.seen)

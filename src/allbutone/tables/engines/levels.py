@@ -38,6 +38,22 @@ class Levels:
         values = tuple(self.values[place] for place in kept)
         return replace(self, names=names, levels=levels, values=values), _by_cell(sums, sums.codes[:, kept])
 
+    def used_by(self, sums: Sums, fixed: set[str]) -> tuple["Levels", Sums]:
+        """Leave out levels that only rows with gaps have, unless they are `fixed`: levels are public."""
+        levels, values, codes, lonely = list(self.levels), list(self.values), sums.codes.copy(), set[str]()
+        for place, name in enumerate(self.names):
+            used = np.unique(codes[:, place])
+            if name in fixed or len(used) == len(levels[place]):
+                continue
+            numbers = {int(code): number for number, code in enumerate(used)}
+            levels[place] = tuple(levels[place][code] for code in used)
+            values[place] = {value: numbers[code] for value, code in values[place].items() if code in numbers}
+            codes[:, place] = np.searchsorted(used, codes[:, place])
+            lonely |= {name} if len(used) < 2 else set()
+        problems = [Problem(name, "has one level only in the rows without gaps") for name in sorted(lonely)]
+        told = replace(self, levels=tuple(levels), values=tuple(values), problems=(*self.problems, *problems))
+        return told.without(lonely, replace(sums, codes=codes))
+
 
 def read_levels(answer: Any, declared: Sequence[Column], sums: Sums) -> tuple[Levels, Sums]:
     """Find the levels in the columns g0, g1, … of what came back, and return the sums of each cell.
