@@ -80,7 +80,10 @@ KEY: dict[str, tuple[Any, Any]] = {
         Annotated[
             int,
             typer.Option(
-                min=1, max=100_000, help="How many of its records that stand out most are fetched and judged."
+                min=1,
+                max=100_000,
+                help="How many of its records that stand out most are fetched and judged; with categories, also "
+                "those of the smallest combinations, as many again at most.",
             ),
         ],
         MOST,
