@@ -124,7 +124,7 @@ BAD_QUESTIONS = {
     "radius 0": ("risk table.csv r --radius 0", "radius must exceed 0"),
     "risk exists": ("risk table.csv r --out table.csv", "same file as the input"),
     "figure exists": ("risk table.csv r --out there.csv", "there.html exists"),
-    "not a CSV file": ("risk table.csv r --out risk.html", "--out names a .csv file"),
+    "not a CSV file": ("risk table.csv r --out risk.html", "--out names a .csv or .parquet file"),
     "no folder": ("risk table.csv r --out no/risk.csv", "cannot write"),
     "more than certain": ("budget table.csv --probability 1.5", "between 0 and 1"),
     "certain": ("risk table.csv r --probability 1", "between 0 and 1"),

@@ -22,11 +22,11 @@ from allbutone.cli.reading import (
 )
 from allbutone.cli.results import outputs, show_files, whole_numbers
 from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.told_values import most_at_risk
 from allbutone.disclosure.weaker_adversaries import risk_by_lacking
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.lacking import lacking_figure
 from allbutone.releases.folder import load_measurements
-from allbutone.reports.findings import most_at_risk
 from allbutone.reports.html import words_of
 from allbutone.support.checks import count_of
 from allbutone.support.text import number
@@ -34,7 +34,7 @@ from allbutone.tables.safe_write import require_outside
 
 Lacking = Annotated[str, typer.Option(help="How many other records are lacking, in turn.")]
 People = Annotated[int, typer.Option(help="How many records to look at: those that stand out most.")]
-File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
+File = Annotated[Path, typer.Option(help="The .csv or .parquet file to write; the figure is written beside it.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
 

@@ -52,7 +52,7 @@ Verify = Annotated[
     int | None, typer.Option(help="Check the verdict on so many simulated releases of this very table.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Of the simulations; another one shows how much chance decides.")]
-File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
+File = Annotated[Path, typer.Option(help="The .csv or .parquet file to write; the figure is written beside it.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 MODEL = {name: option for name, option in OF_MIXED.items() if name != "missing"}  # gaps have no budget yet
 USUAL_COUNTS = ",".join(map(str, COUNTS))

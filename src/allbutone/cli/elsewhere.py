@@ -10,6 +10,7 @@ import typer
 
 from allbutone.cli.reading import any_release_like, chosen_columns, columns_of, declared, read_records
 from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out, standing_out_in_cells
+from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.joined import Released
 from allbutone.releases.mixed.mechanism import require_nothing_kept
@@ -160,26 +161,40 @@ def worst_of(
     context: typer.Context, table: Path | Address, release: Released | MixedRelease
 ) -> StandingOut | None:
     """Fetch the records that stand out most of a table that stays where it is; None if it is a file to be read."""
-    source, given = source_of(context, table), context.params
-    if source is None:
+    if source_of(context, table) is None:
         return None
+    most, key = context.params["worst"], context.params["key"]
+    if isinstance(release, MixedRelease):
+        require_nothing_kept(release.mechanism)
+        return standing_out_in_cells(lazy_like(context, table, release), release.mechanism.prior, most=most, key=key)
+    return standing_out(*lazy_and_prior(context, table, release), most=most, key=key)
+
+
+def lazy_like(context: typer.Context, table: Path | Address, release: Released | MixedRelease) -> LazyRecords:
+    """Have the engine add up a table that stays where it is, in the release's columns."""
+    source, given = source_of(context, table), context.params
+    assert source is not None
     require_no_ledger(context)
     frame = source.open()
     names = list(names_in(nw.from_native(frame)))
-    records = LazyRecords.of(
+    return LazyRecords.of(
         frame,
         columns=chosen_columns(given) or columns_of(release, names, str(source), False),
         schema=declared(given, names, release),
         complete_cases=given["complete_cases"],
         categories=isinstance(release, MixedRelease),
     )
-    if isinstance(release, MixedRelease):
-        require_nothing_kept(release.mechanism)
-        return standing_out_in_cells(records, release.mechanism.prior, most=given["worst"], key=given["key"])
-    prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else release.prior
+
+
+def lazy_and_prior(
+    context: typer.Context, table: Path | Address, release: Released
+) -> tuple[LazyRecords, NIW]:
+    """Do so for a release of measurements, and return its prior, too."""
+    records, given = lazy_like(context, table, release), context.params["prior"]
+    prior = read_prior(given, records.columns, records.schema) if given else release.prior
     if prior is None:
         raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))
-    return standing_out(records, prior, most=given["worst"], key=given["key"])
+    return records, prior
 
 
 def _beyond_memory(path: Path) -> bool:

@@ -152,7 +152,7 @@ def records_of(context: typer.Context, table: Path, release: Released | MixedRel
     given = context.params
     content = read_content(given, table)
     names, columns = content.column_names, chosen_columns(given)
-    drop = _columns(given["drop"], names)
+    drop = named_columns(given["drop"], names)
     if not columns and set(drop).isdisjoint(_names_of(release)):  # what is left out has no part in the release
         columns, drop = columns_of(release, names, table.name, given["no_header"]), []
     how = reading_of(release) if isinstance(release, MixedRelease) else {}
@@ -214,12 +214,13 @@ def given_prior(context: typer.Context) -> NIW | Path | None:
 def declared(given: dict[str, Any], names: list[str], like: Released | MixedRelease | None = None) -> Schema:
     """Return what the table file, or a release, and the short options declare of the columns."""
     schema = Schema.of(given.get("table_file")) if like is None else like.schema
-    log, positive = (_columns(given.get(option), names) for option in ("log", "positive"))
+    log, positive = (named_columns(given.get(option), names) for option in ("log", "positive"))
     decimals = _decimals(given.get("decimals"), names)
     return schema.adjusted(log, positive, decimals, _codes(given.get("missing_codes")))
 
 
-def _columns(asked: Sequence[str] | None, names: list[str]) -> list[str]:
+def named_columns(asked: Sequence[str] | None, names: list[str]) -> list[str]:
+    """Return the columns that an option names, one at a time or several between commas."""
     return [names[place] for place in choose(names, asked, None)] if asked else []
 
 
@@ -233,7 +234,7 @@ def _decimals(asked: Sequence[str] | None, names: list[str]) -> dict[str, int]:
         except ValueError as error:
             cure = Cure("write a number for all, or one for each column", "decimals", "bili=1,age=0")
             raise InputError(f"--decimals cannot be {part!r:.60}", cure) from error
-        found |= dict.fromkeys(_columns([name], names) if name else names, count)
+        found |= dict.fromkeys(named_columns([name], names) if name else names, count)
     return found
 
 

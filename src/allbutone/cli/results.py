@@ -1,7 +1,8 @@
 """What the commands about risk write and how they say so: numbers and a figure beside them, both confidential."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,42 @@ from allbutone.plots.export import write_figure
 from allbutone.reports.verdict import Verdict, rule_in_words
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.files import write_columns
+from allbutone.tables.files import TableWriter
 from allbutone.tables.safe_write import fresh_files, require_distinct
 
 
+@dataclass
+class Outputs:
+    """Writes numbers, all at once or a block at a time, and the figures beside them."""
+
+    numbers: TableWriter
+    page: Path
+
+    def append(self, columns: dict[str, np.ndarray]) -> None:
+        """Write some rows more."""
+        self.numbers.write_columns(columns)
+
+    def draw(self, figure: Any, *below: Any) -> None:
+        """Write the figures."""
+        write_figure(figure, self.page, *below)
+
+    def __call__(self, columns: dict[str, np.ndarray], figure: Any, *below: Any) -> None:
+        """Write everything."""
+        self.append(columns)
+        self.draw(figure, *below)
+
+
 @contextmanager
-def outputs(out: Path, force: bool, inputs: list[Path | None]) -> Iterator[Callable[..., None]]:
+def outputs(out: Path, force: bool, inputs: list[Path | None]) -> Iterator[Outputs]:
     """Yield what writes the numbers and the figures, all or none; refuses at once where it could not."""
-    if out.suffix != ".csv":
-        raise InputError(f"--out names a .csv file, got {str(out)!r}", "the figure goes beside it as .html")
+    if out.suffix not in (".csv", ".parquet"):
+        raise InputError(
+            f"--out names a .csv or .parquet file, got {str(out)!r}", "the figure goes beside it as .html"
+        )
     outputs = [out, out.with_suffix(".html")]
     require_distinct(outputs, inputs)
-    with fresh_files(outputs, force=force, private=True) as [numbers, page]:
-
-        def save(columns: dict[str, np.ndarray], figure: Any, *below: Any) -> None:
-            write_columns(numbers, columns)
-            write_figure(figure, page, *below)
-
-        yield save
+    with fresh_files(outputs, force=force, private=True) as [numbers, page], TableWriter(numbers) as writer:
+        yield Outputs(writer, page)
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

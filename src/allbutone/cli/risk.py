@@ -25,14 +25,17 @@ from allbutone.cli.private import attack_private
 from allbutone.cli.reading import (
     OF_RELEASE,
     also_asked,
+    named_columns,
     records_of,
 )
 from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files, show_verdict
+from allbutone.cli.streamed_risk import judge_all, tell_all
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import StandingOut
+from allbutone.disclosure.told_values import Among, most_at_risk
 from allbutone.model.moments import Moments
 from allbutone.model.prior_file import read_prior
 from allbutone.model.site_moments import SiteMoments
@@ -45,12 +48,12 @@ from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.epsilons import epsilon_words
-from allbutone.reports.findings import most_at_risk
 from allbutone.reports.verdict import told_of, values_of, verdict_of
 from allbutone.support.cluster import on_cluster
 from allbutone.support.devices import HERE, device_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import bell_curves, counted, number
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import require_outside
 
@@ -77,7 +80,14 @@ Pooled = Annotated[
 NoMass = Annotated[
     bool, typer.Option("--no-mass", help="Leave out the mass near the truth: several times faster.")
 ]
-File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
+File = Annotated[Path, typer.Option(help="The .csv or .parquet file to write; the figure is written beside it.")]
+All = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help="Judge all records of a table that stays where it is, a block at a time, and not the --worst alone.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 
 SHOWN = 10  # values in the table
@@ -98,6 +108,7 @@ def risk(
     device: Device = HERE,
     pooled: Pooled = None,
     dask: Dask = None,
+    everyone: All = False,
     out: File = Path("risk.csv"),
     force: Force = False,
 ) -> None:
@@ -111,6 +122,9 @@ def risk(
         require_outside(out, folder)
     if len(release_dir) == 1 and (private := private_release_of(release_dir[0])) is not None:
         attack_private(context, table, private, out, force)
+        return
+    if everyone:
+        _risk_of_everyone(context, table, release_dir)
         return
     with outputs(out, force, [*inputs_of(context, table), prior]) as save:
         asked = any_release_of(release_dir)
@@ -147,6 +161,22 @@ def risk(
         console.print(_risk_assumed(context, records, judged.of(release_dir)))
         _next_after_risk(context, table, release_dir, without_categories(asked))
     show_notes([*records.notes, *judged.remarks])
+
+
+def _risk_of_everyone(context: typer.Context, table: Path | Address, release_dir: list[Path]) -> None:
+    """Judge all records of a table that stays where it is."""
+    given, out, rule = context.params, context.params["out"], Rule.of(context.params["probability"])
+    with outputs(out, given["force"], [*inputs_of(context, table), given["prior"]]) as save:
+        release = without_categories(any_release_of(release_dir))
+        records, worst = judge_all(context, table, release, save)
+        save.draw(*_figures(worst.found, rule, worst.among))
+    show_verdict(verdict_of(worst.found, rule, worst.among))
+    show_values(worst.found, rule)
+    tell_all(worst, given["key"])
+    show_files(out)
+    console.print(_risk_assumed(context, records, release_dir))
+    _next_after_risk(context, table, release_dir, release)
+    show_notes(records.notes)
 
 
 def _risk_of_measurements(
@@ -203,17 +233,17 @@ def _elsewhere(context: typer.Context, records: Records, worst: StandingOut | No
     return everyone.total.without(Moments.of(records.values))
 
 
-def chosen(records: Records, asked: Sequence[str] | None) -> tuple[str, ...]:
+def chosen(records: Records | LazyRecords, asked: Sequence[str] | None) -> list[str]:
     """Return the columns asked for, none by default."""
-    return Records.of_numbers(records, columns=list(asked)).columns if asked else ()
+    return named_columns(asked, list(records.columns))
 
 
-def _figures(found: dict[str, np.ndarray], rule: Rule) -> list[Any]:
+def _figures(found: dict[str, np.ndarray], rule: Rule, among: Among | None = None) -> list[Any]:
     """Draw who is disclosed and, unless all measurements are known, how that comes about."""
-    figures = [disclosure_figure(found, rule)]
+    figures = [disclosure_figure(found, rule, among)]
     if "relative_error" in found:
         names = [name.removeprefix("error_") for name in found if name.startswith("error_")]
-        figures.append(untitled(risk_figure(found, names, most_at_risk(found))))
+        figures.append(untitled(risk_figure(found, names, most_at_risk(found), people=among.people if among else None)))
     return figures
 
 
@@ -224,7 +254,7 @@ def show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
     show("\nThe values that the release tells most of", list(lines[0]), rows, words=("column", "verdict"))
 
 
-def _risk_assumed(context: typer.Context, records: Records, releases: Sequence[object]) -> str:
+def _risk_assumed(context: typer.Context, records: Records | LazyRecords, releases: Sequence[object]) -> str:
     given, p = context.params, len(records.columns)
     known, lacking = (chosen(records, given[name]) for name in ("known", "lacking_columns"))
     missing = given["lacking_records"]

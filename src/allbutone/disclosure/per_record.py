@@ -31,6 +31,7 @@ from allbutone.releases.private.release import PrivateRelease
 from allbutone.support.devices import HERE
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 
 FOR_TOTALS = 9  # 2⁹ points, four times: a gain to about 0.01 nats
@@ -132,11 +133,13 @@ def risk_columns(
     rng: np.random.Generator | None = None,
     device: str = HERE,
     elsewhere: Moments | None = None,
+    judged: int | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
     """Return the measures of `risk` as columns; `watch` is called with the number of records finished.
 
     elsewhere: the moments of records of the table that are not among these, which the adversary has, too.
+    judged: of how many records that are judged these are a part, if they are: more take fewer points each.
     """
     prior = require_same_mechanism(records, release, prior)
     if not radius > 0:
@@ -155,7 +158,7 @@ def risk_columns(
         elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
     near = near_truth(records, elsewhere)
     parts = _measured(
-        records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere, device
+        records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere, device, judged
     )
     names = (*COLUMNS, *(SAMPLED if lacks_records(lacking_records) else ()))
     return as_columns(records, parts, mask, near, rule, names if mass else without_mass(names))
@@ -209,6 +212,7 @@ def _measured(
     watch: Callable[[int], None],
     elsewhere: Moments | None,
     device: str,
+    judged: int | None,
 ) -> list[tuple[np.ndarray, Any]]:
     """Return blocks of rows with their measures; the same points for every record, however they are cut."""
     values = records.values
@@ -220,7 +224,7 @@ def _measured(
         return measure_groups(values, release, prior, groups, stream, *inside, watch)
     everyone = LeaveOneOut.of(values, release, prior, None, "record", elsewhere).on(device)
     work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
-    attack = partial(measure_block, everyone, inside, Points.of(rng))
+    attack = partial(measure_block, everyone, inside, Points.of(rng), judged=judged)
     here = device == HERE  # a device is this computer's own
     threads = None if here else everyone.threads
     return in_parallel(attack, work, threads=threads, watch=lambda block: watch(len(block[0])), anywhere=here)
@@ -231,13 +235,14 @@ def measure_block(
     inside: tuple[float | None, Intervals],
     points: Points,
     block: tuple[np.ndarray, tuple[int, ...]],
+    judged: int | None = None,
 ) -> tuple[np.ndarray, Measures]:
-    """Measure a block of records that share their known features."""
+    """Measure a block of records that share their known features; `judged`: how many are in all."""
     (rows, known), (radius, near) = block, inside
     with everyone.queue():
         targets, posteriors = everyone.targets(rows), everyone.problem(rows, known)
         unknown = [place for place in range(targets.shape[1]) if place not in known]
-        effort = Effort(points, _points_each(posteriors, len(everyone.records), radius is not None))
+        effort = Effort(points, _points_each(posteriors, judged or len(everyone.records), radius is not None))
         found = measure(posteriors, targets[:, unknown], effort, radius=radius, near=near.take(rows, unknown))
         return rows, found if everyone.device is None else found.in_numpy()
 
@@ -282,7 +287,7 @@ def _points_each(posteriors: LogQuadratic, people: int, mass: bool) -> int:
     return 1 << int(np.clip(np.log2(max(each, 1)), 5, most))
 
 
-def require_same_mechanism(records: Records, release: Released, prior: NIW | None) -> NIW:
+def require_same_mechanism(records: Records | LazyRecords, release: Released, prior: NIW | None) -> NIW:
     """Return the mechanism's prior, refusing a release of other columns or made with another prior."""
     if release.columns is not None and release.columns != records.columns:
         raise InputError(

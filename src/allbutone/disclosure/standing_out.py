@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -60,12 +61,30 @@ def standing_out(records: LazyRecords, prior: NIW, *, most: int = MOST, key: str
     whole = prior.update(moments)
     frame = with_distances(records, _centres(whole, np.zeros(1, dtype=np.int64)), key)
     ladder, above = _ladder(frame, whole.p, len(records))
-    found, hat, keys = farthest(records, frame, min(most, len(records)), key)
+    most = min(most, len(records))
+    # no engine need sort more than those above the last step that enough are above
+    step = ladder[above >= most][-1:]
+    far = frame.filter(nw.col("d") > float((step / (1 + step))[0])) if len(step) else frame
+    found, hat, keys = farthest(records, far, most, key)
     high = hat > HIGH
     inside = Moments.of_sums(sums_within(records, frame, HIGH)) if high.any() else moments
     elsewhere = inside if high.all() else inside.without(Moments.of(found.values[~high]))
     leverage = leverages(found.values, prior, elsewhere if elsewhere.count else None)
     return _ordered(StandingOut(moments, elsewhere, found, leverage, ladder, above, keys))
+
+
+def far_out(records: LazyRecords, prior: NIW) -> tuple[Float[np.ndarray, "m p"], Moments]:
+    """Fetch the records that make up nearly all of their own direction, and return the moments of all others.
+
+    Hat values sum to less than p, so fewer than p/0.9 are above 0.9; taken out of moments, they would cost digits.
+    """
+    moments = Moments.of(records)
+    frame = with_distances(records, _centres(prior.update(moments), np.zeros(1, dtype=np.int64)))
+    high = int(count_beyond(frame, np.array([HIGH]))[0])
+    if not high:
+        return np.zeros((0, len(records.columns))), moments
+    found, _, _ = farthest(records, frame.filter(nw.col("d") > HIGH), high, None)
+    return found.values, Moments.of_sums(sums_within(records, frame, HIGH))
 
 
 def standing_out_in_cells(

@@ -9,6 +9,19 @@ from jaxtyping import Bool, Float, Int
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, Rule, judged_columns
 
 
+@dataclass(frozen=True)
+class Among:
+    """How many people were judged, and of how many a value is disclosed, where a table holds the worst of them."""
+
+    people: int
+    disclosed: int
+
+
+def most_at_risk(found: Mapping[str, np.ndarray]) -> Int[np.ndarray, " n"]:
+    """Return the people from those at most risk down, those of whom a value is disclosed first."""
+    return np.lexsort((-found["risk"], ~found["disclosed"]))
+
+
 @dataclass(frozen=True, eq=False)
 class ToldValues:
     """How well each value of each person is known, with the release and without, and what the rule says of it."""

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.told_values import ToldValues
+from allbutone.disclosure.told_values import Among, ToldValues
 from allbutone.plots.framing import frame, text_of
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
 
@@ -15,8 +15,11 @@ LABELLED = 3
 APART = 0.02  # of the axis: dots with the same probability before are spread so far, to be seen apart
 
 
-def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule) -> go.Figure:
-    """Draw, for each person, the value that the release tells most of; `found` as in risk.csv."""
+def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: Among | None = None) -> go.Figure:
+    """Draw, for each person, the value that the release tells most of; `found` as in risk.csv.
+
+    among: of how many people those found are the worst, if they are.
+    """
     told = ToldValues.of(found, rule)
     shown, worst = told.order[:SHOWN], told.worst
     after, before = (np.nan_to_num(each[shown, worst[shown]], nan=1.0) for each in (told.after, told.before))
@@ -43,7 +46,7 @@ def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule) -> go.Figure:
         hovertemplate="<b>%{text}</b><br>without the release %{x:.1%}<br>with it %{y:.1%}<extra></extra>",
     )
     _name(figure, x, after, [f"row {row}" for row in rows[: max(1, min(LABELLED, flags.sum()))]], rule.probability)
-    frame(figure, _message(found, told), 400, b=80)
+    frame(figure, _message(among or _all_of(told)), 400, b=80)
     figure.update_xaxes(title="Probability without the release", **_scale())
     figure.update_yaxes(title="Probability with the release", **_scale())
     return figure
@@ -84,8 +87,12 @@ def _name(figure: go.Figure, x: np.ndarray, y: np.ndarray, labels: list[str], pr
         figure.add_annotation(x=x[at], y=y[at], text=label, ax=55, ay=330 * (y[at] - height) - up, **arrow)
 
 
-def _message(found: Mapping[str, np.ndarray], told: ToldValues) -> str:
-    people, count = len(found["row"]), int(told.disclosed.any(axis=1).sum())
+def _all_of(told: ToldValues) -> Among:
+    return Among(len(told.after), int(told.disclosed.any(axis=1).sum()))
+
+
+def _message(among: Among) -> str:
+    people, count = among.people, among.disclosed
     if not count:
         return f"Nobody’s value is disclosed: for none of {people:,} people does a dot reach the shaded area."
     named = "1 person is" if count == 1 else f"{count:,} people are"

@@ -15,12 +15,16 @@ _MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_ma
 
 
 def risk_figure(
-    columns: dict[str, np.ndarray], names: Sequence[str], order: np.ndarray, labels: int = 10
+    columns: dict[str, np.ndarray],
+    names: Sequence[str],
+    order: np.ndarray,
+    labels: int = 10,
+    people: int | None = None,
 ) -> go.Figure:
     """Draw how close the adversary's guess comes to each record against what the release tells of it.
 
     `columns` as in risk.csv, `names` of the table's columns, `order` the records from the most exposed down, some
-    of them labelled.
+    of them labelled. people: of how many records these are the worst, if they are.
     """
     shown, first = order[:SHOWN], order[:labels]
     closer = np.maximum(1 - columns["relative_error"], -1.0)  # worse than -1 is as good as no guess at all
@@ -40,7 +44,7 @@ def risk_figure(
     shifts = _label_shifts(gain[shown], closer[shown], len(first), spans)
     for place, shift in zip(first, shifts, strict=True):
         _label(figure, gain[place], closer[place], f"row {columns['row'][place]}", shift)
-    style(figure, _risk_title(columns, shown))
+    style(figure, _risk_title(columns, shown, people or len(order)))
     figure.update_layout(margin={"l": 115})
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
@@ -59,8 +63,7 @@ def _label(figure: go.Figure, x: float, y: float, text: str, shift: tuple[int, i
     figure.add_annotation(x=x, y=y, text=text, ax=right, ay=-up, font={"size": 13, "color": INK}, **line)
 
 
-def _risk_title(columns: dict[str, np.ndarray], shown: np.ndarray) -> str:
-    people = len(columns["row"])
+def _risk_title(columns: dict[str, np.ndarray], shown: np.ndarray, people: int) -> str:
     best = int(np.argmax(columns["information_gain"]))
     head = f"For experts, how a risk comes about: the release tells most of row {columns['row'][best]}"
     what = "One dot for each record" if len(shown) == people else f"{len(shown):,} of {people:,} records"

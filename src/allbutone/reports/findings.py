@@ -24,11 +24,6 @@ class Finding:
     words: str
 
 
-def most_at_risk(found: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the people from those at most risk down, those of whom a value is disclosed first."""
-    return np.lexsort((-found["risk"], ~found["disclosed"]))
-
-
 def budget_words(budget: Budget | MixedBudget, released: int, earlier: int = 0) -> str:
     """Say how much may be given out in all, and what this release, and what went out earlier, leave of it."""
     noun = "parameter draw" if budget.what == "parameter draws" else "dataset"

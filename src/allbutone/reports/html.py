@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.told_values import most_at_risk
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.epsilons import epsilon_figure
@@ -28,7 +29,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.epsilons import epsilon_words
-from allbutone.reports.findings import budget_words, most_at_risk
+from allbutone.reports.findings import budget_words
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.mixed_columns import declared_columns, released_columns
 from allbutone.reports.verdict import rule_in_words, told_of, values_of

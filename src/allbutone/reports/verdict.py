@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from allbutone.disclosure.rule import ERROR, TOLERANCE, Rule
-from allbutone.disclosure.told_values import ToldValues
+from allbutone.disclosure.told_values import Among, ToldValues
 from allbutone.support.text import chance, counted, joined, listed, number
 
 NAMED = 5  # rows that a sentence names
@@ -66,7 +66,8 @@ class Verdict:
     """What the rule says of everything that was released of a table.
 
     `people`: how many are in it; `disclosed`: the values that are, the surest first; `nearest`: the value that
-    comes nearest to it where none is; `told`: what the release adds most to.
+    comes nearest to it where none is; `told`: what the release adds most to. `persons`: of how many people values
+    are disclosed, where not all of them are listed.
     """
 
     rule: Rule
@@ -74,6 +75,7 @@ class Verdict:
     disclosed: tuple[Value, ...]
     nearest: Value
     told: Value
+    persons: int | None = None
 
     @property
     def passed(self) -> bool:
@@ -90,7 +92,7 @@ class Verdict:
         """The decision in one sentence."""
         if self.passed:
             return f"By the rule this may be given out: it discloses no value of any of {self.people:,} people"
-        persons = f"{len(self.rows):,} of {self.people:,} people"
+        persons = f"{self.persons or len(self.rows):,} of {self.people:,} people"
         return f"By the rule this should not be given out: it discloses values of {persons}"
 
     @property
@@ -100,8 +102,8 @@ class Verdict:
             return "Nobody."
         by_row = {row: [one.column for one in self.disclosed if one.row == row] for row in self.rows}
         named = [f"row {row:,} ({listed(columns, NAMED)})" for row, columns in list(by_row.items())[:NAMED]]
-        if len(by_row) > NAMED:
-            named.append(f"{counted(len(by_row) - NAMED, 'other')}")
+        if (persons := self.persons or len(by_row)) > NAMED:
+            named.append(f"{counted(persons - NAMED, 'other')}")
         words = joined(named)
         return f"{words[0].upper()}{words[1:]}."
 
@@ -131,14 +133,16 @@ def rule_in_words(rule: Rule) -> str:
     )
 
 
-def verdict_of(found: Mapping[str, np.ndarray], rule: Rule) -> Verdict:
-    """Judge the columns of a risk table."""
+def verdict_of(found: Mapping[str, np.ndarray], rule: Rule, among: Among | None = None) -> Verdict:
+    """Judge the columns of a risk table, or of the worst `among` so many people."""
     told = ToldValues.of(found, rule)
     disclosed = [_value(found, told, *place) for place in zip(*told.surest, strict=True)]
     risky, most = int(np.argmax(found["risk"])), int(told.order[0])
     riskiest = np.argmin(np.nan_to_num(np.abs(told.after[risky] - found["risk"][risky]), nan=9.0))
     nearest = _value(found, told, risky, riskiest)
-    return Verdict(rule, len(found["row"]), tuple(disclosed), nearest, _value(found, told, most, told.worst[most]))
+    people, persons = (among.people, among.disclosed) if among else (len(found["row"]), None)
+    worst = _value(found, told, most, told.worst[most])
+    return Verdict(rule, people, tuple(disclosed), nearest, worst, persons)
 
 
 def values_of(found: Mapping[str, np.ndarray], rule: Rule, most: int) -> list[Value]:

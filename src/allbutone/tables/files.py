@@ -112,26 +112,33 @@ def _names(names: str | Sequence[str] | None, count: int, file: str) -> list[str
 
 
 def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
-    """Write columns of numbers to a CSV file."""
-    import pyarrow as pa
-    import pyarrow.csv
-
-    with path.open("wb") as file:
-        pyarrow.csv.write_csv(pa.table({name: pa.array(column) for name, column in columns.items()}), file)
+    """Write columns of numbers or words to a CSV or Parquet file."""
+    with TableWriter(path) as writer:
+        writer.write_columns(columns)
 
 
 class TableWriter:
-    """Writes blocks of rows to one CSV or Parquet file, never holding more than a block."""
+    """Writes blocks of rows to one CSV or Parquet file, never holding more than a block.
 
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+    columns: the names of columns of numbers. Without them the first block says what the columns are.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         import pyarrow as pa
+
+        self._is_parquet = path.suffix == ".parquet"
+        self._file = path.open("wb")  # not by Arrow, which knows no names that are not UTF-8
+        self._writer: Any = None
+        if columns is not None:
+            self._begin(pa.schema([(name, pa.float64()) for name in columns]))
+
+    def _begin(self, schema: Any) -> None:
         import pyarrow.csv
         import pyarrow.parquet
 
-        self._schema = pa.schema([(name, pa.float64()) for name in columns])
-        kind: Any = pyarrow.parquet.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
-        self._file = path.open("wb")  # not by Arrow, which knows no names that are not UTF-8
-        self._writer = kind(self._file, self._schema)
+        self._schema = schema
+        kind: Any = pyarrow.parquet.ParquetWriter if self._is_parquet else pyarrow.csv.CSVWriter
+        self._writer = kind(self._file, schema)
 
     def write(self, block: np.ndarray) -> None:
         """Append the rows of `block`, shape (rows, p)."""
@@ -139,6 +146,15 @@ class TableWriter:
 
         arrays = [pa.array(column) for column in np.asarray(block, dtype=np.float64).T.copy()]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+
+    def write_columns(self, columns: dict[str, np.ndarray]) -> None:
+        """Append rows of columns of any kind."""
+        import pyarrow as pa
+
+        table = pa.table({name: pa.array(column) for name, column in columns.items()})
+        if self._writer is None:
+            self._begin(table.schema)
+        self._writer.write_table(table.cast(self._schema))
 
     def __enter__(self) -> "TableWriter":
         """Enter the block in which the file is open."""
@@ -149,4 +165,5 @@ class TableWriter:
     ) -> None:
         """Close the file."""
         with self._file:
-            self._writer.close()
+            if self._writer is not None:
+                self._writer.close()

@@ -30,6 +30,7 @@ from allbutone.app.pages.terms import budget_of, normality_of
 from allbutone.app.sessions import Held
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.told_values import most_at_risk
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.export import untitled
@@ -44,7 +45,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import budget_words, most_at_risk
+from allbutone.reports.findings import budget_words
 from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
 from allbutone.reports.verdict import rule_in_words, told_of, values_of
 from allbutone.support.errors import InputError

@@ -80,8 +80,11 @@ def farthest(
     wanted = nw.col("d")
     if cells:
         wanted = wanted + nw.when(nw.col("cell").is_in([float(cell) for cell in cells])).then(10.0).otherwise(0.0)
-    places = [f"x{place}" for place in range(len(records.columns))]
-    places += ["cell"] if records.categories.columns else []
+    places = [nw.col(f"x{place}") for place in range(len(records.columns))]
+    places += [nw.col("cell")] if records.categories.columns else []
+    if frame.implementation.is_polars():
+        # of rows that a filter left out polars holds the values until the end, unless something is made of them
+        places = [value + 0.0 for value in places]
     needed = frame.with_columns(wanted.alias("wanted")).select(*places, *besides)
     # databases know that the first few rows of a sort need none; dataframes would sort everything
     sorts = not (frame.implementation.is_dask() or frame.implementation.is_polars())

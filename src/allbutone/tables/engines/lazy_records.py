@@ -110,16 +110,17 @@ class LazyRecords:
         """Return size and names alone: the values are confidential."""
         return f"LazyRecords: {counted(len(self), 'row')} of {listed(self.order)}"
 
-    def measured(self, key: str | None = None) -> nw.LazyFrame[Any]:
+    def measured(self, key: str | None = None, *, gaps: bool = False) -> nw.LazyFrame[Any]:
         """Return the rows without gaps as x0, x1, … on the scale of the model, and the column `key` as key.
 
         Where there are categories, `cell` is the number of their combination, the last category running fastest.
+        With `gaps` the rows that lack measurements are there, too, as null.
         """
         if key is not None and key not in names_in(self.frame):
             raise InputError(f"there is no column {key!r}", f"choose among {listed(tuple(names_in(self.frame)))}")
         measured = [Measured(name, self.schema.column(name), name in self.whole) for name in self.columns]
         besides = {f"g{place}": name for place, name in enumerate(self.categories.columns)}
-        frame = on_model_scale(self.frame, measured, besides | ({} if key is None else {"key": key}))
+        frame = on_model_scale(self.frame, measured, besides | ({} if key is None else {"key": key}), gaps=gaps)
         if not besides:
             return frame
         levels = [level_number(nw.col(f"g{place}"), each) for place, each in enumerate(self.level_values)]
@@ -154,9 +155,11 @@ def stays(table: Any) -> bool:
 
 
 def on_model_scale(
-    frame: nw.LazyFrame[Any], measured: Sequence[Measured], besides: dict[str, str]
+    frame: nw.LazyFrame[Any], measured: Sequence[Measured], besides: dict[str, str], *, gaps: bool = False
 ) -> nw.LazyFrame[Any]:
     """Return measurements on the model's scale as x0, x1, …, other columns by these names, of rows without gaps.
+
+    With `gaps`, of all rows.
 
     Names of our own throughout: the table's may hold anything.
     """
@@ -170,6 +173,8 @@ def on_model_scale(
     ]
     frame = frame.with_columns(*changed) if changed else frame
     there = [~nw.col(name).is_null() for name, each in zip(names, measured, strict=True) if not each.whole]
+    if gaps:
+        return frame
     return frame.filter(nw.all_horizontal(*there, ignore_nulls=False)) if there else frame
 
 

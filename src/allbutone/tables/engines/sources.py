@@ -16,15 +16,16 @@ from allbutone.tables.engines.asking import refused
 ENGINES = ("duckdb", "polars", "dask", "spark")
 _MODULES = {"duckdb": "duckdb", "polars": "polars", "dask": "dask.dataframe", "spark": "pyspark.sql"}
 _DATABASES = ("postgresql", "postgres")
-# bounded memory, what is beyond it on the disk, rows in any order, and no bar where results are printed
+# bounded memory, what is beyond it on the disk, rows in the order of the files, and no bar between the results
 _DUCKDB = (
     "memory_limit = '400MB'",
     f"temp_directory = '{gettempdir()}'",
-    "preserve_insertion_order = false",
+    "preserve_insertion_order = true",
     "enable_progress_bar = false",
 )
 # nothing but errors where results are printed; where the master is, Spark's own settings say (else: here)
 _SPARK = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
+POLARS_ROWS = 30_000  # at a time, where polars would take three times as many: as fast, and less memory
 _CREDENTIALS = (
     "take the password out and let the environment (PGPASSWORD), ~/.pgpass or a service file (PGSERVICE) hold it"
 )
@@ -112,6 +113,8 @@ class Source:
             for setting in _DUCKDB:
                 connection.execute(f"set {setting}")
             return getattr(connection, f"read_{kind}")(files)
+        if engine == "polars":
+            module.Config.set_streaming_chunk_size(POLARS_ROWS)
         if engine == "spark":
             reader, files = _spark(module).read, [f"file://{os.path.abspath(name)}" for name in files]
             return (

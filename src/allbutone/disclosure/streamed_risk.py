@@ -1,0 +1,95 @@
+"""Risk of all records of a table that stays in its engine: one block after another, never more than that."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
+from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.standing_out import far_out
+from allbutone.disclosure.told_values import Among, ToldValues, most_at_risk
+from allbutone.model.moments import Moments
+from allbutone.model.niw import NIW
+from allbutone.releases.joined import Released
+from allbutone.support.errors import InputError
+from allbutone.tables.engines.blocks import BLOCK_ROWS, records_in_blocks
+from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.records import Records
+
+KEPT = 3000  # people of whom all is held to the end: as many as a figure shows
+
+
+def stream_risk(
+    records: LazyRecords,
+    release: Released,
+    prior: NIW | None = None,
+    *,
+    key: str | None = None,
+    block_rows: int = BLOCK_ROWS,
+    **asked: Any,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield the columns of `risk_columns`, of which `asked` are arguments, for one block of records after another.
+
+    The adversary has all other records, of all blocks: these enter by their moments, which the engine has added
+    up, less the block's own. Those of the records that make up nearly all of a direction are kept apart, so that
+    nothing is lost by taking them out. The same random points serve every block.
+    """
+    prior = require_same_mechanism(records, release, prior)
+    far, near = far_out(records, prior)
+    seen = 0
+    for block, keys in records_in_blocks(records, block_rows, key):
+        found = risk_columns(
+            block,
+            release,
+            prior,
+            rng=np.random.default_rng(0),
+            elsewhere=_others(block, far, near),
+            judged=len(records),
+            **asked,
+        )
+        seen += len(block.values)
+        yield found if keys is None else {"key": keys, **found}
+    if seen != len(records):
+        raise InputError(
+            f"the table had {len(records):,} records when it was added up and {seen:,} when they were judged",
+            "see that nobody writes to it, and try again",
+        )
+
+
+def _others(block: Records, far: np.ndarray, near: Moments) -> Moments:
+    """Return the moments of all records that are not in the block, given those far out and of all others."""
+    same = (block.values[:, None, :] == far).all(axis=2)  # no two of these are the same
+    others = near.without(Moments.of(block.values[~same.any(axis=1)]))
+    return others.merge(Moments.of(far[~same.any(axis=0)]))
+
+
+@dataclass
+class WorstSoFar:
+    """What is held of the blocks that have passed: how many are disclosed, and those the release tells most of.
+
+    found: as `risk_columns` has it, of these people.
+    """
+
+    rule: Rule
+    people: int = 0
+    disclosed: int = 0
+    found: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def add(self, block: dict[str, np.ndarray]) -> None:
+        """Count a block, and keep of it and of those kept so far the people that the release tells most of."""
+        self.people += len(block["row"])
+        self.disclosed += int(np.sum(block["disclosed"]))
+        both = {
+            name: np.concatenate([self.found[name], column]) if self.found else column
+            for name, column in block.items()
+        }
+        orders = (ToldValues.of(both, self.rule).order, most_at_risk(both), np.argsort(-both["information_gain"]))
+        kept = np.unique(np.concatenate([order[:KEPT] for order in orders]))
+        self.found = {name: column[kept] for name, column in both.items()}
+
+    @property
+    def among(self) -> Among:
+        """Of how many these are the worst."""
+        return Among(self.people, self.disclosed)

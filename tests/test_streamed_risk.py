@@ -1,0 +1,120 @@
+"""Risk of all records, a block at a time: the same numbers as in memory, whatever the engine and the block."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import allbutone as abo
+from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.streamed_risk import WorstSoFar, stream_risk
+from allbutone.reports.verdict import verdict_of
+from allbutone.support.errors import InputError
+from allbutone.tables.engines import blocks
+from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.records import Records
+from engines import lazily
+
+
+def a_cohort(rng, n=230):
+    """A table in which one record makes up nearly all of a direction, and some rows lack a value."""
+    values = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3)) + 1e5
+    values[17] += 300 * values.std(axis=0) * [1, -1, 1]
+    values[[3, 100, 101], 1] = np.nan
+    return pa.table({"person": [f"p{row}" for row in range(n)], **{f"m{c}": values[:, c] for c in range(3)}})
+
+
+def same(ours, theirs):
+    for name, column in theirs.items():
+        if column.dtype.kind == "f":
+            size = np.abs(column[np.isfinite(column)]).max()
+            np.testing.assert_allclose(ours[name], column, rtol=1e-5, atol=1e-6 * size, err_msg=name)
+        else:
+            np.testing.assert_array_equal(ours[name], column, err_msg=name)
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb", "dask", "postgres"])
+def test_blocks_give_what_memory_gives(engine, rng, tmp_path, request):
+    table = a_cohort(rng)
+    records = Records.of(table, drop="person", complete_cases=True)
+    release = abo.NIWSynthesizer().fit(records).sample(datasets=2)
+    whole = risk_columns(records, release, release.prior, mass=False, rng=np.random.default_rng(0))
+    lazy = LazyRecords.of(lazily(engine, table, tmp_path, request), drop="person", complete_cases=True)
+    parts = list(stream_risk(lazy, release, key="person", block_rows=60, mass=False))
+    assert [len(part["row"]) for part in parts] == [60, 60, 107]
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort([int(key[1:]) for key in found["key"]])  # a database has no order
+    found = {name: column[order] for name, column in found.items()}
+    if engine == "postgres":
+        del found["row"], whole["row"]
+    else:
+        assert [f"p{row - 1}" for row in found["row"]] == found["key"].tolist()
+    same(found, whole)
+
+
+def test_what_is_kept_of_the_blocks_gives_the_verdict_of_all(rng, monkeypatch):
+    from allbutone.disclosure import streamed_risk
+
+    monkeypatch.setattr(streamed_risk, "KEPT", 5)
+    cohort = abo.demo_cohort()
+    release = abo.NIWSynthesizer().fit(cohort).sample_parameters(300)
+    found = risk_columns(cohort, release, release.prior, mass=False, rng=np.random.default_rng(0))
+    kept, rule = WorstSoFar(Rule()), Rule()
+    for places in np.array_split(rng.permutation(len(found["row"])), 7):
+        kept.add({name: column[places] for name, column in found.items()})
+    ours, theirs = verdict_of(kept.found, rule, kept.among), verdict_of(found, rule)
+    assert 5 < kept.disclosed == len(theirs.rows)
+    assert len(kept.found["row"]) <= 15
+    for said in ("headline", "how_sure", "nearest", "told", "who", "passed"):
+        assert getattr(ours, said) == getattr(theirs, said)
+
+
+def test_a_table_that_grows_meanwhile_is_noticed(rng, tmp_path, request):
+    table = a_cohort(rng).drop_columns("m1")
+    lazy = LazyRecords.of(lazily("polars", table, tmp_path, request), drop="person")
+    release = abo.NIWSynthesizer().fit(Records.of(table, drop="person")).sample(datasets=1)
+    more = LazyRecords.of(lazily("polars", pa.concat_tables([table, table]), tmp_path, request), drop="person")
+    grown = LazyRecords(more.frame, lazy.columns, lazy.schema, lazy.sums, whole=lazy.whole)
+    with pytest.raises(InputError, match="had 230 records when it was added up and 460"):
+        list(stream_risk(grown, release, block_rows=60, mass=False))
+
+
+def test_blocks_are_cut_as_asked_whatever_the_engine_gives():
+    sizes = [3, 50, 1, 0, 7, 30]
+    parts = [pa.table({"x": np.arange(size) + sum(sizes[:place])}) for place, size in enumerate(sizes)]
+    cut = list(blocks.recut(parts, 20))
+    assert [len(each) for each in cut] == [20, 20, 20, 31]
+    assert np.concatenate([each["x"].to_numpy() for each in cut]).tolist() == list(range(91))
+    assert list(blocks.recut([], 20)) == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_command_judges_everyone(ending, rng, allbutone, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 100)
+    table = a_cohort(rng)
+    (tmp_path / "data").mkdir()
+    for part in range(2):
+        pyarrow.parquet.write_table(table[115 * part : 115 * part + 115], tmp_path / "data" / f"{part}.parquet")
+    both = ("data/*.parquet", "--drop", "person", "--complete-cases")
+    assert allbutone("synthesize", *both, "--datasets", 12, "--out", "release")[0] == 0
+    asked = ("risk", "data/*.parquet", "release", "--complete-cases", "--no-mass", "--all", "--key", "person")
+    code, said, told = allbutone(*asked, "--out", f"all.{ending}")
+    assert code == 0, told
+    assert "Judged are all 227 records" in said
+    assert "1 of 227 people" in said
+    read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
+    found = read(tmp_path / f"all.{ending}")
+    assert len(found) == 227
+    assert found["key"][int(np.argmax(found["risk"].to_numpy()))].as_py() == "p17"
+    assert "227 people" in (tmp_path / "all.html").read_text()
+
+
+def test_all_is_for_tables_that_stay(allbutone, tmp_path, rng):
+    pyarrow.csv.write_csv(a_cohort(rng).drop_columns("m1"), tmp_path / "t.csv")
+    assert allbutone("synthesize", "t.csv", "--drop", "person", "--out", "release")[0] == 0
+    code, _, told = allbutone("risk", "t.csv", "release", "--all")
+    assert code == 2
+    assert "all records are judged anyway" in told
+    assert not (tmp_path / "risk.csv").exists()
