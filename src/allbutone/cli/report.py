@@ -1,8 +1,6 @@
 """The commands that assess a release: the report on a release, and the paper's application."""
 
 import secrets
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +8,10 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from allbutone.cli.assessed import describe, describe_public, write_page
 from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
+from allbutone.cli.elsewhere import KEY, OF_ENGINE, AnyTable, source_of
+from allbutone.cli.engine_report import engine_report
 from allbutone.cli.options import (
     MechanismPrior,
     Probability,
@@ -18,9 +19,6 @@ from allbutone.cli.options import (
     describe_prior,
     following,
     free_name,
-)
-from allbutone.cli.options import (
-    Table as ConfidentialTable,
 )
 from allbutone.cli.output import Images, console, late_progress, show, show_next, show_notes, write_named
 from allbutone.cli.reading import (
@@ -30,7 +28,6 @@ from allbutone.cli.reading import (
     read_records,
     records_of,
 )
-from allbutone.cli.results import show_verdict
 from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
@@ -38,8 +35,7 @@ from allbutone.releases.folder import load_unguaranteed
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
-from allbutone.reports.findings import budget_words
-from allbutone.reports.html import confidential_report, paper_figures, public_report
+from allbutone.reports.html import paper_figures, public_report
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
@@ -80,10 +76,10 @@ APPLICATION_FILES = {
 }
 
 
-@also_asked(OF_RELEASE | EARLIER)
+@also_asked(OF_RELEASE | EARLIER | OF_ENGINE | KEY)
 def report(
     context: typer.Context,
-    table: ConfidentialTable,
+    table: AnyTable,
     release_dir: ReleaseDir,
     out: Page = Path("report.html"),
     public: Public = False,
@@ -98,6 +94,9 @@ def report(
     rule = Rule.of(probability)
     if not public:
         require_outside(out, release_dir)
+    if source_of(context, table) is not None:
+        engine_report(context, table, release_dir)
+        return
     require_distinct([out], [table, prior])
     with fresh_file(out, force=force, private=not public) as path:
         release = load_unguaranteed(release_dir)
@@ -109,13 +108,13 @@ def report(
             judged = judged_with_earlier(context, table, records, release, [release_dir])
             assessment = assess(records, release, given, probability=rule, judged=judged, step=late_progress)
             again = following(context, "report", table, release_dir)
-            _write_page(path, assessment, again, note)
+            write_page(path, assessment, again, note)
     if public:
-        _describe_public(out, table, bool(note), isinstance(release, MixedRelease))
+        describe_public(out, table, bool(note), isinstance(release, MixedRelease))
         onward = following(context, "check", release_dir, table=table)
         show_next("look at the folder itself once more, before it goes out:", onward)
         return
-    _describe(assessment)
+    describe(assessment)
     show_together(judged)
     console.print(
         f"Written: {escape(str(out))} (opens in any browser, offline, and prints). Confidential: keep it as "
@@ -155,13 +154,13 @@ def application(
         assessment = assess(records, release, counts=counts, mass=False, step=late_progress)
         words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
         again = following(context, "application", *([table] if table else []), seed=seed)
-        _write_page(work / "report.html", assessment, again, words)
+        write_page(work / "report.html", assessment, again, words)
         _write_tables(assessment, work)
         if figures or images:
             write_named(paper_figures(assessment), work / FIGURES, images)
         for path in work.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
-    _describe(assessment)
+    describe(assessment)
     _show_application(assessment)
     _tell_application(context, table, out, describe_prior(prior, mechanism) if prior else PAPERS_PRIOR)
 
@@ -204,39 +203,6 @@ def _is_application(folder: Path) -> bool:
     return ours and {path.name for path in folder.iterdir()} - {FIGURES} == APPLICATION_FILES
 
 
-def _typed(arguments: Sequence[str]) -> str:
-    """Return a command as it can be typed again."""
-    return shlex.join(["allbutone", *arguments])
-
-
-def _describe_public(out: Path, table: Path, noted: bool, mixed: bool) -> None:
-    names = "the names of columns and levels" if mixed else "the column names"
-    unchecked = f"{names} and your note" if noted else names
-    console.print(
-        f"Written: {escape(str(out))}, to go with the release. It was made from the release alone: its column "
-        f"names, sizes and prior, {'levels, their shares, ' * mixed}and the means and SDs of the released values"
-        f"{', and your note' * noted}. "
-        f"{escape(table.name)} was read only to check that it has these columns.\n"
-        f"Not checked: what the release gives away, and what {unchecked} may tell of anyone. Read the page first."
-    )
-
-
-def _describe(assessment: Assessment) -> None:
-    show_verdict(assessment.verdict)
-    if assessment.remedies:
-        console.print("What would pass:")
-    for words in assessment.remedies:
-        console.print(f"  - {escape(words)}")
-    if assessment.budget:
-        in_all = budget_words(assessment.budget, assessment.count, assessment.earlier_count)
-        console.print(f"How much in all: {escape(in_all)}")
-    console.print("\nBefore it goes out, read also:")
-    for finding in assessment.findings:
-        mark = "[yellow]![/yellow]" if finding.against else "[green]✔[/green]"
-        console.print(f"{mark} [bold]{finding.subject}[/bold]: {escape(finding.words)}")
-    console.print()
-
-
 def _show_application(assessment: Assessment) -> None:
     assert assessment.fidelity is not None
     table = assessment.fidelity.ks_table()
@@ -255,10 +221,6 @@ def _show_application(assessment: Assessment) -> None:
     headings = ["datasets", "median distance", "baseline", "relative error", "disclosed", "largest gain"]
     show(f"Leave-one-out attacks on {counted(len(assessment.records.values), 'record')}", headings, rows)
     console.print()
-
-
-def _write_page(path: Path, assessment: Assessment, again: list[str], note: str) -> None:
-    path.write_text(confidential_report(assessment, [_typed(again)], note), encoding="utf-8")
 
 
 def _write_tables(assessment: Assessment, folder: Path) -> None:

@@ -243,7 +243,9 @@ def _figures(found: dict[str, np.ndarray], rule: Rule, among: Among | None = Non
     figures = [disclosure_figure(found, rule, among)]
     if "relative_error" in found:
         names = [name.removeprefix("error_") for name in found if name.startswith("error_")]
-        figures.append(untitled(risk_figure(found, names, most_at_risk(found), people=among.people if among else None)))
+        figures.append(
+            untitled(risk_figure(found, names, most_at_risk(found), people=among.people if among else None))
+        )
     return figures
 
 

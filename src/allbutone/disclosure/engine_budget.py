@@ -137,6 +137,18 @@ def plan_engine_budget(
     """Return how much may be released of a table that stays in its engine; `rows` None for parameters."""
     rows = None if rows is None else count_of("rows", rows)
     standing = standing_out(records, prior, most=most, key=key)
+    return budget_of_standing(standing, prior, rows=rows, probability=probability, counts=counts)
+
+
+def budget_of_standing(
+    standing: StandingOut,
+    prior: NIW,
+    *,
+    rows: int | None,
+    probability: float | Rule = 0.5,
+    counts: Sequence[int] = COUNTS,
+) -> EngineBudget:
+    """Return the same, given the records that stand out."""
     rule, elsewhere = Rule.of(probability), standing.elsewhere if standing.elsewhere.count else None
     lineup = Lineup.of(standing.records, prior, rows, rule, elsewhere)
     return EngineBudget(lineup.law, rule, lineup, standing, tuple(counts), lineup.most())

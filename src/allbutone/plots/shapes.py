@@ -98,10 +98,10 @@ def _qq_message(normality: Normality) -> str:
 
 def distance_qq_figure(normality: Normality) -> go.Figure:
     """Draw the records' Mahalanobis distances against those of a normal table, all columns together."""
+    if normality.together is None or not len(normality.squared_distances):
+        return empty("There are no distances from the centre: too few records, or columns that repeat each other.")
     verdict = normality.together
     message = f"All columns together are {verdict.words}."
-    if not len(normality.squared_distances):
-        return empty("There are no distances from the centre: too few records, or columns that repeat each other.")
     x, y = np.sqrt(normality.distance_quantiles), np.sqrt(normality.squared_distances)
     ends = [0.0, float(max(x[-1], y[-1]))]
     chosen = _spread(x, DOTS)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from allbutone.disclosure.budget import Budget, plan_budget
+from allbutone.disclosure.engine_budget import EngineBudget
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
 from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
 from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.standing_out import StandingOut
 from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -48,7 +50,8 @@ class Assessment:
     `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for. `judged`: the earlier
     releases of the table, with which the risk is that of the sum. `say` words a way out as
     the reader's program does it. Of a mixed table `normality` is that of the measurements given the categories;
-    it is None, as the budget is, where it cannot be told yet.
+    it is None, as the budget is, where it cannot be told yet. `standing`: of a table that stays in its engine,
+    where `records` and `risk` are of those that stand out most; `left_out` says what cannot be told there.
     """
 
     records: Records
@@ -56,13 +59,20 @@ class Assessment:
     prior: NIW
     normality: Normality | None
     risk: dict[str, np.ndarray]
-    budget: Budget | MixedBudget | None
+    budget: Budget | MixedBudget | EngineBudget | None
     fidelity: Fidelity | None
     densities: Densities | None
     by_count: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
     judged: Together | None = None
     rule: Rule = field(default_factory=Rule)
+    standing: StandingOut | None = None
+    left_out: tuple[str, ...] = ()
     say: Callable[[Cure], str] = lambda cure: cure.words
+
+    @property
+    def people(self) -> int:
+        """How many records the table has."""
+        return len(self.records.values) if self.standing is None else int(self.standing.moments.count)
 
     @property
     def count(self) -> int:
@@ -82,6 +92,8 @@ class Assessment:
     @cached_property
     def epsilons(self) -> np.ndarray | None:
         """The ε of each record by this release alone, where it can be told."""
+        if self.standing is not None:
+            return None
         return epsilons_of(self.records, self.release, self.prior)
 
     @cached_property
@@ -94,7 +106,7 @@ class Assessment:
         """What else to know before it goes out."""
         found = [
             model_finding(self.normality) if self.normality else None,
-            values_finding(odd_values(self.records, self.release), self.say),
+            None if self.standing else values_finding(odd_values(self.records, self.release), self.say),
             fidelity_finding(self.fidelity, self._of_prior) if self.fidelity else None,
         ]
         return [each for each in found if each is not None]
@@ -103,7 +115,8 @@ class Assessment:
     def _of_prior(self) -> str | None:
         if isinstance(self.release, MixedRelease):
             return None  # what the prior does within cells is not told from the whole table's moments
-        return prior_pull(self.prior, Moments.of(self.records.values), self.records.columns)
+        moments = self.standing.moments if self.standing else Moments.of(self.records.values)
+        return prior_pull(self.prior, moments, self.records.columns)
 
     @property
     def growth(self) -> list[dict[str, float]]:

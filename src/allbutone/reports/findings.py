@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.engine_budget import EngineBudget
 from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.support.errors import Cure
 from allbutone.support.text import counted, joined, listed, number
@@ -13,6 +14,8 @@ from allbutone.utility.column_shape import LEVELS
 from allbutone.utility.fidelity import MEAN_BAND, Fidelity
 from allbutone.utility.normality import Normality
 from allbutone.utility.released_values import Oddity
+
+AnyBudget = Budget | MixedBudget | EngineBudget
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Finding:
     words: str
 
 
-def budget_words(budget: Budget | MixedBudget, released: int, earlier: int = 0) -> str:
+def budget_words(budget: AnyBudget, released: int, earlier: int = 0) -> str:
     """Say how much may be given out in all, and what this release, and what went out earlier, leave of it."""
     noun = "parameter draw" if budget.what == "parameter draws" else "dataset"
     has, left = counted(released, noun), budget.confident_count - released - earlier
@@ -40,14 +43,14 @@ def budget_words(budget: Budget | MixedBudget, released: int, earlier: int = 0) 
     )
 
 
-def _as_planned(budget: Budget | MixedBudget) -> str:
+def _as_planned(budget: AnyBudget) -> str:
     """Say why the budget command, which goes by what earlier releases really tell, may answer otherwise."""
-    if isinstance(budget, MixedBudget):
+    if not isinstance(budget, Budget):
         return ""
     return " This was planned as if nothing had been drawn; allbutone budget goes by what was, and may allow more."
 
 
-def remedies(budget: Budget | MixedBudget | None, released: int) -> list[str]:
+def remedies(budget: AnyBudget | None, released: int) -> list[str]:
     """Say what would pass in place of a release that does not, each with the number that it allows."""
     if budget is None:
         return ["Fewer or smaller datasets tell less; draw them anew, and judge them again."]
@@ -79,7 +82,7 @@ def model_finding(normality: Normality) -> Finding:
         some = "The column has" if len(normality.columns) == 1 else "The columns have"
         words = f"{some} the bell shape that the model assumes, and on which the probabilities rest."
         return Finding("Model", False, words)
-    every = (*normality.verdicts, normality.together)
+    every = normality.every
     worst = max(every, key=lambda verdict: LEVELS.index(verdict.level))
     groups = [
         f"{name}: {_some([verdict.subject for verdict in every if verdict.level == level])}."

@@ -11,9 +11,11 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.engine_budget import EngineBudget
 from allbutone.disclosure.told_values import most_at_risk
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.disclosure import disclosure_figure
+from allbutone.plots.engine_budget import engine_budget_figure
 from allbutone.plots.epsilons import epsilon_figure
 from allbutone.plots.export import NO_REQUESTS, embedded, library
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
@@ -29,7 +31,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import ParameterRelease, Release
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.epsilons import epsilon_words
-from allbutone.reports.findings import budget_words
+from allbutone.reports.findings import AnyBudget, budget_words
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.mixed_columns import declared_columns, released_columns
 from allbutone.reports.verdict import rule_in_words, told_of, values_of
@@ -144,7 +146,7 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     if "relative_error" in assessment.risk:
         found["risk"] = risk_figure(assessment.risk, attacked, order, labels=3)
     if plan is not None:
-        found["budget"] = budget_figure(plan) if isinstance(plan, Budget) else mixed_budget_figure(plan)
+        found["budget"] = _budget_figure(plan)
     if assessment.epsilons is not None:
         found["epsilon"] = epsilon_figure(assessment.epsilons, assessment.records.rows)
     if normality is not None:
@@ -155,6 +157,12 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
         found["distances"] = distance_violins(assessment.by_count)
         found["relative-errors"] = relative_error_violins(assessment.by_count)
     return found | fidelity_figures(assessment.fidelity, assessment.densities)
+
+
+def _budget_figure(plan: AnyBudget) -> go.Figure:
+    if isinstance(plan, EngineBudget):
+        return engine_budget_figure(plan)
+    return budget_figure(plan) if isinstance(plan, Budget) else mixed_budget_figure(plan)
 
 
 def fidelity_figures(fidelity: Fidelity | None, densities: Densities | None) -> dict[str, go.Figure]:

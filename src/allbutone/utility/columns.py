@@ -1,5 +1,6 @@
 """Measurements column by column and pair by pair: means, spreads, correlations, Kolmogorov-Smirnov."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,20 +31,27 @@ def by_columns(pair: Matched) -> Columns:
     if not values.shape[1]:  # categories alone
         none, pairs = np.zeros((len(rows), 0)), np.zeros((0, 0))
         return Columns(pairs.astype(np.int64), pairs, np.zeros((len(rows), 0, 0)), none, none, none, none)
-    real, synthetic = Moments.of(values), [Moments.of(data) for data in pair.datasets]
+    tests = kolmogorov_smirnov(values, pair.datasets, rows)
+    return of_moments(Moments.of(values), [Moments.of(data) for data in pair.datasets], tests)
+
+
+def of_moments(
+    real: Moments, synthetic: Sequence[Moments], tests: tuple[Float[np.ndarray, "k p"], Float[np.ndarray, "k p"]]
+) -> Columns:
+    """Compare tables by their moments, given D and p of the Kolmogorov-Smirnov tests."""
+    rows, p = np.array([each.count for each in synthetic]), len(real.mean)
     scatters = np.stack([moments.scatter for moments in synthetic])
     variance = np.diagonal(real.scatter) / (real.count - 1)
     variances = np.diagonal(scatters, axis1=1, axis2=2) / (rows[:, None] - 1)
     steps = np.stack([(each.mean - real.mean) + (each.mean_tail - real.mean_tail) for each in synthetic])
-    distances, p_values = kolmogorov_smirnov(values, pair.datasets, rows)
     return Columns(
-        observed=np.full((values.shape[1],) * 2, len(values)),
+        observed=np.full((p, p), int(real.count)),
         correlations=_correlations(real.scatter),
         synthetic_correlations=_correlations(scatters),
         mean_differences=steps / np.sqrt((variance + variances) / 2),
         spread_ratios=np.sqrt(variances / variance),
-        ks=distances,
-        ks_p=p_values,
+        ks=tests[0],
+        ks_p=tests[1],
     )
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from allbutone.releases.synthetic_tables import synthetic_tables
+from allbutone.tables.engines.lazy_records import LazyRecords, stays
 from allbutone.utility.category_fidelity import CategoryDifferences, CategoryFidelity, category_fidelity
 from allbutone.utility.chance import BAND, MEDIAN, far_out, flagged
 from allbutone.utility.columns import by_columns, by_columns_with_gaps
@@ -211,7 +213,8 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
     """Compare the real table with every dataset of a release, columns matched by name.
 
     `rng` permutes the labels that calibrate the tree; by default it is the same each time. How the table is read
-    is said as to `Records.of` (complete_cases, missing_codes, …).
+    is said as to `Records.of` (complete_cases, missing_codes, …). A lazy frame is compared where it is, by its
+    moments and by counts (`fidelity_in_engine`).
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -220,6 +223,12 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
     >>> found.means_within_band.shape, found.ks.shape
     ((5,), (4, 5))
     """
+    if stays(table):
+        from allbutone.utility.in_engine import CountedTable, fidelity_in_engine  # which needs this room
+
+        tables = synthetic_tables(release)
+        counted = LazyRecords.of(table, columns=tables.order, schema=tables.schema, **how_to_read)
+        return fidelity_in_engine(CountedTable.of(counted), release)[0]
     pair = matched(table, release, **how_to_read)
     records, rows = pair.records, np.array([len(data) for data in pair.datasets])
     columns, scores = (by_columns_with_gaps if pair.has_gaps else by_columns)(pair), told_apart(pair, rng)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from allbutone.support.errors import InputError
 from allbutone.utility.matching import matched
@@ -12,6 +12,7 @@ from allbutone.utility.matching import matched
 POINTS = 256
 BINS = 4096  # values are shared out between neighbouring bins: densities keep three digits of their peak
 REACH = 8.0  # bandwidths beyond which a value adds nothing
+_QUARTILES = np.array([0.25, 0.5, 0.75])
 WIDEST = 8.0  # robust standard deviations from the median, beyond which nothing is drawn
 
 
@@ -61,19 +62,51 @@ def densities(table: Any, release: Any, points: int = POINTS) -> Densities:
     return Densities(names, grids, reals, synthetics, bandwidths)
 
 
+def densities_of_counts(
+    columns: tuple[str, ...],
+    centres: Float[np.ndarray, "p bins"],
+    real: Int[np.ndarray, "p bins"],
+    synthetic: Int[np.ndarray, "p bins"],
+    spread: Float[np.ndarray, " p"],
+    points: int = POINTS,
+) -> Densities:
+    """Return the same for values counted in bins, each taken to lie in the middle of its bin."""
+    found = []
+    for middle, seen, pooled, deviation in zip(centres, real, synthetic, spread, strict=True):
+        quarter, median, three_quarters = middle[np.searchsorted(np.cumsum(seen), np.sum(seen) * _QUARTILES)]
+        robust = (three_quarters - quarter) / 1.349 or deviation
+        bandwidth = 0.9 * min(deviation, robust) * np.sum(seen) ** -0.2
+        there = middle[(seen > 0) | (pooled > 0)]
+        low = max(there[0] - 3 * bandwidth, median - WIDEST * robust)
+        high = min(there[-1] + 3 * bandwidth, median + WIDEST * robust)
+        grid = np.linspace(low, high, points)
+        both = (_smooth(middle, grid, bandwidth, weights.astype(float)) for weights in (seen, pooled))
+        found.append((grid, *both, bandwidth))
+    grids, reals, synthetics, bandwidths = map(np.stack, zip(*found, strict=True))
+    return Densities(columns, grids, reals, synthetics, bandwidths)
+
+
 def _seen(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
     return values[~np.isnan(values)]
 
 
 def _smooth(
-    values: Float[np.ndarray, " n"], grid: Float[np.ndarray, " points"], bandwidth: float
+    values: Float[np.ndarray, " n"],
+    grid: Float[np.ndarray, " points"],
+    bandwidth: float,
+    counts: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, " points"]:
-    """Return the kernel density on the grid, each value shared linearly between two of 4096 bins."""
+    """Return the kernel density on the grid, each value shared linearly between two of 4096 bins.
+
+    counts: how often each value is there; once by default.
+    """
+    often = np.ones(len(values)) if counts is None else counts
     low, high = grid[0] - REACH * bandwidth, grid[-1] + REACH * bandwidth
     centres = np.linspace(low, high, BINS)
-    place = (values[(values > low) & (values < high)] - low) / (centres[1] - centres[0])
+    inside = (values > low) & (values < high)
+    place, times = (values[inside] - low) / (centres[1] - centres[0]), often[inside]
     left = np.minimum(place.astype(np.int64), BINS - 2)
     part = place - left
-    weights = np.bincount(left, 1 - part, BINS) + np.bincount(left + 1, part, BINS)
+    weights = np.bincount(left, times * (1 - part), BINS) + np.bincount(left + 1, times * part, BINS)
     kernel = np.exp(-0.5 * ((grid[:, None] - centres) / bandwidth) ** 2)
-    return kernel @ weights / (len(values) * bandwidth * np.sqrt(2 * np.pi))
+    return kernel @ weights / (np.sum(often) * bandwidth * np.sqrt(2 * np.pi))

@@ -55,13 +55,14 @@ def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
         raise InputError("the table holds one row", "give at least two records")
     if 1 in tables.rows:
         raise InputError(f"dataset {tables.rows.index(1) + 1} has one row, which has no spread", "leave it out")
-    _require_spread(records.values, records.columns, "of the table")
+    require_spread(records.values, records.columns, "of the table")
     for number, data in enumerate(tables.values, start=1):
-        _require_spread(data, records.columns, f"of dataset {number}")
+        require_spread(data, records.columns, f"of dataset {number}")
     return Matched(records, list(tables.values), list(tables.categories))
 
 
-def _require_spread(values: Float[np.ndarray, "_ p"], columns: tuple[str, ...], where: str) -> None:
+def require_spread(values: Float[np.ndarray, "_ p"], columns: tuple[str, ...], where: str) -> None:
+    """Refuse columns that do not vary."""
     constant = ~(np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0))  # what is missing is passed over
     if np.any(constant):
         raise InputError(

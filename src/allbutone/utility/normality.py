@@ -61,7 +61,7 @@ class Normality:
     A verdict is `doubtful` where |skewness| > ½, |excess kurtosis| > 1 or a Q-Q gap > ¼ SD, and a test finds
     p < 0.01; `not fit` where one exceeds 1, 3 or ½ SD, and p < 0.001. Together the same limits hold for Mardia's
     measures on one column's scale and for the Mahalanobis distances. `mardia` and `henze_zirkler` are None where
-    there are fewer than p + 2 records or columns repeat each other.
+    there are fewer than p + 2 records or columns repeat each other; `together` is where it was not judged.
     Q-Q coordinates: standardised columns `qq_values` against `qq_normal`, and squared Mahalanobis distances
     `squared_distances` against `distance_quantiles`, those of (n−1)²/n·Beta(p/2, (n−p−1)/2), which is exact for an
     estimated mean and covariance; q points, all records where there are at most 1000.
@@ -73,7 +73,7 @@ class Normality:
     mardia: Mardia | None
     henze_zirkler: HenzeZirkler | None
     verdicts: tuple[Verdict, ...]
-    together: Verdict
+    together: Verdict | None
     qq_normal: Float[np.ndarray, " q"]
     qq_values: Float[np.ndarray, "p q"]
     distance_quantiles: Float[np.ndarray, " d"]
@@ -82,7 +82,12 @@ class Normality:
     @property
     def level(self) -> str:
         """The worst of all verdicts: `fit`, `doubtful` or `not fit`."""
-        return LEVELS[max(LEVELS.index(verdict.level) for verdict in (*self.verdicts, self.together))]
+        return LEVELS[max(LEVELS.index(verdict.level) for verdict in self.every)]
+
+    @property
+    def every(self) -> tuple[Verdict, ...]:
+        """All verdicts there are."""
+        return self.verdicts if self.together is None else (*self.verdicts, self.together)
 
 
 def check_normality(table: Any, **how_to_read: Any) -> Normality:
@@ -104,10 +109,10 @@ def check_normality(table: Any, **how_to_read: Any) -> Normality:
             )
     shape = Shape.of(values)
     verdicts = tuple(
-        _judge_column(name, column, int(level))
+        judge_column(name, column, int(level))
         for name, column, level in zip(records.columns, values.T, shape.levels, strict=True)
     )
-    chosen = _thin(n)
+    chosen = thin(n)
     place = positions(n)[chosen]
     found = _Together.of(values) if n >= max(p + 2, 4) else None
     return Normality(
@@ -144,13 +149,13 @@ class _Together:
         except InputError:
             return None
         squared = np.sum(white * white, axis=1) * ((n - 1) / n)
-        quantiles = (n - 1) ** 2 / n * betaincinv(p / 2, (n - p - 1) / 2, positions(n)[_thin(n)])
+        quantiles = (n - 1) ** 2 / n * betaincinv(p / 2, (n - p - 1) / 2, positions(n)[thin(n)])
         return cls(mardia(white), henze_zirkler(values) if paired else None, squared, quantiles, p)
 
     @property
     def effects(self) -> tuple[float, float, float, float]:
         """Skewness, excess kurtosis, the gap of the distances, and the smallest p times the number of tests."""
-        n, chosen = len(self.squared), _thin(len(self.squared))
+        n, chosen = len(self.squared), thin(len(self.squared))
         ordered = np.sqrt(np.sort(self.squared)[chosen])
         gap = float(middle_gap(ordered[None], np.sqrt(self.quantiles), positions(n)[chosen])[0])
         tests = [self.mardia.skewness_p, self.mardia.kurtosis_p]
@@ -166,7 +171,7 @@ class _Together:
         return betaincc(self.p / 2, (n - self.p - 1) / 2, share) < OUTSIDE / n
 
 
-def _thin(n: int) -> np.ndarray:
+def thin(n: int) -> np.ndarray:
     """Return the ranks that a Q-Q plot shows: all, or about 1000 evenly spaced on the normal scale."""
     if n <= MOST_POINTS:
         return np.arange(n)
@@ -174,7 +179,8 @@ def _thin(n: int) -> np.ndarray:
     return np.unique(np.clip(n * ndtr(np.linspace(-end, end, MOST_POINTS)), 0, n - 1).astype(int))
 
 
-def _judge_column(name: str, column: Float[np.ndarray, " n"], level: int) -> Verdict:
+def judge_column(name: str, column: Float[np.ndarray, " n"], level: int) -> Verdict:
+    """Put the shape of one column into words, and say what to do about it."""
     n, (distinct, counts) = len(column), np.unique(column, return_counts=True)
     if n < FEW:
         return _too_few(name, n)

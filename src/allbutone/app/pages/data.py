@@ -158,8 +158,8 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     """Judge whether the normal model fits; what is wrong with the table another answer says."""
     table = chosen(query, context)
     found = normality_of(table, step)
-    doubtful = [verdict for verdict in (*found.verdicts, found.together) if verdict.level != "fit"]
-    fit = [verdict.subject for verdict in (*found.verdicts, found.together) if verdict.level == "fit"]
+    doubtful = [verdict for verdict in found.every if verdict.level != "fit"]
+    fit = [verdict.subject for verdict in found.every if verdict.level == "fit"]
     parts = {"model": piece("data_model.html", finding=model_finding(found), doubtful=doubtful, fit=fit)}
     return Answer(parts, {"qq": qq_figure(found), "distances": distance_qq_figure(found)})
 

@@ -1,0 +1,105 @@
+"""Real against synthetic where the real table stays: the moments' figures exactly, the others from counts."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import allbutone as abo
+from allbutone.support.errors import InputError
+from allbutone.tables.engines.histograms import BINS, Bins
+from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.utility.in_engine import CountedTable, fidelity_in_engine, normality_in_engine
+from allbutone.utility.marginal_densities import densities
+from allbutone.utility.normality import check_normality
+from engines import lazily
+
+
+def a_table(rng, n=700):
+    values = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3)) + [120, 5, 80]
+    return pa.table({"sbp": values[:, 0], "ldl": np.exp(values[:, 1] / 5), "kg": np.round(values[:, 2], 1)})
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb", "postgres"])
+def test_counts_of_the_engine_are_those_of_memory(engine, rng, tmp_path, request):
+    table = a_table(rng)
+    values = np.column_stack([column.to_numpy() for column in table.columns])
+    values[3, 0] = 1e4  # beyond the last bin
+    table = table.set_column(0, "sbp", pa.array(values[:, 0]))
+    lazy = LazyRecords.of(lazily(engine, table, tmp_path, request))
+    bins = Bins.about(np.median(values, axis=0), np.array([3.0, 0.4, 2.0]))
+    found = bins.count_in_engine(lazy)
+    np.testing.assert_array_equal(found, bins.count(values))
+    assert found.shape == (3, BINS)
+    assert (found.sum(axis=1) == len(values)).all()
+    assert found[0, -1] == 1
+
+
+@pytest.mark.parametrize("schema", [None, {"columns": {"ldl": {"scale": "log"}}}])
+def test_fidelity_is_that_of_memory(schema, rng, tmp_path, request):
+    table = a_table(rng)
+    release = abo.NIWSynthesizer().fit(table, schema=schema).sample(datasets=3, rows=[500, 700, 2000])
+    ours, theirs = abo.fidelity(lazily("duckdb", table, tmp_path, request), release), abo.fidelity(table, release)
+    for name in ("correlations", "synthetic_correlations", "mean_differences", "spread_ratios", "observed"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-8, atol=1e-9, err_msg=name)
+    # D is a maximum over fewer places, between which there is no more than a bin's share
+    assert (ours.ks <= theirs.ks + 1e-12).all()
+    assert (theirs.ks - ours.ks).max() < 0.01
+    np.testing.assert_allclose(ours.pmse_ratio_drawn, theirs.pmse_ratio_drawn, rtol=0.05)
+    assert ours.beyond_noise() == theirs.beyond_noise()
+    assert np.isnan(ours.pmse_tree_ratio).all()
+    assert "by a tree" not in repr(ours)
+
+
+def test_densities_and_shapes_from_counts(rng, tmp_path, request):
+    table = a_table(rng)
+    release = abo.NIWSynthesizer().fit(table).sample(datasets=2)
+    counted = CountedTable.of(LazyRecords.of(lazily("polars", table, tmp_path, request)))
+    ours, theirs = fidelity_in_engine(counted, release)[1], densities(table, release)
+    assert ours.columns == theirs.columns
+    for at in range(3):
+        np.testing.assert_allclose(ours.bandwidth[at], theirs.bandwidth[at], rtol=0.02)
+        for name in ("real", "synthetic"):
+            there, here = getattr(theirs, name)[at], getattr(ours, name)[at]
+            moved = np.interp(theirs.grid[at], ours.grid[at], here)
+            assert np.abs(moved - there).max() < 0.03 * there.max()
+    judged, known = normality_in_engine(counted), check_normality(table)
+    assert [each.level for each in judged.verdicts] == [each.level for each in known.verdicts]
+    assert [each.advice for each in judged.verdicts] == [each.advice for each in known.verdicts]
+    np.testing.assert_allclose(judged.shape.skewness, known.shape.skewness, atol=0.01)
+    assert judged.together is None
+
+
+def test_other_columns_and_constant_datasets_are_refused(rng, tmp_path, request):
+    table = a_table(rng)
+    counted = CountedTable.of(LazyRecords.of(lazily("polars", table, tmp_path, request)))
+    release = abo.NIWSynthesizer().fit(table.drop_columns("kg")).sample()
+    with pytest.raises(InputError, match="different columns"):
+        fidelity_in_engine(counted, release)
+    still = abo.DatasetRelease([np.ones((5, 3))], ("sbp", "ldl", "kg"))
+    with pytest.raises(InputError, match="constant"):
+        fidelity_in_engine(counted, still)
+
+
+def test_the_report_of_a_table_that_stays(rng, allbutone, tmp_path):
+    (tmp_path / "data").mkdir()
+    table = a_table(rng)
+    for part in range(2):
+        pyarrow.parquet.write_table(table[350 * part : 350 * part + 350], tmp_path / "data" / f"{part}.parquet")
+    assert allbutone("synthesize", "data/*.parquet", "--log", "ldl", "--out", "release")[0] == 0
+    code, said, told = allbutone("report", "data/*.parquet", "release", "--worst", 20)
+    assert code == 0, told
+    page = (tmp_path / "report.html").read_text()
+    for words in (
+        "a table of 700 people",
+        "Judged are the 20 records that stand out most",
+        "the 680 others",
+        "Not told here, because the records stay",
+        "by linear regression",
+    ):
+        assert words in page
+    assert "Not told, because the records stay" in said
+    assert oct((tmp_path / "report.html").stat().st_mode)[-3:] == "600"
+    code, said, _ = allbutone("report", "data/*.parquet", "release", "--public", "--out", "public.html")
+    assert code == 0
+    assert "700 people" not in (tmp_path / "public.html").read_text()
