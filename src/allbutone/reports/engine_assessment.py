@@ -48,7 +48,8 @@ def assess_in_engine(
         budget = budget_of_standing(standing, prior, rows=rows, probability=rule)
     with step("Counting values", None):
         table = CountedTable.of(records)
-        compared = fidelity_in_engine(table, release) if min(release.rows, default=0) > 1 else (None, None)
+        several = min(release.rows, default=0) > 1
+        likeness, smoothed = fidelity_in_engine(table, release) if several else (None, None)
         normality = normality_in_engine(table)
     return Assessment(
         standing.records,
@@ -57,7 +58,8 @@ def assess_in_engine(
         normality,
         found,
         budget,
-        *compared,
+        likeness,
+        smoothed,
         rule=rule,
         standing=standing,
         left_out=LEFT_OUT,
