@@ -166,7 +166,9 @@ def worst_of(
     most, key = context.params["worst"], context.params["key"]
     if isinstance(release, MixedRelease):
         require_nothing_kept(release.mechanism)
-        return standing_out_in_cells(lazy_like(context, table, release), release.mechanism.prior, most=most, key=key)
+        return standing_out_in_cells(
+            lazy_like(context, table, release), release.mechanism.prior, most=most, key=key
+        )
     return standing_out(*lazy_and_prior(context, table, release), most=most, key=key)
 
 
@@ -186,9 +188,7 @@ def lazy_like(context: typer.Context, table: Path | Address, release: Released |
     )
 
 
-def lazy_and_prior(
-    context: typer.Context, table: Path | Address, release: Released
-) -> tuple[LazyRecords, NIW]:
+def lazy_and_prior(context: typer.Context, table: Path | Address, release: Released) -> tuple[LazyRecords, NIW]:
     """Do so for a release of measurements, and return its prior, too."""
     records, given = lazy_like(context, table, release), context.params["prior"]
     prior = read_prior(given, records.columns, records.schema) if given else release.prior
