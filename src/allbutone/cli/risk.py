@@ -233,9 +233,9 @@ def _elsewhere(context: typer.Context, records: Records, worst: StandingOut | No
     return everyone.total.without(Moments.of(records.values))
 
 
-def chosen(records: Records | LazyRecords, asked: Sequence[str] | None) -> list[str]:
+def chosen(records: Records | LazyRecords, asked: Sequence[str] | None) -> tuple[str, ...]:
     """Return the columns asked for, none by default."""
-    return named_columns(asked, list(records.columns))
+    return tuple(named_columns(asked, list(records.columns)))
 
 
 def _figures(found: dict[str, np.ndarray], rule: Rule, among: Among | None = None) -> list[Any]:

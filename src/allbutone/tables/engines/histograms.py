@@ -44,10 +44,12 @@ class Bins:
         """Count the values of a table that stays where it is: a query a column, whose answer is the counts."""
         total = np.zeros((len(self.low), BINS), dtype=np.int64)
         for column, (low, width) in enumerate(zip(self.low, self.width, strict=True)):
-            place = ((nw.col(f"x{column}") - float(low)) / float(width)).floor()
+            place = (nw.col(f"x{column}") - float(low)) / float(width)
             above = nw.when(place > BINS - 1).then(float(BINS - 1)).otherwise(place)
-            inside = nw.when(place < 0).then(0.0).otherwise(above).cast(nw.Int64)
-            frame = records.measured().select(inside.alias("bin"))
-            answer = ask(frame.group_by("bin").agg(nw.len().alias("n")))
+            frame = records.measured().select(nw.when(place < 0).then(0.0).otherwise(above).alias("place"))
+            # some engines round to whole numbers, others cut
+            whole = nw.col("place").cast(nw.Int64)
+            below = nw.when(whole > nw.col("place")).then(whole - 1).otherwise(whole)
+            answer = ask(frame.select(below.alias("bin")).group_by("bin").agg(nw.len().alias("n")))
             total[column, answer["bin"].to_numpy()] = answer["n"].to_numpy()
         return total
