@@ -31,7 +31,7 @@ from allbutone.plots.framing import titled
 from allbutone.plots.mixed_budget import mixed_budget_figure
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.support.errors import InputError
-from allbutone.support.text import counted, number
+from allbutone.support.text import number
 from allbutone.tables.engines.lazy_records import LazyRecords
 
 
@@ -76,7 +76,7 @@ def engine_budget(
     if found.ladder:  # a strong prior may leave nobody above the average
         lines = [[number(value) for value in step.values()] for step in found.ladder]
         show("How many stand out, and what a record of that leverage allows", list(found.ladder[0]), lines)
-    console.print(f"\n{_fetched(standing, mixed)}")
+    console.print(f"\nFetched: {standing.in_words}; {standing.others:,} stayed where they are.")
     show_files(out)
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(given['prior'], found.prior))}.")
     if plan.confident_count:
@@ -109,11 +109,3 @@ def _mixed(
 def _asked(context: typer.Context) -> dict[str, Any]:
     given = context.params
     return {"probability": given["probability"], "most": given["worst"], "key": given["key"]}
-
-
-def _fetched(standing: StandingOut, mixed: bool) -> str:
-    which = "the highest leverage" + " and of the smallest combinations of categories" * mixed
-    return (
-        f"Fetched: {counted(len(standing.records.values), 'record')} of {which}; {standing.others:,} stayed where "
-        "they are."
-    )

@@ -148,8 +148,8 @@ def risk(
     show_values(found, rule)
     if worst is not None:
         console.print(
-            f"Judged are the {counted(len(records.values), 'record')} that stand out most, exactly, the first "
-            f"being row 1; the {worst.others:,} others stand out less and stayed where they are."
+            f"Judged are the {worst.in_words}, exactly, the first being row 1; the {worst.others:,} others stand "
+            "out less and stayed where they are."
         )
     show_files(out)
     if "epsilon" in found:

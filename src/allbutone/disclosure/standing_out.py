@@ -15,6 +15,7 @@ from allbutone.model.cell_moments import cells_without, moments_of_sums
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.support.text import counted
 from allbutone.tables.engines.distances import Centres, count_beyond, farthest, sums_within, with_distances
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
@@ -49,6 +50,12 @@ class StandingOut:
     def others(self) -> int:
         """How many records were not fetched."""
         return int(np.sum(self.elsewhere.count))
+
+    @property
+    def in_words(self) -> str:
+        """Which records were fetched."""
+        small = " or are in the smallest combinations of categories" * bool(np.ndim(self.moments.count))
+        return f"{counted(len(self.records.values), 'record')} that stand out most{small}"
 
 
 def standing_out(records: LazyRecords, prior: NIW, *, most: int = MOST, key: str | None = None) -> StandingOut:
