@@ -16,6 +16,7 @@ from allbutone.disclosure.standing_out import standing_out_in_cells
 from allbutone.model.cell_moments import cells_without, merge_cells, of_all_cells
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
+from allbutone.tables.engines.distances import Centres
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 from engines import ENGINES, lazily
@@ -90,6 +91,16 @@ def test_moments_by_cell_merge_and_part(rng):
                          (cells_without(whole, whole), model.moments(records.take(slice(0, 0))))):  # fmt: skip
         for name in ("count", "mean", "scatter"):
             np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-12, atol=1e-11)
+
+
+def test_more_numbers_than_an_expression_can_hold_are_refused():
+    def centres(count, spread):
+        whitening = np.broadcast_to(np.eye(5), (count, 5, 5)) * spread[:, None, None]
+        return Centres(np.arange(count), np.zeros((count, 5)), whitening, np.ones(count))
+
+    centres(3000, np.ones(3000)).require_few()
+    with pytest.raises(abo.InputError, match="3,000 combinations of levels, too many"):
+        centres(3000, np.arange(3000) + 1.0).require_few()
 
 
 @pytest.mark.parametrize("cells", ["main effects", "separate"])
