@@ -2,6 +2,7 @@
 
 import asyncio
 import mimetypes
+import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -62,7 +63,7 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
         Route("/favicon.ico", lambda request: RedirectResponse("/static/mark.svg")),
         Route("/glossary", _glossary),
         Route("/static/plotly.js", _plotly),
-        Mount("/static", StaticFiles(packages=[("allbutone.app", "static")])),
+        Mount("/static", _OwnFiles(packages=[("allbutone.app", "static")])),
         WebSocketRoute("/here", partial(_stay, sessions)),
     ]
     for page in PAGES:
@@ -71,6 +72,13 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
     app.state.sessions, app.state.jobs = sessions, jobs
     app.add_middleware(SecurityMiddleware, hosts=tuple(hosts))
     return app
+
+
+class _OwnFiles(StaticFiles):
+    """The app's own files. No file's name holds a zero byte, at which the look-up of older Starlettes fails."""
+
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        return ("", None) if "\0" in path else super().lookup_path(path)
 
 
 class SecurityMiddleware:
