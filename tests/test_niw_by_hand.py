@@ -87,3 +87,13 @@ def test_the_next_record_by_hand():
     assert following.df == 6.0  # ν − p + 1
     np.testing.assert_allclose(following.scale, 5 / (4 * 6) * np.array([[3.0, 1.0], [1.0, 2.0]]))
     np.testing.assert_array_equal(following.location, [1.0, 2.0])
+
+
+def test_a_prior_has_columns_and_a_batch_has_one_shape():
+    with pytest.raises(abo.InputError, match="mean must have shape"):
+        abo.NIW(np.asarray(3.0), 1.0, 3.0, np.eye(1))
+    several = abo.NIW([1.0, 2.0], np.array([1.0, 2.0, 3.0]), 5.0, np.eye(2))
+    assert several.mean.shape == (3, 2)
+    assert several.scale.shape == (3, 2, 2)
+    assert abo.NIW(np.zeros((3, 2)), 1.0, 5.0, np.eye(2)).scale.shape == (3, 2, 2)
+    assert abo.NIW(np.zeros(2), 1.0, 5.0, np.stack([np.eye(2)] * 3)).mean.shape == (3, 2)
