@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 MUTANTS ?= 40
 
-.PHONY: demo test test-long test-torch test-spark test-lowest test-newest screenshots system-parts lint package sbom \
+.PHONY: demo fuzz test test-long test-torch test-spark test-lowest test-newest screenshots system-parts lint package sbom \
 	coverage mutation published bench compare docs clean
 
 $(VENV)/made:
@@ -28,6 +28,10 @@ $(VENV)/dev: $(VENV)/core
 
 $(VENV)/docs: $(VENV)/core
 	$(BIN)/pip install -q --disable-pip-version-check --group docs
+	@touch $@
+
+$(VENV)/fuzz: $(VENV)/dev
+	$(BIN)/pip install -q --disable-pip-version-check --group fuzz
 	@touch $@
 
 $(VENV)/torch: $(VENV)/dev
@@ -131,6 +135,9 @@ published: $(VENV)/dev ## Try each cause of a difference from the published tabl
 
 compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/compare.md
 	TORCH=$(TORCH) $(BIN)/python -m comparison
+
+fuzz: $(VENV)/fuzz ## Run spoiled inputs against everything that reads: FUZZ="--inputs 100000 --seconds 3600"
+	$(BIN)/python -m fuzz $(FUZZ)
 
 bench: $(VENV)/dev ## Run the benchmarks and print ratios
 	$(BIN)/python -m benchmarks

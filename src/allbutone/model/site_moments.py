@@ -117,7 +117,7 @@ class SiteMoments:
                 raise ValueError("columns and means do not match")
             moments.require_possible()
             return cls(columns, schema, moments, **about)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"this is not a file of moments: {error!r:.120}", where=str(path)) from error
 
 

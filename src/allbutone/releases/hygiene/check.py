@@ -147,8 +147,11 @@ def _check_folder(folder: Path, name: str, terms: _Terms) -> ReleaseCheck:
         more, count = _dataset_findings(folder / each, release, table)
         found += more
         rows.append(count)
-    if sum(rows) != (announced := sum(release.content.get("rows", ()))):
-        problem = f"it announces {announced:,} rows, and the datasets have {sum(rows):,}"
+    announced = release.content.get("rows", [])
+    if not isinstance(announced, list) or not all(type(count) is int for count in announced):
+        found.append(Finding(MANIFEST, "what it announces as rows are no whole numbers"))
+    elif sum(rows) != sum(announced):
+        problem = f"it announces {sum(announced):,} rows, and the datasets have {sum(rows):,}"
         found.append(Finding(MANIFEST, problem))
     notes = names_of_people(release.content["columns"])
     if table is not None:

@@ -53,8 +53,9 @@ def read_values(path: Path, columns: Sequence[Column]) -> tuple[pa.Table | None,
         types = {each.name: pa.string() if each.kind == CATEGORY else pa.float64() for each in columns}
         how = pa.csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
         table = pa.csv.read_csv(io.BytesIO(text), convert_options=how)
+        _ = table.column_names  # decodes them
         return table, list(_text_findings(path, text, _as_text(table)))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         return None, [_unreadable(path, error)]
 
 

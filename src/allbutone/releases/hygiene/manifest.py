@@ -104,7 +104,7 @@ def parameter_findings(text: str, content: dict[str, Any], manifest: dict[str, A
     """Find what parameters.json holds beyond the draws that release.json announces."""
     try:
         expected = _mixed_text(content, manifest) if manifest.get("model") == MODEL else _text(content, manifest)
-    except (KeyError, TypeError, ValueError, InputError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
         yield Finding(PARAMETERS, f"it does not hold the draws that {MANIFEST} announces ({error!r:.120})")
         return
     if text != expected:

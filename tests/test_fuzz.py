@@ -1,0 +1,102 @@
+"""Spoiled inputs end in a result or in words; the long run is `make fuzz`. And each fault that it has found."""
+
+import json
+import os
+import random
+import shutil
+
+import pytest
+from fuzz.mutate import one_of
+from fuzz.seeds import write_seeds
+from fuzz.targets import all_targets
+from fuzz.watch import Tally, attempt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import allbutone as abo
+from allbutone.model.site_moments import SiteMoments
+
+LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
+SLOW = {"command line": 6, "app address": 4, "app upload": 8}
+NAMES = (
+    "table (CSV)", "table (Parquet)", "table file", "prior file", "design file", "ledger", "moments",
+    "release: description", "release: parameters", "release: dataset", "release: mixed", *SLOW,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seeds")
+    write_seeds(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def targets(valid):
+    return {target.name: target for target in all_targets(valid)}
+
+
+def test_every_target_is_tried(targets):
+    assert set(NAMES) == set(targets)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spoiled_inputs_end_in_a_result_or_in_words(targets, name):
+    target = targets[name]
+
+    @settings(max_examples=(20 if LONG else 1) * SLOW.get(name, 40))
+    @given(st.integers(0, 2**64 - 1))
+    def spoiled(seed):
+        tally = Tally(name)
+        attempt(target, one_of(target.seeds, target.kind, random.Random(seed)), tally)
+        assert not tally.faults, tally.faults
+
+    spoiled()
+
+
+def test_valid_inputs_come_to_a_result(targets):
+    for name in sorted(set(NAMES) - set(SLOW)):
+        tally = Tally(name)
+        for seed in targets[name].seeds:
+            attempt(targets[name], seed, tally)
+        assert tally.results
+        assert not tally.faults, tally.faults
+
+
+def edited(path, **entries):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | entries))
+
+
+def test_numbers_too_large_for_float64_are_no_moments(valid, tmp_path):
+    path = tmp_path / "site.json"
+    path.write_bytes((valid / "site.json").read_bytes())
+    edited(path, mean=[10**400, 0, 0])
+    with pytest.raises(abo.InputError, match="not a file of moments"):
+        SiteMoments.load(path)
+
+
+@pytest.mark.parametrize("rows", [None, 5, [None], [[5]], ["5"], [True], {"a": 1}])
+def test_a_description_whose_rows_are_no_numbers(valid, tmp_path, rows):
+    folder = copied(valid / "datasets", tmp_path)
+    edited(folder / "release.json", rows=rows)
+    assert not abo.check_release(folder).is_clean
+
+
+def test_parameters_too_large_for_float64(valid, tmp_path):
+    folder = copied(valid / "both", tmp_path)
+    content = json.loads((folder / "parameters.json").read_text())
+    content["draws"][0]["mean"][0] = 10**400
+    (folder / "parameters.json").write_text(json.dumps(content))
+    assert not abo.check_release(folder).is_clean
+
+
+def test_a_dataset_whose_names_are_not_utf8(valid, tmp_path):
+    folder = copied(valid / "datasets", tmp_path)
+    path = folder / "dataset-001.csv"
+    path.write_bytes(b"\xff" + path.read_bytes())
+    assert not abo.check_release(folder).is_clean
+
+
+def copied(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / folder.name)
