@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import zipfile
 
 import pytest
 from fuzz.mutate import one_of
@@ -96,6 +97,37 @@ def test_a_dataset_whose_names_are_not_utf8(valid, tmp_path):
     path = folder / "dataset-001.csv"
     path.write_bytes(b"\xff" + path.read_bytes())
     assert not abo.check_release(folder).is_clean
+
+
+@pytest.mark.parametrize("columns", [[1, 2, 3], ["bmi", None, "age"], [["bmi"], "ldl", "age"], "bmi", 3])
+def test_a_description_whose_columns_are_no_names(valid, tmp_path, columns):
+    folder = copied(valid / "datasets", tmp_path)
+    edited(folder / "release.json", columns=columns)
+    assert not abo.check_release(folder).is_clean
+    with pytest.raises(abo.InputError):
+        abo.load_release(folder)
+
+
+def test_a_mixed_release_that_announces_parameters_which_are_not_there(valid, tmp_path):
+    folder = copied(valid / "mixed", tmp_path)
+    edited(folder / "release.json", release="both")
+    with pytest.raises(abo.InputError, match=r"parameters\.json"):
+        abo.load_release(folder)
+
+
+def test_a_ledger_of_infinitely_many(valid, tmp_path):
+    path = tmp_path / "table.csv.ledger.toml"
+    path.write_text((valid / "table.csv.ledger.toml").read_text().replace("count = 2", "count = inf"))
+    with pytest.raises(abo.InputError, match="changed by hand"):
+        abo.read_ledger(path)
+
+
+def test_a_workbook_that_unpacks_to_a_thousand_times_its_size_is_not_unpacked(tmp_path):
+    path = tmp_path / "bomb.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as parts:
+        parts.writestr("xl/workbook.xml", b" " * 60_000_000)
+    with pytest.raises(abo.InputError, match="times its own size"):
+        abo.Records.of(path)
 
 
 def copied(folder, tmp_path):

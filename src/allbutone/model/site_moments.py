@@ -15,7 +15,7 @@ from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.categories import Categories
 from allbutone.tables.declared.schema import Schema
-from allbutone.tables.safe_read import parse, read_text
+from allbutone.tables.safe_read import NOT_AS_WRITTEN, parse, read_text
 from allbutone.tables.safe_write import fresh_file
 
 KIND = "allbutone moments"
@@ -117,7 +117,7 @@ class SiteMoments:
                 raise ValueError("columns and means do not match")
             moments.require_possible()
             return cls(columns, schema, moments, **about)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except NOT_AS_WRITTEN as error:
             raise InputError(f"this is not a file of moments: {error!r:.120}", where=str(path)) from error
 
 

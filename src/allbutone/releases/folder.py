@@ -33,6 +33,7 @@ from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.tables.declared.schema import Schema
+from allbutone.tables.safe_read import NOT_AS_WRITTEN
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 
 OneRelease = Released | MixedRelease | str | Path  # a release, or its folder
@@ -165,7 +166,7 @@ def load_release(folder: str | Path) -> Release | MixedRelease | PrivateRelease:
         parts = files_of_datasets(names, {"rows": []} if kind == "parameters" else manifest)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except NOT_AS_WRITTEN as error:
         raise InputError(
             f"not the description of a release: {error!r:.200}", where=str(folder / MANIFEST)
         ) from error

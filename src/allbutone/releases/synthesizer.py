@@ -26,6 +26,7 @@ from allbutone.support.text import counted, listed
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.lazy_records import LazyRecords, stays
 from allbutone.tables.records import Records
+from allbutone.tables.safe_read import NOT_AS_WRITTEN
 from allbutone.tables.safe_write import fresh_file
 
 _NOTICE = (
@@ -189,7 +190,7 @@ class NIWSynthesizer:
             prior, posterior = (prior_from(content[key], columns) for key in ("prior", "posterior"))
             count = count_of("records", content["records"])
             schema = Schema.of_entries({"columns": content.get("declared", {})}, str(path)).for_columns(columns)
-        except (KeyError, TypeError, ValueError) as error:
+        except NOT_AS_WRITTEN as error:
             raise InputError(f"this is not a saved synthesizer: {error!r}", where=str(path)) from error
         loaded = cls(prior)
         loaded._fitted = _Fit(columns, prior, posterior, count, schema)

@@ -9,6 +9,9 @@ from typing import Any
 
 from allbutone.support.errors import InputError, reason
 
+# what becomes of reading entries, of the right syntax, that are not as this program writes them
+NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
+
 
 def open_file(path: Path, cure: str) -> BufferedIOBase:
     """Open an ordinary file; refuse folders, and pipes and devices, on which reading could wait forever."""

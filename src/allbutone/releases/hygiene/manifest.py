@@ -17,6 +17,7 @@ from allbutone.releases.private.release import PrivateRelease
 from allbutone.support.errors import InputError
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.names import check_names, looks_like_identifier
+from allbutone.tables.safe_read import NOT_AS_WRITTEN
 
 _SIZES = frozenset({"datasets", "rows", "files", "parts", "draws"})
 _REASONS = (  # why an entry of such a name may not go out
@@ -58,9 +59,11 @@ def rebuilt(content: dict[str, Any]) -> dict[str, Any]:
             kind = {"release": _kind(content), "mechanism": MECHANISM}
             return kind | MixedMechanism.of_entries(content, MANIFEST).entries()
         columns = tuple(content["columns"])
+        if not isinstance(content["columns"], list) or not all(isinstance(name, str) for name in columns):
+            raise TypeError("columns must be a list of text")
         schema = Schema.of_entries({"columns": content.get("declared", {})}, MANIFEST).for_columns(columns)
         return described(_kind(content), columns, prior_from(content["prior"], columns), schema)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # an InputError is a ValueError
+    except NOT_AS_WRITTEN as error:  # an InputError is a ValueError
         if isinstance(error, InputError):
             raise
         raise InputError(f"an entry is missing or wrong: {error!r:.120}", AS_WRITTEN) from error
@@ -104,7 +107,7 @@ def parameter_findings(text: str, content: dict[str, Any], manifest: dict[str, A
     """Find what parameters.json holds beyond the draws that release.json announces."""
     try:
         expected = _mixed_text(content, manifest) if manifest.get("model") == MODEL else _text(content, manifest)
-    except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
+    except NOT_AS_WRITTEN as error:
         yield Finding(PARAMETERS, f"it does not hold the draws that {MANIFEST} announces ({error!r:.120})")
         return
     if text != expected:

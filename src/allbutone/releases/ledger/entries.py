@@ -13,7 +13,7 @@ from typing import Any
 
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
-from allbutone.tables.safe_read import parse
+from allbutone.tables.safe_read import NOT_AS_WRITTEN, parse
 
 FORMAT = 1
 DRAWN, ADDED = "drawn", "added"
@@ -168,7 +168,7 @@ def ledger_from(text: str, path: Path) -> Ledger:
         whole = f"{_END}{end}" == _end(body, len(releases))
         found = Ledger(path=path, salt=_text(salt), releases=releases, limit=_terms(limit) if limit else None)
         whole = whole and [each.number for each in releases] == list(range(1, len(releases) + 1))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except NOT_AS_WRITTEN as error:
         raise _damaged(path) from error
     if not whole:
         raise _damaged(path)

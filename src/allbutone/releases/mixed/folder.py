@@ -1,13 +1,12 @@
 """A mixed release as a folder: tables with levels by name, parameters, and release.json with what is public."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from allbutone.model.location import MixedParameters
-from allbutone.releases.description import MADE_BY, MANIFEST, PARAMETERS, write_json
+from allbutone.releases.description import MADE_BY, MANIFEST, PARAMETERS, read_json, write_json
 from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.arrays import cholesky, require_symmetric
@@ -65,7 +64,7 @@ def read_mixed(folder: Path, manifest: dict[str, Any]) -> MixedRelease:
     apart = int(manifest["datasets"])
     parameters = None
     if manifest["release"] != "datasets":
-        content = json.loads((folder / PARAMETERS).read_text(encoding="utf-8"))
+        content = read_json(folder / PARAMETERS)
         names = list(MixedParameters.__dataclass_fields__)
         parameters = MixedParameters(*(np.array(content[name], dtype=np.float64) for name in names))
         _check_parameters(parameters, mechanism)

@@ -21,6 +21,7 @@ from allbutone.tables.formats.limits import Limits
 
 MOST_ROWS = 1_048_576  # of any sheet that Excel can write
 CELL_BYTES = 64  # of a cell as a Python number, with its place in a row
+MOST_UNPACKED, MOST_TIMES = 50_000_000, 100  # bytes, and how often over: sheets unpack to some 20 times their size
 _BLOCK = 1 << 20
 _MISSING = frozenset(pyarrow.csv.ConvertOptions().null_values)  # as in text files
 
@@ -56,6 +57,11 @@ def _unpacked(file: BufferedIOBase, name: str, limits: Limits) -> tuple[Buffered
     with ZipFile(file) as packed, ZipFile(content, "w") as parts:
         size = sum(part.file_size for part in packed.infolist())
         limits.require(name, 1, 1, size)
+        if size > MOST_UNPACKED and size > MOST_TIMES * sum(part.compress_size for part in packed.infolist()):
+            raise InputError(
+                f"{name} unpacks to {size / 1e6:,.0f} MB, more than {MOST_TIMES} times its own size, as no table does",
+                "save it anew as .xlsx or as .csv",
+            )
         for part in packed.infolist():
             with packed.open(part) as source, parts.open(part.filename, "w") as target:
                 while block := source.read(_BLOCK):  # never all at once, however much is packed in it
