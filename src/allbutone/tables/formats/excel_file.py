@@ -59,7 +59,7 @@ def _unpacked(file: BufferedIOBase, name: str, limits: Limits) -> tuple[Buffered
         limits.require(name, 1, 1, size)
         if size > MOST_UNPACKED and size > MOST_TIMES * sum(part.compress_size for part in packed.infolist()):
             raise InputError(
-                f"{name} unpacks to {size / 1e6:,.0f} MB, more than {MOST_TIMES} times its own size, as no table does",
+                f"{name} unpacks to {size / 1e6:,.0f} MB, over {MOST_TIMES} times its own size, as no table does",
                 "save it anew as .xlsx or as .csv",
             )
         for part in packed.infolist():
