@@ -139,7 +139,7 @@ compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each
 fuzz: $(VENV)/fuzz ## Run spoiled inputs against everything that reads: FUZZ="--inputs 100000 --seconds 3600"
 	$(BIN)/python -m fuzz $(FUZZ)
 
-bench: $(VENV)/dev ## Run the benchmarks and print ratios
+bench: $(VENV)/dev ## Measure everything beside what it is compared with and write docs/benchmarks.md; needs an idle machine
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/docs ## Build the documentation's site into build/docs; it reads offline

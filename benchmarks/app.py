@@ -14,9 +14,11 @@ from playwright.async_api import Page as AsyncPage
 from playwright.async_api import async_playwright
 from playwright.sync_api import CDPSession, Page, Playwright, sync_playwright
 
+from benchmarks.clock import Row
+
 CHROMIUM = shutil.which("chromium")
 DONE = "body[data-pending='0']"
-BEFORE = 19_000  # milliseconds that the predecessor takes at 100 datasets
+BEFORE = 19.0  # seconds that the predecessor takes at 100 datasets
 # moves a slider as a hand does, and waits for the first picture drawn after that
 MOVE = """async value => {
   const slider = document.querySelector('input[data-for=correlation]');
@@ -50,43 +52,36 @@ def running() -> Iterator[int]:
             app.terminate()
 
 
-def run() -> None:
+def rows() -> Iterator[Row]:
+    if CHROMIUM is None:
+        return
     with running() as port:
         with sync_playwright() as playwright:
-            _alone(playwright, port)
-        asyncio.run(_crowd(port))
+            yield from _alone(playwright, port)
+        yield from asyncio.run(_crowd(port))
 
 
-def _alone(playwright: Playwright, port: int) -> None:
+def _alone(playwright: Playwright, port: int) -> Iterator[Row]:
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
     for kind in ("datasets", "parameters"):
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(f"http://127.0.0.1:{port}/explore?n=100&rows=100&count=100&kind={kind}")
         page.wait_for_selector(DONE, state="attached")
-        _report(page, kind)
+        yield from _moved(page, kind)
         page.close()
     browser.close()
 
 
-def _report(page: Page, kind: str) -> None:
+def _moved(page: Page, kind: str) -> Iterator[Row]:
     clock = page.context.new_cdp_session(page)
     clock.send("Performance.enable")
     begun = _busy(clock)
     moves = [page.evaluate(MOVE, place / 100) for place in range(-30, 31)]
-    drawing = 1e3 * (_busy(clock) - begun) / len(moves)
-    server = page.evaluate(SERVER)[-len(moves) :]
-    middle, late = statistics.median(moves), sorted(moves)[int(0.95 * len(moves))]
-    print(
-        f"slider to landscape in the browser, n = 100, 100 {kind}, 60 × 60: median {middle:.0f} ms (bar: 200 ms), "
-        f"95 % within {late:.0f} ms",
-        flush=True,
-    )
-    part = statistics.median(server)
-    print(
-        f"  the server's part: median {part:.1f} ms (bar: 30 ms), {BEFORE / part:,.0f} × less than 19 s; "
-        f"the page's own CPU time: {drawing:.1f} ms a move",
-        flush=True,
-    )
+    drawing = (_busy(clock) - begun) / len(moves)
+    server = statistics.median(page.evaluate(SERVER)[-len(moves) :]) / 1e3
+    what = f"slider to landscape in the browser, n = 100, 100 {kind}"
+    yield Row(what, statistics.median(moves) / 1e3, "the page's own work", drawing, most=0.2)
+    yield Row(f"{what}: the server's part", server, "the predecessor, at 100 datasets", BEFORE, most=0.03)
 
 
 def _busy(clock: CDPSession) -> float:
@@ -95,7 +90,7 @@ def _busy(clock: CDPSession) -> float:
     return metrics["ThreadTime"]
 
 
-async def _crowd(port: int, browsers: int = 20, rounds: int = 5) -> None:
+async def _crowd(port: int, browsers: int = 20, rounds: int = 5) -> list[Row]:
     """Let twenty browsers, on the same cores as the server, each look at a table of its own."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -110,10 +105,17 @@ async def _crowd(port: int, browsers: int = 20, rounds: int = 5) -> None:
         await browser.close()
     assert len(set(shown)) == browsers, "someone saw another's table"
     assert not any(errors), "a session failed"
-    print(f"{browsers} browsers on these same cores, none of {len(apart + together)} moves failed:", flush=True)
-    for what, took in (("each moves a slider every 3 s", apart), ("all at the same moment", together)):
-        print(f"  {what}: median {statistics.median(took):.0f} ms, longest {max(took):.0f} ms (bar: 1000 ms)")
-    print(f"  the server's part of all: median {statistics.median(server):.0f} ms", flush=True)
+    part = statistics.median(server) / 1e3
+    return [
+        Row(
+            f"{browsers} browsers on the same cores, {what}: the longest",
+            max(took) / 1e3,
+            "the server's part",
+            part,
+            most=1,
+        )
+        for what, took in (("each moves a slider every 3 s", apart), ("all at the same moment", together))
+    ]
 
 
 async def _in_turn(pages: list[AsyncPage], rounds: int, every: float = 3.0) -> list[float]:

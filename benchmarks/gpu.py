@@ -1,7 +1,9 @@
 """The study and leave-one-out on a graphics card, beside what its memory and its random numbers allow at best."""
 
+import re
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,36 +11,41 @@ import numpy as np
 import allbutone as abo
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.studies.design_file import read_design
-from allbutone.studies.published import agreement
 from allbutone.studies.run import StudyRun, run_study
 from allbutone.support.devices import device_of
 from allbutone.support.errors import InputError
-from benchmarks.clock import compare, seconds
+from benchmarks.clock import Row, seconds
+from benchmarks.study import needed
 
 DEVICE = "cuda"
+EARLIER = Path(__file__).parents[1] / "docs" / "devices.md"
 
 
-def run() -> None:
+def rows() -> Iterator[Row]:
     try:
-        device = device_of(DEVICE)
-    except InputError as error:
-        print(f"left out: {error}", flush=True)
+        device_of(DEVICE)
+    except InputError:
+        yield from measured_earlier()
         return
     import torch
 
-    start = time.perf_counter()
-    torch.zeros(1, device=device)
-    torch.cuda.synchronize(device)
-    took = time.perf_counter() - start
-    print(
-        f"{torch.cuda.get_device_name(device)}, PyTorch {torch.__version__}; started in {took:.2f} s", flush=True
-    )
-    study(torch)
-    everyone(torch)
-    measures()
+    yield from study(torch)
+    yield from everyone(torch)
+    yield measures()
 
 
-def measures() -> None:
+def measured_earlier() -> Iterator[Row]:
+    """Return the rows of the table in docs/devices.md: there is no card here."""
+    for line in EARLIER.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 4 and (took := re.match(r"[0-9.]+", cells[1])):
+            floor = re.match(r"([0-9.]+): (.*)", cells[2])
+            what = f"on an H200, measured earlier (docs/devices.md): {cells[0]}"
+            words, number = (f"floor: {floor[2]}", float(floor[1])) if floor else ("", None)
+            yield Row(what, float(took[0]), words, number)
+
+
+def measures() -> Row:
     n, p, k = 100_000, 10, 20
     values = np.random.default_rng(1).standard_normal((n, p))
     values[17] *= 60
@@ -49,10 +56,12 @@ def measures() -> None:
         device: seconds(lambda device=device: risk_columns(records, release, rng=rng, device=device), 1)
         for device in (DEVICE, DEVICE, "cpu")
     }
-    compare(f"risk of {n:,} x {p} against {k} datasets", took[DEVICE], took["cpu"], "the processor")
+    return Row(
+        f"on the card: risk of {n:,} × {p} against {k} datasets", took[DEVICE], "the processor", took["cpu"]
+    )
 
 
-def everyone(torch) -> None:
+def everyone(torch) -> Iterator[Row]:
     """Leave-one-out of a large table.
 
     Floor: each record's matrices, p² numbers a dataset, written once and read once through the card's memory.
@@ -62,19 +71,11 @@ def everyone(torch) -> None:
     values[17] *= 60
     prior = abo.NIW.default(p)
     release = abo.DatasetRelease.draw(prior.update(values), [1000] * k, np.random.default_rng(2))
-    floor = 2 * 8 * n * k * p**2 / bandwidth(torch)
+    floor = 16 * n * k * p**2 / bandwidth(torch)
     for turn in ("first", "second"):
-        torch.cuda.reset_peak_memory_stats()
-        start = time.perf_counter()
-        found = abo.attack_all(values, release, prior, device=DEVICE)
-        took = time.perf_counter() - start
-        lost = int(np.sum(found.status == "not converged"))
-        print(
-            f"leave-one-out, {n:,} x {p} against {k} datasets, {turn} run: {took:.1f} s (bar: 60, goal: 10); "
-            f"floor {floor:.3f} s, the records' matrices written and read once; ratio {took / floor:.0f}; "
-            f"peak {torch.cuda.max_memory_allocated() / 1e9:.1f} GB; {lost} not converged",
-            flush=True,
-        )
+        took = seconds(lambda: abo.attack_all(values, release, prior, device=DEVICE), 1)
+        what = f"on the card: leave-one-out, {n:,} × {p} against {k} datasets, {turn} run"
+        yield Row(what, took, "floor: each record's matrices moved once", floor, most=60)
 
 
 def bandwidth(torch) -> float:
@@ -83,47 +84,25 @@ def bandwidth(torch) -> float:
     return 16 * len(numbers) / seconds(lambda: (numbers.clone(), torch.cuda.synchronize()))
 
 
-def study(torch) -> None:
+def study(torch) -> Iterator[Row]:
     design = read_design("paper")
-    floor = drawing(torch, design)
+    floor = drawing(torch, *needed(design))
     for turn in ("first", "second", "third"):
-        torch.cuda.reset_peak_memory_stats()
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
-            rows = run_study(StudyRun(design, design.replicates, device=DEVICE), Path(folder) / "study").rows
+            run_study(StudyRun(design, design.replicates, device=DEVICE), Path(folder) / "study")
             took = time.perf_counter() - start
-        print(
-            f"the paper's study, {len(rows)} cells x {design.replicates}, {turn} run: {took:.2f} s "
-            "(bar: 3, goal: 1); "
-            f"floor {floor:.4f} s, its variates drawn in two calls; ratio {took / floor:.0f}; "
-            f"peak {torch.cuda.max_memory_allocated() / 1e9:.1f} GB",
-            flush=True,
-        )
-    lost = sum(row["unconverged"] for row in rows)
-    print(f"  {lost} attacks did not converge. {agreement(rows)}", flush=True)
+        what = f"on the card: the paper's study, {turn} run"
+        yield Row(what, took, "floor: its random numbers, in two calls", floor, most=3)
 
 
-def drawing(torch, design) -> float:
-    """The seconds it takes to draw as many normal and gamma variates as the study needs, and nothing else."""
-    normal = gamma = 0
-    for cell in design.cells:
-        p, sets = cell.p, 1 if cell.rows is None else 2 * cell.count
-        normal += design.replicates * (p + (1 + sets) * p * (p - 1) // 2 + p * max(1, sets // 2))
-        gamma += design.replicates * p * (1 + sets)
-    half = torch.full((1,), 50.0, dtype=torch.float64, device=DEVICE).expand(gamma)
+def drawing(torch, normal: int, squares: int) -> float:
+    """The seconds it takes to draw so many normal and gamma variates, and nothing else."""
+    half = torch.full((1,), 50.0, dtype=torch.float64, device=DEVICE).expand(squares)
 
     def draw() -> None:
         torch.randn(normal, dtype=torch.float64, device=DEVICE)
         torch._standard_gamma(half)
         torch.cuda.synchronize()
 
-    draw()
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        draw()
-        times.append(time.perf_counter() - start)
-    print(
-        f"{normal / 1e9:.2f}e9 normal and {gamma / 1e9:.2f}e9 gamma variates: {np.median(times):.3f} s", flush=True
-    )
-    return float(np.median(times))
+    return seconds(draw)

@@ -1,6 +1,8 @@
 """What keeping freed memory brings the study: without it every block's arrays come from the system anew."""
 
-from benchmarks.clock import compare, in_own_process
+from collections.abc import Iterator
+
+from benchmarks.clock import Row, in_own_process
 
 STUDY = """
 import tempfile
@@ -14,8 +16,8 @@ with tempfile.TemporaryDirectory() as folder:
 """
 
 
-def run() -> None:
+def rows() -> Iterator[Row]:
     kept, returned = (
         min(in_own_process(STUDY.format(kept=size))[0] for _ in range(3)) for size in ("run.MEMORY_KEPT", 1)
     )
-    compare("72 cells × 1000 attacks, freed memory kept", kept, returned, "freed memory returned")
+    yield Row("72 cells × 1000 attacks, freed memory kept", kept, "freed memory returned", returned)

@@ -1,5 +1,7 @@
 """Missing values: fit and synthesis of a large mixed table with gaps, and everyone's risk."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 import allbutone as abo
@@ -10,7 +12,7 @@ from allbutone.model.cells import Cells
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel
 from allbutone.releases.mixed.sampling import draw_mixed
-from benchmarks.clock import seconds
+from benchmarks.clock import Row, seconds
 
 SIZES, PEOPLE, COLUMNS, MISSING, DATASETS = (2, 2, 3, 4), 10_000, 8, 0.1, 10
 
@@ -27,12 +29,12 @@ def incomplete_table(rng: np.random.Generator) -> IncompleteRecords:
     return IncompleteRecords.of(np.where(rng.random(codes.shape) < MISSING, -1, codes), values)
 
 
-def run() -> None:
-    fit_and_synthesis()
-    everyones_risk()
+def rows() -> Iterator[Row]:
+    yield from fit_and_synthesis()
+    yield everyones_risk()
 
 
-def everyones_risk() -> None:
+def everyones_risk() -> Row:
     rng = np.random.default_rng(2)
     values = rng.standard_normal((300, 5)) @ rng.standard_normal((5, 5))
     values[rng.random(values.shape) < MISSING] = np.nan
@@ -40,25 +42,21 @@ def everyones_risk() -> None:
     drawn, _ = draw_mixed(augment(records, prior, rng, chains=5).posteriors, [300] * 5, rng)
     datasets = [IncompleteRecords.of(None, each.values) for each in drawn]
     took = seconds(lambda: risk_with_gaps(GapAdversary.of(records, prior, rng, datasets=datasets), rng), 1)
-    print(f"risk of 300 × 5, 10 % missing, against 5 datasets: {took:.1f} s (bar: 60)", flush=True)
+    return Row("risk of 300 × 5 with 10 % missing, against 5 datasets", took, most=60)
 
 
-def fit_and_synthesis() -> None:
+def fit_and_synthesis() -> Iterator[Row]:
     rng = np.random.default_rng(1)
     records = incomplete_table(rng)
-    for separate, bar in ((False, " (bar: 30)"), (True, "")):
+    for separate, most in ((False, 30.0), (True, None)):
         normal = abo.NIW.default(COLUMNS) if separate else abo.NIW.flat(COLUMNS)
-        prior, said = LocationModel.prior(SIZES, normal, separate=separate), []
+        prior = LocationModel.prior(SIZES, normal, separate=separate)
 
-        def work(prior: LocationModel = prior, said: list[str] = said) -> None:
+        def work(prior: LocationModel = prior) -> None:
             found = augment(records, prior, rng, chains=DATASETS)
             draw_mixed(found.posteriors, [PEOPLE] * DATASETS, rng)
-            said.append(found.words)
 
-        took = seconds(work, 1)
-        what = "separate cells" if separate else "main effects"
-        print(
-            f"{PEOPLE:,} × ({COLUMNS} measurements + {len(SIZES)} categories, 48 cells), 10 % missing, {what}: "
-            f"fit and {DATASETS} datasets {took:.1f} s{bar}\n  {said[0]}",
-            flush=True,
-        )
+        kind = "separate combinations" if separate else "main effects"
+        table = f"{PEOPLE:,} × ({COLUMNS} + {len(SIZES)} categories), 10 % missing"
+        what = f"fit and {DATASETS} datasets of {table}, {kind}"
+        yield Row(what, seconds(work, 1), most=most)

@@ -1,6 +1,7 @@
 """A mixed table of 10,000 people: eight measurements and four categories in 48 cells."""
 
-from time import perf_counter, process_time
+from collections.abc import Iterator
+from time import perf_counter
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from allbutone.disclosure.mixed_risk import mixed_risk_columns
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.tables.categories import Categories
 from allbutone.tables.records import Records
+from benchmarks.clock import Row, seconds, variates
 
 PEOPLE, COLUMNS, SIZES = 10_000, 8, (2, 2, 3, 4)
 
@@ -24,14 +26,14 @@ def table(rng: np.random.Generator) -> Records:
     return Records(values, columns, categories=Categories(codes, names, levels))
 
 
-def run() -> None:
+def rows() -> Iterator[Row]:
     """Time fit, ten datasets, and the risk of everyone."""
     rng = np.random.default_rng(1)
     records = table(rng)
     start = perf_counter()
     release = MixedSynthesizer().fit(records).sample(datasets=10, rng_for_tests=rng)
-    print(f"fit and ten datasets of {PEOPLE:,} rows: {perf_counter() - start:.2f} s (bar 2 s)")
-    start, work = perf_counter(), process_time()
-    mixed_risk_columns(records, release, rng=rng)
-    took = f"{perf_counter() - start:.1f} s, {process_time() - work:.0f} core-seconds (bar 60 s on two cores)"
-    print(f"risk of everyone in every cell, against ten datasets: {took}")
+    took, floor = perf_counter() - start, 10 * PEOPLE * COLUMNS * variates()[0]
+    what = f"{PEOPLE:,} people, {COLUMNS} measurements, 48 combinations of categories"
+    yield Row(f"{what}: fit and ten datasets", took, "floor: its normal numbers", floor, most=2)
+    took = seconds(lambda: mixed_risk_columns(records, release, rng=rng), 1)
+    yield Row(f"{what}: everyone's risk in every combination, against ten datasets", took, most=60)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks import postgres
-from benchmarks.clock import machine
+from benchmarks.clock import Row, machine, variates
 
 ROWS, FILES, REPEATS = int(os.environ.get("ALLBUTONE_BENCH_ROWS", 20_000_000)), 10, 3
 SMALL = min(ROWS, 400_000)  # rows of the tables on which growth in the columns, and slow engines, are measured
@@ -208,11 +209,29 @@ def of_risk_and_writing(page: Page, folder: Path) -> None:
     )
 
 
+def rows() -> Iterator[Row]:
+    """The lines of the table of all benchmarks: moments and leverage beside DuckDB's own sums, and writing."""
+    what = f"{ROWS:,} × 10 in Parquet files"
+    with tempfile.TemporaryDirectory() as folder:
+        pattern = make(Path(folder) / "large", ROWS, 10)
+        own, peer = measured(OWN, pattern=pattern, p=10)["work"], "DuckDB's own sums, one query"
+        for engine in ("duckdb", "polars"):
+            ours = measured(OURS, pattern=pattern, engine=engine, p=10, repeats=1)
+            yield Row(f"{what}: moments by {engine}", ours["work"], peer, own, unit="core-s", times=0.5)
+            words = f"{what}: leverage counts and the top hundred by {engine}"
+            yield Row(words, ours["again"], peer, own, unit="core-s", times=0.25)
+            yield Row(f"{what}: peak memory with {engine}", ours["megabytes"], unit="MB", most=600)
+    wrote, floor = measured(WRITE, rows=ROWS, repeats=1), ROWS * 10 * variates()[0]
+    words = f"draw and write {ROWS:,} × 10 as Parquet"
+    yield Row(words, wrote["work"], "floor: its normal numbers", floor, unit="core-s")
+    yield Row(f"{words}: peak memory", wrote["megabytes"], unit="MB")
+
+
 def run() -> list[str]:
     page = Page()
     page.say(
-        f"Measured by `python -m benchmarks.scale docs/scale.md` on {machine()}, in seconds of processor time "
-        "(all cores together), the best of several runs.\n"
+        f"Measured by `python -m benchmarks.scale docs/scale.md` on {'; '.join(machine())}, in seconds of "
+        "processor time (all cores together), the best of several runs.\n"
     )
     with tempfile.TemporaryDirectory() as folder:
         for part in (against_duckdb, of_each_engine, of_risk_and_writing):
