@@ -2,6 +2,8 @@
 
 import contextlib
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +13,7 @@ import pyarrow as pa
 import allbutone as abo
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.disclosure import disclosure_figure
-from allbutone.plots.export import write_images
+from allbutone.plots.export import FLAGS, KNOWN, write_images
 from allbutone.plots.framing import titled
 from allbutone.plots.guarantee import guarantee_figure
 
@@ -55,6 +57,17 @@ def stages():
     return titled(disclosure_figure({name: np.asarray(found[name]) for name in found.column_names}, abo.Rule()))
 
 
+def picture_of_a_report() -> None:
+    """Write the first page of the report on five datasets of the embedded cohort, as a browser shows it."""
+    cohort = abo.demo_cohort()
+    browser = next(filter(None, map(shutil.which, KNOWN)))
+    with TemporaryDirectory() as folder:
+        page = Path(folder, "report.html")
+        abo.report(cohort, abo.NIWSynthesizer().fit(cohort).sample(datasets=5), out=page)
+        picture = f"--screenshot={HERE / 'report.png'}"
+        subprocess.run([browser, *FLAGS, "--window-size=900,1160", picture, page.as_uri()], check=True)
+
+
 def main() -> None:
     """Write all figures, in one start of the browser."""
     patients, cohort = clinic(), abo.demo_cohort()
@@ -69,6 +82,7 @@ def main() -> None:
         "budget.png": titled(budget_figure(abo.plan_budget(cohort, abo.NIW.flat(5), rows=503))),
     }
     write_images({HERE / name: figure for name, figure in figures.items()}, width=1000, height=620)
+    picture_of_a_report()
 
 
 if __name__ == "__main__":
