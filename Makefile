@@ -3,10 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
-MUTANTS ?= 40
 
 .PHONY: demo fuzz test test-long test-torch test-spark test-lowest test-newest screenshots system-parts lint package sbom \
-	coverage mutation published bench compare docs clean
+	coverage published bench compare docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -126,9 +125,6 @@ sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json,
 coverage: $(VENV)/dev system-parts ## Run the tests and ask for 95 % of the branches of model, adversary, integrals and disclosure
 	$(BIN)/pip install -q --disable-pip-version-check --group coverage
 	$(BIN)/pytest --cov --cov-report=term
-
-mutation: $(VENV)/dev ## Change the maximiser, the model and the exposure law, MUTANTS places each, and see whether a test notices
-	$(BIN)/python -m checks.mutation --sample $(MUTANTS)
 
 published: $(VENV)/dev ## Try each cause of a difference from the published tables (docs/differences.md); half an hour
 	$(BIN)/python -m replication

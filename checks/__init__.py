@@ -1,1 +1,1 @@
-"""What checks the project itself, and not what it does: the package, its versions, its mutants."""
+"""What checks the project itself, and not what it does: the package, its versions, its licences."""
