@@ -1,7 +1,6 @@
 """Sets up every tool, runs all of them on the same tables, and writes docs/compare.md: `python -m comparison`."""
 
 import argparse
-import json
 import tempfile
 import time
 import warnings
@@ -46,12 +45,9 @@ def measured(environments: dict[str, Environment], work: Path) -> Results:
     tables = public_tables()
     for table in tables:
         table.write(work)
-        (work / f"{table.name}-limits.json").write_text(json.dumps(limits_of(table.train)))
     names = [table.name for table in tables]
     tools = {
-        "allbutone": environments["allbutone"].run(
-            "allbutone_own.py", work, *(f"{table.name}:{','.join(table.log)}" for table in tables)
-        ),
+        "allbutone": environments["allbutone"].run("allbutone_own.py", work, *names),
         "smartnoise-synth": environments["smartnoise-synth"].run("smartnoise_mst.py", work, *names),
         "synthpop": environments["synthpop"].run("synthpop.R", work, *names),
         # last of the synthesizers: it judges what the others have written
@@ -68,12 +64,6 @@ def measured(environments: dict[str, Environment], work: Path) -> Results:
     audits = {key: whom_disclosed(key, table, work, tools) for key, table in made.items()}
     known = {key: found for key, found in audits.items() if found is not None}
     return Results(environments, tables, tools, alike, risks, known, as_printed(tables[0]), errors, seed)
-
-
-def limits_of(table: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """Return the extremes of each column, a tenth of the range outward."""
-    room = 0.1 * (table.max() - table.min())
-    return {name: (float((table.min() - room)[name]), float((table.max() + room)[name])) for name in table.columns}
 
 
 def anonymeter(tool: Environment, work: Path, made: dict[str, PublicTable]) -> dict:
@@ -128,7 +118,7 @@ def picture(errors: dict[str, np.ndarray]):
         f"{heart.PEOPLE} people to {exact} standard deviations, as many of a posterior draw to {drawn}"
     )
     figure = rows_figure(heart.PEOPLE, heart.COLUMNS, heart.marks(errors), message)
-    return titled(figure).update_layout(width=1000, height=620)
+    return titled(figure).update_layout(width=1000, height=600, margin_t=150, title_pad_t=26)
 
 
 if __name__ == "__main__":

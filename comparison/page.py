@@ -1,5 +1,6 @@
 """The comparison as a page: docs/compare.md, its words from template.md and its numbers from what was measured."""
 
+import ast
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ def written(results: Results) -> str:
         heart=heart,
         set_up=_set_up(results),
         risk=_risk(results),
+        **_of_time(results),
         tables=[
             {"name": table.name, "words": table.words, "size": _size(table), "fidelity": _fidelity(results, table)}
             for table in results.tables
@@ -117,6 +119,13 @@ def _anonymeter_words(said: Mapping[str, Any]) -> str:
     return f"{', '.join(kinds)}."
 
 
+def _of_time(results: Results) -> dict[str, str]:
+    """Return how long it takes to judge a table, exactly and by Anonymeter."""
+    judged = [each["judged"] for each in results.tools["allbutone"].values()]
+    theirs = [each["seconds"] for key, each in results.risks.items() if key != "heart-sdv"] or [np.nan]
+    return {"judged": f"{np.median(judged):.1f}", "anonymeter_seconds": f"{np.median(theirs):.0f}"}
+
+
 def _of_printed(printed: Mapping[str, float]) -> dict[str, str]:
     return {
         "printed_ms": f"{1e3 * printed['seconds']:.0f}",
@@ -132,15 +141,18 @@ def _set_up(results: Results) -> str:
         size = f"{each.packages} packages, {each.megabytes:,} MB" if each.packages else ""
         took = f"{each.seconds:.0f} s" if each.seconds else ""
         version = each.version or f"not run here: {each.error}"
-        rows.append([name, PURPOSE[name], version, size, took, _lines(SCRIPTS[name])])
+        rows.append([name, PURPOSE[name], version, size, took, _statements(SCRIPTS[name])])
     rows.append(["the paper", "synthesizer, and the risk of one record", "as printed", "no program", "", ""])
-    return _table(["tool", "what it is", "version", "installed", "took", "lines to a result"], rows)
+    return _table(["tool", "what it is", "version", "installed", "took", "statements to a result"], rows)
 
 
-def _lines(script: str) -> int:
+def _statements(script: str) -> int:
     text = (TOOLS / script).read_text(encoding="utf-8")
     inside = text.split("# <<<", 1)[1].split("# >>>", 1)[0].splitlines()[1:]
-    return sum(bool(line.strip()) for line in inside)
+    if not script.endswith(".py"):
+        return sum(bool(line.strip()) for line in inside)
+    tree = ast.parse("def typed():\n" + "\n".join(inside))
+    return sum(isinstance(each, ast.stmt) for each in ast.walk(tree)) - 1
 
 
 def _size(table: PublicTable) -> str:

@@ -15,29 +15,20 @@ def release_and_risk(file, schema):
     import allbutone as abo
 
     release = abo.NIWSynthesizer().fit(file, schema=schema).sample(datasets=1)
-    return release, abo.risk(file, release)
+    yield release
+    yield abo.risk(file, release)
     # >>>
 
 
-for line in sys.argv[2:]:
-    name, _, log = line.partition(":")
-    schema = {"columns": {column: {"scale": "log"} for column in log.split(",")}} if log else None
-    release_and_risk(folder / f"{name}.csv", schema)  # everything is loaded
+for name in sys.argv[2:]:
+    schema = json.loads((folder / f"{name}-schema.json").read_text())
+    list(release_and_risk(folder / f"{name}.csv", schema))  # everything is loaded
     start = time.process_time()
-    release, risk = release_and_risk(folder / f"{name}.csv", schema)
-    both = time.process_time() - start
-    columns = ",".join(release.columns)
-    np.savetxt(
-        folder / f"{name}-allbutone.csv",
-        release.datasets[0],
-        delimiter=",",
-        header=columns,
-        comments="",
-        fmt="%.17g",
-    )
-    found[f"{name}-allbutone"] = {
-        "seconds": both,
-        "disclosed": int(np.sum(risk["disclosed"])),
-        "people": len(risk),
-    }
+    results = release_and_risk(folder / f"{name}.csv", schema)
+    release, drawn = next(results), time.process_time() - start
+    risk, judged = next(results), time.process_time() - start - drawn
+    how = {"delimiter": ",", "header": ",".join(release.columns), "comments": "", "fmt": "%.12g"}
+    np.savetxt(folder / f"{name}-allbutone.csv", release.datasets[0], **how)
+    people, disclosed = len(risk), int(np.sum(risk["disclosed"]))
+    found[f"{name}-allbutone"] = {"seconds": drawn, "judged": judged, "disclosed": disclosed, "people": people}
 print(json.dumps(found))

@@ -2,10 +2,10 @@
 arguments <- commandArgs(trailingOnly = TRUE)
 folder <- arguments[1]
 said <- c()
-suppressMessages(library(synthpop))
 for (name in arguments[-1]) {
   start <- proc.time()["user.self"]
   # <<< the lines that a user types
+  library(synthpop)
   table <- read.csv(file.path(folder, paste0(name, ".csv")))
   drawn <- syn(table, print.flag = FALSE)
   unique_rows <- replicated.uniques(drawn, table)

@@ -29,7 +29,7 @@ class Marks:
 def rows_figure(people: int, columns: int, marks: Sequence[Marks], message: str) -> go.Figure:
     """Draw measured errors beside the two laws of plug-in synthesizers and the error without a release, 1."""
     measured = np.concatenate([np.asarray(each.rows, dtype=float) for each in marks])
-    rows = np.geomspace(min(measured.min(), people) / 2, max(2 * measured.max(), 100 * people**2), LINES)
+    rows = np.geomspace(min(measured.min(), people) / 2, max(8 * measured.max(), 100 * people**2), LINES)
     figure = go.Figure()
     laws = {
         "means alone: n/√N": (law_of_means(people, rows), {"color": GREY, "dash": "dash"}),
