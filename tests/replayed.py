@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from allbutone.disclosure.simulated_releases import triangle
+from allbutone.support.streams import chi_squares
 
 
 class Replayed:
@@ -14,8 +14,8 @@ class Replayed:
     def normals(self, shape, axis):
         return self.move(np.concatenate([rng.standard_normal(shape) for rng in self.each], axis=axis))
 
-    def triangle(self, df, size):
-        drawn = [triangle(rng, row, size) for rng, row in zip(self.each, df, strict=True)]
+    def chi_squares(self, df, size):
+        drawn = [chi_squares(rng, row, size) for rng, row in zip(self.each, df, strict=True)]
         return self.move(np.concatenate(drawn, axis=-1))
 
 

@@ -10,7 +10,8 @@ import allbutone as abo
 from allbutone.adversary import paper_methods as as_printed
 from allbutone.adversary.bound import maximize_bound
 from allbutone.adversary.build import log_posterior
-from allbutone.adversary.modes import _climb, find_modes
+from allbutone.adversary.climb import climb
+from allbutone.adversary.modes import find_best, find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.simulated_releases import SimulatedReleases
 from cases import LONG, positive_definite
@@ -26,7 +27,7 @@ def problem(seed, kind):
 
 def beaten_by(posterior, modes, starts):
     """How much higher the best of these starts climbs, relative to the height."""
-    found = np.max(_climb(posterior, starts).value)
+    found = np.max(climb(posterior, starts).value)
     return (found - modes.value) / max(1.0, abs(float(modes.value)))
 
 
@@ -173,4 +174,22 @@ def test_newton_never_leaps_onto_the_other_hill(p, rows, people, count):
         away = rng.standard_normal((60, p))
         away /= np.linalg.norm(away, axis=1, keepdims=True)
         start = 2 * rng.random((60, 1)) * np.linalg.norm(found.best, axis=1, keepdims=True) * away
-        assert np.all(_climb(problem, start).value <= found.value + 1e-6)
+        assert np.all(climb(problem, start).value <= found.value + 1e-6)
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_the_best_mode_alone_is_the_better_of_both(draws):
+    """Also where the two hills are about as high: there the climb to the second must not be given up early."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        p, people = int(rng.integers(1, 11)), int(10 ** rng.uniform(1.3, 2.5))
+        law = ExposureLaw.of(abo.NIW.default(p), people, None if draws else int(rng.integers(2, 200)))
+        count, leverage = int(rng.choice([1, 2, 3, 8])), 10 ** rng.uniform(-2, 1.5)
+        problem, _ = SimulatedReleases.of(law, count, 100, rng).problem(leverage)
+        both, best = find_modes(problem), find_best(problem)
+        assert np.all(best.converged == both.converged), f"seed {seed}"
+        assert np.all(np.abs(best.value - both.value) <= 1e-9 * (1 + np.abs(both.value))), f"seed {seed}"
+        clear = both.gap > 1e-6
+        spread = 1 / np.sqrt(np.linalg.eigvalsh(-both.hessian)[:, -1:])
+        assert np.all((np.abs(best.best - both.best) < 1e-7 * spread)[clear]), f"seed {seed}"
+        assert np.all(np.isnan(best.other))

@@ -7,12 +7,15 @@ from scipy.stats import ks_2samp
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.simulated_datasets import SimulatedDatasets
 from allbutone.studies.design_file import read_design
 from allbutone.studies.run import StudyRun, load_study, run_study
 from allbutone.studies.simulate_cell import simulate_cell
 from allbutone.studies.simulate_together import alike, simulate_together
 from allbutone.support.devices import DeviceStreams, device_of
+from allbutone.support.streams import triangle
 from replayed import Replayed, assert_same_replicates
 from targets import make
 
@@ -58,15 +61,29 @@ def test_torch_moments_and_densities():
     np.testing.assert_allclose(density.numpy(), plain.predictive().log_density(records))
 
 
-def test_torch_draws_wishart_scatters_also_of_fewer_rows_than_columns():
+def test_torch_draws_wishart_scatters():
     """E[TTᵀ] = m·I, each stream with its own m; entries of a Wishart have variance m, on the diagonal 2m."""
-    size, p, rows = 40_000, 4, np.array([3.0, 9.0, 200.0])
+    size, p, freedom = 40_000, 4, np.array([5.0, 9.0, 200.0])
     streams = DeviceStreams(np.random.SeedSequence(1).spawn(3), torch.device("cpu"))
-    drawn = streams.triangle(rows[:, None] - np.arange(p), size).numpy().reshape(p, p, 3, size)
-    assert not drawn[3, 3, 0].any()
+    drawn = triangle(streams, freedom[:, None] - np.arange(p), size).numpy().reshape(p, p, 3, size)
     scatter = np.einsum("iksm,jksm->sijm", drawn, drawn).mean(axis=-1)
-    off = np.abs(scatter - rows[:, None, None] * np.eye(p)) / np.sqrt(2 * rows / size)[:, None, None]
+    off = np.abs(scatter - freedom[:, None, None] * np.eye(p)) / np.sqrt(2 * freedom / size)[:, None, None]
     assert np.max(off) < 5
+
+
+def test_torch_draws_scatters_of_fewer_rows_than_columns():
+    """E[S] = (n_z − 1)/(ν′ − p − 1)·I, and its rank is n_z − 1, each stream with its own number of rows."""
+    size, p, df, rows = 40_000, 4, 60.0, np.array([1.0, 3.0, 200.0])
+    streams = DeviceStreams(np.random.SeedSequence(1).spawn(3), torch.device("cpu"))
+    law = ExposureLaw(p, np.full(3, 10.0), np.full(3, df), rows)
+    drawn = SimulatedDatasets.of(law, size, streams)
+    nothing = torch.zeros(3 * size, dtype=torch.float64)
+    root, _ = drawn.wells(nothing, nothing, 1.0, 0.0)
+    scatter = torch.linalg.inv(root.mT @ root).numpy() - np.eye(p)
+    for each, many in zip(scatter.reshape(3, size, p, p), rows - 1, strict=True):
+        spread = np.sqrt(2 * many / size) / (df - p)
+        assert np.max(np.abs(each.mean(axis=0) - many / (df - p) * np.eye(p))) <= 6 * spread + 1e-9
+        assert all(np.sum(np.linalg.eigvalsh(one) > 1e-9) == min(p, many) for one in each[:20])
 
 
 def test_torch_simulates_a_study_and_a_cell_is_the_same_in_any_company(tmp_path, monkeypatch):

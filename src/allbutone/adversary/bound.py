@@ -9,6 +9,7 @@ from allbutone.support.arrays import array_namespace, eigh_or_nan
 Array = Any
 
 MOST_STEPS = 100
+ARRIVED = 1e-7  # the size of a step whose end has all digits, since Newton's steps square their error
 
 
 def maximize_bound(
@@ -47,17 +48,17 @@ def _pole_distance(
     position = low
     for _ in range(MOST_STEPS):
         delta = xp.exp(position)
-        gap = above + delta[..., None]
-        rho = xp.sum(squares / gap**2, axis=-1)
+        near = 1 / (above + delta[..., None])
+        parts = squares * near * near
+        rho = xp.sum(parts, axis=-1)
         tau = xp.maximum(first - delta, 1e-300 * first)
         excess = xp.log1p(inflation * rho) + xp.log(tau / target)
-        slope = -2 * inflation * xp.sum(squares / gap**3, axis=-1) / (1 + inflation * rho) - 1 / tau
+        slope = -2 * inflation * xp.vecdot(parts, near) / (1 + inflation * rho) - 1 / tau
         low, high = xp.where(excess > 0, position, low), xp.where(excess > 0, high, position)
         step = -excess / (delta * slope)
-        arrived = xp.abs(step) <= 1e-13 * (1 + xp.abs(position))
-        inside = (position + step > low) & (position + step < high)
-        following = xp.where(inside, position + step, (low + high) / 2)
-        position = xp.where(arrived, position, following)
+        arrived = xp.abs(step) <= ARRIVED * (1 + xp.abs(position))
+        following = position + step
+        position = xp.where(arrived | ((following > low) & (following < high)), following, (low + high) / 2)
         if bool(xp.all(arrived)):
             break
     return xp.exp(position)

@@ -86,7 +86,7 @@ class LogQuadratic:
 
     def value(self, white: Float[Array, "*points p"]) -> Float[Array, "*points"]:
         """Return ℓ(v)."""
-        levels, _ = self._wells(white)
+        levels, _ = self.well_terms(white)
         return self._value(
             white, levels, array_namespace(white).vecdot(white, white), _times(self.precision, white)
         )
@@ -100,7 +100,7 @@ class LogQuadratic:
         ∇²ℓ = τI − (2τc/(1 + c‖v‖²))·vvᵀ − A − Σ ωⱼMⱼ + 2 Σ (ωⱼ/qⱼ)·GⱼGⱼᵀ
         """
         xp = array_namespace(white)
-        levels, slopes = self._wells(white)
+        levels, slopes = self.well_terms(white)
         strength = self.weights / levels
         squared, turned = xp.vecdot(white, white), _times(self.precision, white)
         fall = self.inflation / (1 + self.inflation * squared)
@@ -113,20 +113,19 @@ class LogQuadratic:
         hessian = hessian - self._weighted_precision(strength) + scaled.mT @ slopes
         return self._value(white, levels, squared, turned), gradient, hessian
 
-    def lower_bound(
-        self, white: Float[Array, "*points p"]
-    ) -> tuple[Float[Array, "*points p p"], Float[Array, "*points p"]]:
-        """Return precision and pull of the bound that touches ℓ at v and lies below it everywhere.
+    def lower_bound(self) -> tuple[Float[Array, "*batch p p"], Float[Array, "*batch p"]]:
+        """Return precision and pull of the bound that touches ℓ at the centre and lies below it everywhere.
 
-        −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(v) the wells become the quadratic
+        −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(0) = wⱼ/gⱼ the wells become the quadratic
         A + Σ ωⱼMⱼ, b + Σ ωⱼmⱼ: a parameter release's posterior, whose maximum is known exactly.
         """
-        strength = self.strengths(white)
+        shape = (*self.centre.shape[:-1], self.wells)
+        strength = array_namespace(self.levels).broadcast_to(self.weights / self.levels, shape)
         return self._weighted_precision(strength), self.pull + (strength[..., None, :] @ self.slopes)[..., 0, :]
 
     def strengths(self, white: Float[Array, "*points p"]) -> Float[Array, "*points k"]:
         """Return ωⱼ = wⱼ/qⱼ(v), how strongly each well pulls."""
-        levels, _ = self._wells(white)
+        levels, _ = self.well_terms(white)
         return self.weights / levels
 
     @cached_property
@@ -240,7 +239,7 @@ class LogQuadratic:
     def _identity(self) -> Float[Array, "p p"]:
         return eye(self.p, like=self.centre)
 
-    def _wells(
+    def well_terms(
         self, white: Float[Array, "*points p"]
     ) -> tuple[Float[Array, "*points k"], Float[Array, "*points k p"]]:
         """Return qⱼ(v) and Gⱼ = Mⱼv − mⱼ; all wells in one matrix product."""

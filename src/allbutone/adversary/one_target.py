@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.build import from_statistics, log_posterior
+from allbutone.adversary.climb import rounding_of
 from allbutone.adversary.inputs import Reading, as_given, split_known
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.modes import TIE, Modes, find_modes, rounding_of
+from allbutone.adversary.modes import TIE, Modes, find_modes
 from allbutone.adversary.rounding import mode_error
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre, stdtr
 
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.modes import Modes, find_modes
+from allbutone.adversary.modes import Modes, find_best, find_modes
 from allbutone.adversary.one_target import Attack, describe
 from allbutone.integrals.importance_sampling import Ball, Integrals, Intervals, integrate
 from allbutone.integrals.proposal import Points
@@ -104,7 +104,7 @@ def measure(
     """
     white = posteriors.whiten(truth)
     if guess is None and modes is None:
-        modes = find_modes(posteriors)
+        modes = find_best(posteriors) if effort is None else find_modes(posteriors)
     best = posteriors.whiten(guess) if modes is None else modes.best
     found = posteriors.unwhiten(best) if guess is None else guess
     norm = partial(array_namespace(white).linalg.vector_norm, axis=-1)

@@ -14,7 +14,7 @@ from allbutone.adversary.paper_methods import lbfgsb
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.lacking_records import measure_missing
 from allbutone.disclosure.measures import Measures, measure
-from allbutone.disclosure.simulated_releases import SimulatedReleases, Stream, normals, releases_at_once, triangle
+from allbutone.disclosure.simulated_releases import SimulatedReleases, releases_at_once
 from allbutone.integrals.several_missing import sample_missing
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -23,6 +23,7 @@ from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.studies.design import Cell
 from allbutone.studies.replicates import Replicates, measured
 from allbutone.support.arrays import append_axes, array_namespace, as_array, eye, solve_rows
+from allbutone.support.streams import Stream, normals, triangle
 
 Array = Any
 

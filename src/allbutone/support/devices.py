@@ -118,25 +118,12 @@ class DeviceStreams:
             each.normal_(generator=generator)
         return drawn.movedim(0, axis).flatten(axis, axis + 1)
 
-    def triangle(self, df: Float[np.ndarray, "streams p"], size: int) -> Float[Array, "p p m"]:
-        """Draw lower triangles by Bartlett, as `simulated_releases.triangle` does, joined along the last axis."""
-        torch, (count, p) = self.torch, df.shape
-        rows, columns = np.tril_indices(p, -1)
-        found = torch.zeros((p * p, count, size), dtype=torch.float64, device=self.device)
-        below = self._empty((count, len(rows), size))
+    def chi_squares(self, df: Float[np.ndarray, "streams rows"], size: int) -> Float[Array, "rows m"]:
+        """Draw from χ²(df), as `streams.chi_squares` does, joined along the last axis; χ²(df) is 2·Gamma(df/2)."""
         half = moved_to(self.device, np.maximum(df, 1.0) / 2)[..., None].expand(-1, -1, size)
-        gammas = []
-        for each, alpha, generator in zip(below, half, self.generators, strict=True):
-            each.normal_(generator=generator)
-            gammas.append(torch._standard_gamma(alpha, generator))
-        chi = torch.stack(gammas).mul_(2).sqrt_()  # χ²(df) is 2·Gamma(df/2)
-        if not np.all(df > 0):
-            chi.mul_(moved_to(self.device, 1.0 * (df > 0))[..., None])
-            kept = columns < np.sum(df > 0, axis=1)[:, None]
-            below.mul_(moved_to(self.device, 1.0 * kept)[..., None])
-        found[moved_to(self.device, rows * p + columns)] = below.movedim(0, 1)
-        found[:: p + 1] = chi.movedim(0, 1)
-        return found.reshape(p, p, count * size)
+        drawn = [self.torch._standard_gamma(*each) for each in zip(half, self.generators, strict=True)]
+        twice = moved_to(self.device, 2.0 * (df > 0))[..., None]
+        return self.torch.stack(drawn).mul_(twice).movedim(0, 1).flatten(1, 2)
 
     def _empty(self, shape: tuple[int, ...]) -> Array:
         return self.torch.empty(shape, dtype=self.torch.float64, device=self.device)

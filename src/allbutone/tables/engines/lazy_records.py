@@ -151,6 +151,8 @@ class LazyRecords:
 
 def stays(table: Any) -> bool:
     """Say whether a table stays in its engine: a lazy frame of any library, or `LazyRecords` of one."""
+    if isinstance(table, np.ndarray):  # the usual case, and asking takes a while
+        return False
     return isinstance(table, LazyRecords) or isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
 
 

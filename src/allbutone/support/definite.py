@@ -1,0 +1,93 @@
+"""Equations with positive definite matrices, many small ones at once."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_torch_array
+from jaxtyping import Bool, Float
+
+from allbutone.support.arrays import array_namespace, attempt, solve_or_nan
+
+Array = Any
+
+FEW = 8  # matrices up to which LAPACK is called directly
+MANY = 64  # from which on a batch is faster by rows, all matrices at once
+SMALL = 24  # columns up to which it is
+
+
+def solve_definite(
+    matrix: Float[Array, "*batch p p"], vectors: Float[Array, "*batch p"]
+) -> tuple[Float[Array, "*batch p"], Bool[Array, "*batch"]]:
+    """Return matrix⁻¹v for each vector, and which of the matrices are positive definite; of others anything."""
+    xp = array_namespace(matrix, vectors)
+    if is_torch_array(matrix):  # whose factorisation says so of each, in one call instead of many
+        root, trouble = xp.linalg.cholesky_ex(matrix)
+        definite = (trouble == 0) & xp.all(xp.isfinite(xp.linalg.diagonal(root)), axis=-1)
+        root = xp.where(
+            definite[..., None, None], root, xp.eye(root.shape[-1], dtype=root.dtype, device=root.device)
+        )
+        return xp.cholesky_solve(vectors[..., None], root)[..., 0], definite
+    if isinstance(matrix, np.ndarray) and vectors.size:
+        if vectors.size <= FEW * vectors.shape[-1]:
+            return _one_by_one(matrix, vectors)
+        if matrix.ndim == 3 and len(matrix) >= MANY and matrix.shape[1] <= SMALL:
+            return _by_rows(matrix, vectors)
+    if matrix.ndim == 2:  # one alone has a Cholesky factor, or an error that says that it has none
+        definite = xp.all(matrix == matrix) & (attempt(xp.linalg.cholesky, matrix) is not None)
+        return solve_or_nan(matrix, vectors), definite
+    return solve_or_nan(matrix, vectors), _is_definite(matrix)
+
+
+def _one_by_one(
+    matrix: Float[np.ndarray, "*batch p p"], vectors: Float[np.ndarray, "*batch p"]
+) -> tuple[Float[np.ndarray, "*batch p"], Bool[np.ndarray, "*batch"]]:
+    """Call LAPACK itself, for a few: NumPy and SciPy take longer to prepare the call than the call takes."""
+    solve, p = _lapack(), vectors.shape[-1]
+    pairs = zip(matrix.reshape(-1, p, p), vectors.reshape(-1, p), strict=True)
+    found = [solve(each, vector)[1:] for each, vector in pairs]
+    definite = np.array([not trouble for _, trouble in found]).reshape(vectors.shape[:-1])
+    return np.array([vector for vector, _ in found]).reshape(vectors.shape), definite
+
+
+@cache
+def _lapack() -> Any:
+    from scipy.linalg.lapack import dposv  # which takes a while to load
+
+    return dposv
+
+
+@np.errstate(invalid="ignore", divide="ignore", over="ignore", under="ignore")  # of those that are not definite
+def _by_rows(
+    matrix: Float[np.ndarray, "n p p"], vectors: Float[np.ndarray, "n p"]
+) -> tuple[Float[np.ndarray, "n p"], Bool[np.ndarray, " n"]]:
+    """Factor, substitute forward and back; every operation is done for all matrices, on the last axis."""
+    n, p = vectors.shape
+    lower, found = np.moveaxis(matrix, 0, 2).copy(), vectors.T.copy()
+    scale, definite = np.empty((p, n)), np.ones(n, dtype=bool)
+    for i in range(p):
+        column = lower[i:, i]
+        if i:
+            column -= np.einsum("ijn,jn->in", lower[i:, :i], lower[i, :i])
+            found[i] -= np.einsum("jn,jn->n", lower[i, :i], found[:i])
+        definite &= column[0] > 0
+        scale[i] = 1 / np.sqrt(column[0])
+        column *= scale[i]
+        found[i] *= scale[i]
+    for i in reversed(range(p)):
+        if i < p - 1:
+            found[i] -= np.einsum("jn,jn->n", lower[i + 1 :, i], found[i + 1 :])
+        found[i] *= scale[i]
+    return found.T.copy(), definite
+
+
+def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
+    """Say which matrices are positive definite: those whose pivots all are. An eighth of the time of `eigh`."""
+    xp = array_namespace(matrix)
+    definite = matrix[..., 0, 0] > 0
+    while matrix.shape[-1] > 1:
+        pivot = xp.where(definite, matrix[..., 0, 0], xp.inf)
+        column = matrix[..., 1:, 0]
+        matrix = matrix[..., 1:, 1:] - column[..., :, None] * (column / pivot[..., None])[..., None, :]
+        definite = definite & (matrix[..., 0, 0] > 0)
+    return definite
