@@ -60,8 +60,8 @@ class _Ascent:
 def climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], beat: Any = None) -> Summit:
     """Climb to a mode by Newton steps; with `beat`, one a posterior, only as long as that height is in reach.
 
-    Newton's steps square their error, so the last one is taken without another look. Who wants to beat a height wants
-    no Hessian, and may take it earlier.
+    Newton's steps square their error, so the last one is taken without another look. Who only wants to beat a
+    height needs no Hessian, and takes it earlier.
     """
     xp = array_namespace(start)
     start = xp.where(xp.all(xp.isfinite(start), axis=-1)[..., None], start, 0.0)  # what rounding left no start

@@ -113,12 +113,12 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
         # a single posterior is climbed from both sides at once: most of the time is that of calling NumPy
         both = climb(posterior, best_on_ray(posterior, xp.stack([start, -start])))
         return [both.at(0), both.at(1)]
-    if posterior.wells > 1 and not given:  # otherwise the bound is ℓ itself
-        start = best_on_ray(posterior, start)
+    mirrored = None if given or one_hill or only_best else best_on_ray(posterior, -start)
+    start = start if given or one_hill else best_on_ray(posterior, start)
     first = climb(posterior, start, xp.full_like(start[..., 0], -xp.inf) if only_best else None)
     if one_hill:
         return [first]
-    starts = [-first.white]
+    starts = [-first.white if mirrored is None else mirrored]
     if posterior.own_well:
         weights = posterior.weights
         released = xp.concat([weights[..., :-1], xp.zeros_like(weights[..., -1:])], axis=-1)

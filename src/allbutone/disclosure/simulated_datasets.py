@@ -1,10 +1,11 @@
 """Released datasets drawn as the adversary sees them: of each dataset the scatter and the mean, never a record.
 
-In the coordinates of `simulated_releases` a dataset's covariance is Σ ~ IW(D², ν′), its scatter S | Σ ~ W(n_z − 1, Σ)
-and its mean z̄ | Σ ~ N(l, gΣ), g = 1/κ′ + 1/n_z. Nothing but S and z̄ is seen, so Σ is integrated out: S = D·S₀·D,
-where S₀ has density ∝ |S₀|^((n_z − p − 2)/2)·|I + S₀|^(−(ν′ + n_z − 1)/2), grows by a column at a time. Let
-CCᵀ = I + S₋, S₋ the scatter of some columns given the next one. Then, with independent A ~ χ²(a), B ~ χ²(b) and
-ε ~ N(0, I), the next column has the diagonal entry s = A/B and beside it √(s(1 + s))·Cw, w = ε/√(A + B).
+In the coordinates of `simulated_releases` a dataset's covariance is Σ ~ IW(D², ν′), its scatter is
+S | Σ ~ W(n_z − 1, Σ) and its mean z̄ | Σ ~ N(l, gΣ), g = 1/κ′ + 1/n_z. Nothing but S and z̄ is seen, so Σ is
+integrated out: S = D·S₀·D, and S₀, of density ∝ |S₀|^((n_z − p − 2)/2)·|I + S₀|^(−(ν′ + n_z − 1)/2), grows by a
+column at a time. Let CCᵀ = I + S₋, S₋ the scatter of some columns given the next one. Then, with independent
+A ~ χ²(a), B ~ χ²(b) and ε ~ N(0, I), the next column has the diagonal entry s = A/B and beside it √(s(1 + s))·Cw,
+w = ε/√(A + B).
 """
 
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ Array = Any
 class SimulatedDatasets:
     """The random part of m datasets, the same for a record of any leverage; the last axis runs over the datasets.
 
-    The record lies on the last axis, so leverage enters with the last column alone. `root` Y, YᵀY = (I + S₋)⁻¹, has
-    all columns but that one, whose ε, A and B are `noise`, `scatter` and `precision`. `mean`: a vector t for z̄.
+    The record lies on the last axis, so leverage enters with the last column alone. `root` is Y, YᵀY = (I + S₋)⁻¹,
+    of all columns but that one, whose ε, A and B are `noise`, `scatter` and `precision`. `mean`: a vector t for z̄.
     """
 
     root: Float[Array, "q q m"]

@@ -33,8 +33,8 @@ def releases_at_once(law: ExposureLaw, count: int) -> int:
 class SimulatedReleases:
     """The random part of some releases of `count` draws or datasets, the same for a record of any leverage.
 
-    Released parameters need one lower triangle P and one standard normal ε for all draws, the last axis running over
-    the replicates; datasets one each, those of a replicate one after the other.
+    Released parameters need one lower triangle P and one standard normal ε for all draws of a replicate; datasets
+    one part each. The last axis runs over the replicates, and within each over its datasets.
     After several laws, drawn from as many streams, the law's numbers (and a count of draws) are one a replicate.
     """
 

@@ -1,4 +1,4 @@
-"""Random numbers from one generator of NumPy's, or from several streams on a device, the batch on the last axis."""
+"""Random numbers from one generator of NumPy's, or from several streams on a device; batches are last axes."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def normals(rng: Stream, shape: tuple[int, ...], axis: int) -> Array:
 
 
 def chi_squares(rng: Stream, df: Float[np.ndarray, "*streams rows"], size: int) -> Float[Array, "rows m"]:
-    """Draw `size` numbers from χ²(df) for each df, zeros where df is not positive; streams have a row of df each."""
+    """Draw so many numbers from each χ²(df), zeros where df is not positive; streams have a row of df each."""
     if not isinstance(rng, np.random.Generator):
         return rng.chi_squares(df, size)
     drawn = np.empty((len(df), size))
