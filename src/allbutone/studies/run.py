@@ -137,8 +137,8 @@ def run_study(
         held = {entry["cell"] for entry in read_journal(folder / JOURNAL)[1]}
         left = [cell for cell in chosen if run.identity(cell) not in held or lacks_file(cell)]
         watch(len(chosen) - len(left))
-        # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system: a
-        # tenth of the study's time, and six of seven page faults (measured by benchmarks/study.py)
+        # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system:
+        # a tenth of the study's time, and six of seven page faults (measured by benchmarks/study.py)
         np.empty(MEMORY_KEPT, dtype=np.uint8)
 
         def keep(done: tuple[list[dict[str, Any]], list[tuple[Cell, Replicates]]]) -> None:
