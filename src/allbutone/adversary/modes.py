@@ -106,9 +106,9 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
     A single release leaves one hill. An adversary's own prior may disagree with the release; then a hill of its
     own may stand at the prior's centre, and another where the release alone would have it.
     """
-    xp, start = array_namespace(posterior.centre), posterior.near_maximum()
-    given, one_hill = start is not None, not posterior.pushes_outward and posterior.wells <= 1
-    start = start if given else _bound_maximum(posterior)
+    xp, known = array_namespace(posterior.centre), posterior.near_maximum()
+    given, one_hill = known is not None, not posterior.pushes_outward and posterior.wells <= 1
+    start = _bound_maximum(posterior) if known is None else known
     if start.ndim == 1 and not (given or one_hill or only_best or posterior.own_well):
         # a single posterior is climbed from both sides at once: most of the time is that of calling NumPy
         both = climb(posterior, best_on_ray(posterior, xp.stack([start, -start])))

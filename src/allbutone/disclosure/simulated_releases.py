@@ -71,13 +71,13 @@ class SimulatedReleases:
 
     def problem(self, leverage: Any) -> tuple[LogQuadratic, Float[Array, "r p"]]:
         """Return the posteriors of records of this leverage (one for all, or one a replicate), and the records."""
-        like = self.datasets.mean if self.parameters is None else self.parameters[1]
+        like = self.parameters[1] if self.datasets is None else self.datasets.mean  # type: ignore[index]
         xp, p, kappa = array_namespace(like), self.law.p, self.law.mean_weight
         leverage = xp.astype(as_array(leverage, like=like), xp.float64, copy=False)
         leverage = xp.broadcast_to(leverage, (self.replicates,))
         truth = zeros((self.replicates, p), like=like)
         truth[:, -1] = xp.sqrt(leverage * (kappa + 1) / kappa)
-        whole = self._after_datasets if self.parameters is None else self._after_parameters
+        whole = self._after_parameters if self.datasets is None else self._after_datasets
         return whole(leverage, truth[:, -1] / (kappa + 1)), truth
 
     def _after_parameters(self, leverage: Float[Array, " r"], lean: Float[Array, " r"]) -> LogQuadratic:
