@@ -30,8 +30,10 @@ class Summit:
 
     def at(self, place: int) -> "Summit":
         """Return one of several climbs."""
-        rest = (each[place, ...] for each in (self.white, self.value, self.hessian, self.done))
-        return Summit(*rest, self.steps)
+        white, value, hessian, done = (
+            each[place, ...] for each in (self.white, self.value, self.hessian, self.done)
+        )
+        return Summit(white, value, hessian, done, self.steps)
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,13 @@ def _ascend_rest(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
     xp = array_namespace(at.white)
     (late,) = xp.nonzero(~at.done)
     rest = _ascend(posterior.take(late), at.take(late), steps)
-    names = ("white", "value", "hessian", "done")
-    return Summit(*(_put(at.done, getattr(at, name), getattr(rest, name)) for name in names), rest.steps)
+    return Summit(
+        _put(at.done, at.white, rest.white),
+        _put(at.done, at.value, rest.value),
+        _put(at.done, at.hessian, rest.hessian),
+        _put(at.done, at.done, rest.done),
+        rest.steps,
+    )
 
 
 def _put(kept: Bool[Array, " batch"], whole: Array, part: Array) -> Array:
