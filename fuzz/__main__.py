@@ -65,6 +65,8 @@ def _guide(name: str, tally: Tally, runs: int, seconds: int) -> None:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", **where)
         counted = re.findall(r"number_of_executed_units: (\d+)", done.stderr)
         tally.grown += int(counted[-1]) if counted else 0
+        if done.returncode and not any(Path(folder).iterdir()):  # it did not even begin
+            tally.faults.append((f"atheris ended with {done.returncode}: {done.stderr[-200:]!r}", b""))
         for path in Path(folder).glob("*-*"):  # crash-…, timeout-…, oom-…
             words = re.findall(r"(\w+Error.*|ERROR: .*)", done.stderr)
             tally.faults.append((f"{path.name.split('-')[0]}: {words[0] if words else '?'}", path.read_bytes()))
