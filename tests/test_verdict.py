@@ -67,7 +67,7 @@ def test_what_could_not_be_computed_counts_as_disclosed_and_comes_first():
     found = risk_table(bmi=([0.9, np.nan, 0.1], [0.1, 0.1, np.nan], [1.0, 1.0, np.nan]))
     verdict = verdict_of(found, Rule())
     assert verdict.rows == [12, 11]
-    assert "the bmi of row 12, of which it could not be computed what the release tells" in verdict.how_sure
+    assert "row 12: what the release tells of it could not be computed, so it counts" in verdict.how_sure
     assert told_of(values_of(found, Rule(), 1))[0]["verdict"] == "not computed: counts as disclosed"
 
 

@@ -44,7 +44,7 @@ class Value:
         """What somebody who knows everybody else can say of it; it goes on from a colon."""
         whose = f"the {self.column} of row {self.row:,}"
         if np.isnan(self.after):
-            return f"{whose}, of which it could not be computed what the release tells"
+            return f"{whose}: what the release tells of it could not be computed, so it counts as disclosed"
         can = f"can say it {self.within}".rstrip()
         words = f"{whose}: somebody who knows everybody else {can} with a probability of {chance(self.after)}"
         if self.is_unchanged:
