@@ -158,6 +158,23 @@ def test_a_database(postgres, password, allbutone, rng, tmp_path):
     assert PASSWORD.encode() not in written + "".join(told).encode()
 
 
+def test_a_database_in_a_file(allbutone, rng, tmp_path):
+    import duckdb
+
+    visits = pa.table({"a": rng.standard_normal(40), "b": rng.standard_normal(40)})
+    with duckdb.connect("my.duckdb") as database:
+        database.execute("create table visits as select * from visits")
+    named, asked = Source("my.duckdb", from_table="visits"), Source("my.duckdb", query="select b, a from visits")
+    assert named.open().to_arrow_table().equals(visits)
+    assert asked.open().to_arrow_table().equals(visits.select(["b", "a"]))
+    assert allbutone("synthesize", "my.duckdb", "--from", "visits", "--out", "release")[0] == 0
+    with pytest.raises(InputError, match="no file is called other"):
+        Source("other.duckdb", from_table="visits").open()
+    assert not Path("other.duckdb").exists()
+    with pytest.raises(InputError, match="nowhere does not exist"):
+        Source("my.duckdb", from_table="nowhere").open()
+
+
 def test_a_service_file_holds_the_credentials(postgres, rng, tmp_path, monkeypatch):
     postgres.load("served", clinic(rng))
     (tmp_path / "services").write_text(

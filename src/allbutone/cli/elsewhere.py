@@ -47,7 +47,7 @@ AnyTable = Annotated[
         parser=_address,
         metavar="TABLE",
         help=f"The confidential table: a {READABLE} file, many files ('data/*.parquet'), or a database "
-        "(postgresql://HOST/NAME, with --from or --query).",
+        "(postgresql://HOST/NAME or a .duckdb file, with --from or --query).",
     ),
 ]
 OF_ENGINE: dict[str, tuple[Any, Any]] = {

@@ -16,6 +16,7 @@ from allbutone.tables.engines.asking import refused
 ENGINES = ("duckdb", "polars", "dask", "spark")
 _MODULES = {"duckdb": "duckdb", "polars": "polars", "dask": "dask.dataframe", "spark": "pyspark.sql"}
 _DATABASES = ("postgresql", "postgres")
+_DATABASE_FILES = (".duckdb", ".ddb")
 # bounded memory, what is beyond it on the disk, rows in the order of the files, and no bar between the results
 _DUCKDB = (
     "memory_limit = '400MB'",
@@ -61,8 +62,13 @@ class Source:
 
     @property
     def is_database(self) -> bool:
-        """Whether the address is that of a database."""
-        return "://" in self.address
+        """Whether the address is that of a database: a server's, or a file of DuckDB's."""
+        return "://" in self.address or self.is_database_file
+
+    @property
+    def is_database_file(self) -> bool:
+        """Whether the address is that of a database in a file."""
+        return self.address.lower().endswith(_DATABASE_FILES)
 
     def __str__(self) -> str:
         """Return the address, which holds no password."""
@@ -80,7 +86,15 @@ class Source:
         except Exception as error:  # each engine has exceptions of its own
             raise refused(error, f"{self.address} cannot be opened") from error
 
+    def _database_file(self) -> Any:
+        if not os.path.exists(self.address):
+            raise InputError(f"no file is called {self.address}", "see how the file is called")
+        connection = _duckdb(self.address, read_only=True)
+        return connection.sql(self.query) if self.query is not None else connection.table(str(self.from_table))
+
     def _database(self) -> Any:
+        if self.is_database_file:
+            return self._database_file()
         if urlsplit(self.address).scheme not in _DATABASES:
             raise InputError(
                 "of databases, the command line opens postgresql:// only",
@@ -109,10 +123,7 @@ class Source:
         kind, engine = kinds.pop(), self.engine or _installed()
         module = _module(_MODULES[engine], engine)
         if engine == "duckdb":
-            connection = module.connect(config={"autoinstall_known_extensions": "false"})
-            for setting in _DUCKDB:
-                connection.execute(f"set {setting}")
-            return getattr(connection, f"read_{kind}")(files)
+            return getattr(_duckdb(), f"read_{kind}")(files)
         if engine == "polars":
             module.Config.set_streaming_chunk_size(POLARS_ROWS)
         if engine == "spark":
@@ -125,7 +136,9 @@ class Source:
 
 def is_source(address: str) -> bool:
     """Say whether an address is that of a database, or a pattern of files that is not itself a file's name."""
-    return "://" in address or (any(sign in address for sign in "*?[") and not os.path.exists(address))
+    if "://" in address or address.lower().endswith(_DATABASE_FILES):
+        return True
+    return any(sign in address for sign in "*?[") and not os.path.exists(address)
 
 
 def _kind(name: str) -> str | None:
@@ -142,6 +155,15 @@ def _installed() -> str:
             continue
         return engine
     raise _not_installed("duckdb")
+
+
+def _duckdb(path: str = ":memory:", read_only: bool = False) -> Any:
+    """Return a connection that keeps to bounded memory."""
+    module = _module("duckdb", "duckdb")
+    connection = module.connect(path, read_only, config={"autoinstall_known_extensions": "false"})
+    for setting in _DUCKDB:
+        connection.execute(f"set {setting}")
+    return connection
 
 
 def _spark(module: Any) -> Any:
