@@ -1,7 +1,8 @@
 """The app asked directly, without a network: one request, one answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -22,7 +23,17 @@ def ask(method: str, path: str, query: Sequence[str] = (), body: bytes = b"") ->
         "headers": [(b"host", b"127.0.0.1")], "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1),
         "asgi": {"version": "3.0"},
     }  # fmt: skip
-    return _KEPT["loop"].run_until_complete(_answer(scope, body))
+    return _completed(_answer(scope, body))
+
+
+def _completed(work: Coroutine[Any, Any, tuple[int, bytes]]) -> tuple[int, bytes]:
+    run = _KEPT["loop"].run_until_complete
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run(work)
+    with ThreadPoolExecutor(1) as other:  # where a browser's test holds this thread's loop
+        return other.submit(run, work).result()
 
 
 async def _answer(scope: dict[str, Any], body: bytes) -> tuple[int, bytes]:

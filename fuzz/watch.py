@@ -42,6 +42,7 @@ class Tally:
 
 def attempt(target: Target, data: bytes, tally: Tally) -> None:
     """Run one input and count how it ended: with a result, in words, or with a fault."""
+    before = max(_most_memory(), _BEGUN)
     with tempfile.TemporaryDirectory(prefix="fuzz-") as base:
         outside = Path(base)
         try:
@@ -57,11 +58,16 @@ def attempt(target: Target, data: bytes, tally: Tally) -> None:
         stray += [path for path in outside.iterdir() if path.name not in PLACES]
         if stray:
             tally.faults.append((f"left {stray[0].relative_to(outside)}", data))
-    if (grown := resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024) > _BEGUN + MOST_MEMORY:
+    if (grown := _most_memory()) > before + MOST_MEMORY:
         tally.faults.append((f"memory grew to {grown / 1e9:.1f} GB", data))
 
 
 _BEGUN = 400 << 20  # what Python and all libraries take
+
+
+def _most_memory() -> int:
+    """Return the most bytes that this process has ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @contextmanager

@@ -138,7 +138,7 @@ def test_the_budget_is_that_in_memory(rows, rng, tmp_path, request, monkeypatch)
 
 
 def test_commands(rng, allbutone, tmp_path, few_trials):
-    table = a_clinic(rng, 20.0)
+    table = a_clinic(rng, 300.0)
     (tmp_path / "data").mkdir()
     for part in range(2):
         pyarrow.parquet.write_table(table[200 * part : 200 * part + 200], tmp_path / "data" / f"{part}.parquet")

@@ -18,7 +18,7 @@ import allbutone as abo
 from allbutone.model.site_moments import SiteMoments
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
-SLOW = {"command line": 6, "app address": 4, "app upload": 8}
+SLOW = {"command line": 3, "app address": 4, "app upload": 4}
 NAMES = (
     "table (CSV)", "table (Parquet)", "table file", "prior file", "design file", "ledger", "moments",
     "release: description", "release: parameters", "release: dataset", "release: mixed", *SLOW,

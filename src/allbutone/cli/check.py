@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from allbutone.cli.options import free_name
+from allbutone.cli.options import as_argument, free_name
 from allbutone.cli.output import console, show_next, show_notes
 from allbutone.cli.reading import OF_TABLE, also_asked, read_content
 from allbutone.releases.archive import zip_release
@@ -58,7 +58,7 @@ def check(
         console.print(f"Written: {escape(str(zip))}, without times, users or paths.")
     elif release.is_dir():
         name = free_name(f"{release.resolve().name}.zip")
-        show_next("put it into one file to hand out:", ["check", str(release), "--zip", str(name)])
+        show_next("put it into one file to hand out:", ["check", as_argument(release), "--zip", str(name)])
 
 
 def _require_zip(zip: Path, release: Path, table: Path | None) -> None:

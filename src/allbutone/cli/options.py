@@ -127,14 +127,15 @@ def following(context: typer.Context, command: str, *arguments: object, **option
         for name, value in context.params.items()
         if name in takes.keys() - OWN and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     }
-    typed = [command, *map(_as_argument, arguments)]
+    typed = [command, *map(as_argument, arguments)]
     for name, value in (given | options).items():
         if str(value) != str(takes[name].default):
             typed += as_typed(takes[name].opts[0], value)
     return typed
 
 
-def _as_argument(value: object) -> str:
+def as_argument(value: object) -> str:
+    """Return a name as it is typed, so that none reads as an option."""
     return f"./{value}" if str(value).startswith("-") else str(value)
 
 
