@@ -79,12 +79,11 @@ def _name(figure: go.Figure, x: np.ndarray, y: np.ndarray, labels: list[str], pr
     }
     taken: list[float] = []
     for at, label in enumerate(labels):
-        height = float(y[at])
+        height = float(y[at]) + (0.115 if y[at] < 0.7 else 0)  # there is no room above the highest
         while any(abs(height - other) < 0.06 for other in taken):
             height -= 0.06
         taken.append(height)
-        up = 38 if height < 0.7 else 0  # there is no room above the highest
-        figure.add_annotation(x=x[at], y=y[at], text=label, ax=55, ay=330 * (y[at] - height) - up, **arrow)
+        figure.add_annotation(x=x[at], y=y[at], text=label, ax=55, ay=330 * (y[at] - height), **arrow)
 
 
 def _all_of(told: ToldValues) -> Among:
