@@ -51,7 +51,7 @@ def measured(part: str, found: dict[str, list[Row]]) -> bool:
         for row in importlib.import_module(f"benchmarks.{part}").rows():
             found[part].append(row)
             print(" | ".join(row.cells), flush=True)
-    except Exception:
+    except Exception:  # whatever it is: it is printed, the page names the part, and the run ends with 1
         traceback.print_exc()
         return False
     print(f"  ({part}: {time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)

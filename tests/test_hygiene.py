@@ -13,7 +13,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.releases import dataset_files
-from allbutone.releases.archive import zip_release
+from allbutone.releases.archive import unpacked, zip_release
 from allbutone.releases.hygiene.check import require_clean
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.tables.safe_write import fresh_folder
@@ -50,6 +50,13 @@ def test_a_zip_file_tells_nothing_of_the_computer(releases, tmp_path, kind):
     packed.write_bytes(b"PK no zip")
     with pytest.raises(abo.InputError, match="not a zip file"):
         abo.check_release(packed)
+
+
+def test_what_goes_wrong_with_the_files_is_not_blamed_on_the_archive(releases, tmp_path):
+    packed = tmp_path / "release.zip"
+    packed.write_bytes(zip_release(releases / "datasets"))
+    with pytest.raises(RuntimeError, match="of another kind"), unpacked(packed):
+        raise RuntimeError("of another kind")
 
 
 FILES = {

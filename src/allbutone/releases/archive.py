@@ -30,15 +30,21 @@ def zip_release(folder: Path) -> bytes:
 @contextmanager
 def unpacked(path: Path) -> Iterator[tuple[Path, list[Finding]]]:
     """Yield a folder with an archive's files, and what the archive tells besides."""
+    with tempfile.TemporaryDirectory(prefix="allbutone-") as place:
+        yield Path(place), _unpack(path, Path(place))
+
+
+def _unpack(path: Path, place: Path) -> list[Finding]:
     try:
-        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix="allbutone-") as place:
+        with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             LIMITS.require(path.name, 0, 0, sum(entry.file_size for entry in entries))
             flat = [entry for entry in entries if Path(entry.filename).name == entry.filename]
             for entry in flat:
-                Path(place, entry.filename).write_bytes(archive.read(entry))
-            yield Path(place), list(_archive_findings(path, archive, len(entries) - len(flat)))
+                (place / entry.filename).write_bytes(archive.read(entry))
+            return list(_archive_findings(path, archive, len(entries) - len(flat)))
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        # the last two are what zipfile says of a password and of compression that it does not know
         raise InputError(f"{path.name} is not a zip file that can be read ({error})", "zip it again") from error
 
 
