@@ -209,3 +209,6 @@ def test_the_command_gives_no_verdict_on_another_mechanism(allbutone, files, tmp
     assert code == 0
     assert ("No verdict" in out) == ("should not be given out" not in out)
     assert "may be given out" not in out
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert ("No verdict" in page) == ("No verdict" in out)
+    assert "Nobody’s value is disclosed" not in page

@@ -98,9 +98,12 @@ def audit(
                 rng=np.random.default_rng(0),
                 watch=watch,
             )
-        save(found, disclosure_figure(found, rule), _by_rows(records, fitted, found))
-    doubt = departure(fitted)
-    if doubt and not found["disclosed"].any():
+        doubt, figure = departure(fitted), disclosure_figure(found, rule)
+        no_verdict = bool(doubt) and not found["disclosed"].any()
+        if no_verdict:  # the page must not say what the command does not
+            figure.layout.meta = {**figure.layout.meta, "message": f"No verdict: {doubt}."}
+        save(found, figure, _by_rows(records, fitted, found))
+    if no_verdict:
         console.print(f"[red]✘[/red] [bold]No verdict:[/bold] {escape(doubt)}.")
     else:
         show_verdict(verdict_of(found, rule))
@@ -109,7 +112,7 @@ def audit(
     show_files(out)
     console.print(escape(_assumed(records, fitted, chosen(records, known), divisor)))
     _next(context, table, fitted)
-    show_notes([*records.notes, f"{doubt}." if doubt and found["disclosed"].any() else ""])
+    show_notes([*records.notes, f"{doubt}." if doubt and not no_verdict else ""])
 
 
 def _error(records: Records, found: dict[str, np.ndarray]) -> float:
@@ -128,8 +131,8 @@ def _by_rows(records: Records, fitted: PlugInTable, found: dict[str, np.ndarray]
         Marks("these rows, means alone", [rows], [means], BLUE, "diamond"),
     ]
     words = (
-        f"{rows:,.0f} rows of a fit to {people:,} people give each record away to {number(exact)} standard "
-        "deviations; more rows of the same fit give away more"
+        f"With {rows:,.0f} rows of a fit to {people:,} people a guess is off by {exact:.2f} standard "
+        "deviations, without any by about 1; more rows of the same fit tell more"
     )
     return rows_figure(people, columns, marks, words)
 
