@@ -85,13 +85,24 @@ def test_files_are_on_the_disk_before_they_replace_others(tmp_path, monkeypatch)
     inode = (tmp_path / "a.txt").stat().st_ino
     assert done == [inode, ("to", inode), tmp_path.stat().st_ino]
     done.clear()
-    with fresh_folder(tmp_path / "b", ours=lambda folder: True) as work:
+    with fresh_folder(tmp_path / "b", ours=lambda folder: True, finished=done.append) as work:
         (work / "inner").mkdir()
         (work / "inner" / "deep.txt").write_text("two")
     parts = [tmp_path / "b", tmp_path / "b" / "inner", tmp_path / "b" / "inner" / "deep.txt"]
     moved = done.index(("to", parts[0].stat().st_ino))
-    assert {part.stat().st_ino for part in parts} == set(done[:moved])
+    assert {part.stat().st_ino for part in parts} == set(done[: moved - 1])
+    assert done[moved - 1] == work
     assert done[moved + 1 :] == [tmp_path.stat().st_ino]
+
+
+def test_a_folder_that_came_to_be_meanwhile_is_not_said_to_be_finished(tmp_path):
+    seen = []
+    with (
+        pytest.raises(abo.InputError, match="exists"),
+        fresh_folder(tmp_path / "b", ours=lambda folder: True, finished=seen.append),
+    ):
+        (tmp_path / "b").mkdir()
+    assert not seen
 
 
 def test_several_files_are_written_all_or_none(tmp_path):

@@ -5,6 +5,7 @@ Never in that folder: a repeat key, the posterior, any statistic of the confiden
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +58,20 @@ def save_release(
     >>> abo.save_release(release, "release")  # release/parameters.json and release/release.json
     """
     if isinstance(release, PrivateRelease):
-        with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+        with _release_folder(folder, force, finished) as work:
             sizes = write_datasets(work, _blocks(release), release.rows, release.columns, format)
             write_json(work / MANIFEST, {"made_by": MADE_BY} | release.entries() | sizes)
-            _finish(work, finished)
         return
     if release.columns is None or release.prior is None:
         raise InputError(
             "a release is saved with its mechanism, and this one has none",
             "give it columns and the prior it was made with",
         )
-    with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+    with _release_folder(folder, force, finished) as work:
         if isinstance(release, MixedRelease):
             write_mixed(release, work, format)
         else:
             _write_release(release, work, format)
-        _finish(work, finished)
 
 
 def _write_release(release: Release, work: Path, format: str) -> None:
@@ -113,20 +112,21 @@ def synthesize_to_folder(
             yield number, block
             watch(declared.to_natural(drawn), block)
 
-    with fresh_folder(Path(folder), ours=is_release, force=force) as work:
+    with _release_folder(folder, force, finished) as work:
         count_of("datasets", len(rows), MOST_DATASETS)
         _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
         sizes = write_datasets(work, released(), rows, columns, format)
         write_json(work / MANIFEST, described("datasets", columns, prior, declared) | sizes)
-        _finish(work, finished)
 
 
-def _finish(work: Path, finished: Callable[[Path], object]) -> None:
-    """Let go of what was written only if it holds nothing but a release."""
+@contextmanager
+def _release_folder(folder: str | Path, force: bool, finished: Callable[[Path], object]) -> Iterator[Path]:
+    """Yield a folder to write into; it is let go of only if it holds nothing but a release."""
     from allbutone.releases.hygiene.check import require_clean
 
-    require_clean(work)
-    finished(work)
+    with fresh_folder(Path(folder), ours=is_release, force=force, finished=finished) as work:
+        yield work
+        require_clean(work)
 
 
 def _blocks(release: Release | PrivateRelease) -> Iterator[tuple[int, np.ndarray]]:

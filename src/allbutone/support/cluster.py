@@ -54,7 +54,7 @@ def _sent(client: Any, work: Callable[[Any], Any], jobs: list[Any], watch: Calla
     places = {future.key: place for place, future in enumerate(futures)}
     results: list[Any] = [None] * len(jobs)
     try:
-        for future in distributed.as_completed(futures):
+        for future in distributed.as_completed(futures, loop=client.loop):
             found = future.result()
             results[places[future.key]] = found
             watch(found)

@@ -25,11 +25,18 @@ _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
 @contextmanager
-def fresh_folder(target: Path, *, ours: Callable[[Path], bool], force: bool = False) -> Iterator[Path]:
+def fresh_folder(
+    target: Path,
+    *,
+    ours: Callable[[Path], bool],
+    force: bool = False,
+    finished: Callable[[Path], object] = lambda work: None,
+) -> Iterator[Path]:
     """Yield a folder to write into; it becomes `target` only when the block ends well.
 
     With `force` an existing folder is replaced, but only one that is empty or of which `ours` says that this
-    package made it and everything in it.
+    package made it and everything in it. `finished` sees the folder as the last thing before it becomes `target`,
+    when nothing is left to do that takes time.
     """
     target = Path(os.path.abspath(target))
     require_free(target, ours=ours, force=force)
@@ -40,6 +47,7 @@ def fresh_folder(target: Path, *, ours: Callable[[Path], bool], force: bool = Fa
             work.chmod(0o755)
             _flush_tree(work)
             require_free(target, ours=ours, force=force)  # again: it may have come to be in the meantime
+            finished(work)
             _put(work, target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
