@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 import allbutone as abo
 from allbutone.adversary import paper_methods as as_printed
-from allbutone.adversary.bound import maximize_bound
+from allbutone.adversary.bound import both_maxima, maximize_bound
 from allbutone.adversary.build import log_posterior
 from allbutone.adversary.climb import climb
 from allbutone.adversary.modes import find_best, find_modes
@@ -108,6 +108,40 @@ def test_the_bound_is_maximised_exactly(seed, p, outward, inflation):
     reach = np.linalg.norm(best) + 0.1
     elsewhere = reach * rng.standard_normal((500, p)) * 10 ** rng.uniform(-2, 1, (500, 1))
     assert np.max(height(elsewhere)) <= height(best) + 1e-9 * (1 + abs(height(best)))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.floats(0.1, 1e4), st.floats(0.5, 1.0))
+def test_both_maxima_are_maxima_and_the_same_for_one_as_for_many(seed, p, outward, inflation):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((p, p + 1)) * 10 ** rng.uniform(-1, 1)
+    precision, pull = root @ root.T + 0.01 * np.eye(p), rng.standard_normal(p) * 10 ** rng.uniform(-8, 2)
+    several = precision + np.arange(3)[:, None, None] * np.eye(p)
+    with np.errstate(all="ignore"):
+        together = both_maxima(outward, inflation, several, np.tile(pull, (3, 1)))
+    for row, one in enumerate(several):
+        best, other = both_maxima(outward, inflation, one, pull)
+        size = np.abs(one @ best).max() + np.abs(pull).max()
+        for place, among in zip((best, other), together, strict=True):
+            np.testing.assert_allclose(among[row], place, rtol=1e-8, atol=1e-10 * np.abs(best).max())
+            grown = 1 + inflation * place @ place
+            tau = outward * inflation / grown
+            np.testing.assert_allclose((one - tau * np.eye(p)) @ place, pull, atol=1e-7 * size)
+            bent = one - tau * np.eye(p) + 2 * tau * inflation / grown * np.outer(place, place)
+            assert np.linalg.eigvalsh(bent)[0] >= -1e-7 * np.linalg.eigvalsh(bent)[-1]
+
+
+def test_after_parameters_every_climb_ends_at_one_of_the_two_modes():
+    """In the first four the way from the mirrored mode leads back to the first, past another that is there."""
+    for seed in (7, 73, 166, 303, *range(10)):
+        target = problem(seed, "parameters")
+        posterior = log_posterior(target.others, target.release, target.prior)
+        modes = find_modes(posterior)
+        ends = climb(posterior, starts_around(target.rng, posterior, modes))
+        apart = [
+            np.sqrt(np.einsum("ni,ij,nj->n", ends.white - place, -bend, ends.white - place))
+            for place, bend in ((modes.best, modes.hessian), (modes.other, modes.other_hessian))
+        ]
+        np.testing.assert_allclose(np.fmin(*apart)[ends.done], 0, atol=1e-4, err_msg=f"seed {seed}")
 
 
 def test_two_modes_that_the_release_cannot_tell_apart_are_a_tie():

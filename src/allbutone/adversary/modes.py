@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from allbutone.adversary.bound import maximize_bound
+from allbutone.adversary.bound import both_maxima, maximize_bound
 from allbutone.adversary.climb import Summit, climb
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.ray import best_on_ray
@@ -108,6 +108,8 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
     """
     xp, known = array_namespace(posterior.centre), posterior.near_maximum()
     given, one_hill = known is not None, not posterior.pushes_outward and posterior.wells <= 1
+    if known is None and posterior.wells == 0 and not one_hill:
+        return _summits_after_parameters(posterior, only_best)
     start = _bound_maximum(posterior) if known is None else known
     if start.ndim == 1 and not (given or one_hill or only_best or posterior.own_well):
         # a single posterior is climbed from both sides at once: most of the time is that of calling NumPy
@@ -127,6 +129,25 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
         slope, shape = posterior.slopes[..., -1, :], posterior.shapes[..., -1, :, :]
         starts += [without, -without, solve_or_nan(shape, slope) + 0 * without]
     return [first, *(climb(posterior, start, first.value if only_best else None) for start in starts)]
+
+
+def _summits_after_parameters(posterior: LogQuadratic, only_best: bool) -> list[Summit]:
+    """Return both maxima, which are known exactly; a step of Newton's confirms them and brings the last digits."""
+    terms = (posterior.outward, posterior.inflation, posterior.precision, posterior.pull)
+    if only_best:
+        return [climb(posterior, maximize_bound(*terms))]
+    best, other = both_maxima(*terms)
+    return _climb_both(posterior, best, other)
+
+
+def _climb_both(
+    posterior: LogQuadratic, one: Float[Array, "*batch p"], two: Float[Array, "*batch p"]
+) -> list[Summit]:
+    """Climb from two places; a single posterior at once: most of the time is that of calling NumPy."""
+    if one.ndim > 1:
+        return [climb(posterior, one), climb(posterior, two)]
+    both = climb(posterior, array_namespace(one).stack([one, two]))
+    return [both.at(0), both.at(1)]
 
 
 def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
