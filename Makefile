@@ -138,7 +138,7 @@ fuzz: $(VENV)/fuzz ## Run spoiled inputs against everything that reads: FUZZ="--
 bench: $(VENV)/dev ## Measure everything beside what it is compared with and write docs/benchmarks.md; needs an idle machine
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/docs ## Build the documentation's site into build/docs; it reads offline
+docs: $(VENV)/docs system-parts ## Build the documentation's site into build/docs; it reads offline
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
 	@echo "Open build/docs/index.html"
 

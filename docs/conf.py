@@ -14,8 +14,23 @@ author = "The allbutone developers"
 project_copyright = "The allbutone developers, MIT licence"
 version = release = version_of("allbutone")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["_build", "README.md"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
+exclude_patterns = ["_build", "README.md", "gallery"]
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "generated/gallery",
+    "image_scrapers": ("site_pages.picture_of_figure",),
+    "reset_modules": (),
+    "capture_repr": ("__repr__",),
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "min_reported_time": 1e9,
+    "thumbnail_size": (500, 310),
+    "abort_on_example_error": True,
+}
 myst_heading_anchors = 3
 highlight_language = "none"  # indented blocks are formulas and answers; code says what it is
 smartquotes = False  # options begin with two dashes

@@ -17,6 +17,21 @@ FLOORS = {  # of the public names, in the order of the page
 FOREIGN = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["'](?:https?:)?//[^>]*>""")
 
 
+def picture_of_figure(block, block_vars, gallery_conf) -> str:
+    """Show what an example has named `figure`, as a picture, since a page fetches nothing, and its message."""
+    from sphinx_gallery.scrapers import figure_rst
+
+    from allbutone.plots.export import write_images
+
+    figure = block_vars["example_globals"].pop("figure", None)
+    if figure is None:
+        return ""
+    path = Path(next(block_vars["image_path_iterator"]))
+    write_images({path: figure}, width=1000, height=figure.layout.height or 560)
+    said = "" if figure.layout.title.text else figure.layout.meta["message"]
+    return f"{figure_rst([str(path)], gallery_conf['src_dir'])}\n\n{said}\n\n"
+
+
 def write_reference(folder: Path) -> None:
     """Write the reference of Python and of the command line, if what they would say has changed."""
     folder.mkdir(exist_ok=True)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import sys
 import tomllib
 
@@ -52,6 +53,14 @@ def test_a_page_runs_as_it_is_printed(page, allbutone, request, tmp_path, monkey
             read_or_write(block, tmp_path)
         elif block.language == "sh":
             type_in(block, allbutone)
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "docs" / "gallery").glob("*.py")), ids=name_of)
+def test_an_example_of_the_gallery_draws_a_figure(example, few_trials, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shapecheck, "FIRST", 0)
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert runpy.run_path(str(example))["figure"].data
 
 
 def read_or_write(block, folder):

@@ -9,10 +9,6 @@ from allbutone.plots.framing import frame
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
 from allbutone.support.text import chance, counted
 
-POINTS = 8  # of the curve
-
-POINTS = 12  # of the curves
-
 POINTS = 12  # of the curves
 
 

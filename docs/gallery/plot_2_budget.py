@@ -1,0 +1,18 @@
+"""
+How much may be released
+========================
+
+The chance that a release discloses anybody, against the number of datasets in it, and where the budget ends.
+"""
+
+import allbutone as abo
+from allbutone.plots.budget import budget_figure
+
+cohort = abo.demo_cohort()
+budget = abo.plan_budget(cohort, abo.NIW.flat(5), rows=503)
+figure = budget_figure(budget)
+
+# %%
+# The same in words:
+
+print(budget.sentence)

@@ -1,0 +1,13 @@
+"""
+Do the columns keep their shape
+===============================
+
+The density of each column in the table and in the synthetic datasets.
+"""
+
+import allbutone as abo
+from allbutone.plots.shapes import density_figure
+
+cohort = abo.demo_cohort()
+release = abo.NIWSynthesizer().fit(cohort).sample(datasets=5)
+figure = density_figure(abo.densities(cohort, release))
