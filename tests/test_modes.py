@@ -144,6 +144,15 @@ def test_after_parameters_every_climb_ends_at_one_of_the_two_modes():
         np.testing.assert_allclose(np.fmin(*apart)[ends.done], 0, atol=1e-4, err_msg=f"seed {seed}")
 
 
+@pytest.mark.parametrize("seed", [62, 225])
+def test_after_datasets_the_other_hill_is_found_at_the_mirrored_place_itself(seed):
+    """Going along the ray to the highest point first led down from it and back to the first hill."""
+    target = problem(seed, "datasets")
+    posterior = log_posterior(target.others, target.release, target.prior)
+    for modes in (find_modes(posterior), find_modes(posterior.as_batch())):
+        assert np.isfinite(modes.other).all() and np.all(modes.gap < 0.1)
+
+
 def test_two_modes_that_the_release_cannot_tell_apart_are_a_tie():
     """Released means equal to the crowd's own: nothing says on which side the record lies."""
     others = np.array([[1.0, 0.0], [-1.0, 0.5], [0.0, -0.5]])

@@ -1,12 +1,13 @@
 """Newton's way up a posterior, many at once: ℓ never falls, and no step leaps onto another hill."""
 
 from dataclasses import dataclass, fields, replace
+from math import inf, sqrt
 from typing import Any
 
 from jaxtyping import Bool, Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.support.arrays import array_namespace, eigh_or_nan
+from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan
 from allbutone.support.definite import solve_definite
 
 Array = Any
@@ -27,13 +28,6 @@ class Summit:
     hessian: Any
     done: Any
     steps: int
-
-    def at(self, place: int) -> "Summit":
-        """Return one of several climbs."""
-        white, value, hessian, done = (
-            each[place, ...] for each in (self.white, self.value, self.hessian, self.done)
-        )
-        return Summit(white, value, hessian, done, self.steps)
 
 
 @dataclass(frozen=True)
@@ -60,17 +54,45 @@ class _Ascent:
 
 
 def climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], beat: Any = None) -> Summit:
-    """Climb to a mode by Newton steps; with `beat`, one a posterior, only as long as that height is in reach.
+    """Climb to a mode by Newton steps; of a batch, with `beat`, only as long as that height is in reach.
 
     Newton's steps square their error, so the last one is taken without another look. Who only wants to beat a
     height needs no Hessian, and takes it earlier.
     """
     xp = array_namespace(start)
     start = xp.where(xp.all(xp.isfinite(start), axis=-1)[..., None], start, 0.0)  # what rounding left no start
+    if start.ndim == 1:
+        return _climb_alone(posterior, start)
     local = posterior.local(start)
     value = local[0]
     new = (xp.ones_like(value), xp.full_like(value, xp.inf), xp.zeros_like(value, dtype=xp.bool))
     return _ascend(posterior, _Ascent(start, *local, *new, beat), 0)
+
+
+def _climb_alone(posterior: LogQuadratic, place: Float[Array, " p"]) -> Summit:
+    """Climb one posterior from one place by the rules of `_ascend`, decided by Python's numbers, not by arrays.
+
+    Arrays of one number take most of the time of a single attack.
+    """
+    noise, least, length, last = float(rounding_of(posterior)), float(posterior.df) ** -0.5, 1.0, inf
+    value, gradient, hessian = posterior.local(place)
+    for steps in range(1, MOST_STEPS + 1):
+        step, definite = solve_definite(-hessian, gradient)
+        step = step if definite else _uphill(-hessian, gradient, step, definite)
+        gain = float(step @ gradient)
+        if 0 <= gain < SAME_BEND:
+            return Summit(place + step, value, hessian, as_array(True, like=place), steps)
+        if 0 <= gain < STALLED and gain > last / 16:
+            return Summit(place, value, hessian, as_array(True, like=place), steps)
+        reach, size = 0.5 * sqrt(float(place @ place)) + least, sqrt(float(step @ step))
+        trial = place + (length * reach / size if size > reach else length) * step
+        there = posterior.local(trial)
+        if gain >= 0 and float(there[0]) >= float(value) - (noise if gain < noise else 0.0):
+            place, (value, gradient, hessian), length = trial, there, min(2 * length, 1.0)
+        else:
+            length /= 4
+        last = gain
+    return Summit(place, value, hessian, as_array(False, like=place), MOST_STEPS)
 
 
 def _ascend(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:

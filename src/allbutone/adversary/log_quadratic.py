@@ -8,6 +8,7 @@ from typing import Any
 from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
+from allbutone.adversary.forms import Forms
 from allbutone.model.distributions import Normal, StudentT
 from allbutone.support.arrays import append_axes, array_namespace, eye, half_log_det, solve_rows
 
@@ -57,7 +58,7 @@ class LogQuadratic:
     @property
     def falls_as_a_power(self) -> bool:
         """Whether the tails are a Student t's: after datasets alone; released parameters make them normal."""
-        return self.wells > 0 and not bool(array_namespace(self.precision).any(self.precision != 0))
+        return self.wells > 0 and not self._has_quadratic
 
     def whiten(self, records: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
         """Return v = root⁻¹(x − centre)."""
@@ -99,6 +100,8 @@ class LogQuadratic:
         ∇ℓ  = τv − Av + b − Σ ωⱼGⱼ                     τ = a·c/(1 + c‖v‖²),  ωⱼ = wⱼ/qⱼ,  Gⱼ = Mⱼv − mⱼ
         ∇²ℓ = τI − (2τc/(1 + c‖v‖²))·vvᵀ − A − Σ ωⱼMⱼ + 2 Σ (ωⱼ/qⱼ)·GⱼGⱼᵀ
         """
+        if white.ndim == 1 and self.centre.ndim == 1:
+            return self._local_alone(white)
         xp = array_namespace(white)
         levels, slopes = self.well_terms(white)
         strength = self.weights / levels
@@ -234,6 +237,24 @@ class LogQuadratic:
         own = [name for name, axes in _AXES.items() if axes and hasattr(self, name)]
         arrays = [name for name in own if name != "weights"]  # which may be shared
         return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
+
+    def _local_alone(
+        self, white: Float[Array, " p"]
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+        value, gradient, hessian = self._forms.local(white)
+        if not self._has_quadratic:
+            return value, gradient, hessian
+        turned = self.precision @ white
+        value = value + white @ (self.pull - 0.5 * turned)
+        return value, gradient + self.pull - turned, hessian - self.precision
+
+    @cached_property
+    def _has_quadratic(self) -> bool:
+        return bool(array_namespace(self.precision).any(self.precision != 0))
+
+    @cached_property
+    def _forms(self) -> Forms:
+        return Forms.of(self)
 
     @cached_property
     def _identity(self) -> Float[Array, "p p"]:

@@ -111,11 +111,7 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
     if known is None and posterior.wells == 0 and not one_hill:
         return _summits_after_parameters(posterior, only_best)
     start = _bound_maximum(posterior) if known is None else known
-    if start.ndim == 1 and not (given or one_hill or only_best or posterior.own_well):
-        # a single posterior is climbed from both sides at once: most of the time is that of calling NumPy
-        both = climb(posterior, best_on_ray(posterior, xp.stack([start, -start])))
-        return [both.at(0), both.at(1)]
-    mirrored = None if given or one_hill or only_best else best_on_ray(posterior, -start)
+    mirrored = None if given or one_hill or only_best else -start
     start = start if given or one_hill else best_on_ray(posterior, start)
     first = climb(posterior, start, xp.full_like(start[..., 0], -xp.inf) if only_best else None)
     if one_hill:
@@ -136,18 +132,7 @@ def _summits_after_parameters(posterior: LogQuadratic, only_best: bool) -> list[
     terms = (posterior.outward, posterior.inflation, posterior.precision, posterior.pull)
     if only_best:
         return [climb(posterior, maximize_bound(*terms))]
-    best, other = both_maxima(*terms)
-    return _climb_both(posterior, best, other)
-
-
-def _climb_both(
-    posterior: LogQuadratic, one: Float[Array, "*batch p"], two: Float[Array, "*batch p"]
-) -> list[Summit]:
-    """Climb from two places; a single posterior at once: most of the time is that of calling NumPy."""
-    if one.ndim > 1:
-        return [climb(posterior, one), climb(posterior, two)]
-    both = climb(posterior, array_namespace(one).stack([one, two]))
-    return [both.at(0), both.at(1)]
+    return [climb(posterior, place) for place in both_maxima(*terms)]
 
 
 def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:

@@ -18,8 +18,11 @@ def best_on_ray(posterior: LogQuadratic, white: Float[Array, "*batch p"]) -> Flo
 
     On the ray each well is a function of two numbers, whatever the dimension:
     ℓ(rv) = ½·[ a·log(1 + cr²‖v‖²) − r²vᵀAv + 2r·bᵀv − Σⱼ wⱼ·log(gⱼ + r²·vᵀMⱼv − 2r·mⱼᵀv) ]
-    So a step costs next to nothing beside one of many dimensions. It doubles or halves r at most.
+    So a step costs next to nothing beside one of many dimensions. It doubles or halves r at most. For a posterior
+    alone both cost the same, the time of calling NumPy, and v itself is as good a start.
     """
+    if white.ndim == 1:
+        return white
     xp, weights = array_namespace(white), posterior.weights
     _, slopes = posterior.well_terms(white)
     linear = (posterior.slopes @ white[..., None])[..., 0]

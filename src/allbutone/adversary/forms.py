@@ -1,0 +1,47 @@
+"""A single posterior by quadratic forms: the same ℓ in a third of the operations, each of which takes its time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+
+from allbutone.support.arrays import array_namespace, as_array, eye
+
+Array = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """ℓ(v) = −½·Σⱼ wⱼ·log(uᵀNⱼu) with u = (1, v): the wells, and the outward term as one of weight −a.
+
+    A well gⱼ + vᵀMⱼv − 2mⱼᵀv has Nⱼ = [[gⱼ, −mⱼᵀ], [−mⱼ, Mⱼ]], and 1 + c‖v‖² has diag(1, c, …, c).
+    """
+
+    matrices: Float[Array, "k r r"]
+    weights: Float[Array, " k"]
+    one: Float[Array, " 1"]
+
+    @classmethod
+    def of(cls, posterior: Any) -> "Forms":
+        """Return the forms of a `LogQuadratic` without batch axes; its quadratic is not among them."""
+        xp, slopes = array_namespace(posterior.centre), posterior.slopes
+        first = xp.concat([posterior.levels[:, None], -slopes], axis=1)
+        wells = xp.concat([first[:, None, :], xp.concat([-slopes[:, :, None], posterior.shapes], axis=2)], axis=1)
+        diagonal = as_array([1.0] + [float(posterior.inflation)] * posterior.p, like=slopes)
+        outward = diagonal * eye(posterior.p + 1, like=slopes)
+        weights = xp.concat([as_array([-float(posterior.outward)], like=slopes), posterior.weights])
+        return cls(xp.concat([outward[None, ...], wells]), weights, outward[0, :1])
+
+    def local(self, white: Float[Array, " p"]) -> tuple[Array, Float[Array, " p"], Float[Array, "p p"]]:
+        """Return value, gradient and Hessian at v: with q = uᵀNu and ω = w/q those in u, less the constant 1.
+
+        −½·Σ w·log q,   −Σ ω·Nu,   −Σ ω·N + 2 Σ (ω/q)·(Nu)(Nu)ᵀ
+        """
+        xp, (k, r, _) = array_namespace(white), self.matrices.shape
+        point = xp.concat([self.one, white])
+        turned = self.matrices @ point
+        levels = turned @ point
+        strength = self.weights / levels
+        bend = turned.mT @ ((2 * strength / levels)[:, None] * turned)
+        bend = bend - xp.reshape(strength @ xp.reshape(self.matrices, (k, r * r)), (r, r))
+        return -0.5 * (self.weights @ xp.log(levels)), -(strength @ turned)[1:], bend[1:, 1:]
