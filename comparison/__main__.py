@@ -118,7 +118,7 @@ def picture(errors: dict[str, np.ndarray]):
         f"{heart.PEOPLE} people to {exact} standard deviations, as many of a posterior draw to {drawn}"
     )
     figure = rows_figure(heart.PEOPLE, heart.COLUMNS, heart.marks(errors), message)
-    return titled(figure).update_layout(width=1000, height=600, margin_t=150, title_pad_t=26)
+    return titled(figure).update_layout(width=1000, height=600, margin_t=150)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def started(port, *options):
 
 
 def answered(port, host="127.0.0.1"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     connection.request("GET", "/explore", headers={"Host": f"{host}:{port}"})
     status = connection.getresponse().status
     connection.close()
@@ -49,7 +49,7 @@ def test_it_stops_at_once_even_with_a_page_open(end):
     port = free_port()
     with started(port) as process, connect(f"ws://127.0.0.1:{port}/here"):
         process.send_signal(end)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=600)
     assert f"http://127.0.0.1:{port}" in output
     assert "No study to show" in output
     assert "Traceback" not in errors
@@ -59,12 +59,12 @@ def test_it_stops_at_once_even_with_a_page_open(end):
 def test_it_stops_in_the_middle_of_a_job():
     port = free_port()
     with started(port) as process:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         connection.request("GET", "/data/budget?rows=5000")  # seconds of work
         response = connection.getresponse()
         assert b"step" in response.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
         connection.close()
     assert "Traceback" not in errors
     assert process.returncode in (0, 130, -signal.SIGINT)
@@ -75,7 +75,7 @@ def test_it_answers_to_its_own_names_only_and_a_taken_port_is_said_in_a_line():
     with started(port):
         assert [answered(port, host) for host in ("localhost", "127.0.0.1", "evil.example")] == [200, 200, 421]
         command = [sys.executable, "-m", "allbutone", "app", "--port", f"{port}", "--no-browser"]
-        second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        second = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert second.returncode == 2
     assert "choose another port (--port" in " ".join(second.stderr.split())
     assert "Traceback" not in second.stderr
@@ -86,5 +86,5 @@ def test_an_address_that_others_can_reach_comes_with_a_warning():
     port = free_port()
     with started(port, "--host", "0.0.0.0") as process:
         process.send_signal(signal.SIGINT)
-        errors = " ".join(process.communicate(timeout=30)[1].split())
+        errors = " ".join(process.communicate(timeout=600)[1].split())
     assert "Warning: 0.0.0.0 can be reached from other computers" in errors

@@ -266,7 +266,7 @@ def _start(table, *options, **settings):
 def test_a_full_disk_is_said_and_leaves_nothing(table):
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
     process = _start(table, "--rows", 100_000, preexec_fn=limit)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 2
     assert re.fullmatch(r"Error: cannot write .*r: File too large; nothing was written; .*\n", err)
     assert [path.name for path in table.parent.iterdir()] == ["table.csv"]
@@ -278,7 +278,7 @@ def test_interrupted_at_any_moment_there_is_the_whole_release_or_none(table, sen
     process = _start(table, "--rows", 200_000, "--datasets", 12)
     time.sleep(moment)
     process.send_signal(sent)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     if (table.parent / "r").exists():
         assert len(abo.load_release(table.parent / "r").datasets) == 12
     elif sent != signal.SIGKILL:

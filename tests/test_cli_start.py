@@ -35,7 +35,7 @@ runpy.run_module("allbutone", run_name="__main__", alter_sys=True)
 )
 def test_stopped_while_it_loads_it_ends_quietly(module, number):
     command = [sys.executable, "-c", STOPPED.format(module=module, number=int(number))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
 
 
@@ -60,7 +60,7 @@ def test_what_is_not_utf8_is_refused_in_one_line(table, arguments):
     shutil.copy(table, os.path.join(os.fsencode(table.parent), b"t\xff.csv"))
     before = os.listdir(os.fsencode(table.parent))
     command = [sys.executable.encode(), b"-m", b"allbutone", *arguments]
-    done = subprocess.run(command, cwd=table.parent, capture_output=True, timeout=60)
+    done = subprocess.run(command, cwd=table.parent, capture_output=True, timeout=600)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"Error: ")
     assert b"is not UTF-8 text; rename" in done.stderr

@@ -105,6 +105,21 @@ def test_the_shaded_area_of_the_figure_is_the_rule(probability):
     np.testing.assert_array_equal(inside[sure], rule.discloses(after, before)[sure])
 
 
+def test_dots_that_share_a_probability_are_drawn_apart_on_their_own_side_of_the_rule(rng):
+    before = rng.choice([0.0, 0.004, 0.34, 0.499, 0.5, 0.995, 1.0], 300)
+    after, rule = rng.random(300), Rule()
+    dots = disclosure_figure(risk_table(stage=(after, before, None)), rule).data[2]
+    x, y = np.asarray(dots.x), np.asarray(dots.y)
+    assert len(np.unique(x)) > 100
+    assert x.min() >= 0
+    assert x.max() <= 1
+    inside = (x < 0.5) & (y >= np.maximum(0.5, 2 * x / (1 + x)))
+    assert inside.sum() == rule.discloses(after, before).sum()
+    # what the pointer tells is the probability itself
+    np.testing.assert_array_equal(np.sort(dots.customdata), np.sort(before))
+    assert "%{customdata:.1%}" in dots.hovertemplate
+
+
 def test_the_figure_names_who_is_disclosed():
     found = risk_table(bmi=([0.9, 0.2], [0.05, 0.2], [4.0, 1.0]))
     figure = disclosure_figure(found, Rule())

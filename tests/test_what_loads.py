@@ -18,7 +18,7 @@ BEYOND = ("anyio", "click", "jinja2", "plotly", "pyarrow", "rich", "starlette", 
 def loaded_by(program):
     """Run a program in a fresh interpreter; return the modules that it has loaded."""
     told = f"{program}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=600)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 

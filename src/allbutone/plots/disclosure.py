@@ -24,9 +24,7 @@ def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: Among 
     shown, worst = told.order[:SHOWN], told.worst
     after, before = (np.nan_to_num(each[shown, worst[shown]], nan=1.0) for each in (told.after, told.before))
     flags = np.any(told.disclosed, axis=1)[shown]
-    # many share their level's probability; by multiples of the golden ratio: even, and the same every time
-    apart = APART * (4 * len(np.unique(before.round(3))) < len(shown))
-    x = before + apart * (np.arange(len(shown)) * 0.618034 % 1 - 0.5)
+    x = _apart(before, flags)
     figure = go.Figure(go.Scatter(**_area(rule.probability), hoverinfo="skip"))
     line = {"mode": "lines", "line": {"color": GREY, "dash": "dot", "width": 1}, "hoverinfo": "skip"}
     figure.add_scatter(x=[0, 1], y=[0, 1], **line)
@@ -43,13 +41,26 @@ def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: Among 
             "line": {"width": 0},
         },
         text=[f"row {row}: {name}" for row, name in zip(rows, names, strict=True)],
-        hovertemplate="<b>%{text}</b><br>without the release %{x:.1%}<br>with it %{y:.1%}<extra></extra>",
+        customdata=before,
+        hovertemplate="<b>%{text}</b><br>without the release %{customdata:.1%}<br>with it %{y:.1%}<extra></extra>",
     )
     _name(figure, x, after, [f"row {row}" for row in rows[: max(1, min(LABELLED, flags.sum()))]], rule.probability)
     frame(figure, _message(among or _all_of(told)), 400, b=80)
     figure.update_xaxes(title="Probability without the release", **_scale())
     figure.update_yaxes(title="Probability with the release", **_scale())
     return figure
+
+
+def _apart(before: np.ndarray, disclosed: np.ndarray) -> np.ndarray:
+    """Return where to draw the dots: apart, where many share their level's probability.
+
+    Those disclosed move to the left and the others to the right, so that none crosses the shaded area's edge.
+    """
+    if 4 * len(np.unique(before.round(6))) >= len(before):
+        return before
+    # by multiples of the golden ratio: even, and the same every time
+    step = APART * (np.arange(len(before)) * 0.618034 % 1)
+    return np.clip(before + np.where(disclosed, -step, step), 0.0, 1.0)
 
 
 def _area(probability: float) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from allbutone.plots.style import style
+from allbutone.plots.style import heading, style
 
 LINE = 37  # characters that fit below the axis of a figure 390 pixels wide
 SMALL = 12  # pixels, the smallest letters
@@ -34,12 +34,10 @@ def frame(figure: go.Figure, message: str, height: int, **margin: int) -> go.Fig
 
 def titled(figure: go.Figure) -> go.Figure:
     """Return a figure that stands alone: its message is its title."""
-    text = wrapped(html.escape(figure.layout.meta["message"], quote=False), width=90)
+    text = wrapped(html.escape(figure.layout.meta["message"], quote=False), width=100)
     room = 34 + 22 * (1 + text.count("<br>"))
-    title = {"text": text, "x": 0.02, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}
-    title |= {"font": {"size": 17}, "pad": {"t": 14}}
     tall = {"margin_t": figure.layout.margin.t + room, "height": figure.layout.height + room}
-    return go.Figure(figure).update_layout(title=title, **tall)
+    return go.Figure(figure).update_layout(title=heading(text, 17), **tall)
 
 
 def empty(message: str) -> go.Figure:

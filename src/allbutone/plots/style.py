@@ -11,13 +11,20 @@ BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE = "#0072B2", "#56B4E9", "#009E73", "
 GREY, INK = "#9A9A9A", "#222222"
 
 
+def heading(text: str, size: int) -> dict[str, object]:
+    """Return a title in the upper left corner, the capitals of its first line 14 pixels below the edge."""
+    hung = 0 if "<br>" not in text else round(0.71 * size)  # plotly hangs several lines by the first one's base
+    place = {"x": 0.02, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}
+    return {"text": text, "font": {"size": size}, "pad": {"t": 14 + hung}, **place}
+
+
 def style(figure: go.Figure, title: str) -> None:
     """Give a figure, and all panels of it, the house style."""
     axis = {"gridcolor": "#EBEBEB", "zeroline": False, "linecolor": GREY, "ticks": "outside", "title_standoff": 12}
     head, _, below = title.partition("<br><span")
     figure.update_layout(
         meta={"message": _plain(head), "below": _plain(f"<span{below}") if below else ""},
-        title={"text": title, "x": 0.02, "xanchor": "left", "y": 0.97, "yanchor": "top", "font": {"size": 19}},
+        title=heading(title, 19),
         font={"family": "Arial, Helvetica, sans-serif", "size": 15, "color": INK},
         template="none",
         paper_bgcolor="white",
