@@ -1,9 +1,14 @@
-"""The figures of the pages, made by the package (`make screenshots`); needs Chromium."""
+"""The figures of the pages, made by the package (`make screenshots`); needs Chromium.
+
+With the table of real scores that docs/application.md tells how to put together, that page's figures, too:
+`python docs/figures.py scores.csv`.
+"""
 
 import contextlib
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,8 +19,12 @@ import allbutone as abo
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.export import FLAGS, KNOWN, write_images
+from allbutone.plots.fidelity import mean_difference_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.guarantee import guarantee_figure
+from allbutone.plots.risk_growth import relative_error_violins
+from allbutone.reports.assessment import PAPER_COUNTS, assess
+from allbutone.reports.html import paper_figures
 
 HERE = Path(__file__).parent
 SCALES = {"columns": {"sbp": {"scale": "log"}, "crp": {"scale": "log"}}}
@@ -68,6 +77,27 @@ def picture_of_a_report() -> None:
         subprocess.run([browser, *FLAGS, "--window-size=900,1160", picture, page.as_uri()], check=True)
 
 
+def application(scores: str) -> dict:
+    """Return the figures of docs/application.md."""
+    table = abo.Records.of(scores, drop=["id"])
+    people, p = table.values.shape
+    prior = abo.NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
+    drawn = [people] * PAPER_COUNTS[-1], np.random.default_rng(1)
+    release = abo.DatasetRelease.draw(prior.update(table.values), *drawn, columns=table.columns, prior=prior)
+    found = assess(table, release, counts=PAPER_COUNTS, mass=False)
+    papers = paper_figures(found)
+    figures = {
+        "correlations": papers["figure-4-correlations"],
+        "figure-A4": papers["figure-A4-mean-correlation-differences"],
+        "figure-A5": papers["figure-A5-mean-standardized-differences"],
+        "means": titled(mean_difference_figure(found.fidelity)),
+        "ks": papers["figure-A6-p-values"],
+        "distances": papers["figure-5-distances"],
+        "relative-errors": titled(relative_error_violins(found.by_count)),
+    }
+    return {HERE / f"application-{name}.png": figure for name, figure in figures.items()}
+
+
 def main() -> None:
     """Write all figures, in one start of the browser."""
     patients, cohort = clinic(), abo.demo_cohort()
@@ -83,6 +113,8 @@ def main() -> None:
     }
     write_images({HERE / name: figure for name, figure in figures.items()}, width=1000, height=620)
     picture_of_a_report()
+    for scores in sys.argv[1:]:
+        write_images(application(scores), width=900)
 
 
 if __name__ == "__main__":

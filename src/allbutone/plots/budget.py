@@ -44,9 +44,9 @@ def budget_figure(budget: Budget) -> go.Figure:
     frame(figure, _message(budget, counts, anybody, noun), 360, t=36)
     figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0,
                                                   "yanchor": "bottom", "traceorder": "reversed"})  # fmt: skip
-    figure.update_xaxes(title=f"Number of {budget.what}", type="log", dtick="D2", tickformat=",d")
+    figure.update_xaxes(title_text=f"Number of {budget.what}", type="log", dtick="D2", tickformat=",d")
     figure.update_xaxes(range=[np.log10(0.95), np.log10(counts[-1])])
-    figure.update_yaxes(title="Chance to be disclosed", range=[-0.02, 1.04], tickformat=".0%")
+    figure.update_yaxes(title_text="Chance to be disclosed", range=[-0.02, 1.04], tickformat=".0%")
     return figure
 
 

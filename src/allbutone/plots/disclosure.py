@@ -46,8 +46,8 @@ def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: Among 
     )
     _name(figure, x, after, [f"row {row}" for row in rows[: max(1, min(LABELLED, flags.sum()))]], rule.probability)
     frame(figure, _message(among or _all_of(told)), 400, b=80)
-    figure.update_xaxes(title="Probability without the release", **_scale())
-    figure.update_yaxes(title="Probability with the release", **_scale())
+    figure.update_xaxes(title_text="Probability without the release", **_scale())
+    figure.update_yaxes(title_text="Probability with the release", **_scale())
     return figure
 
 

@@ -23,6 +23,6 @@ def engine_budget_figure(budget: EngineBudget) -> go.Figure:
         go.Scatter(x=leverage, y=above, mode="lines+markers", line=line, hovertext=hover, hoverinfo="text")
     )
     frame(figure, budget.sentence, 340)
-    figure.update_xaxes(title="Leverage", type="log", exponentformat="power")
-    figure.update_yaxes(title="Records of a higher one", type="log", exponentformat="power")
+    figure.update_xaxes(title_text="Leverage", type="log", exponentformat="power")
+    figure.update_yaxes(title_text="Records of a higher one", type="log", exponentformat="power")
     return figure

@@ -36,6 +36,6 @@ def epsilon_figure(epsilon: Float[np.ndarray, " n"], rows: Int[np.ndarray, " n"]
     )
     round_numbers = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)
     ticks = [each for each in round_numbers if low - 0.1 <= np.log10(each) <= high + 0.1]
-    figure.update_xaxes(title="ε of a record", tickvals=np.log10(ticks), ticktext=[f"{t:g}" for t in ticks])
-    figure.update_yaxes(title="Records")
+    figure.update_xaxes(title_text="ε of a record", tickvals=np.log10(ticks), ticktext=[f"{t:g}" for t in ticks])
+    figure.update_yaxes(title_text="Records")
     return figure

@@ -54,9 +54,12 @@ def correlation_figure(fidelity: Fidelity) -> go.Figure:
         )
     )  # fmt: skip
     height = p * (62 if p <= MOST_QUARTILES else 42 if p <= MOST_NUMBERS else 24)
-    frame(figure, _correlation_message(fidelity, median), max(height, 150) + 190, l=20, b=80)
     several = f"<br>median of {counted(k, 'dataset')}{' [and quartiles]' * (p <= MOST_QUARTILES)}" * (k > 1)
     words = f"<b>above the diagonal:</b> synthetic data{several}<br><b>below the diagonal:</b> real data"
+    # names may stand upright, words are above them; the room that plotly makes itself would leave none for a title
+    upright = 7 * max(map(len, labels)) if 5 < p <= MOST_NAMES else 18
+    above = 20 + upright + 18 * (1 + words.count("<br>"))
+    frame(figure, _correlation_message(fidelity, median), max(height, 150) + 90 + above, l=20, b=80, t=above)
     figure.update_xaxes(
         tickvals=np.arange(p), ticktext=labels if p <= MOST_NAMES else [""] * p, side="top", showgrid=False,
         title_text=words, title_standoff=10, ticks="", showline=False, tickangle=0 if p <= 5 else -90,

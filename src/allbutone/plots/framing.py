@@ -36,8 +36,11 @@ def titled(figure: go.Figure) -> go.Figure:
     """Return a figure that stands alone: its message is its title."""
     text = wrapped(html.escape(figure.layout.meta["message"], quote=False), width=100)
     room = 34 + 22 * (1 + text.count("<br>"))
-    tall = {"margin_t": figure.layout.margin.t + room, "height": figure.layout.height + room}
-    return go.Figure(figure).update_layout(title=heading(text, 17), **tall)
+    height = figure.layout.height + room
+    tall = go.Figure(figure).update_layout(margin_t=figure.layout.margin.t + room, height=height)
+    if figure.layout.legend.yref == "container":
+        tall.update_layout(legend_y=1 - room / height)
+    return tall.update_layout(title=heading(text, 17))
 
 
 def empty(message: str) -> go.Figure:

@@ -45,5 +45,5 @@ def guarantee_figure(plan: GuaranteePlan) -> go.Figure:
         ticktext=[f"{level:g}" for level in levels],
     )
     figure.update_yaxes(type="log", tickvals=[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
-    figure.update_yaxes(title="Expected error", col=1)
+    figure.update_yaxes(title_text="Expected error", col=1)
     return figure

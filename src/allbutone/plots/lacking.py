@@ -34,10 +34,10 @@ def lacking_figure(found: Mapping[str, np.ndarray], rows: Sequence[int]) -> go.F
             look = {"mode": "lines+markers", "line": {"color": _COLOURS[name], "width": 3}, "hoverinfo": "skip"}
             figure.add_scatter(x=numbers, y=np.median(values, axis=0), **look, **at)
             if column == 1:
-                figure.update_yaxes(title=words, **at)
+                figure.update_yaxes(title_text=words, **at)
             if name == "exposure":  # next to the others' centre it is anything
                 figure.update_yaxes(range=[-0.55, 1.25], **at)
-        figure.update_xaxes(title=KINDS[kind], row=len(_PANELS), col=column)
+        figure.update_xaxes(title_text=KINDS[kind], row=len(_PANELS), col=column)
     below = (
         f"Thin: the {counted(len(rows), 'record')} most exposed to one who lacks nothing; thick: their median. "
     )
@@ -90,7 +90,7 @@ def study_lacking_figure(study: Study, release: str) -> go.Figure:
     head += f"{percent(last[1])} where "
     head += f"{counted(last[0], kinds[0].removesuffix('s'))} {'are' if last[0] != 1 else 'is'}"
     style_panels(figure, head, f"After {released(counts[-1], release)}. Dots: medians between quartiles.")
-    figure.update_yaxes(title=EXPOSURE, row=1, col=1)
+    figure.update_yaxes(title_text=EXPOSURE, row=1, col=1)
     return figure
 
 

@@ -37,9 +37,9 @@ def mixed_budget_figure(budget: MixedBudget) -> go.Figure:
         )
     frame(figure, _message(budget, noun), 340)
     figure.update_xaxes(
-        title=f"Number of {noun}s released, as far as tried", range=[0.5, last + 0.5], tickformat=",d"
+        title_text=f"Number of {noun}s released, as far as tried", range=[0.5, last + 0.5], tickformat=",d"
     )
-    figure.update_yaxes(title="People at risk", range=[-0.03 * top, 1.15 * top], tickformat=",d")
+    figure.update_yaxes(title_text="People at risk", range=[-0.03 * top, 1.15 * top], tickformat=",d")
     return figure
 
 

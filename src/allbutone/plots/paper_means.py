@@ -23,10 +23,11 @@ def mean_correlation_differences(fidelity: Fidelity) -> go.Figure:
     most = float(np.nanmax(np.abs(means)))
     reach = max(most, _LEAST)
     texts = [["" if a == b else number(means[a, b], 3) for b in range(p)] for a in range(p)]
+    words = "Mean difference of correlations, synthetic less real"
     bar = {
         "orientation": "h", "thickness": 12, "len": 0.9, "x": 0.5, "y": 0, "yanchor": "top", "ypad": 12,
         "outlinewidth": 0,
-        "title": {"text": "Mean difference of correlations, synthetic less real", "side": "bottom"},
+        "title": {"text": words, "side": "bottom", "font": {"size": 13}},
     }  # fmt: skip
     figure = go.Figure(
         go.Heatmap(

@@ -32,8 +32,8 @@ def rows_figure(people: int, columns: int, marks: Sequence[Marks], message: str)
     rows = np.geomspace(min(measured.min(), people) / 2, max(8 * measured.max(), 100 * people**2), LINES)
     figure = go.Figure()
     laws = {
-        "means alone: n/√N": (law_of_means(people, rows), {"color": GREY, "dash": "dash"}),
-        "the exact attack, about": (
+        "means alone: law n/√N": (law_of_means(people, rows), {"color": GREY, "dash": "dash"}),
+        "exact attack: approximate law": (
             law_of_everything(people, rows, np.sqrt(columns)),
             {"color": VERMILION, "width": 2},
         ),
@@ -66,8 +66,9 @@ def rows_figure(people: int, columns: int, marks: Sequence[Marks], message: str)
     figure.add_annotation(x=1, xref="paper", xanchor="right", y=0, yanchor="bottom", **words)
     frame(figure, message, 420, t=90, b=80)
     low = np.log10(min(0.1, *(0.7 * np.min(each.errors) for each in marks)))
-    high = np.log10(max(10.0, *(1.4 * np.max(each.errors) for each in marks)))
-    figure.update_xaxes(type="log", title=wrapped("Synthetic rows released"), dtick=1, exponentformat="power")
-    figure.update_yaxes(type="log", title=wrapped(ERROR), range=[low, high], dtick=1)
+    tops = [each.errors if each.spread is None else each.spread[1] for each in marks]
+    high = np.log10(max(10.0, *(1.4 * np.max(each) for each in tops)))
+    figure.update_xaxes(type="log", title_text=wrapped("Synthetic rows released"), dtick=1, exponentformat="power")
+    figure.update_yaxes(type="log", title_text=wrapped(ERROR), range=[low, high], dtick=1)
     above = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
     return figure.update_layout(showlegend=True, legend=above)

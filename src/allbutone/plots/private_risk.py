@@ -53,6 +53,6 @@ def private_risk_figure(found: Mapping[str, np.ndarray], told: NoisyMoments) -> 
     head = "The release raises the chance to guess a value from {:.2f} to {:.2f}; the guarantee allows {:.2f}"
     below = "One dot a record, its riskiest column. Confidential: it describes individual records."
     style(figure, head.format(*means) + smaller(below))
-    figure.update_xaxes(title="Probability of the true value without the release", range=[-0.02, 1.02])
-    figure.update_yaxes(title="With the release", range=[-0.02, 1.02])
+    figure.update_xaxes(title_text="Probability of the true value without the release", range=[-0.02, 1.02])
+    figure.update_yaxes(title_text="With the release", range=[-0.02, 1.02])
     return figure

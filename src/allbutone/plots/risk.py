@@ -48,12 +48,14 @@ def risk_figure(
     figure.update_layout(margin={"l": 115})
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
-        title="Information gain at the true values, nats<br>(below: times more likely than before)",
+        title_text="Information gain at the true values, nats<br>(below: times more likely than before)",
         tickvals=np.arcsinh(ticks),
         ticktext=[f"{t}<br>×{_factor(t)}" for t in ticks],
         range=spans,
     )
-    figure.update_yaxes(title="Closer to the record<br>by this share of the way", range=[-1.1, 1.3], dtick=0.5)
+    figure.update_yaxes(
+        title_text="Closer to the record<br>by this share of the way", range=[-1.1, 1.3], dtick=0.5
+    )
     return figure
 
 

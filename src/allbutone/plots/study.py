@@ -133,8 +133,8 @@ def landscape_figure(
     scale = {"colorscale": DEPTHS, "cmin": -DEEPEST, "cmax": 1, "colorbar": bar}
     figure.update_layout(coloraxis=scale)
     for column in range(1, columns + 1):
-        figure.update_xaxes(title="first feature", row=lines, col=column)
-    figure.update_yaxes(title="second feature", col=1)
+        figure.update_xaxes(title_text="first feature", row=lines, col=column)
+    figure.update_yaxes(title_text="second feature", col=1)
     figure.update_xaxes(showgrid=False, range=[one.x[0], one.x[-1]])
     figure.update_yaxes(showgrid=False, range=[one.y[0], one.y[-1]])
     return figure

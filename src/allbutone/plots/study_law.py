@@ -199,6 +199,6 @@ def show_exposure(figure: go.Figure, study: Study, places: Sequence[int]) -> Non
 def label_axes(figure: go.Figure, lines: int, columns: int, x: str, y: str = EXPOSURE) -> None:
     """Name the axes once a row or column of panels, at the edge."""
     for line in range(1, lines + 1):
-        figure.update_yaxes(title=y if lines == 1 else y.split(":")[0], row=line, col=1)
+        figure.update_yaxes(title_text=y if lines == 1 else y.split(":")[0], row=line, col=1)
     for column in range(1, columns + 1):
-        figure.update_xaxes(title=x, row=lines, col=column)
+        figure.update_xaxes(title_text=x, row=lines, col=column)

@@ -159,7 +159,8 @@ def _leverage_words(study: Study, places: Sequence[int]) -> str:
         cell = study.cells[place]
         threshold = float(cell.law.threshold(study.rows[place]["leverage_median"]))
         near += threshold / 2 <= cell.count <= 2 * threshold
-    return f"{words} Of the {len(off):,} further off, {near:,} are within a factor 2 of its threshold."
+    share = "all" if near == len(off) else f"{near:,}"
+    return f"{words} Of the {len(off):,} further off, {share} are within a factor 2 of its threshold."
 
 
 def fixed_leverage_figure(study: Study, release: str) -> go.Figure:
