@@ -21,7 +21,7 @@ def main(report: str) -> None:
         numbers = {name: value for name, value in found["summary"].items() if isinstance(value, int)}
         counts[Path(path).parent.name].update(numbers)
     counts["all"] = sum(counts.values(), Counter())
-    print(f"{'floor':<12}{'statements':>20}{'branches':>20}")
+    print(f"{'floor':<12}{'statements':>24}{'branches':>24}")
     for floor, count in counts.items():
         print(f"{floor:<12}{told(count, 'lines', 'statements')}{told(count, 'branches', 'branches')}")
     if too_few := [floor for floor, count in counts.items() if share(count, "branches", "branches") < LEAST]:
@@ -35,7 +35,8 @@ def share(count: Counter[str], covered: str, of: str) -> float:
 
 def told(count: Counter[str], covered: str, of: str) -> str:
     """Return the same as text, with the counts."""
-    return f"{count[f'covered_{covered}']:>7,} of {count[f'num_{of}']:,} {share(count, covered, of):5.1f} %".rjust(24)
+    counts = f"{count[f'covered_{covered}']:,} of {count[f'num_{of}']:,}"
+    return f"{counts:>16} {share(count, covered, of):5.1f} %"
 
 
 if __name__ == "__main__":
