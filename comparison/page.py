@@ -70,7 +70,7 @@ def written(results: Results) -> str:
     installed = [each for each in results.environments.values() if not each.error]
     return template.render(
         date=datetime.date.today().isoformat(),
-        machine=machine(),
+        machine="; ".join(machine()),
         versions=", ".join(f"{each.name} {each.version}" for each in installed),
         heart=heart,
         set_up=_set_up(results),
