@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 
 import allbutone as abo
-from allbutone.adversary.build import log_posterior
+from allbutone.adversary.build import from_whitened, log_posterior
 from allbutone.adversary.climb import climb
 from allbutone.adversary.modes import find_modes
+from allbutone.releases.statistics import whitened_datasets, whitened_parameters, whitened_sums
 from cases import LONG, positive_definite
 from targets import make, recipes
 
@@ -60,3 +61,39 @@ def test_the_modes_are_those_of_a_batch(kind, own_prior):
         np.testing.assert_allclose(ours.other, theirs.other[0], atol=1e-7 * size, err_msg=f"seed {seed}")
         np.testing.assert_allclose(ours.gap, theirs.gap[0], rtol=1e-6, atol=1e-8)
         assert ours.converged == theirs.converged[0]
+
+
+@EXAMPLES
+@given(recipes(max_p=6, max_releases=10))
+def test_sums_that_a_release_keeps_give_the_posterior_of_its_rows_and_draws(recipe):
+    target = recipe.make()
+    others = target.prior.update(target.others)
+    sums = whitened_sums(target.release._about, others)
+    if sums is None:  # far longer in one direction
+        return
+    if recipe.kind == "parameters":
+        rows = whitened_parameters(target.release.means, target.release.covariances, others)
+    else:
+        rows = whitened_datasets(target.release.modelled, others)
+    points = target.candidates(5)
+    ours, theirs = (from_whitened(others, *each).log_density_unnormalized(points) for each in (sums, rows))
+    scale = 1 + np.abs(theirs).max()
+    np.testing.assert_allclose(ours - ours[0], theirs - theirs[0], rtol=1e-9, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+def test_where_sums_would_cost_digits_they_are_not_used(kind):
+    """A column that nearly repeats another, and one person a million deviations out."""
+    rng, prior = np.random.default_rng(1), abo.NIW.default(3)
+    table = rng.standard_normal((50, 3))
+    twins, stretched = table.copy(), table.copy()
+    twins[:, 1] = twins[:, 0] + 1e-4 * table[:, 1]
+    stretched[0] = 1e6
+    for each in (twins, stretched):
+        others = prior.update(each[1:] * 1e6) if each is twins else prior.update(each[1:])
+        whole = prior.update(each * 1e6) if each is twins else prior.update(each)
+        draw = abo.ParameterRelease.draw if kind == "parameters" else abo.DatasetRelease.draw
+        release = draw(whole, 4 if kind == "parameters" else [50] * 4, rng)
+        assert whitened_sums(release._about, others) is None
+    release = draw(prior.update(table), 4 if kind == "parameters" else [50] * 4, rng)
+    assert whitened_sums(release._about, prior.update(table[1:])) is not None

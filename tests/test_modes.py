@@ -150,7 +150,8 @@ def test_after_datasets_the_other_hill_is_found_at_the_mirrored_place_itself(see
     target = problem(seed, "datasets")
     posterior = log_posterior(target.others, target.release, target.prior)
     for modes in (find_modes(posterior), find_modes(posterior.as_batch())):
-        assert np.isfinite(modes.other).all() and np.all(modes.gap < 0.1)
+        assert np.isfinite(modes.other).all()
+        assert np.all(modes.gap < 0.1)
 
 
 def test_two_modes_that_the_release_cannot_tell_apart_are_a_tie():

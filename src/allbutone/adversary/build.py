@@ -15,7 +15,7 @@ from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
 from allbutone.releases.joined import OfFewer, Released, ReleasesByPrior
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
-from allbutone.support.arrays import append_axes, array_namespace, as_array, attempt, eye, zeros
+from allbutone.support.arrays import all_true, append_axes, array_namespace, as_array, attempt, eye, zeros
 from allbutone.support.errors import Cure, InputError
 
 Array = Any
@@ -125,7 +125,7 @@ def from_updated(
     model given the others and the j-th dataset.
     """
     xp, p = array_namespace(location), others.p
-    half = xp.linalg.solve(_root(scale), xp.broadcast_to(eye(p, like=location), scale.shape))
+    half = xp.linalg.inv(_root(scale))
     shapes = append_axes(weight / (weight + 1), 2) * (xp.matrix_transpose(half) @ half)
     slopes = (shapes @ location[..., None])[..., 0]
     return LogQuadratic(
@@ -146,7 +146,7 @@ def from_updated(
 def _root(scale: Float[Array, "*batch p p"]) -> Float[Array, "*batch p p"]:
     xp = array_namespace(scale)
     root = attempt(xp.linalg.cholesky, scale)
-    if root is None or not bool(xp.all(xp.isfinite(root))):
+    if root is None or not all_true(xp.isfinite(root)):
         raise InputError(
             "the released datasets are too far from the other records, relative to their spread, to compute with",
             "correct values that are out of all proportion",

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Bool, Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan
+from allbutone.support.arrays import all_true, array_namespace, as_array, eigh_or_nan
 from allbutone.support.definite import solve_definite
 
 Array = Any
@@ -60,7 +60,9 @@ def climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], beat: Any = 
     height needs no Hessian, and takes it earlier.
     """
     xp = array_namespace(start)
-    start = xp.where(xp.all(xp.isfinite(start), axis=-1)[..., None], start, 0.0)  # what rounding left no start
+    finite = xp.isfinite(start)
+    if not all_true(finite):  # what rounding left no start
+        start = xp.where(xp.all(finite, axis=-1)[..., None], start, 0.0)
     if start.ndim == 1:
         return _climb_alone(posterior, start)
     local = posterior.local(start)
@@ -74,7 +76,7 @@ def _climb_alone(posterior: LogQuadratic, place: Float[Array, " p"]) -> Summit:
 
     Arrays of one number take most of the time of a single attack.
     """
-    noise, least, length, last = float(rounding_of(posterior)), float(posterior.df) ** -0.5, 1.0, inf
+    noise, least, length, last = float(posterior.rounding), float(posterior.df) ** -0.5, 1.0, inf
     value, gradient, hessian = posterior.local(place)
     for steps in range(1, MOST_STEPS + 1):
         step, definite = solve_definite(-hessian, gradient)
@@ -96,7 +98,7 @@ def _climb_alone(posterior: LogQuadratic, place: Float[Array, " p"]) -> Summit:
 
 
 def _ascend(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
-    xp, noise = array_namespace(at.white), rounding_of(posterior)
+    xp, noise = array_namespace(at.white), posterior.rounding
     last = SAME_BEND if at.beat is None else CLOSE
     while steps < MOST_STEPS:
         steps += 1
@@ -194,10 +196,3 @@ def _uphill(
     size = xp.maximum(xp.abs(values), 1e-10 * xp.max(xp.abs(values), axis=-1, keepdims=True))
     along = (vectors.mT @ gradient[..., None]) / size[..., None]
     return (vectors @ along)[..., 0]
-
-
-def rounding_of(posterior: LogQuadratic) -> Any:
-    """Return the size of ℓ's own rounding, from the weights of the logarithms that are summed."""
-    xp = array_namespace(posterior.weights)
-    weights = xp.sum(xp.abs(posterior.weights), axis=-1)
-    return 1e-15 * (1 + abs(posterior.outward) + weights)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from allbutone.adversary.forms import Forms
 from allbutone.model.distributions import Normal, StudentT
-from allbutone.support.arrays import append_axes, array_namespace, eye, half_log_det, solve_rows
+from allbutone.support.arrays import all_true, append_axes, array_namespace, eye, half_log_det, solve_rows
 
 Array = Any
 Scalar = Any
@@ -58,7 +58,7 @@ class LogQuadratic:
     @property
     def falls_as_a_power(self) -> bool:
         """Whether the tails are a Student t's: after datasets alone; released parameters make them normal."""
-        return self.wells > 0 and not self._has_quadratic
+        return self.wells > 0 and not self.has_quadratic
 
     def whiten(self, records: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
         """Return v = root⁻¹(x − centre)."""
@@ -101,7 +101,7 @@ class LogQuadratic:
         ∇²ℓ = τI − (2τc/(1 + c‖v‖²))·vvᵀ − A − Σ ωⱼMⱼ + 2 Σ (ωⱼ/qⱼ)·GⱼGⱼᵀ
         """
         if white.ndim == 1 and self.centre.ndim == 1:
-            return self._local_alone(white)
+            return self._forms.local(white)
         xp = array_namespace(white)
         levels, slopes = self.well_terms(white)
         strength = self.weights / levels
@@ -122,8 +122,9 @@ class LogQuadratic:
         −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(0) = wⱼ/gⱼ the wells become the quadratic
         A + Σ ωⱼMⱼ, b + Σ ωⱼmⱼ: a parameter release's posterior, whose maximum is known exactly.
         """
-        shape = (*self.centre.shape[:-1], self.wells)
-        strength = array_namespace(self.levels).broadcast_to(self.weights / self.levels, shape)
+        strength, shape = self.weights / self.levels, (*self.centre.shape[:-1], self.wells)
+        if strength.shape != shape:
+            strength = array_namespace(strength).broadcast_to(strength, shape)
         return self._weighted_precision(strength), self.pull + (strength[..., None, :] @ self.slopes)[..., 0, :]
 
     def strengths(self, white: Float[Array, "*points p"]) -> Float[Array, "*points k"]:
@@ -137,7 +138,13 @@ class LogQuadratic:
         xp = array_namespace(self.root)
         return half_log_det(xp.linalg.cholesky(self.root @ self.root.mT))
 
-    @property
+    @cached_property
+    def rounding(self) -> Any:
+        """The size of ℓ's own rounding, from the weights of the logarithms that are summed."""
+        xp = array_namespace(self.weights)
+        return 1e-15 * (1 + abs(self.outward) + xp.sum(xp.abs(self.weights), axis=-1))
+
+    @cached_property
     def pushes_outward(self) -> bool:
         """Whether anything pushes away from the other records: not after a single release."""
         if self.has_negative_wells:
@@ -146,10 +153,10 @@ class LogQuadratic:
             return bool(self.outward)
         return bool(array_namespace(self.outward).any(self.outward != 0))
 
-    @property
+    @cached_property
     def has_negative_wells(self) -> bool:
         """Whether some wells push away instead: after releases that were made with another prior."""
-        return bool(array_namespace(self.weights).any(self.weights < 0))
+        return not all_true(self.weights >= 0)
 
     @property
     def closed_form(self) -> Normal | StudentT | None:
@@ -238,19 +245,10 @@ class LogQuadratic:
         arrays = [name for name in own if name != "weights"]  # which may be shared
         return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
 
-    def _local_alone(
-        self, white: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        value, gradient, hessian = self._forms.local(white)
-        if not self._has_quadratic:
-            return value, gradient, hessian
-        turned = self.precision @ white
-        value = value + white @ (self.pull - 0.5 * turned)
-        return value, gradient + self.pull - turned, hessian - self.precision
-
     @cached_property
-    def _has_quadratic(self) -> bool:
-        return bool(array_namespace(self.precision).any(self.precision != 0))
+    def has_quadratic(self) -> bool:
+        """Whether parameters were released: they give ℓ its quadratic."""
+        return not all_true(self.precision == 0)
 
     @cached_property
     def _forms(self) -> Forms:

@@ -55,8 +55,11 @@ def find_modes(posterior: LogQuadratic) -> Modes:
     """
     xp = array_namespace(posterior.centre)
     summits = _summits(posterior)
-    best, other = summits[0], summits[0]
-    for summit in summits[1:]:
+    best = other = summits[0]
+    for second in summits[1:2]:
+        higher = second.value > best.value
+        best, other = _choose(higher, second, best), _choose(higher, best, second)
+    for summit in summits[2:]:
         higher = summit.value > best.value
         # what was best becomes the other, unless it is the same place or lower than the other already known
         runner = _choose(higher, best, summit)

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.build import from_statistics, log_posterior
-from allbutone.adversary.climb import rounding_of
-from allbutone.adversary.inputs import Reading, as_given, split_known
+from allbutone.adversary.build import from_statistics, posterior_of, split_priors
+from allbutone.adversary.inputs import Reading, as_given, split_known, validate_inputs
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import TIE, Modes, find_modes
 from allbutone.adversary.rounding import mode_error
@@ -73,8 +72,9 @@ def attack(
     (5,)
     """
     release, prior, adversary_prior = as_given(release, prior, adversary_prior)
-    whole = log_posterior(others, release, prior, adversary_prior=adversary_prior, reading=reading)
+    moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
     positions, values = split_known(known, release)
+    whole = posterior_of(moments, release, *split_priors(prior, adversary_prior, reading))
     target = whole.given(positions, as_array(values, like=whole.centre)) if positions else whole
     result = describe(target, find_modes(target), whole)
     return with_known(result, positions, values, release.p) if positions else result
@@ -127,22 +127,25 @@ def _check_statistics(others: NIW, released: Statistics) -> None:
 @np.errstate(all="ignore")  # NaN where rounding has left nothing
 def describe(problem: LogQuadratic, modes: Modes, whole: LogQuadratic | None = None) -> Attack:
     """Return what the modes say, in the records' coordinates; `whole`: the problem before features were known."""
-    array_namespace(modes.best)
     curvature = inverse_or_nan(-modes.hessian)
-    blurred = ~to_numpy(mode_error(problem, modes, curvature, whole or problem) <= ACCURATE)
-    covariance = problem.root @ curvature @ problem.root.mT
-    sure = "converged" if problem.wells else "global"
-    tie, converged = to_numpy(modes.gap < TIE + 10 * rounding_of(problem)), to_numpy(modes.converged)
-    status = np.where(blurred, "limited by rounding", np.where(tie, "tie", sure))
-    status = np.where(converged, status, "not converged")
+    clear = to_numpy(mode_error(problem, modes, curvature, whole or problem) <= ACCURATE)
+    tie, converged = to_numpy(modes.gap < TIE + 10 * problem.rounding), to_numpy(modes.converged)
     return Attack(
         mode=problem.unwhiten(modes.best),
         other_mode=problem.unwhiten(modes.other),
         log_posterior_gap=modes.gap,
-        covariance=covariance,
-        status=status if status.ndim else str(status),
+        covariance=problem.root @ curvature @ problem.root.mT,
+        status=_status(converged, clear, tie, "converged" if problem.wells else "global"),
         iterations=modes.steps,
     )
+
+
+def _status(converged: np.ndarray, clear: np.ndarray, tie: np.ndarray, sure: str) -> Any:
+    """Return what is to be said of each attack, or of the one."""
+    if not converged.ndim:
+        return "not converged" if not converged else "limited by rounding" if not clear else "tie" if tie else sure
+    status = np.where(clear, np.where(tie, "tie", sure), "limited by rounding")
+    return np.where(converged, status, "not converged")
 
 
 def with_known(result: Attack, known: tuple[int, ...], values: Array, p: int) -> Attack:

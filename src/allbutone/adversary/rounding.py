@@ -6,7 +6,7 @@ from jaxtyping import Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
-from allbutone.support.arrays import append_axes, array_namespace, inverse_or_nan
+from allbutone.support.arrays import all_true, append_axes, array_namespace, inverse_or_nan
 
 Array = Any
 
@@ -29,7 +29,7 @@ def mode_error(
     moved = EPSILON * _times(xp.abs(inverse), xp.abs(problem.centre))
     error = xp.sqrt(_form(xp.abs(modes.hessian), moved))
     share = EPSILON * (1 + _inflation(whole, inverse if whole is problem else inverse_or_nan(whole.root)))
-    if bool(xp.all(share < NEGLIGIBLE)):
+    if all_true(share < NEGLIGIBLE):
         return error
     return error + share * xp.sqrt(_form(xp.abs(covariance), _terms(problem, modes.best)))
 
@@ -41,10 +41,10 @@ def _inflation(problem: LogQuadratic, inverse: Float[Array, "*#batch p p"]) -> F
     the other columns it knows to ε times this factor.
     """
     xp, root, precision = array_namespace(problem.root), problem.root, problem.precision
-    factor = xp.max(xp.vecdot(root, root) * xp.sum(inverse * inverse, axis=-2), axis=-1)
-    if not bool(xp.any(precision != 0)):
+    factor = xp.max(xp.vecdot(root, root) * xp.vecdot(inverse, inverse, axis=-2), axis=-1)
+    if not problem.has_quadratic:
         return factor
-    narrow = xp.sum(inverse * (precision @ inverse), axis=-2)
+    narrow = xp.vecdot(inverse, precision @ inverse, axis=-2)
     wide = xp.vecdot(root @ inverse_or_nan(precision), root)
     return factor + xp.max(xp.abs(narrow * wide), axis=-1)
 

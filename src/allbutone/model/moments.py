@@ -9,10 +9,12 @@ from array_api_compat import device, is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.support.arrays import (
+    OF_NUMPY,
+    all_true,
     append_axes,
     array_namespace,
     attempt,
-    least_left,
+    leaves,
     real_array,
     require_symmetric,
     to_numpy,
@@ -58,7 +60,8 @@ class Moments:
             return records
         if stays(records):
             return cls.of_sums(LazyRecords.of(records).sums)
-        values = records if is_array_api_obj(records) else Records.of_numbers(records).values
+        array = isinstance(records, OF_NUMPY) or is_array_api_obj(records)
+        values = records if array else Records.of_numbers(records).values
         if values.ndim != 2 or values.shape[1] == 0:
             raise InputError(f"records have shape (n, p) with p > 0, got {tuple(values.shape)}")
         values = real_array(values, "records")
@@ -67,7 +70,7 @@ class Moments:
             return cls.none(values.shape[1], like=values)
         with np.errstate(invalid="ignore", over="ignore"):  # said below, in words
             moments = _summarize(xp, values)
-        if not bool(xp.all(xp.isfinite(moments.scatter))):
+        if not all_true(xp.isfinite(moments.scatter)):
             raise InputError("records hold values that are missing, infinite or too large to square")
         if moments.half is not None:
             return moments
@@ -90,7 +93,7 @@ class Moments:
             return self.factor
         xp = array_namespace(self.scatter)
         root = attempt(xp.linalg.cholesky, self.scatter)
-        good = root is not None and bool(xp.all(xp.isfinite(root))) and bool(least_left(root) > ENOUGH_LEFT)
+        good = root is not None and leaves(ENOUGH_LEFT, root)
         return root if good else None
 
     def require_possible(self) -> None:
@@ -164,15 +167,13 @@ class Moments:
 def _summarize(xp: Any, values: Float[Array, "n p"]) -> Moments:
     n, p = values.shape
     rows = min(n, max(1, BLOCK_BYTES // (8 * p)))
-    # the mean of the first block, twice: the second pass removes the rounding of the first
-    first = values[:rows, :]
-    origin = xp.mean(first, axis=0)
-    origin = origin + xp.mean(first - origin, axis=0)
-    total, scatter = zeros(p, like=values), zeros((p, p), like=values)
     ones = xp.ones(rows, dtype=xp.float64, device=device(values))
+    # the mean of the first block: a product with ones is a sum at the speed of a matrix product
+    origin = ones @ values[:rows, :] / rows
+    total: Any = 0.0
+    scatter: Any = 0.0
     for start in range(0, n, rows):
         centred = values[start : min(start + rows, n), :] - origin
-        # a product with ones is a sum at the speed of a matrix product
         total = total + ones[: centred.shape[0]] @ centred
         scatter = scatter + centred.T @ centred
     return _of_sums(float(n), origin, total, scatter)

@@ -21,6 +21,7 @@ from allbutone.model.niw_digits import (
     why_not_updated,
 )
 from allbutone.support.arrays import (
+    all_true,
     append_axes,
     array_namespace,
     as_array,
@@ -80,7 +81,7 @@ class NIW:
             raise InputError(f"mean_weight must be a finite number above 0 and below 2⁵³, got {mean_weight}")
         if not _all_between(df, p - 1, MOST_RECORDS):
             raise InputError(f"df must exceed p - 1 = {p - 1} and be finite, below 2⁵³, got {df}")
-        if not bool(xp.all(xp.isfinite(mean))):
+        if not all_true(xp.isfinite(mean)):
             raise InputError("mean must hold finite numbers")
         require_symmetric(scale, "scale")
         if root is not None:
@@ -275,6 +276,8 @@ def _multigammaln(p: int) -> Callable[[Any], Any]:
 
 
 def _scalar(value: Any, name: str) -> Scalar:
+    if type(value) is float:
+        return value
     if is_array_api_obj(value) and not isinstance(value, np.generic):
         return real_array(value, name)
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
@@ -284,6 +287,8 @@ def _scalar(value: Any, name: str) -> Scalar:
 
 def _batch_shape(mean: Any, scale: Any, *scalars: Scalar) -> tuple[int, ...]:
     shapes = [tuple(mean), tuple(scale), *(tuple(getattr(scalar, "shape", ())) for scalar in scalars)]
+    if not any(shapes):  # the usual case, and asking NumPy takes longer
+        return ()
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError as error:
@@ -294,4 +299,4 @@ def _batch_shape(mean: Any, scale: Any, *scalars: Scalar) -> tuple[int, ...]:
 
 def _all_between(value: Scalar, low: float, high: float) -> bool:
     inside = (value > low) & (value < high)
-    return bool(array_namespace(value).all(inside)) if is_array_api_obj(value) else bool(inside)
+    return bool(inside) if type(inside) is bool else all_true(inside)

@@ -10,11 +10,12 @@ from allbutone.model.moments import ENOUGH_LEFT, Moments
 from allbutone.support.arrays import (
     LEAST_LEFT,
     LEAST_VARIANCE,
+    all_true,
     append_axes,
     array_namespace,
     attempt,
     cholesky,
-    least_left,
+    leaves,
     to_numpy,
 )
 from allbutone.support.errors import Cure, InputError
@@ -39,10 +40,10 @@ def updated_root(
     column. None where the scale itself must serve: of a batch, or of moments without a factor.
     """
     xp = array_namespace(scale)
-    if scale.ndim > 2 or not bool(xp.all(xp.isfinite(scale))):
+    if scale.ndim > 2 or not all_true(xp.isfinite(scale)):
         return None
     plain = attempt(xp.linalg.cholesky, scale)
-    if plain is not None and bool(least_left(plain) > ENOUGH_LEFT):
+    if plain is not None and leaves(ENOUGH_LEFT, plain):
         return plain
     half = moments.half
     if half is None:
@@ -81,7 +82,7 @@ def require_small_mean(mean: Float[Array, "*batch p"], scale: Float[Array, "*bat
     """Refuse columns so far from zero, relative to their spread, that sixteen digits hold little of it."""
     xp = array_namespace(mean, scale)
     spread = xp.sqrt(xp.abs(xp.linalg.diagonal(scale)) / append_axes(df, 1))
-    if bool(xp.any((xp.abs(mean) > MOST_OFFSET * spread) & (spread > 0))):
+    if not all_true(~((xp.abs(mean) > MOST_OFFSET * spread) & (spread > 0))):
         raise InputError(
             f"a column's mean is over {MOST_OFFSET:g} times its standard deviation, which leaves too few digits",
             "subtract a constant from the column",

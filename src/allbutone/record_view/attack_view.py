@@ -22,8 +22,7 @@ from allbutone.model.niw import NIW
 from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, spans_of
 from allbutone.record_view.record_measures import Attribute, RecordMeasures, attributes_of, measures_of
 from allbutone.record_view.steady_release import MOST, steady_release
-from allbutone.releases.release import ParameterRelease, Release
-from allbutone.releases.statistics import whitened_datasets
+from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.support.arrays import cholesky
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
@@ -113,7 +112,8 @@ class RecordAttack:
     @cached_property
     def _datasets(self) -> tuple[np.ndarray, Moments]:
         """All datasets, summarized once for every count."""
-        return whitened_datasets(self.release.modelled, self.given_others)
+        assert isinstance(self.release, DatasetRelease)
+        return self.release.whitened(self.given_others)
 
     def posterior(self, count: int) -> Posterior:
         """Return the posterior after the first `count` datasets or draws."""

@@ -23,10 +23,12 @@ from allbutone.releases.gate import (
 )
 from allbutone.releases.sampling import draw_datasets
 from allbutone.releases.statistics import (
+    About,
     ParameterStatistics,
     parameters_in,
     whitened_datasets,
     whitened_parameters,
+    whitened_sums,
 )
 from allbutone.support.arrays import array_namespace, as_array, cholesky, eye, real_array, require_symmetric, zeros
 from allbutone.support.checks import count_of, require_memory
@@ -123,7 +125,11 @@ class ParameterRelease(Shown):
 
     def whitened(self, others: NIW) -> tuple[Float[Any, "p p"], ParameterStatistics]:
         """Return a root of the others' scale along the release's own axes, and the statistics whitened by it."""
-        return whitened_parameters(self.means, self.covariances, others)
+        return whitened_sums(self._about, others) or whitened_parameters(self.means, self.covariances, others)
+
+    @cached_property
+    def _about(self) -> About:
+        return About.of_parameters(self.means, self.covariances)
 
     def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
         """Return each column's mean and standard deviation by the release alone: the averages of the draws."""
@@ -243,7 +249,11 @@ class DatasetRelease(Shown):
 
     def whitened(self, others: NIW) -> tuple[Float[Any, "p p"], Moments]:
         """Return a root of the others' scale along the release's own axes, and the statistics whitened by it."""
-        return whitened_datasets(self.modelled, others)
+        return whitened_sums(self._about, others) or whitened_datasets(self.modelled, others)
+
+    @cached_property
+    def _about(self) -> About:
+        return About.of_datasets(self.modelled)
 
     def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
         """Return each column's mean and standard deviation by the release alone: the averages of the datasets.

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
 
-from allbutone.model.moments import Moments
+from allbutone.model.moments import ENOUGH_LEFT, Moments
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import array_namespace, as_array, solve_rows
+from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan, eye, leaves, solve_rows
 
 Array = Any
 
+MOST_STRETCHED = 1e6  # by which a release may be longer in one direction than in another before that costs digits
 SMALL_DATASETS = 1 << 18  # numbers of datasets that are summarized together: 2 MB, and as much for each copy
 
 
@@ -41,6 +43,52 @@ class JoinedStatistics:
 Statistics = ParameterStatistics | Moments | JoinedStatistics
 
 
+@dataclass(frozen=True, eq=False)
+class About:
+    """The statistics of a release about an origin near its centre, in the units of the table: for many attacks."""
+
+    origin: Float[Array, " p"]
+    statistics: Any
+
+    @classmethod
+    def of_datasets(cls, datasets: Sequence[Array]) -> "About":
+        """Summarize datasets about the mean of the first one."""
+        xp = array_namespace(datasets[0])
+        origin = xp.mean(xp.astype(datasets[0], xp.float64), axis=0)
+        return cls(origin, moments_in(origin, None, datasets))
+
+    @classmethod
+    def of_parameters(cls, means: Float[Array, "draws p"], covariances: Float[Array, "draws p p"]) -> "About":
+        """Summarize parameter draws about the average of their means."""
+        origin = array_namespace(means).mean(means, axis=0)
+        return cls(origin, parameters_in(origin, eye(means.shape[1], like=means), means, covariances))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # which makes no finite spread
+def whitened_sums(about: About, others: NIW) -> tuple[Float[Array, "p p"], Any] | None:
+    """Return what `whitened_datasets` or `whitened_parameters` does, from sums instead of rows or draws.
+
+    None where that would cost digits: where columns of the table nearly determine one another, or the release is
+    far longer in one direction than in another.
+    """
+    xp, found, root = array_namespace(others.scale), about.statistics, others.root
+    if not leaves(ENOUGH_LEFT, root):
+        return None
+    shift = about.origin - others.mean
+    if isinstance(found, ParameterStatistics):
+        spread, axes = eigh_or_nan(root.T @ found.precision @ root)
+        root = root @ axes
+        pull = root.T @ (found.pull + found.precision @ shift)
+        statistics: Any = ParameterStatistics(found.draws, root.T @ found.precision @ root, pull)
+    else:
+        inverse, mean = xp.linalg.inv(root), found.mean + shift
+        squares = xp.sum(found.scatter, axis=0) + (found.count[:, None] * mean).T @ mean
+        spread, axes = eigh_or_nan(inverse @ squares @ inverse.T)
+        root, turn = root @ axes, axes.T @ inverse
+        statistics = Moments(found.count, mean @ turn.T, turn @ found.scatter @ turn.T)
+    return (root, statistics) if bool(spread[-1] <= MOST_STRETCHED * spread[0]) else None
+
+
 def whitened_datasets(datasets: Sequence[Array], others: NIW) -> tuple[Float[Array, "p p"], Moments]:
     """Return a root of the other records' scale and the datasets' moments in its coordinates, stacked along k.
 
@@ -53,31 +101,35 @@ def whitened_datasets(datasets: Sequence[Array], others: NIW) -> tuple[Float[Arr
     weighted = moments.count[:, None] * moments.mean
     spread, axes = xp.linalg.eigh(xp.sum(moments.scatter, axis=0) + weighted.T @ moments.mean)
     root = others.root @ axes
-    if bool(spread[-1] > 1e6 * spread[0]):
+    if bool(spread[-1] > MOST_STRETCHED * spread[0]):
         return root, moments_in(others.mean, root, datasets)
     return root, Moments(moments.count, moments.mean @ axes, axes.T @ moments.scatter @ axes)
 
 
-def moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"], datasets: Sequence[Array]) -> Moments:
-    """Return the moments of root⁻¹(z − centre), shapes (k,), (k, p), (k, p, p).
+def moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"] | None, datasets: Sequence[Array]) -> Moments:
+    """Return the moments of root⁻¹(z − centre), or of z − centre, shapes (k,), (k, p), (k, p, p).
 
     Small datasets of one size are summarized many at a time, within a few megabytes; large ones one by one.
     """
-    xp, sizes = array_namespace(root), [int(dataset.shape[0]) for dataset in datasets]
-    together = max(1, SMALL_DATASETS // (max(sizes) * root.shape[-1])) if len(set(sizes)) == 1 else 1
+    xp, sizes = array_namespace(centre), [int(dataset.shape[0]) for dataset in datasets]
+    together = max(1, SMALL_DATASETS // (max(sizes) * centre.shape[-1])) if len(set(sizes)) == 1 else 1
     found = []
     for start in range(0, len(sizes), together):
         some = datasets[start : start + together]
         if len(some) == 1:
-            one = Moments.of(solve_rows(root, xp.astype(some[0], xp.float64) - centre))
+            one = Moments.of(_turned(root, xp.astype(some[0], xp.float64) - centre))
             found.append((one.mean[None, ...], one.scatter[None, ...]))
             continue
-        white = solve_rows(root, xp.astype(xp.stack(some), xp.float64) - centre)
+        white = _turned(root, xp.astype(xp.stack(some), xp.float64) - centre)
         mean = xp.mean(white, axis=1)
         centred = white - mean[:, None, :]
         found.append((mean, xp.matrix_transpose(centred) @ centred))
-    counts = as_array([float(size) for size in sizes], like=root)
+    counts = as_array([float(size) for size in sizes], like=centre)
     return Moments(counts, *(found[0] if len(found) == 1 else map(xp.concat, zip(*found, strict=True))))
+
+
+def _turned(root: Float[Array, "p p"] | None, vectors: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
+    return vectors if root is None else solve_rows(root, vectors)
 
 
 def whitened_parameters(
