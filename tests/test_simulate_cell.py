@@ -123,9 +123,11 @@ def test_turning_the_last_axis_to_a_direction(p, seed, axis):
     direction = np.random.default_rng(seed).standard_normal((3, p))
     if axis is not None:
         direction[:, :-1], direction[:, -1] = 0, axis
-    turned = _turned_to(direction)
+    turned = _turned_to(direction, np.broadcast_to(np.eye(p), (3, p, p)))
     assert turned @ turned.swapaxes(1, 2) == pytest.approx(np.broadcast_to(np.eye(p), (3, p, p)), abs=1e-12)
     assert turned[:, :, -1] == pytest.approx(direction / np.linalg.norm(direction, axis=1, keepdims=True))
+    root = np.tril(np.random.default_rng(seed).standard_normal((3, p, p)))
+    assert _turned_to(direction, root) == pytest.approx(root @ turned, abs=1e-12)
 
 
 def test_a_cell_depends_on_its_seed_and_itself_only():

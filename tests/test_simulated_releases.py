@@ -13,20 +13,39 @@ from allbutone.disclosure.simulated_datasets import SimulatedDatasets
 from allbutone.disclosure.simulated_releases import SimulatedReleases
 
 
+def inner(drawn):
+    """(I + S₋)⁻¹ of all columns but the last, from its upper triangle, which is held by columns."""
+    q = len(drawn.noise)
+    found = np.empty((drawn.mean.shape[1], q, q))
+    for place, (column, row) in enumerate((column, row) for column in range(q) for row in range(column + 1)):
+        found[:, row, column] = found[:, column, row] = drawn.inverse[place]
+    return found
+
+
 def scatters(drawn, leverage):
-    """S = D·S₀·D, the last column's entries written out from what was drawn."""
-    root = np.moveaxis(drawn.root, 2, 0)
-    size, q = root.shape[:2]
+    """S = D·S₀·D, the last column's entries written out from what was drawn; C = Y⁻¹, so Cw = (YᵀY)⁻¹Yᵀw."""
+    inverse = inner(drawn)
+    size, q = inverse.shape[:2]
     own, found = drawn.scatter / drawn.precision, np.zeros((size, q + 1, q + 1))
-    noise = (drawn.noise / np.sqrt(drawn.scatter + drawn.precision)).T
-    beside = np.sqrt(own * (1 + own))[:, None] * np.linalg.solve(root, noise[..., None])[..., 0]
-    found[:, :q, :q] = np.linalg.inv(root.swapaxes(1, 2) @ root) - np.eye(q)
+    turned = (drawn.turned[0] / np.sqrt(drawn.scatter + drawn.precision)).T
+    beside = np.sqrt(own * (1 + own))[:, None] * np.linalg.solve(inverse, turned[..., None])[..., 0]
+    found[:, :q, :q] = np.linalg.inv(inverse) - np.eye(q)
     per = np.divide(1, own, out=np.zeros(size), where=own > 0)
     found[:, :q, :q] += per[:, None, None] * beside[:, :, None] * beside[:, None, :]
     found[:, q, :q] = found[:, :q, q] = beside
     found[:, q, q] = own
     stretch = np.append(np.ones(q), np.sqrt(1 + leverage))
     return stretch[:, None] * found * stretch
+
+
+@given(p=st.integers(1, 8), rows=st.integers(1, 50), df=st.floats(0, 100), seed=st.integers(0, 2**32))
+def test_vectors_are_turned_by_a_root_of_the_matrix_beside_them(p, rows, df, seed):
+    """(Yᵀx)ᵀ(YᵀY)⁻¹(Yᵀz) = xᵀz, for the two vectors that are turned."""
+    drawn = SimulatedDatasets.of(ExposureLaw(p, 8.0, p + df, rows), 4, np.random.default_rng(seed))
+    vectors = np.stack([drawn.noise, drawn.mean[:-1]]).transpose(2, 1, 0)
+    turned = drawn.turned.transpose(2, 1, 0)
+    products = turned.swapaxes(1, 2) @ np.linalg.solve(inner(drawn), turned)
+    np.testing.assert_allclose(products, vectors.swapaxes(1, 2) @ vectors, rtol=1e-6, atol=1e-9)
 
 
 @given(
@@ -49,8 +68,9 @@ def test_the_wells_are_those_of_the_datasets_moments(p, people, rows, count, lev
         kappa * rows / (kappa + rows),
     )
     lean = np.repeat(lean, count)
-    root, f = drawn.datasets.wells(np.full(3 * count, leverage), lean, spread, eta)
-    mean = np.linalg.solve(root.swapaxes(1, 2) @ root, root.swapaxes(1, 2) @ f[..., None])[..., 0]
+    inverse, image, square = drawn.datasets.wells(np.full(3 * count, leverage), lean, spread, eta)
+    mean = np.linalg.solve(inverse, image[..., None])[..., 0]
+    np.testing.assert_allclose(square, np.einsum("ni,ni->n", mean, image), rtol=1e-6)
     scatter = scatters(drawn.datasets, leverage)
     # z̄ − l is a Student t of scale g(D² + S)
     stretched = scatter + np.diag(np.append(np.ones(p - 1), 1 + leverage))
@@ -82,9 +102,9 @@ def test_scatter_and_mean_are_those_of_drawn_records(p, rows, leverage, rng):
 
     drawn, every = SimulatedDatasets.of(law, size, rng), np.ones(size)
     eta = kappa * rows / (kappa + rows)
-    root, f = drawn.wells(leverage * every, lean * every, np.sqrt(1 / (kappa + 1) + 1 / rows), eta)
-    ours = np.linalg.solve(root.swapaxes(1, 2) @ root, root.swapaxes(1, 2) @ f[..., None])[..., 0]
-    held = np.linalg.inv(root.swapaxes(1, 2) @ root) - np.eye(p) - eta * ours[:, :, None] * ours[:, None, :]
+    inverse, image, _ = drawn.wells(leverage * every, lean * every, np.sqrt(1 / (kappa + 1) + 1 / rows), eta)
+    ours = np.linalg.solve(inverse, image[..., None])[..., 0]
+    held = np.linalg.inv(inverse) - np.eye(p) - eta * ours[:, :, None] * ours[:, None, :]
 
     def looks(mean, scatter):
         whole = np.eye(p) + scatter

@@ -78,8 +78,8 @@ def test_torch_draws_scatters_of_fewer_rows_than_columns():
     law = ExposureLaw(p, np.full(3, 10.0), np.full(3, df), rows)
     drawn = SimulatedDatasets.of(law, size, streams)
     nothing = torch.zeros(3 * size, dtype=torch.float64)
-    root, _ = drawn.wells(nothing, nothing, 1.0, 0.0)
-    scatter = torch.linalg.inv(root.mT @ root).numpy() - np.eye(p)
+    inverse, _, _ = drawn.wells(nothing, nothing, 1.0, 0.0)
+    scatter = torch.linalg.inv(inverse).numpy() - np.eye(p)
     for each, many in zip(scatter.reshape(3, size, p, p), rows - 1, strict=True):
         spread = np.sqrt(2 * many / size) / (df - p)
         assert np.max(np.abs(each.mean(axis=0) - many / (df - p) * np.eye(p))) <= 6 * spread + 1e-9

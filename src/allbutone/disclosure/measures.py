@@ -94,15 +94,17 @@ def measure(
     before: LogQuadratic | None = None,
     modes: Modes | None = None,
     guess: Float[Array, "n p"] | None = None,
+    white: Float[Array, "n p"] | None = None,
 ) -> Measures:
     """Attack, integrate, measure: what each adversary concludes, beside the truth.
 
     Without `effort` nothing is integrated: no gain, no mass. `radius`: also the mass within that Mahalanobis
     radius. `near`: also the probability of these intervals. `before`: the posteriors without the release, where
     they are not the other records' own Student t (an adversary with a prior of their own). `modes`: those of the
-    posteriors, where they are known already. `guess`: where another method than ours has found one.
+    posteriors, where they are known already. `guess`: where another method than ours has found one. `white`: the
+    truth in the posteriors' own coordinates, where that is known already.
     """
-    white = posteriors.whiten(truth)
+    white = posteriors.whiten(truth) if white is None else white
     if guess is None and modes is None:
         modes = find_best(posteriors) if effort is None else find_modes(posteriors)
     best = posteriors.whiten(guess) if modes is None else modes.best

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.build import from_parameters
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.simulated_datasets import SimulatedDatasets
-from allbutone.model.niw import NIW
 from allbutone.support.arrays import append_axes, array_namespace, as_array, contiguous, eye, zeros
 from allbutone.support.streams import Stream, Triangle, normals, triangle
 
@@ -88,10 +86,14 @@ class SimulatedReleases:
         root = contiguous(xp.permute_dims(precision, (2, 1, 0)))
         root[:, -1, -1] /= xp.sqrt(1 + leverage)
         pushed = root[:, -1, :] * lean[:, None] + noise.T / append_axes((kappa + 1) ** 0.5, 1)
-        pull = (root @ pushed[..., None])[..., 0]
-        unit = eye(p, like=root)
-        given_others = NIW(zeros((self.replicates, p), like=root), kappa, self.law.df, unit)
-        return from_parameters(given_others, unit, self.count, root @ xp.matrix_transpose(root), pull)
+        return self._posteriors(
+            precision=root @ xp.matrix_transpose(root),
+            pull=(root @ pushed[..., None])[..., 0],
+            weights=zeros(0, like=root),
+            levels=zeros(0, like=root),
+            slopes=zeros((0, p), like=root),
+            shapes=zeros((0, p, p), like=root),
+        )
 
     def _after_datasets(self, leverage: Float[Array, " r"], lean: Float[Array, " r"]) -> LogQuadratic:
         """Return the wells hⱼ(x − rⱼ)ᵀBⱼ⁻¹(x − rⱼ), all datasets at once; rⱼ = n_z·z̄ⱼ/(κ + n_z)."""
@@ -100,22 +102,28 @@ class SimulatedReleases:
         assert rows is not None
         weight, each = kappa + rows, self._each_dataset
         spread, eta = each((1 / (kappa + 1) + 1 / rows) ** 0.5), each(kappa * rows / weight)
-        root, f = self.datasets.wells(each(leverage), each(lean), spread, eta)
-        xp, p, batch = array_namespace(root), self.law.p, (self.replicates, count)
-        height, f = append_axes(each(1 - 1 / (weight + 1)), 1), append_axes(each(rows / weight), 1) * f
-        turned = xp.matrix_transpose(root)
+        height, share = each(1 - 1 / (weight + 1)), each(rows / weight)
+        inverse, image, square = self.datasets.wells(each(leverage), each(lean), spread, eta, height)
+        xp, p, batch = array_namespace(image), self.law.p, (self.replicates, count)
+        return self._posteriors(
+            precision=zeros((p, p), like=image),
+            pull=zeros(p, like=image),
+            weights=zeros(count, like=image) + append_axes(self.law.df + 1 + rows, 1),
+            levels=xp.reshape(1 + share**2 * square, batch),
+            slopes=xp.reshape(append_axes(share, 1) * image, (*batch, p)),
+            shapes=xp.reshape(inverse, (*batch, p, p)),
+        )
+
+    def _posteriors(self, **terms: Any) -> LogQuadratic:
+        """Return the posteriors of these terms, in the coordinates of the other records."""
+        p, kappa, df, like = self.law.p, self.law.mean_weight, self.law.df, terms["pull"]
         return LogQuadratic(
-            centre=zeros((self.replicates, p), like=root),
-            root=eye(p, like=root),
-            df=self.law.df,
-            outward=(count - 1) * (self.law.df + 1),
+            centre=zeros((self.replicates, p), like=like),
+            root=eye(p, like=like),
+            df=df,
+            outward=(self.count - 1) * (df + 1),
             inflation=kappa / (kappa + 1),
-            precision=zeros((p, p), like=root),
-            pull=zeros(p, like=root),
-            weights=zeros(count, like=root) + append_axes(self.law.df + 1 + rows, 1),
-            levels=xp.reshape(1 + xp.sum(height * f * f, axis=1), batch),
-            slopes=xp.reshape(turned @ (height * f)[..., None], (*batch, p)),
-            shapes=xp.reshape(turned @ (append_axes(height, 1) * root), (*batch, p, p)),
+            **terms,
         )
 
     def _each_dataset(self, numbers: Any) -> Any:

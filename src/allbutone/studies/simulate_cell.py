@@ -22,7 +22,8 @@ from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.studies.design import Cell
 from allbutone.studies.replicates import Replicates, measured
-from allbutone.support.arrays import append_axes, array_namespace, as_array, eye, solve_rows
+from allbutone.support.arrays import append_axes, array_namespace, as_array, contiguous
+from allbutone.support.definite import solve_lower
 from allbutone.support.streams import Stream, normals, triangle
 
 Array = Any
@@ -109,42 +110,47 @@ def _replicates_at_once(cell: Cell, whole: bool) -> int:
     return min(size, LACKING_AT_ONCE) if cell.lacking_records else size
 
 
-def from_drawn(cell: Cell, drawn: Drawn) -> tuple[Moments, Any, LogQuadratic]:
-    """Return the others' moments, the targets and what the releases say of them, in coordinates of each target."""
+def from_drawn(cell: Cell, drawn: Drawn) -> tuple[Moments, Any, Any, LogQuadratic]:
+    """Return the others' moments, the targets and what the releases say of them, in coordinates of each target.
+
+    In these coordinates, which come before the last, the target lies on the last axis.
+    """
     xp, known = array_namespace(drawn.mean), drawn.known
     root = as_array(np.linalg.cholesky(np.array(cell.covariance)), like=drawn.mean)
     centre = as_array(np.array(cell.mean), like=drawn.mean)
-    half = root @ xp.moveaxis(drawn.half, 2, 0)
+    half = xp.reshape(root @ xp.reshape(drawn.half, (cell.p, -1)), drawn.half.shape)
+    half = contiguous(xp.moveaxis(half, 2, 0))
     mean = centre + drawn.mean @ root.T / append_axes(known**0.5, 1)
     moments = Moments(known, mean, half @ xp.matrix_transpose(half))
     given_others = cell.prior_of(cell.prior).moved(like=mean).update(moments)
     moments, given_others, targets = _as_known(cell, moments, given_others, cell.targets(given_others))
-    white = solve_rows(given_others.root, targets - given_others.mean)
+    white = solve_lower(given_others.root, targets - given_others.mean)
     inflation = given_others.mean_weight / (given_others.mean_weight + 1)
-    problem, _ = drawn.releases.problem(inflation * xp.sum(white * white, axis=1))
-    own = replace(problem, centre=given_others.mean, root=given_others.root @ _turned_to(white))
-    return moments, targets, own
+    problem, place = drawn.releases.problem(inflation * xp.sum(white * white, axis=1))
+    own = replace(problem, centre=given_others.mean, root=_turned_to(white, given_others.root))
+    return moments, targets, place, own
 
 
-def _turned_to(direction: Float[Array, "r p"]) -> Float[Array, "r p p"]:
-    """Return orthogonal Q, whose last column is the direction: Householder's reflection, with a sign.
+def _turned_to(direction: Float[Array, "r p"], root: Float[Array, "r p p"]) -> Float[Array, "r p p"]:
+    """Return RQ, Q orthogonal, whose last column is the direction: Householder's reflection, with a sign.
 
     With u the unit vector, s = ±1 the sign of its last entry and h = u + s·e_p, Q = s·(2hhᵀ/hᵀh − I).
     """
     xp = array_namespace(direction)
     unit = direction / xp.linalg.vector_norm(direction, axis=1, keepdims=True)
-    sign = xp.where(unit[:, -1] < 0, -xp.ones_like(unit[:, -1]), xp.ones_like(unit[:, -1]))
-    unit[:, -1] += sign
-    scaled = 2 * unit / xp.sum(unit * unit, axis=1, keepdims=True)
-    return sign[:, None, None] * (unit[:, :, None] * scaled[:, None, :] - eye(unit.shape[1], like=unit))
+    sign = xp.where(unit[:, -1:] < 0, -xp.ones_like(unit[:, -1:]), xp.ones_like(unit[:, -1:]))
+    unit[:, -1:] += sign
+    scaled = sign * 2 * unit / xp.sum(unit * unit, axis=1, keepdims=True)
+    return (root @ unit[:, :, None]) * scaled[:, None, :] - sign[:, :, None] * root
 
 
-def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, Any, LogQuadratic]:
+def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, Any, Any, LogQuadratic]:
     """Draw every record of every table and dataset, and summarize them: the long way round."""
     _, moments, given_others, targets = _tables(cell, size, rng)
     released = _released(cell, given_others, targets, rng)
     moments, given_others, targets = _as_known(cell, moments, given_others, targets)
-    return moments, targets, from_statistics(given_others, released)
+    problem = from_statistics(given_others, released)
+    return moments, targets, problem.whiten(targets), problem
 
 
 def _as_known(
@@ -213,12 +219,14 @@ def _drawn_datasets(
     return means[:, :, None] + white @ roots.swapaxes(-1, -2)
 
 
-def attacked(cell: Cell, moments: Moments, targets: Float[Array, "r p"], problem: LogQuadratic) -> Measures:
-    """Attack, as an adversary with a prior of their own if the cell says so, and measure."""
+def attacked(
+    cell: Cell, moments: Moments, targets: Float[Array, "r p"], white: Float[Array, "r p"], problem: LogQuadratic
+) -> Measures:
+    """Attack, as an adversary with a prior of their own if the cell says so, and measure; `white`: the targets."""
     if cell.adversary_prior is not None:
         own = cell.prior_of(cell.adversary_prior).marginal(cell.known).moved(like=targets)
         problem = with_own_prior(problem, own.update(moments))
-    return measure(problem, targets)
+    return measure(problem, targets, white=white)
 
 
 def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:

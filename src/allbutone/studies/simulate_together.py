@@ -90,14 +90,15 @@ def _rounds(kind: list[Cell], replicates: int, seed: int) -> Iterator[tuple[list
         yield [sequence for sequence, _ in each], each[0][1]
 
 
-def _joined(parts: list[tuple[Moments, Any, LogQuadratic]]) -> tuple[Moments, Any, LogQuadratic]:
-    moments, targets, problems = zip(*parts, strict=True)
+def _joined(parts: list[tuple[Moments, Any, Any, LogQuadratic]]) -> tuple[Moments, Any, Any, LogQuadratic]:
+    moments, targets, white, problems = zip(*parts, strict=True)
     if len(parts) == 1:
         return parts[0]
     xp = array_namespace(targets[0])
     whole = (xp.concat([getattr(each, name) for each in moments]) for name in ("count", "mean", "scatter"))
     wells = max(problem.wells for problem in problems)
-    return Moments(*whole), xp.concat(targets), stacked([_filled_up(problem, wells) for problem in problems])
+    every = stacked([_filled_up(problem, wells) for problem in problems])
+    return Moments(*whole), xp.concat(targets), xp.concat(white), every
 
 
 def _filled_up(problem: LogQuadratic, wells: int) -> LogQuadratic:

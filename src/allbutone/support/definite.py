@@ -7,7 +7,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 from jaxtyping import Bool, Float
 
-from allbutone.support.arrays import array_namespace, attempt, solve_or_nan
+from allbutone.support.arrays import array_namespace, attempt, solve_or_nan, solve_rows
 
 Array = Any
 
@@ -34,7 +34,7 @@ def solve_definite(
     if isinstance(matrix, np.ndarray) and vectors.size:
         if vectors.size <= FEW * vectors.shape[-1]:
             return _one_by_one(matrix, vectors)
-        if matrix.ndim == 3 and len(matrix) >= MANY and matrix.shape[1] <= SMALL:
+        if _by_rows_pays(matrix):
             return _by_rows(matrix, vectors)
     if matrix.ndim == 2:  # one alone has a Cholesky factor, or an error that says that it has none
         definite = xp.all(matrix == matrix) & (attempt(xp.linalg.cholesky, matrix) is not None)
@@ -82,6 +82,24 @@ def _by_rows(
             found[i] -= np.einsum("jn,jn->n", lower[i + 1 :, i], found[i + 1 :])
         found[i] *= scale[i]
     return found.T.copy(), definite
+
+
+def solve_lower(
+    root: Float[Array, "*#batch p p"], vectors: Float[Array, "*batch p"]
+) -> Float[Array, "*batch p"]:
+    """Return R⁻¹v for each vector, given lower triangular R: of many at once by rows."""
+    if not (isinstance(root, np.ndarray) and root.shape[:-1] == vectors.shape and _by_rows_pays(root)):
+        return solve_rows(root, vectors)
+    lower, found = np.moveaxis(root, 0, 2).copy(), vectors.T.copy()
+    for i in range(len(found)):
+        if i:
+            found[i] -= np.einsum("jn,jn->n", lower[i, :i], found[:i])
+        found[i] /= lower[i, i]
+    return found.T.copy()
+
+
+def _by_rows_pays(matrix: Float[np.ndarray, "*batch p p"]) -> bool:
+    return matrix.ndim == 3 and len(matrix) >= MANY and matrix.shape[1] <= SMALL
 
 
 def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
