@@ -237,3 +237,31 @@ def test_the_best_mode_alone_is_the_better_of_both(draws):
         spread = 1 / np.sqrt(np.linalg.eigvalsh(-both.hessian)[:, -1:])
         assert np.all((np.abs(best.best - both.best) < 1e-7 * spread)[clear]), f"seed {seed}"
         assert np.all(np.isnan(best.other))
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    p=st.integers(1, 8),
+    outward=st.floats(0.1, 1e4),
+    inflation=st.floats(0.01, 1),
+    pulled=st.sampled_from(["anyhow", "hardly", "not along the lowest axis", "not at all"]),
+)
+def test_many_maxima_at_once_are_those_found_one_by_one(seed, p, outward, inflation, pulled):
+    rng = np.random.default_rng(seed)
+    axes = np.linalg.qr(rng.standard_normal((64, p, p)))[0]
+    values = np.exp(rng.uniform(-3, 3, (64, p)))
+    precision = (axes * values[:, None, :]) @ axes.swapaxes(1, 2)
+    beta = rng.standard_normal((64, p)) * {"hardly": 1e-6, "not at all": 0.0}.get(pulled, 1.0)
+    if pulled.startswith("not along"):
+        np.put_along_axis(beta, np.argmin(values, axis=1)[:, None], 0.0, axis=1)
+    pull = (axes @ beta[..., None])[..., 0]
+    with np.errstate(all="ignore"):
+        together = maximize_bound(outward, inflation, precision, pull)
+    for row in rng.integers(64, size=8):
+        alone = maximize_bound(outward, inflation, precision[row], pull[row])
+
+        def height(v, row=row):
+            return outward * np.log1p(inflation * v @ v) - v @ precision[row] @ v + 2 * v @ pull[row]
+
+        assert height(together[row]) == pytest.approx(height(alone), rel=1e-9, abs=1e-9 * (1 + outward))

@@ -17,8 +17,8 @@ def inner(drawn):
     """(I + S₋)⁻¹ of all columns but the last, from its upper triangle, which is held by columns."""
     q = len(drawn.noise)
     found = np.empty((drawn.mean.shape[1], q, q))
-    for place, (column, row) in enumerate((column, row) for column in range(q) for row in range(column + 1)):
-        found[:, row, column] = found[:, column, row] = drawn.inverse[place]
+    for i in range(q):
+        found[:, : i + 1, i] = found[:, i, : i + 1] = drawn.inverse[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2].T
     return found
 
 

@@ -3,9 +3,12 @@
 from math import exp, inf, isfinite, log, log1p, nan, sqrt
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
 
+from allbutone.adversary.bound_of_many import maximize_many
 from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan, to_numpy
+from allbutone.support.definite import by_rows_pays
 
 Array = Any
 
@@ -25,6 +28,16 @@ def maximize_bound(
     The search runs over log δ, δ = ω₁ − τ, where the pole at δ = 0 is a straight line. If β has no component on
     the lowest eigenvector the two modes tie; a component too small to matter breaks the tie.
     """
+    if isinstance(precision, np.ndarray) and precision.shape[:-1] == pull.shape and by_rows_pays(precision):
+        found, arrived = maximize_many(outward, inflation, precision, pull)
+        if not arrived.all():
+            late = [np.broadcast_to(each, arrived.shape)[~arrived] for each in (outward, inflation)]
+            found[~arrived] = _maximize(*late, precision[~arrived], pull[~arrived])
+        return found
+    return _maximize(outward, inflation, precision, pull)
+
+
+def _maximize(outward: Any, inflation: Any, precision: Array, pull: Array) -> Array:
     omega, beta, vectors = _axes(precision, pull)
     return _place(omega, beta, vectors, _pole_distance(outward, inflation, omega, beta, 1))
 

@@ -10,7 +10,14 @@ from jaxtyping import Float
 
 from allbutone.adversary.forms import Forms
 from allbutone.model.distributions import Normal, StudentT
-from allbutone.support.arrays import all_true, append_axes, array_namespace, eye, half_log_det, solve_rows
+from allbutone.support.arrays import (
+    add_to_diagonal,
+    all_true,
+    append_axes,
+    array_namespace,
+    half_log_det,
+    solve_rows,
+)
 
 Array = Any
 Scalar = Any
@@ -110,10 +117,10 @@ class LogQuadratic:
         tau = self.outward * fall
         gradient = tau[..., None] * white - turned + self.pull
         gradient = gradient - (strength[..., None, :] @ slopes)[..., 0, :]
-        bend = (2 * tau * fall)[..., None, None] * (white[..., :, None] * white[..., None, :])
-        hessian = tau[..., None, None] * self._identity - bend
-        scaled = (2 * strength / levels)[..., None] * slopes
-        hessian = hessian - self._weighted_precision(strength) + scaled.mT @ slopes
+        scaled, steep = (2 * strength / levels)[..., None] * slopes, (2 * tau * fall)[..., None] * white
+        hessian = scaled.mT @ slopes - self._weighted_precision(strength)
+        hessian -= steep[..., :, None] * white[..., None, :]
+        hessian = add_to_diagonal(hessian, tau)
         return self._value(white, levels, squared, turned), gradient, hessian
 
     def lower_bound(self) -> tuple[Float[Array, "*batch p p"], Float[Array, "*batch p"]]:
@@ -254,10 +261,6 @@ class LogQuadratic:
     def _forms(self) -> Forms:
         return Forms.of(self)
 
-    @cached_property
-    def _identity(self) -> Float[Array, "p p"]:
-        return eye(self.p, like=self.centre)
-
     def well_terms(
         self, white: Float[Array, "*points p"]
     ) -> tuple[Float[Array, "*points k"], Float[Array, "*points k p"]]:
@@ -310,6 +313,8 @@ def chain_wells(batch: tuple[int, ...], first: Array, then: Array, tail: int) ->
 
 
 def _times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch r"]:
+    if matrix.ndim == 2 and vector.ndim == 2:
+        return vector @ matrix.T  # one product instead of many
     return (matrix @ vector[..., None])[..., 0]
 
 

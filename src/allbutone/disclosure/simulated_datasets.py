@@ -25,7 +25,8 @@ from allbutone.support.streams import Stream, chi_squares, normals
 
 Array = Any
 
-AT_ONCE = 1 << 17  # numbers in the matrices that are worked on at a time: what a core of a processor keeps closest
+# numbers in the matrices that a processor works on at a time, but not fewer datasets than that
+AT_ONCE, LEAST = 1 << 17, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ class SimulatedDatasets:
         found = [xp.empty((m, size), dtype=xp.float64, device=device(self.mean)) for size in (p * p, p, 1)]
         places = [max(i, j) * (max(i, j) + 1) // 2 + min(i, j) for i in range(p) for j in range(p)]
         index = as_array(np.array(places), like=self.mean)
-        step = max(1, AT_ONCE // p**2) if is_numpy_array(self.mean) else m
+        step = max(LEAST, AT_ONCE // p**2) if is_numpy_array(self.mean) else m
         for start in range(0, m, step):
             some = slice(start, start + step)
             triangle, *rest = self._wells(
@@ -91,7 +92,13 @@ class SimulatedDatasets:
         return xp.reshape(found[0], (m, p, p)), found[1], found[2][:, 0]
 
     def _wells(
-        self, some: slice, leverage: Float[Array, " m"], lean: Float[Array, " m"], spread: Any, eta: Any, height: Any
+        self,
+        some: slice,
+        leverage: Float[Array, " m"],
+        lean: Float[Array, " m"],
+        spread: Any,
+        eta: Any,
+        height: Any,
     ) -> tuple[Float[Array, "t m"], Float[Array, "p m"], Float[Array, "1 m"]]:
         """Return the same of some datasets, which are the last axis, and of the matrices the upper triangles."""
         xp, p = array_namespace(self.mean), self.mean.shape[0]
@@ -102,7 +109,7 @@ class SimulatedDatasets:
         tau = 1 + squared
         along, length = turned[0, ...] / xp.sqrt(total), xp.sqrt(tau)
         whole = xp.empty((p * (p + 1) // 2, mean.shape[1]), dtype=xp.float64, device=device(mean))
-        whole[: -p, :] = self.inverse[:, some]
+        whole[:-p, :] = self.inverse[:, some]
         _subtract(whole, along, along / tau)
         last = whole[-p:, :]
         last[:-1, :] = -xp.sqrt(share) / tau * along
@@ -137,30 +144,29 @@ def _grow(
 ) -> tuple[Float[Array, "t m"], Float[Array, "2 q m"]]:
     """Return (I + S)⁻¹ of q columns whose ε come first among the vectors, and Yᵀ times the last two vectors."""
     (q, m), xp = scatter.shape, array_namespace(scatter)
-    total = scatter + precision
-    share, rest = scatter / total, precision / total
+    per = 1 / (scatter + precision)
+    share, rest, shrunk = scatter * per, precision * per, xp.sqrt(per)
     turned = xp.empty((q + 2, q, m), dtype=xp.float64, device=device(scatter))  # w of each column, then the others
     for i, vector in enumerate(vectors):
-        turned[i, : vector.shape[0], :] = vector / xp.sqrt(total[i, :]) if i < q else vector
-    squared = xp.empty_like(total)
+        turned[i, : vector.shape[0], :] = vector * shrunk[i, :] if i < q else vector
+    squared = xp.empty_like(per)
     for i in range(q):
         squared[i, :] = sum_of_products(turned[i, :i, :], turned[i, :i, :], axis=0)
-    tau = 1 + squared
-    length, down = xp.sqrt(tau), xp.sqrt(rest)
-    across = xp.sqrt(share) / length
+    tau = 1 / (1 + squared)  # 1/τ
+    corner, down, across = rest + share * squared * tau, xp.sqrt(rest), xp.sqrt(share * tau)
+    less = tau / (1 + xp.sqrt(tau))  # 1/(τ + √τ)
     for i in reversed(range(q)):
         white, later = turned[i, :i, :], turned[i + 1 :, :i, :]
         part = sum_of_products(later, white, axis=1)
         turned[i + 1 :, i, :] *= down[i, :]
         turned[i + 1 :, i, :] -= across[i, :] * part
-        part /= tau[i, :] + length[i, :]
+        part *= less[i, :]
         later -= part[:, None, :] * white
     inverse = xp.empty((q * (q + 1) // 2, m), dtype=xp.float64, device=device(scatter))
-    corner = rest + share * squared / tau
-    across *= -length
+    across = -xp.sqrt(share)
     for i in range(q):
         along, column = turned[i, :i, :], inverse[_column(i), :]
-        scaled = along / tau[i, :]
+        scaled = along * tau[i, :]
         _subtract(inverse, along, scaled)
         column[:-1, :] = across[i, :] * scaled
         column[-1, :] = corner[i, :]

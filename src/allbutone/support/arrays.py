@@ -82,6 +82,14 @@ def sum_of_products(one: Array, other: Array, axis: int) -> Array:
     return np.einsum(one, axes, other, axes[one.ndim - other.ndim :], [*axes[:axis], *axes[axis + 1 :]])
 
 
+def add_to_diagonal(matrix: Float[Array, "*batch p p"], number: Float[Array, "*#batch"]) -> Array:
+    """Return a matrix, which may be changed in place, with a number added to its diagonal."""
+    if not is_numpy_array(matrix):
+        return matrix + append_axes(number, 2) * eye(matrix.shape[-1], like=matrix)
+    np.einsum("...ii->...i", matrix)[...] += number[..., None]
+    return matrix
+
+
 def append_axes(scalar: Any, axes: int) -> Any:
     """Give a batch of numbers `axes` trailing axes, so that it scales vectors (1) or matrices (2)."""
     array = isinstance(scalar, OF_NUMPY) or is_array_api_obj(scalar)

@@ -34,7 +34,7 @@ def solve_definite(
     if isinstance(matrix, np.ndarray) and vectors.size:
         if vectors.size <= FEW * vectors.shape[-1]:
             return _one_by_one(matrix, vectors)
-        if _by_rows_pays(matrix):
+        if by_rows_pays(matrix):
             return _by_rows(matrix, vectors)
     if matrix.ndim == 2:  # one alone has a Cholesky factor, or an error that says that it has none
         definite = xp.all(matrix == matrix) & (attempt(xp.linalg.cholesky, matrix) is not None)
@@ -84,11 +84,9 @@ def _by_rows(
     return found.T.copy(), definite
 
 
-def solve_lower(
-    root: Float[Array, "*#batch p p"], vectors: Float[Array, "*batch p"]
-) -> Float[Array, "*batch p"]:
+def solve_lower(root: Float[Array, "*#batch p p"], vectors: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
     """Return R⁻¹v for each vector, given lower triangular R: of many at once by rows."""
-    if not (isinstance(root, np.ndarray) and root.shape[:-1] == vectors.shape and _by_rows_pays(root)):
+    if not (isinstance(root, np.ndarray) and root.shape[:-1] == vectors.shape and by_rows_pays(root)):
         return solve_rows(root, vectors)
     lower, found = np.moveaxis(root, 0, 2).copy(), vectors.T.copy()
     for i in range(len(found)):
@@ -98,7 +96,8 @@ def solve_lower(
     return found.T.copy()
 
 
-def _by_rows_pays(matrix: Float[np.ndarray, "*batch p p"]) -> bool:
+def by_rows_pays(matrix: Float[np.ndarray, "*batch p p"]) -> bool:
+    """Say whether so many matrices, and so small ones, are worked on faster all at once than one by one."""
     return matrix.ndim == 3 and len(matrix) >= MANY and matrix.shape[1] <= SMALL
 
 
