@@ -140,8 +140,7 @@ def random_setting(rng, most_columns):
 def test_quantiles_of_exposure_are_those_of_simulated_releases(rng):
     """Within 0.03 of the 5, 50 and 95 % points of its size, wherever the closed form says that it holds.
 
-    The simulated quantile has four standard errors, in its level, to be off. Where the record's side is all but
-    certain, the quantiles are also those of the exposure itself.
+    The simulated quantile has four standard errors, in its level, to be off.
     """
     levels, size = (0.05, 0.5, 0.95), 600
     for _ in range(200 if LONG else 12):
@@ -152,8 +151,16 @@ def test_quantiles_of_exposure_are_those_of_simulated_releases(rng):
         low, high = (np.quantile(found, np.clip(np.array(levels) + side * half, 0, 1)) for side in (-1, 1))
         said = f"{law}, leverage {leverage:.4g}, count {count}: {here} not within {low} to {high}"
         assert np.all((low - 0.03 <= here) & (here <= high + 0.03)), said
-        if law.right_mode(leverage, count) > 0.999:
-            np.testing.assert_allclose(law.quantiles(leverage, count, levels), here, atol=0.02)
+
+
+@pytest.mark.parametrize("rows", [None, 500])
+def test_where_the_records_side_is_all_but_certain_exposure_is_its_size(rows):
+    law, levels = ExposureLaw.of(abo.NIW.flat(3), 500, rows), (0.05, 0.5, 0.95)
+    assert law.right_mode(4.0, 40) > 0.9999
+    np.testing.assert_allclose(law.quantiles(4.0, 40, levels), law.sizes(4.0, 40, levels), atol=1e-3)
+    assert law.right_mode(0.5, 8) < 0.95
+    assert law.quantiles(0.5, 8, levels)[0] < -0.5  # the mirror image
+    assert law.sizes(0.5, 8, levels)[0] > 0.4
 
 
 @pytest.mark.parametrize("rows", [None, 200])

@@ -31,8 +31,8 @@ def maximize_bound(
     if isinstance(precision, np.ndarray) and precision.shape[:-1] == pull.shape and by_rows_pays(precision):
         found, arrived = maximize_many(outward, inflation, precision, pull)
         if not arrived.all():
-            late = [np.broadcast_to(each, arrived.shape)[~arrived] for each in (outward, inflation)]
-            found[~arrived] = _maximize(*late, precision[~arrived], pull[~arrived])
+            a, c = (np.broadcast_to(each, arrived.shape)[~arrived] for each in (outward, inflation))
+            found[~arrived] = _maximize(a, c, precision[~arrived], pull[~arrived])
         return found
     return _maximize(outward, inflation, precision, pull)
 

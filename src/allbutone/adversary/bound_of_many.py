@@ -1,7 +1,8 @@
 """The exact maximum of a quadratic and one logarithm, for many small problems at once, without their eigenvectors.
 
 Reflections turn A into a tridiagonal T whose first axis is b's, so v = (A − τ)⁻¹b is a short recursion for any τ,
-and so is ‖v‖². Every operation is done for all problems, on the last axis: in less than half the time of eigenvectors.
+and so is ‖v‖². Every operation is done for all problems, on the last axis. It takes less than half the time of
+eigenvectors.
 """
 
 from typing import Any
