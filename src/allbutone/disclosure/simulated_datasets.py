@@ -152,9 +152,9 @@ def _grow(
     squared = xp.empty_like(per)
     for i in range(q):
         squared[i, :] = sum_of_products(turned[i, :i, :], turned[i, :i, :], axis=0)
-    tau = 1 / (1 + squared)  # 1/τ
-    corner, down, across = rest + share * squared * tau, xp.sqrt(rest), xp.sqrt(share * tau)
-    less = tau / (1 + xp.sqrt(tau))  # 1/(τ + √τ)
+    over = 1 / (1 + squared)  # 1/τ
+    corner, down, across = rest + share * squared * over, xp.sqrt(rest), xp.sqrt(share * over)
+    less = over / (1 + xp.sqrt(over))  # 1/(τ + √τ), since (I + wwᵀ)^(−½) = I − wwᵀ/(τ + √τ)
     for i in reversed(range(q)):
         white, later = turned[i, :i, :], turned[i + 1 :, :i, :]
         part = sum_of_products(later, white, axis=1)
@@ -166,7 +166,7 @@ def _grow(
     across = -xp.sqrt(share)
     for i in range(q):
         along, column = turned[i, :i, :], inverse[_column(i), :]
-        scaled = along * tau[i, :]
+        scaled = along * over[i, :]
         _subtract(inverse, along, scaled)
         column[:-1, :] = across[i, :] * scaled
         column[-1, :] = corner[i, :]

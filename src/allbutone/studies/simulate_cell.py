@@ -111,9 +111,9 @@ def _replicates_at_once(cell: Cell, whole: bool) -> int:
 
 
 def from_drawn(cell: Cell, drawn: Drawn) -> tuple[Moments, Any, Any, LogQuadratic]:
-    """Return the others' moments, the targets and what the releases say of them, in coordinates of each target.
+    """Return the others' moments, the targets, and in coordinates of each itself and what the releases say of it.
 
-    In these coordinates, which come before the last, the target lies on the last axis.
+    In its own coordinates a target lies on the last axis.
     """
     xp, known = array_namespace(drawn.mean), drawn.known
     root = as_array(np.linalg.cholesky(np.array(cell.covariance)), like=drawn.mean)
