@@ -58,6 +58,42 @@ def test_remove_undoes_add(case):
     assert np.max(np.abs(again.scatter - fewer.scatter)) <= 1e-12 * np.max(np.abs(more.scatter))
 
 
+@given(cases(max_p=5, max_n=30, min_n=3), st.data())
+def test_what_is_left_of_a_table_without_some_records(case, data):
+    records, cut = case.records, data.draw(st.integers(1, len(case.records) - 1))
+    whole, some = abo.Moments.of(records), abo.Moments.of(records[:cut])
+    left = whole.without(some)
+    assert left.count == len(records) - cut
+    assert np.max(np.abs(left.scatter - exact(records[cut:])[1])) <= 1e-11 * np.max(np.abs(whole.scatter))
+    nothing = whole.without(whole)
+    assert nothing.count == 0
+    assert not nothing.scatter.any()
+    with pytest.raises(abo.InputError, match="cannot be taken out of"):
+        some.without(whole)
+
+
+def test_some_columns_have_the_moments_of_a_table_of_them(rng):
+    records = rng.normal(size=(20, 4))
+    some, alone = abo.Moments.of(records).select([3, 1]), abo.Moments.of(records[:, [3, 1]])
+    assert relative_error(some.mean, alone.mean) < 1e-12
+    assert relative_error(some.scatter, alone.scatter) < 1e-12
+    bare = abo.Moments(20.0, records.mean(axis=0), some.scatter[[0, 0, 1, 1]][:, [0, 0, 1, 1]])  # without a tail
+    np.testing.assert_array_equal(bare.select([2]).mean, records.mean(axis=0)[[2]])
+
+
+@pytest.mark.parametrize(
+    ("count", "mean", "scatter", "words"),
+    [
+        (3.0, np.zeros((4, 2)), np.zeros((4, 2, 2)), "of one table"),
+        (-1.0, np.zeros(2), np.eye(2), "cannot count -1"),
+        (3.0, np.zeros(2), -np.eye(2), "negative eigenvalue"),
+    ],
+)
+def test_moments_that_no_table_has_are_refused(count, mean, scatter, words):
+    with pytest.raises(abo.InputError, match=words):
+        abo.Moments(count, mean, scatter).require_possible()
+
+
 def test_the_last_record_can_be_removed():
     nothing = abo.Moments.of(np.array([[3.0, 4.0]])).remove(np.array([3.0, 4.0]))
     assert nothing.count == 0

@@ -130,7 +130,13 @@ def test_what_does_not_fit_is_refused_in_one_line(tables, rng):
             (south, "south", "north", KEYS[frozenset(("north", "west"))]),
         )
     ]
+    two = moments_of_site(south, "south", {"north": KEYS[frozenset(("north", "south"))]}, "1")
+    named = pl.DataFrame(tables["south"], list(north.columns))
+    limited = moments_of_site(Records.of(named, schema={"columns": {north.columns[2]: {"low": -1e9}}}), "south")
     refused = {
+        "nothing to add up": [],
+        "other scales or limits": [one, limited],
+        "has no mask with": [secret["north"], two, secret["west"]],
         "given twice": [one, one],
         "same records": [moments_of_site(north), moments_of_site(north)],
         "another order": [one, swapped],
@@ -146,6 +152,11 @@ def test_what_does_not_fit_is_refused_in_one_line(tables, rng):
     assert len(pool([one, other])) == len(north.values) + len(south.values)
     with pytest.raises(InputError, match="say too much of each"):
         moments_of_site(Records.of_numbers(rng.normal(size=(29, 3))))
+    for name in ("", "north"):
+        with pytest.raises(InputError, match="masks are between sites that have names"):
+            moments_of_site(north, name, {"north": KEYS[frozenset(SITES[:2])]}, "1")
+    with pytest.raises(InputError, match="tables of measurements"):
+        moments_of_site(Records.of(pl.DataFrame({"sex": ["f", "m"] * 20, "x": rng.normal(size=40)}), categories=True))
     with pytest.raises(InputError, match="is none"):
         moments_of_site(north, "north", {"south": "secret"}, "1")
     with pytest.raises(InputError, match="masked"):
@@ -157,7 +168,8 @@ def test_files_that_are_no_moments_are_refused(tmp_path, tables):
     moments_of_site(Records.of_numbers(tables["north"]), "north").save(path)
     told = json.loads(path.read_text())
     scatter = np.array(told["scatter"])
-    for change in ({"kind": "other"}, {"mean": [1.0]}, {"scatter": (-scatter).tolist()}, {"count": None}):
+    narrow = {"mean": [1.0], "mean_tail": [0.0], "scatter": [[1.0]]}  # moments of one column, under three names
+    for change in ({"kind": "other"}, {"mean": [1.0]}, narrow, {"scatter": (-scatter).tolist()}, {"count": None}):
         path.write_text(json.dumps(told | change))
         with pytest.raises(InputError):
             SiteMoments.load(path)
