@@ -83,10 +83,6 @@ class Lineup:
             self.looked[start] = self.look(self.order[start : start + TOGETHER])
         return disclosure_chances(self.law, self.looked[start], count)
 
-    def chance_of_any(self, count: int) -> float:
-        """Return the chance that a release of `count` discloses anyone: at most the sum of each one's own."""
-        return min(1.0, self._sum(self.chances(count)))
-
     def _sum(self, chances: Float[np.ndarray, " n"]) -> float:
         """Return the sum of the chances; the unseen have at most the last one's."""
         return float(np.sum(chances) + self.unseen * np.mean(chances[-TOGETHER:]))
