@@ -198,6 +198,29 @@ def test_a_posterior_beyond_float64_is_explained(prior, records, message):
         prior.update(records + np.column_stack([column, column[::-1] if records else column, column**2]))
 
 
+SAME = np.ones((2, 2))  # of two columns that are one
+
+
+@pytest.mark.parametrize(
+    ("prior", "mean", "scatter", "words"),
+    [
+        (abo.NIW.flat(2), [0.0, 0.0], SAME, "do not vary in every direction"),
+        (abo.NIW.default(2), [0.0, 0.0], 1e17 * SAME, "drop a column that repeats others"),
+        (abo.NIW.flat(2), [0.0, 0.0], [[1.0, 0.0], [0.0, 1e-320]], "write the column in a smaller unit"),
+        (abo.NIW.default(2), [np.nan, 0.0], np.eye(2), "missing or infinite"),
+        (abo.NIW.flat(2), [1e14, 0.0], np.eye(2), "too few digits; subtract a constant"),
+    ],
+)
+def test_moments_that_leave_no_digits_are_refused_each_with_its_cure(prior, mean, scatter, words):
+    with pytest.raises(abo.InputError, match=words):
+        prior.update(abo.Moments(30.0, np.array(mean), np.array(scatter)))
+
+
+def test_a_prior_has_a_finite_mean():
+    with pytest.raises(abo.InputError, match="mean must hold finite numbers"):
+        abo.NIW([np.inf, 0.0], 1.0, 5.0, np.eye(2))
+
+
 def test_draws_that_overflow_are_refused(rng):
     with pytest.raises(abo.InputError, match="raise df"):
         abo.NIW(np.zeros(2), 1.0, 1.0 + 1e-4, np.eye(2)).draw(rng, 1000)
