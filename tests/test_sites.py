@@ -155,8 +155,8 @@ def test_what_does_not_fit_is_refused_in_one_line(tables, rng):
     for name in ("", "north"):
         with pytest.raises(InputError, match="masks are between sites that have names"):
             moments_of_site(north, name, {"north": KEYS[frozenset(SITES[:2])]}, "1")
+    people = pl.DataFrame({"sex": ["f", "m"] * 20, "x": rng.normal(size=40)})
     with pytest.raises(InputError, match="tables of measurements"):
-        people = pl.DataFrame({"sex": ["f", "m"] * 20, "x": rng.normal(size=40)})
         moments_of_site(Records.of(people, categories=True))
     with pytest.raises(InputError, match="is none"):
         moments_of_site(north, "north", {"south": "secret"}, "1")
