@@ -97,3 +97,16 @@ def test_where_sums_would_cost_digits_they_are_not_used(kind):
         assert whitened_sums(release._about, others) is None
     release = draw(prior.update(table), 4 if kind == "parameters" else [50] * 4, rng)
     assert whitened_sums(release._about, prior.update(table[1:])) is not None
+
+
+@pytest.mark.parametrize("kind", ["parameters", "datasets"])
+def test_many_that_share_their_quadratic_have_the_modes_of_each(kind):
+    """One feature is known, with one value or another: what was released is the same for all."""
+    target = make(np.random.default_rng(5), kind, 3, 40, 6, outlying=4.0)
+    one, _ = alone(target)
+    values = target.record[0] + np.linspace(-1, 1, 4)[:, None]
+    together = find_modes(one.given((0,), values))
+    for row, value in enumerate(values):
+        single = find_modes(one.given((0,), value))
+        np.testing.assert_allclose(together.best[row], single.best, atol=1e-7)
+        np.testing.assert_allclose(together.other[row], single.other, atol=1e-7)

@@ -1,24 +1,21 @@
 """The exact maxima of a quadratic and one logarithm: the posterior after parameters, a bound after datasets."""
 
-from math import exp, inf, isfinite, log, log1p, nan, sqrt
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.bound_of_many import maximize_many
-from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan, to_numpy
+from allbutone.adversary.bound_of_one import ARRIVED, MOST_STEPS, maxima_of_one
+from allbutone.support.arrays import array_namespace, eigh_or_nan
 from allbutone.support.definite import by_rows_pays
 
 Array = Any
 
-MOST_STEPS = 100
-TINY = 1e-300  # instead of zero, by which nothing is divided
-ARRIVED = 1e-7  # the size of a step whose end has all digits, since Newton's steps square their error
-
 
 def maximize_bound(
-    outward: Any, inflation: Any, precision: Float[Array, "*batch p p"], pull: Float[Array, "*batch p"]
+    outward: Any, inflation: Any, precision: Float[Array, "*#batch p p"], pull: Float[Array, "*#batch p"]
 ) -> Float[Array, "*batch p"]:
     """Return the global maximiser of a·log(1 + c‖v‖²) − vᵀAv + 2bᵀv for a > 0.
 
@@ -28,6 +25,8 @@ def maximize_bound(
     The search runs over log δ, δ = ω₁ − τ, where the pole at δ = 0 is a straight line. If β has no component on
     the lowest eigenvector the two modes tie; a component too small to matter breaks the tie.
     """
+    if pull.ndim == 1:
+        return maxima_of_one(outward, inflation, precision, pull, (1,))[0]
     if isinstance(precision, np.ndarray) and precision.shape[:-1] == pull.shape and by_rows_pays(precision):
         found, arrived = maximize_many(outward, inflation, precision, pull)
         if not arrived.all():
@@ -43,7 +42,7 @@ def _maximize(outward: Any, inflation: Any, precision: Array, pull: Array) -> Ar
 
 
 def both_maxima(
-    outward: Any, inflation: Any, precision: Float[Array, "*batch p p"], pull: Float[Array, "*batch p"]
+    outward: Any, inflation: Any, precision: Float[Array, "*#batch p p"], pull: Float[Array, "*#batch p"]
 ) -> tuple[Float[Array, "*batch p"], Float[Array, "*batch p"]]:
     """Return the global maximiser and the other one, the same again where there is no other.
 
@@ -53,6 +52,9 @@ def both_maxima(
     is), so it falls through a·c once at most: there is one other maximum or none.
     """
     xp = array_namespace(precision, pull)
+    if pull.ndim == 1:
+        best, other = maxima_of_one(outward, inflation, precision, pull, (1, -1))
+        return best, other if isfinite(other[0]) else best
     omega, beta, vectors = _axes(precision, pull)
     best = _place(omega, beta, vectors, _pole_distance(outward, inflation, omega, beta, 1))
     other = _place(omega, beta, vectors, _pole_distance(outward, inflation, omega, beta, -1))
@@ -60,8 +62,8 @@ def both_maxima(
 
 
 def _axes(
-    precision: Float[Array, "*batch p p"], pull: Float[Array, "*batch p"]
-) -> tuple[Float[Array, "*batch p"], Float[Array, "*batch p"], Float[Array, "*batch p p"]]:
+    precision: Float[Array, "*#batch p p"], pull: Float[Array, "*#batch p"]
+) -> tuple[Float[Array, "*#batch p"], Float[Array, "*#batch p"], Float[Array, "*#batch p p"]]:
     """Return Ω, β and Q, with some component on the lowest eigenvector."""
     xp = array_namespace(precision, pull)
     omega, vectors = eigh_or_nan(precision)
@@ -79,16 +81,13 @@ def _place(omega: Array, beta: Array, vectors: Array, delta: Array) -> Array:
 
 
 def _pole_distance(
-    outward: Any, inflation: Any, omega: Float[Array, "*batch p"], beta: Float[Array, "*batch p"], side: int
+    outward: Any, inflation: Any, omega: Float[Array, "*#batch p"], beta: Float[Array, "*#batch p"], side: int
 ) -> Float[Array, "*batch"]:
     """Solve log(1 + c·ρ(δ)) + log(ω₁ − δ) = log(a·c) for δ, by Newton in log |δ| inside a shrinking bracket.
 
     `side` 1: the one root with δ > 0. `side` −1: the root next to the pole with δ < 0, NaN where there is none;
     there the left side is convex in log |δ|, and Newton begins left of the root: a step that leads out finds none.
     """
-    if omega.ndim == 1:
-        values, pulls = to_numpy(omega).tolist(), to_numpy(beta).tolist()
-        return as_array(_pole_distance_of_one(float(outward), float(inflation), values, pulls, side), like=omega)
     xp = array_namespace(omega, beta)
     first, above, squares = omega[..., 0], omega - omega[..., :1], beta * beta
     target = outward * inflation
@@ -114,8 +113,8 @@ def _pole_distance(
 
 
 def _bracket(
-    outward: Any, inflation: Any, omega: Float[Array, "*batch p"], beta: Float[Array, "*batch p"], side: int
-) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+    outward: Any, inflation: Any, omega: Float[Array, "*#batch p"], beta: Float[Array, "*#batch p"], side: int
+) -> tuple[Float[Array, "*#batch"], Float[Array, "*#batch"]]:
     """Return bounds of log |δ|; the lower one is near the root where the lowest eigenvector alone matters."""
     xp, first = array_namespace(omega, beta), omega[..., 0]
     size = xp.abs(beta[..., 0])
@@ -125,46 +124,3 @@ def _bracket(
         return xp.log(xp.where(-room > low, -room, low)), xp.log(first)
     low = size * xp.sqrt(first * inflation / room)
     return xp.log(low), xp.log(room if omega.shape[-1] == 1 else xp.minimum(room, omega[..., 1] - first))
-
-
-def _pole_distance_of_one(a: float, c: float, omega: list[float], beta: list[float], side: int) -> float:
-    """Do the same for one posterior in Python's floats: a tenth of the time that arrays of one number take."""
-    first, room = omega[0], a * c - omega[0]
-    if not (1e-200 < first < 1e200 and isfinite(sum(beta)) and a * c > 0):
-        return nan  # nothing is left
-    terms = [(value - first, pull * pull) for value, pull in zip(omega, beta, strict=True)]
-    if side > 0:
-        low, high = max(-room, min(first / 2, abs(beta[0]) * sqrt(first / (2 * a)))), first
-    else:
-        low = abs(beta[0]) * sqrt(first * c / room) if room > 0 else inf
-        high = min(room, terms[1][0]) if len(terms) > 1 else room
-        if low >= high:
-            return nan
-    low, high = log(low), log(high)
-    position = low
-    for _ in range(MOST_STEPS):
-        excess, slope = _excess_of_one(a, c, first, terms, side * exp(position))
-        low, high = (position, high) if excess > 0 else (low, position)
-        step = -excess / (slope or TINY)
-        following = position + step
-        if abs(step) <= ARRIVED * (1 + abs(position)):
-            return side * exp(following)
-        if not low < following < high:
-            if side < 0:
-                return nan
-            following = (low + high) / 2
-        position = following
-    return side * exp(position)
-
-
-def _excess_of_one(
-    a: float, c: float, first: float, terms: list[tuple[float, float]], delta: float
-) -> tuple[float, float]:
-    """Return log(1 + c·ρ(δ)) + log(ω₁ − δ) − log(a·c) and its slope in log |δ|."""
-    rho = fall = 0.0
-    for above, square in terms:
-        near = 1 / (above + delta or TINY)
-        part = square * near * near
-        rho, fall = rho + part, fall + part * near
-    tau = max(first - delta, 1e-17 * first)
-    return log1p(c * rho) + log(tau / (a * c)), -delta * (2 * c * fall / (1 + c * rho) + 1 / tau)

@@ -132,7 +132,9 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
 
 def _summits_after_parameters(posterior: LogQuadratic, only_best: bool) -> list[Summit]:
     """Return both maxima, which are known exactly; a step of Newton's confirms them and brings the last digits."""
-    terms = (posterior.outward, posterior.inflation, posterior.precision, posterior.pull)
+    pull, every = posterior.pull, posterior.centre.shape
+    pull = pull if pull.shape == every else array_namespace(pull).broadcast_to(pull, every)
+    terms = (posterior.outward, posterior.inflation, posterior.precision, pull)
     if only_best:
         return [climb(posterior, maximize_bound(*terms))]
     return [climb(posterior, place) for place in both_maxima(*terms)]

@@ -14,7 +14,6 @@ from scipy.special import multigammaln
 from allbutone.model.distributions import StudentT
 from allbutone.model.moments import Moments
 from allbutone.model.niw_digits import (
-    LEAST_LEFT_OF_FACTOR,
     require_more_records_than_columns,
     require_small_mean,
     updated_root,
@@ -30,7 +29,6 @@ from allbutone.support.arrays import (
     eye,
     half_log_det,
     real_array,
-    require_digits,
     require_symmetric,
     squared_length,
     to_numpy,
@@ -60,7 +58,7 @@ class NIW:
     def __init__(self, mean: Any, mean_weight: Scalar, df: Scalar, scale: Any, root: Any = None) -> None:
         """Check shapes, bounds and positive definiteness; lists become arrays, and batch shapes are broadcast.
 
-        `root`: the scale's Cholesky factor, where more of its digits are known than the scale itself tells.
+        `root`: the scale's Cholesky factor, checked, where more of its digits are known than the scale tells.
         """
         mean, scale = real_array(mean, "mean"), real_array(scale, "scale")
         mean_weight, df = _scalar(mean_weight, "mean_weight"), _scalar(df, "df")
@@ -85,7 +83,6 @@ class NIW:
             raise InputError("mean must hold finite numbers")
         require_symmetric(scale, "scale")
         if root is not None:
-            require_digits(root, "scale", LEAST_LEFT_OF_FACTOR)
             object.__setattr__(self, "root", root)
         _ = self.root
 

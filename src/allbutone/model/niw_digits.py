@@ -16,6 +16,8 @@ from allbutone.support.arrays import (
     attempt,
     cholesky,
     leaves,
+    require_digits,
+    require_variance,
     to_numpy,
 )
 from allbutone.support.errors import Cure, InputError
@@ -44,13 +46,16 @@ def updated_root(
         return None
     plain = attempt(xp.linalg.cholesky, scale)
     if plain is not None and leaves(ENOUGH_LEFT, plain):
+        require_variance(plain, "scale")
         return plain
     half = moments.half
     if half is None:
         return None
     triangle = xp.linalg.qr(xp.concat([*before, half, far[:, None]], axis=1).T, mode="reduced")[1]
     pivots = xp.linalg.diagonal(triangle)
-    return (triangle * xp.where(pivots < 0, -1.0, 1.0)[:, None]).T
+    root = (triangle * xp.where(pivots < 0, -1.0, 1.0)[:, None]).T
+    require_digits(root, "scale", LEAST_LEFT_OF_FACTOR)
+    return root
 
 
 def why_not_updated(

@@ -179,6 +179,11 @@ def require_digits(root: Float[Array, "*batch p p"], what: str, least: float = L
             Cure("drop a column that repeats others", "drop"),
             "correct values that are out of all proportion",
         )
+    require_variance(root, what)
+
+
+def require_variance(root: Float[Array, "*batch p p"], what: str) -> None:
+    """Refuse a factored matrix of which a column is so small that its squares lose digits."""
     if not all_true(_lengths_of_rows(root) >= LEAST_VARIANCE**0.5):
         raise InputError(
             f"{what} has a column whose variance is below {LEAST_VARIANCE:g}, where digits are lost",
