@@ -1,11 +1,13 @@
 """The exact maxima of one quadratic and one logarithm in Python's floats: arrays of one number take far longer."""
 
+from functools import cache
 from math import exp, inf, isfinite, log, log1p, nan, sqrt
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
 
-from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan, to_numpy
+from allbutone.support.arrays import all_true, array_namespace, as_array, to_numpy
 
 Array = Any
 
@@ -18,10 +20,13 @@ def maxima_of_one(
     outward: Any, inflation: Any, precision: Float[Array, "p p"], pull: Float[Array, " p"], sides: tuple[int, ...]
 ) -> list[Float[Array, " p"]]:
     """Return what `maximize_bound` (side 1) and `both_maxima` (sides 1 and −1) do; NaN where there is none."""
-    omega, vectors = eigh_or_nan(precision)
-    values, pulls = to_numpy(omega).tolist(), to_numpy(vectors.mT @ pull).tolist()
+    matrix = to_numpy(precision)
+    if not all_true(np.isfinite(matrix)):  # nothing is left
+        return [array_namespace(pull).full_like(pull, nan) for _ in sides]
+    omega, vectors, _ = _lapack()(matrix)
+    values, pulls = omega.tolist(), (vectors.T @ to_numpy(pull)).tolist()
     a, c, first = float(outward), float(inflation), values[0]
-    if not (1e-200 < first < 1e200 and isfinite(sum(pulls)) and a * c > 0):  # nothing is left
+    if not (1e-200 < first < 1e200 and isfinite(sum(pulls)) and a * c > 0):
         return [array_namespace(pull).full_like(pull, nan) for _ in sides]
     faint = 1e-100 * (max(map(abs, pulls)) + sqrt(first))
     pulls[0] = pulls[0] if abs(pulls[0]) > faint else faint
@@ -30,8 +35,17 @@ def maxima_of_one(
     for side in sides:
         delta = _pole_distance(a, c, first, above, pulls, side)
         place = [each / (more + delta or TINY) for more, each in zip(above, pulls, strict=True)]
-        found.append(vectors @ as_array(place, like=pull))
+        found.append(as_array(vectors @ np.array(place), like=pull))
     return found
+
+
+@cache
+def _lapack() -> Any:
+    from scipy.linalg.lapack import (
+        dsyevd,
+    )  # which takes a while to load; NumPy prepares the call longer than it takes
+
+    return dsyevd
 
 
 def _pole_distance(a: float, c: float, first: float, above: list[float], beta: list[float], side: int) -> float:

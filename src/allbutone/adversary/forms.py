@@ -1,8 +1,10 @@
 """A single posterior by quadratic forms: the same ℓ in a third of the operations, each of which takes its time."""
 
 from dataclasses import dataclass
+from operator import matmul
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.arrays import array_namespace, as_array, eye
@@ -44,13 +46,15 @@ class Forms:
         −½·Σ w·log q,   −Σ ω·Nu,   −Σ ω·N + 2 Σ (ω/q)·(Nu)(Nu)ᵀ
         """
         xp, shape = array_namespace(white), self.matrices.shape[1:]
+        times = np.ndarray.dot if isinstance(white, np.ndarray) else matmul  # in half the time of NumPy's own @
         point = xp.concat([self.one, white])
-        turned = self.matrices @ point
-        levels = turned @ point
+        turned = times(self.matrices, point)
+        levels = times(turned, point)
         strength = self.weights / levels
-        bend = turned.mT @ ((2 * strength / levels)[:, None] * turned)
-        bend = bend - xp.reshape(strength @ self.flat, shape)
-        value, gradient, hessian = -0.5 * (self.weights @ xp.log(levels)), -(strength @ turned)[1:], bend[1:, 1:]
+        bend = times(turned.T, (2 * strength / levels)[:, None] * turned)
+        bend = bend - xp.reshape(times(strength, self.flat), shape)
+        value, gradient = -0.5 * times(self.weights, xp.log(levels)), -times(strength, turned)[1:]
+        hessian = bend[1:, 1:]
         if self.precision is None:
             return value, gradient, hessian
         bent = self.precision @ white
