@@ -29,6 +29,15 @@ def random_problem(rng, targets=2):
     return SimulatedReleases.of(law, count, targets, rng).problem(leverage)
 
 
+@pytest.mark.parametrize("p", [3, 30])  # all wells by one product, and one by one
+def test_many_points_have_the_values_that_each_has_alone(rng, p):
+    law = ExposureLaw.of(abo.NIW.default(p), 200 + p, 50)
+    problem, _ = SimulatedReleases.of(law, 5, 2, rng).problem(0.5)
+    white = rng.normal(size=(2, 40, p))
+    alone = problem.value(white.swapaxes(0, 1)).T
+    np.testing.assert_allclose(values_at(problem, white), alone, rtol=1e-10, atol=1e-10)
+
+
 def share_of_draws(problem, truth, reach, rng, draws=4000):
     """The share of draws inside the ball, by resampling a large sample that knows nothing of the ball."""
     modes, points = find_modes(problem), Points.of(rng)

@@ -106,6 +106,15 @@ def test_the_evidence_is_the_product_of_predictives(rng, separate):
     np.testing.assert_allclose(model.log_evidence(more), log_release(model, [more], None), rtol=1e-10)
 
 
+def test_separate_cells_need_records_of_their_own_and_take_no_covariates(rng):
+    with pytest.raises(abo.InputError, match="no covariates"):
+        LocationModel.prior((2,), abo.NIW.flat(2), separate=True, covariates=1)
+    model = LocationModel.prior((2,), abo.NIW.flat(2), separate=True)
+    records = MixedRecords(np.repeat([0, 1], [6, 3]), rng.normal(size=(9, 2)), np.zeros((9, 0)))
+    with pytest.raises(abo.InputError, match="at least 4 records in each cell without a prior, and 1 of 2"):
+        model.update(records)
+
+
 def test_the_order_of_levels_and_units_do_not_matter(rng):
     """Main effects under the flat prior: relabelled levels, x → Ax + b; the same predictive but for the volume."""
     records = records_of(rng, 40, 2)

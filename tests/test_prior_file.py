@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.model.prior_file import prior_entries, prior_from
+from allbutone.model.prior_file import declared_prior, prior_entries, prior_from
+from allbutone.tables.declared.schema import Schema
 
 COLUMNS = ("bmi", "ldl")
 
@@ -96,3 +97,14 @@ def test_centre_without_spread_means_spread_1(tmp_path):
 def test_an_absent_prior_file_is_refused(tmp_path):
     with pytest.raises(abo.InputError, match=r"cannot read .*none.toml"):
         abo.read_prior(tmp_path / "none.toml", COLUMNS)
+
+
+def test_the_prior_that_a_table_file_declares_is_on_the_scale_of_the_model():
+    declared = {"bmi": {"centre": 25, "spread": 5}, "crp": {"centre": 2, "spread": 1, "scale": "log"}}
+    prior = declared_prior(Schema.of({"columns": declared}))
+    np.testing.assert_allclose(prior.mean, [25, np.log(2)])
+    expected = np.diagonal(prior.scale) / (prior.df - 3)  # of Σ, Λ/(ν − p − 1)
+    np.testing.assert_allclose(np.sqrt(expected), [5, np.log(3) / 2])  # half the way from log 1 to log 3
+    assert declared_prior(Schema.of({"columns": {"bmi": {"low": 10}}})).is_flat
+    with pytest.raises(abo.InputError, match="none to crp; declare them for all columns or for none"):
+        declared_prior(Schema.of({"columns": declared | {"crp": {"scale": "log"}}}))

@@ -5,6 +5,9 @@ import pytest
 
 import allbutone as abo
 import paper
+from allbutone.integrals.gibbs import repeated
+from allbutone.model.moments import Moments
+from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics
 from targets import make
 
 KINDS = ["parameters", "datasets"]
@@ -23,6 +26,11 @@ def test_one_missing_record_has_the_exact_posterior(kind, p, rng):
     by_chain = np.array([np.cov(chain.T).reshape(p, p) for chain in sampled.draws])
     error = by_chain.std(axis=0, ddof=1) / np.sqrt(len(by_chain))
     assert np.all(np.abs(sampled.covariance - spread) < 6 * error + 0.01 * np.outer(deviation, deviation))
+    near = sampled.mass_within(mean, 1.0)
+    exact_mass = abo.posterior(target.others, target.release, target.prior).mass_within(mean, 1.0)
+    assert abs(near - exact_mass) < 6 * np.hypot(near.standard_error, exact_mass.standard_error) + 1e-3
+    with pytest.raises(abo.InputError, match="radius must exceed 0"):
+        sampled.mass_within(mean, 0.0)
     assert sampled.acceptance > 0.5
     assert sampled.effective_size > 1000
 
@@ -98,3 +106,15 @@ def test_the_holders_prior_as_ones_own_changes_nothing():
     own = abo.posterior_missing(*given, adversary_prior=target.prior, **length)
     error = np.hypot(plain.standard_error, own.standard_error)
     assert np.all(np.abs(plain.mean - own.mean) < 6 * error)
+
+
+def test_every_chain_of_a_table_sees_what_was_released_of_it(rng):
+    """Two tables, three chains each; datasets have an axis of their own before the columns."""
+    parameters = ParameterStatistics(4, rng.normal(size=(2, 5, 5)), rng.normal(size=(2, 5)))
+    datasets = Moments(np.full(7, 9.0), rng.normal(size=(2, 7, 5)), rng.normal(size=(2, 7, 5, 5)))
+    found = repeated(JoinedStatistics(parameters, datasets), 3)
+    whose = [0, 0, 0, 1, 1, 1]
+    np.testing.assert_array_equal(found.parameters.precision, parameters.precision[whose])
+    np.testing.assert_array_equal(found.parameters.pull, parameters.pull[whose])
+    np.testing.assert_array_equal(found.datasets.mean, datasets.mean[whose])
+    np.testing.assert_array_equal(found.datasets.scatter, datasets.scatter[whose])
