@@ -123,10 +123,10 @@ sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json,
 	@echo "Written: build/sbom.json, build/licences.md (base install), build/licences-all.md (extras and tools, too)"
 
 # The tests of model, adversary, integrals and disclosure themselves, without browsers, databases and clusters
-NUMERICAL_TESTS := $(patsubst %,tests/test_%.py,adversary any_model audit augmentation both_released budget_law categories \
+NUMERICAL_TESTS := $(patsubst %,tests/test_%.py,adversary any_model audit augmentation batches_and_devices both_released budget_law categories \
 	category_storage composition engine_mixed entropy exposure_law flat_prior gap_patterns grown_table guarantee \
 	guarantee_plan inputs lacking lacking_everywhere leave_one_out long_datasets mass mixed mixed_budget mixed_refusals \
-	mixed_release mixed_size modes moments niw niw_by_hand posterior prior_file privacy_loss private regression risk \
+	mixed_release mixed_size modes moments niw niw_by_hand posterior prior_file privacy_loss private refused_risks regression risk \
 	rounding rule several_missing several_releases simulated_releases sites standing_out streamed_risk torture with_gaps)
 
 coverage: $(VENV)/dev ## Measure what the numerical core's own tests run; fails below 95 % of the branches of any floor

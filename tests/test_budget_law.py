@@ -1,13 +1,14 @@
 """The budget's closed form and its simulation: against one another, and against real releases, attacked."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.disclosure.lineup import Lineup, largest
+from allbutone.disclosure.lineup import MOST, Lineup, largest
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.simulation import simulate
@@ -164,3 +165,25 @@ def test_earlier_releases_count(rng):
     assert after.confident_count <= max(1, whole.confident_count)
     assert "more" in after.sentence
     assert after.simulated
+
+
+@pytest.mark.usefixtures("few_trials")
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "Not even one dataset of 30 rows may be released if"),
+        (1, "One dataset of 30 rows may be released, but not two, if"),
+        (7, "Up to 7 datasets of 30 rows may be released if"),
+        (MOST, "At least 1,000,000 datasets of 30 rows, the most that were tried, may be released if"),
+    ],
+)
+def test_the_verdict_is_a_sentence_whatever_the_count(rng, count, words):
+    plan = abo.plan_budget(rng.normal(size=(20, 2)), abo.NIW.default(2), rows=30, alternatives=False)
+    found = replace(plan, confident_count=count)
+    assert found.sentence.startswith(words)
+    assert repr(found) == f"Budget: {found.sentence}"
+    assert "from a closed form" in found.assumptions
+    assert "was checked on 200 simulated releases" in replace(found, simulated=200, passed=1).assumptions
+    later = replace(found, before=3).sentence
+    assert "more dataset" in later
+    assert later.endswith("This counts what was released earlier (3), as it was drawn.")

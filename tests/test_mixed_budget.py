@@ -1,7 +1,10 @@
 """The budget of mixed tables: categories by counts, measurements by leverage, both checked by exact attacks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
+import pytest
 
 import allbutone as abo
 from allbutone.adversary.mixed import MixedLeaveOneOut
@@ -9,7 +12,7 @@ from allbutone.disclosure.category_budget import CountedCells, category_chances
 from allbutone.disclosure.cell_beliefs import cell_beliefs
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.disclosure.lineup import Lineup
-from allbutone.disclosure.mixed_budget import _allowed, lineup_of
+from allbutone.disclosure.mixed_budget import MixedBudget, _allowed, lineup_of
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
@@ -96,6 +99,28 @@ def test_the_verdict_says_who_and_why(rng):
     assert "by its measurements" in kept.sentence
     assert list(found.columns()) == ["row", "leverage", "max_datasets"]
     assert found.confident_count <= min(found.by_measurements, found.by_categories)
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "Not even one dataset of 50 rows may be released if"),
+        (1, "One dataset of 50 rows may be released, but not two, if"),
+        (7, "Up to 7 datasets of 50 rows may be released if"),
+        (100, "At least 100 datasets of 50 rows, the most that were tried, may be released if"),
+    ],
+)
+def test_the_verdict_is_a_sentence_whatever_the_count(count, words):
+    each = {"rows": np.arange(1, 4), "leverage": np.ones(3), "max_datasets": np.full(3, 9.0)}
+    alone = {"by_measurements": 9, "by_categories": 200, "limiting_row": 2, "limited_by": "its categories"}
+    how = {"rule": Rule(), "tried_up_to": 100, "checked": 0, "dataset_rows": 50}
+    plan = MixedBudget(confident_count=count, **how, **alone, **each)
+    assert plan.sentence.startswith(words)
+    assert plan.sentence.endswith("; row 2 sets the limit, by its categories.")
+    assert repr(plan) == f"MixedBudget: {plan.sentence}"
+    assert "categories set no limit" in plan.parts
+    assert "the categories alone 12" in replace(plan, by_categories=12).parts
+    assert "; record b sets the limit" in replace(plan, keys=("a", "b", "c")).sentence
 
 
 def test_groups_far_apart_in_odds_are_judged_apart():
