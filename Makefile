@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
 .PHONY: demo fuzz test test-long test-torch test-spark test-lowest test-newest screenshots system-parts lint package sbom \
-	coverage published bench compare docs clean
+	coverage mutation published bench compare docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -123,10 +123,10 @@ sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json,
 	@echo "Written: build/sbom.json, build/licences.md (base install), build/licences-all.md (extras and tools, too)"
 
 # The tests of model, adversary, integrals and disclosure themselves, without browsers, databases and clusters
-NUMERICAL_TESTS := $(patsubst %,tests/test_%.py,adversary any_model audit augmentation batches_and_devices both_released budget_law categories \
-	category_storage composition engine_mixed entropy exposure_law flat_prior gap_patterns grown_table guarantee \
+NUMERICAL_TESTS := $(patsubst %,tests/test_%.py,adversary alone any_model audit augmentation batches_and_devices both_released bound_laws budget_law categories \
+	category_storage climb_laws composition engine_mixed entropy exposure_by_hand exposure_law flat_prior gap_patterns grown_table guarantee \
 	guarantee_plan inputs lacking lacking_everywhere leave_one_out long_datasets mass mixed mixed_budget mixed_refusals \
-	mixed_release mixed_size modes moments niw niw_by_hand posterior prior_file privacy_loss private refused_risks regression risk \
+	mixed_release mixed_size modes modes_laws moments moments_by_hand niw niw_by_hand posterior prior_file privacy_loss private refused_risks regression risk \
 	rounding rule several_missing several_releases simulated_releases sites standing_out streamed_risk torture with_gaps)
 
 coverage: $(VENV)/dev ## Measure what the numerical core's own tests run; fails below 95 % of the branches of any floor
@@ -134,6 +134,9 @@ coverage: $(VENV)/dev ## Measure what the numerical core's own tests run; fails 
 	mkdir -p build
 	$(BIN)/pytest -k 'not dask and not postgres' --cov --cov-report=term --cov-report=json:build/coverage.json $(NUMERICAL_TESTS)
 	$(BIN)/python checks/branches.py build/coverage.json
+
+mutation: $(VENV)/dev ## Change the numerical core in one place at a time: does a test notice? MUTATION="--sample 100"; all: hours
+	$(BIN)/python -m checks.mutation $(MUTATION)
 
 published: $(VENV)/dev ## Try each cause of a difference from the published tables (docs/differences.md); half an hour
 	$(BIN)/python -m replication

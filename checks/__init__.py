@@ -1,1 +1,1 @@
-"""What checks the project itself, and not what it does: the package, its versions, its licences."""
+"""What checks the project itself, and not what it does: the package, its versions, its licences, its tests."""

@@ -1,31 +1,16 @@
-"""Shapes are checked by beartype wherever the tests go: the hook must come before the package is imported."""
+"""What the tests share; what every one of them needs is in every_test.py."""
 
 import multiprocessing
 import os
-import secrets
 import sys
-import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 
-import shapecheck
 from programs import program
 
-shapecheck.install()
-
-# the app on a server, and a browser before it; databases, clusters; releases to be looked at
-pytest_plugins = ["app_server", "engines", "clean_releases"]
-
-settings.register_profile(
-    "default",
-    derandomize=os.environ.get("CI") == "true",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+# what checks shapes comes first; the app on a server, and a browser before it; databases, clusters; releases
+pytest_plugins = ["every_test", "app_server", "engines", "clean_releases"]
 
 # PyTorch is large, so its tests run only where it was asked for: `make test-torch`
 collect_ignore = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["test_torch.py"]
@@ -63,25 +48,9 @@ def pytest_configure(config):
         raise pytest.UsageError(f"missing on this machine, and CI leaves nothing out: {MISSING}")
 
 
-def pytest_collection_modifyitems(items):
-    """Leave out what takes long, unless it is asked for."""
-    if os.environ.get("ALLBUTONE_TEST_LONG"):
-        return
-    listed = (Path(__file__).parent / "long_tests.txt").read_text().splitlines()
-    long = tuple(line for line in listed if not line.startswith("#"))
-    for item in items:
-        if item.nodeid.startswith(long):
-            item.add_marker(pytest.mark.skip(reason="takes long: make test-long runs it"))
-
-
 def pytest_terminal_summary(terminalreporter):
     for name, part in MISSING.items():
         terminalreporter.write_line(f"LEFT OUT: tests/{name}, because {part} is missing on this machine")
-
-
-@pytest.hookimpl
-def pytest_runtest_setup():
-    shapecheck.next_test()
 
 
 @pytest.fixture
@@ -120,19 +89,6 @@ def few_trials(monkeypatch):
     monkeypatch.setattr(budget, "WORK", 0)
     monkeypatch.setattr(budget, "alternatives_of", lambda *_: [])
     monkeypatch.setattr(mixed_budget, "CHECKS", 2)
-
-
-@pytest.fixture
-def rng(request):
-    """Random numbers that differ from test to test, and from run to run; a failure says how to draw them again.
-
-    CI draws the same ones each time: whether a change lands depends on the change alone.
-    """
-    name = request.node.nodeid
-    always = "1" if os.environ.get("CI") == "true" else "0"
-    seed = int(os.environ.get("ALLBUTONE_TEST_SEED", always)) or secrets.randbits(32)
-    print(f"random numbers of {name}: ALLBUTONE_TEST_SEED={seed} draws them again")
-    return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
 @pytest.fixture

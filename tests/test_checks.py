@@ -1,11 +1,13 @@
-"""What checks the project itself: bounds are read, licences are told apart."""
+"""What checks the project itself: bounds are read, licences are told apart, mutants differ."""
 
+import ast
 import tomllib
 from pathlib import Path
 
 import pytest
 from checks.licences import COPYLEFT, PERMISSIVE
 from checks.lowest import lowest
+from checks.mutants import mutant, places
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,3 +37,47 @@ def test_the_citation_has_the_version_of_the_package():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"\n## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+SOURCE = """
+def far(x: int = 2, *, most=None) -> "x + 1":
+    if x < 1 and not most:
+        raise ValueError("x - 1")
+    x = min(x, 3)
+    check(x, most=most)
+    return where(x @ y.T, -x, 0.5)
+"""
+
+
+def test_mutants_change_one_place_each_and_neither_annotations_nor_errors():
+    found = [mutant(SOURCE, *place) for place in places(SOURCE)]
+    assert {each.place for each in found} == {"far"}
+    usual = ast.unparse(ast.parse(SOURCE)).splitlines()
+    changed = [line.strip() for each in found for line in each.code.splitlines() if line not in usual]
+    assert changed == [
+        "def far(x: int=3, *, most=None) -> 'x + 1':",
+        "if not (x < 1 and (not most)):",
+        "if x < 1 or not most:",
+        "if x <= 1 and (not most):",
+        "if x > 1 and (not most):",
+        "if x < 2 and (not most):",
+        "if x < 1 and most:",
+        "pass",
+        "x = max(x, 3)",
+        "x = min(x, 4)",
+        "pass",
+        "check(x)",
+        "return where(x @ y.T, 0.5, -x)",
+        "return where(x * y.T, -x, 0.5)",
+        "return where(x @ y, -x, 0.5)",
+        "return where(x @ y.T, x, 0.5)",
+        "return where(x @ y.T, -x, 1.5)",
+    ]
+    assert found[8].words == "x = min(x, 3) → x = max(x, 3)"
+
+
+def test_every_place_has_a_mutant_of_its_own():
+    source = (ROOT / "src" / "allbutone" / "disclosure" / "spiked_exposure.py").read_text()
+    chosen = places(source)[::20]
+    found = [mutant(source, *place) for place in chosen]
+    assert len({each.code for each in found}) == len({(each.place, each.words) for each in found}) == len(chosen)
