@@ -1,5 +1,6 @@
 """The model at its edges, by hand: what constructors give, and the first value on either side of each bound."""
 
+import array_api_strict
 import numpy as np
 import pytest
 
@@ -70,6 +71,38 @@ def test_the_flat_prior_needs_more_records_than_columns():
         abo.NIW.flat(2).update(records[:2])
 
 
+def test_only_the_flat_prior_may_weigh_nothing():
+    """With a mean, a scale or degrees of freedom, however little, it is refused."""
+    zeros = np.zeros(2)
+    for mean, df, scale in (
+        ([0.0, 1.0], -1.0, np.zeros((2, 2))), (zeros, -1.0, np.diag([0.0, 1.0])), (zeros, -0.5, np.zeros((2, 2))),
+    ):  # fmt: skip
+        with pytest.raises(abo.InputError, match="mean_weight"):
+            abo.NIW(mean, 0.0, df, scale)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(abo.InputError, match="mean must hold finite"):
+            abo.NIW([0.0, bad], 1.0, 4.0, np.eye(2))
+
+
+def test_records_too_far_from_zero_are_refused():
+    records = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, -1.0]])
+    for far in (1e11, -1e11):
+        abo.NIW([far, 0.0], 1.0, 4.0, np.eye(2)).update(records + np.array([far, 0.0]))
+    with pytest.raises(abo.InputError, match="mean is over 1e\\+12 times"):
+        abo.NIW([1e13, 0.0], 1.0, 4.0, np.eye(2)).update(records + np.array([1e13, 0.0]))
+
+
+def test_a_prior_moves_to_other_arrays():
+    prior, like = abo.NIW([1.0, 2.0], 3.0, 4.0, 2 * np.eye(2)), array_api_strict.zeros(1)
+    moved = prior.moved(like=like)
+    assert isinstance(moved.mean, type(like))
+    assert isinstance(moved.scale, type(like))
+    np.testing.assert_array_equal(np.asarray(moved.scale), prior.scale)
+    np.testing.assert_array_equal(np.asarray(moved.mean), prior.mean)
+    assert (moved.mean_weight, moved.df) == (3.0, 4.0)
+    assert prior.moved(like=np.zeros(1)) is prior
+
+
 def test_a_marginal_is_literal_and_of_all_columns_the_same_object():
     scale = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]])
     prior = abo.NIW([1.0, 2.0, 3.0], 2.0, 6.0, scale)
@@ -79,6 +112,27 @@ def test_a_marginal_is_literal_and_of_all_columns_the_same_object():
     assert (part.mean_weight, part.df) == (2.0, 5.0)
     assert prior.marginal([0, 1, 2]) is prior
     np.testing.assert_array_equal(prior.marginal([1, 0, 2]).mean, [2.0, 1.0, 3.0])
+
+
+def test_a_batch_of_one_is_the_one():
+    scale = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]])
+    one, batch = abo.NIW([1.0, 2.0, 3.0], 2.0, 6.0, scale), abo.NIW([[1.0, 2.0, 3.0]], 2.0, 6.0, scale[None])
+    (mean, root), (means, roots) = (each.draw_roots(np.random.default_rng(1), 4) for each in (one, batch))
+    np.testing.assert_allclose(means[:, 0], mean, rtol=1e-12)
+    np.testing.assert_allclose(roots[:, 0], root, rtol=1e-12)
+    part = abo.NIW([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], 2.0, 6.0, scale).marginal([2, 0])
+    np.testing.assert_array_equal(part.mean, [[3.0, 1.0], [6.0, 4.0]])
+    np.testing.assert_array_equal(part.scale, [[[2.0, 0.5], [0.5, 4.0]]] * 2)
+
+
+def test_the_root_comes_from_the_parts_where_the_squares_lose_digits():
+    """Columns that nearly repeat one another, and a prior whose mean is far off: RRᵀ = Λ' all the same."""
+    rng = np.random.default_rng(3)
+    records = rng.standard_normal((9, 2))
+    records[:, 1] = records[:, 0] + 2.0**-14 * rng.integers(-5, 5, 9)
+    for weight in (0.3, 40.0):
+        found = abo.NIW([5.0, 5.001], weight, 4.0, 1e-9 * np.eye(2)).update(records)
+        np.testing.assert_allclose(found.root @ found.root.T, found.scale, rtol=1e-9)
 
 
 def test_the_next_record_by_hand():
