@@ -4,11 +4,13 @@ import os
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_t
 
 import allbutone as abo
 from allbutone.adversary import leave_one_out
+from allbutone.adversary.build import from_parameters
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.modes import find_modes
+from allbutone.adversary.modes import Modes, find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.simulated_releases import SimulatedReleases
@@ -54,6 +56,32 @@ def share_of_draws(problem, truth, reach, rng, draws=4000):
         chosen = white[row, rng.choice(len(weights), draws, p=weights)]
         found.append(np.mean(np.sum((chosen - truth[row]) ** 2, axis=1) <= reach**2))
     return np.array(found)
+
+
+@pytest.mark.parametrize("p", [1, 4, 30])
+def test_points_are_spread_as_the_curvature_says_and_no_wider_where_it_is_flat(rng, p):
+    """Each hill's root against its definition by eigenvalues: sharp, flat and upward hills in one batch."""
+    problem = from_parameters(
+        abo.NIW(np.zeros(p), 9.0, 50.0 + p, np.eye(p)), np.eye(p), 2, np.eye(p), np.zeros(p)
+    )
+    turned = np.linalg.qr(rng.standard_normal((5, p, p)))[0]
+    values = problem.df * np.exp(rng.uniform(-3, 3, (5, p)))
+    values[2:4, 0] = np.array([1e-3, -1.0]) * problem.df
+    hessian = -(turned * values[:, None, :]) @ turned.swapaxes(1, 2)
+    place, none = rng.standard_normal((5, p)), np.full(5, np.inf)
+    modes = Modes(place, place, none, np.zeros(5), hessian, hessian, none > 0, 1)
+    proposal = Proposal.around(problem, modes)
+    spread = 1.3 * (turned / np.maximum(values, 1e-2 * problem.df)[:, None, :]) @ turned.swapaxes(1, 2)
+    root = np.linalg.cholesky(spread)
+    np.testing.assert_allclose(proposal.roots[0], root, rtol=1e-9, atol=1e-10 * np.max(np.abs(root)))
+    np.testing.assert_allclose(proposal.inverses[0] @ root, np.broadcast_to(np.eye(p), root.shape), atol=1e-9)
+    # and the densities of all parts against SciPy's, the second standing where the first does
+    points = place[:, None] + rng.standard_normal((5, 3, p)) @ root.swapaxes(1, 2)
+    found = proposal.log_densities(points)
+    for row in range(5):
+        hill = multivariate_t(place[row], spread[row], proposal.dfs[0]).logpdf(points[row])
+        centre = multivariate_t(np.zeros(p), np.eye(p) / problem.df, proposal.dfs[2]).logpdf(points[row])
+        np.testing.assert_allclose(found[:, row], [np.atleast_1d(hill)] * 2 + [np.atleast_1d(centre)], rtol=1e-8)
 
 
 def disagreements(rng, problems):

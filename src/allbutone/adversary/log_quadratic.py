@@ -237,13 +237,13 @@ class LogQuadratic:
         return None
 
     def take(self, rows: Any) -> "LogQuadratic":
-        """Return the posteriors at these positions of the one batch axis."""
+        """Return the posteriors at these positions of the one batch axis; at a slice of them nothing is copied."""
         xp = array_namespace(self.centre)
         taken = {}
         for name, axes in _AXES.items():
             array: Any = getattr(self, name, None)
             if getattr(array, "ndim", 0) > axes and array.shape[0] > 1:
-                taken[name] = xp.take(array, rows, axis=0)
+                taken[name] = array[rows, ...] if isinstance(rows, slice) else xp.take(array, rows, axis=0)
         return replace(self, **taken)
 
     def as_batch(self) -> "LogQuadratic":

@@ -41,9 +41,8 @@ class Modes:
 
     def take(self, rows: Any) -> "Modes":
         """Return the modes at these positions of the one batch axis."""
-        xp = array_namespace(self.best)
         arrays = [field.name for field in fields(self) if field.name != "steps"]
-        return replace(self, **{name: xp.take(getattr(self, name), rows, axis=0) for name in arrays})
+        return replace(self, **{name: getattr(self, name)[rows, ...] for name in arrays})
 
 
 @np.errstate(all="ignore")  # what is lost to rounding is NaN, never better, and in the end not converged

@@ -13,6 +13,7 @@ from allbutone.integrals.proposal import Proposal
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
+from allbutone.support.arrays import half_log_det
 
 # heavier tails than a posterior that rests on at least that many records, and no wider: that costs acceptance
 PROPOSAL_DF = 6.0
@@ -85,7 +86,7 @@ def _update(
     which = np.minimum(which, log_shares.shape[1] - 1)
     df = np.array(proposal.dfs)[which, None]
     white = rng.standard_normal(current.shape) * np.sqrt(df / rng.chisquare(df))
-    proposed = proposal.locations[chains, which] + (proposal.roots[chains, which] @ white[..., None])[..., 0]
+    proposed = np.stack([proposal.place(part, white[:, None])[:, 0] for part in range(3)])[which, chains]
 
     def log_ratio(point: np.ndarray) -> np.ndarray:
         each = proposal.log_densities(point[:, None])[..., 0].T + log_shares
@@ -98,9 +99,9 @@ def _update(
 
 def _log_shares(proposal: Proposal, modes: Modes) -> Float[np.ndarray, "chains parts"]:
     """Return the log share of each part, chain by chain: the modes' by their height and width, and a tenth."""
-    widths = np.sum(np.log(np.diagonal(proposal.roots, axis1=-2, axis2=-1)), axis=-1)
+    first, other = (half_log_det(root) for root in proposal.roots[:2])
     present = np.isfinite(modes.gap)
-    odds = np.exp(np.clip(widths[:, 1] - widths[:, 0] - modes.gap, -700, 700))
+    odds = np.exp(np.clip(other - first - modes.gap, -700, 700))
     second = np.where(present, np.clip(odds / (1 + odds), 0.05, 0.95), 0.0)
     with np.errstate(divide="ignore"):
         return np.log(np.stack([0.9 * (1 - second), 0.9 * second, np.full(len(second), 0.1)], axis=1))

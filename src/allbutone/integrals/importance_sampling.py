@@ -13,7 +13,7 @@ from allbutone.adversary.modes import Modes
 from allbutone.integrals.exact import exact_log_totals
 from allbutone.integrals.many_points import values_at
 from allbutone.integrals.proposal import Points, Proposal
-from allbutone.support.arrays import array_namespace, as_array, log_sum_exp, to_numpy, zeros
+from allbutone.support.arrays import array_namespace, as_array, as_places, log_sum_exp, to_numpy, zeros
 from allbutone.support.devices import in_numpy, more_at_once
 
 Array = Any
@@ -146,7 +146,7 @@ def _in_blocks(
     rows = max(1, more_at_once(AT_ONCE, like=problem.centre) // (3 * size * problem.p))
     parts = []
     for start in range(0, len(which), rows):
-        these = as_array(which[start : start + rows], like=problem.centre)
+        these = as_places(which[start : start + rows], like=problem.centre)
         some = problem.take(these)
         ball, intervals = inside
         near = (None if ball is None else ball.take(these), None if intervals is None else intervals.take(these))

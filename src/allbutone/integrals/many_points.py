@@ -53,12 +53,11 @@ class Powers:
     def values(self, v: Float[Array, "*batch n p"]) -> Float[Array, "*batch n"]:
         """Return ℓ(v); not a number where rounding has left it no digits."""
         whole, xp = self.posterior, array_namespace(v)
-        outward, inflation, pull = (
-            as_array(each, like=v) for each in (whole.outward, whole.inflation, whole.pull)
-        )
+        outward, inflation = (as_array(each, like=v) for each in (whole.outward, whole.inflation))
         squared = xp.einsum("...p,...p->...", v, v)
         value = outward[..., None] * xp.log1p(inflation[..., None] * squared)
-        value += xp.einsum("...p,...p->...", v, 2 * pull[..., None, :] - v @ whole.precision)
+        if bool(xp.any(whole.precision != 0)) or bool(xp.any(whole.pull != 0)):  # parameters were released
+            value += xp.einsum("...p,...p->...", v, 2 * whole.pull[..., None, :] - v @ whole.precision)
         if self.weights.shape[-1]:
             levels = self._levels(v)
             with np.errstate(invalid="ignore", divide="ignore"):  # a level below 0, by rounding, has no logarithm
@@ -118,9 +117,7 @@ def values_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[Arra
     """Return ℓ at s points for each of n posteriors (or for one), a bounded number at a time."""
     found = zeros(white.shape[:2], like=white)
     for rows, points in _blocks(problem, more_at_once(AT_ONCE, like=white), *white.shape):
-        every = as_array(np.arange(rows.start, rows.stop), like=white)
-        part = problem.take(every) if len(white) > 1 else problem
-        powers = Powers.of(part)
+        powers = Powers.of(problem.take(rows) if len(white) > 1 else problem)
         for some in points:
             found[rows, some] = powers.values(white[rows, some])
     return found

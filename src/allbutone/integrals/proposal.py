@@ -1,5 +1,6 @@
 """Where to sample the posteriors of many records: Student t parts around their hills, and quasi-random points."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,11 +13,13 @@ from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
 from allbutone.integrals.many_points import values_at
 from allbutone.support.arrays import array_namespace, as_array, eigh, eye, log_sum_exp
+from allbutone.support.definite import is_definite, root_of_inverse
 
 Array = Any
 
 LIGHTEST_DF = 60.0  # tails no lighter than the posterior's; near-normal ones waste the fewest points
 WIDER = 1.3  # than the curvature at the mode says, squared
+FLATTEST = 1e-2  # curvature, of the other records' own
 FEWER = (1, 2, 4)  # times fewer points than the best mode gets: best mode, other mode, the other records' centre
 
 
@@ -71,27 +74,29 @@ def _kept(points: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """Where to sample: a mixture of Student t parts for each posterior.
+    """Where to sample: a mixture of Student t parts for each posterior, each part with arrays of its own.
 
+    A root of one number is that multiple of the identity. Parts that stand at the same place share their arrays.
     `portions`: how many points each part gets, relative to the first.
     """
 
-    locations: Float[Array, "n parts p"]
-    roots: Float[Array, "n parts p p"]
-    inverses: Float[Array, "n parts p p"]
+    locations: tuple[Float[Array, "n p"], ...]
+    roots: tuple[Float[Array, "n _ _"], ...]
+    inverses: tuple[Float[Array, "n _ _"], ...]
     dfs: tuple[float, ...]
     portions: tuple[float, ...]
 
     @classmethod
     def of(
         cls,
-        locations: Float[Array, "n parts p"],
-        roots: Float[Array, "n parts p p"],
+        locations: Sequence[Float[Array, "n p"]],
+        roots: Sequence[Float[Array, "n _ _"]],
         dfs: tuple[float, ...],
         portions: tuple[float, ...],
     ) -> "Proposal":
         """Invert the roots, once for all points."""
-        return cls(locations, roots, array_namespace(roots).linalg.inv(roots), dfs, portions)
+        inverses = tuple(array_namespace(root).linalg.inv(root) for root in roots)
+        return cls(tuple(locations), tuple(roots), inverses, dfs, portions)
 
     @classmethod
     def around(
@@ -100,57 +105,59 @@ class Proposal:
         """Stand at both modes, so much wider than the curvature there says, and at the other records' centre."""
         xp, (n, p) = array_namespace(modes.best), modes.best.shape
         two = xp.isfinite(modes.gap)
-        other = xp.where(two[:, None], modes.other, modes.best)
         # tails no lighter than the posterior's own keep the weights bounded
         tail = np.inf
         if problem.falls_as_a_power:
             tail = float(xp.min(xp.sum(problem.weights, axis=-1) - problem.outward - p))
         df, freedom = float(max(1.0, min(lightest, tail))), as_array(problem.df, like=modes.best)
-        hills = [modes.hessian]
+        hills = [(modes.best, *root_of_inverse(_bowl(modes.hessian, freedom) / wider))]
         if bool(xp.any(two)):
-            hills.append(xp.where(two[:, None, None], modes.other_hessian, modes.hessian))
-        roots = [xp.linalg.cholesky(wider * spread_at(hessian, freedom)) for hessian in hills]
-        inverses = [xp.linalg.inv(root) for root in roots]
-        unit, across = xp.broadcast_to(eye(p, like=other), (n, p, p)), xp.sqrt(freedom)[..., None, None]
-        return cls(
-            xp.stack([modes.best, other, xp.zeros_like(other)], axis=1),
-            xp.stack([roots[0], roots[-1], unit / across], axis=1),
-            xp.stack([inverses[0], inverses[-1], unit * across], axis=1),
-            (df, df, min(df, float(xp.min(freedom)))),
-            tuple(1 / fewer for fewer in FEWER),
-        )
+            hessian = xp.where(two[:, None, None], modes.other_hessian, modes.hessian)
+            other = xp.where(two[:, None], modes.other, modes.best)
+            hills.append((other, *root_of_inverse(_bowl(hessian, freedom) / wider)))
+        across = xp.broadcast_to(xp.sqrt(freedom)[..., None, None], (n, 1, 1))
+        centre = (xp.zeros_like(modes.best), 1 / across, across)
+        locations, roots, inverses = zip(hills[0], hills[-1], centre, strict=True)
+        dfs = (df, df, min(df, float(xp.min(freedom))))
+        return cls(locations, roots, inverses, dfs, tuple(1 / fewer for fewer in FEWER))
+
+    def place(self, part: int, white: Float[Array, "*#batch s p"]) -> Float[Array, "n s p"]:
+        """Return points of the standard Student t where a part has them."""
+        return self.locations[part][:, None] + _times(self.roots[part], white)
 
     def draw(self, points: Points, turn: int, size: int) -> list[Float[Array, "n s p"]]:
         """Return quasi-random points of each part, `size` (a power of two) of the first."""
-        p, drawn = self.locations.shape[-1], []
+        p, drawn = self.locations[0].shape[-1], []
         for part, (df, portion) in enumerate(zip(self.dfs, self.portions, strict=True)):
             white = points.student(8 * turn + part, p, max(2, int(portion * size)), df)
-            white = as_array(white, like=self.locations)
-            drawn.append(self.locations[:, part, None] + white @ self.roots[:, part].mT)
+            drawn.append(self.place(part, as_array(white, like=self.locations[0])))
         return drawn
 
     def log_densities(self, white: Float[Array, "n s p"]) -> Float[Array, "parts n s"]:
         """Return the log density of each part at each posterior's points."""
-        xp, p, found = array_namespace(white), self.locations.shape[-1], []
+        xp, p = array_namespace(white), white.shape[-1]
+        found: list[Array] = []
         for part, df in enumerate(self.dfs):
-            inverse, half = self.inverses[:, part], (df + p) / 2
-            away = (white - self.locations[:, part, None]) @ inverse.mT
-            volume = xp.sum(xp.log(xp.linalg.diagonal(inverse)), axis=-1)[:, None]
+            inverse, half = self.inverses[part], (df + p) / 2
+            if part and inverse is self.inverses[part - 1] and df == self.dfs[part - 1]:
+                found.append(found[-1])
+                continue
+            away = _times(inverse, white - self.locations[part][:, None])
+            volume = p / inverse.shape[-1] * xp.sum(xp.log(xp.linalg.diagonal(inverse)), axis=-1)[:, None]
             constant = gammaln(half) - gammaln(df / 2) - 0.5 * p * np.log(df * np.pi)
             found.append(float(constant) + volume - half * xp.log1p(xp.einsum("nsp,nsp->ns", away, away) / df))
         return xp.stack(found)
 
     def fitted(self, problem: LogQuadratic, points: Points, turn: int, size: int) -> "Proposal":
         """Move each part but the centre's to the weighted draws it is responsible for, where they are enough."""
-        xp, drawn = array_namespace(self.locations), self.draw(points, turn, size)
+        xp, drawn = array_namespace(self.locations[0]), self.draw(points, turn, size)
         white = xp.concat(drawn, axis=1)
         counts = as_array(np.log([part.shape[1] for part in drawn]), like=white)
         each = self.log_densities(white) + counts[:, None, None]
         mixture = log_sum_exp(each, axis=0)
         log_weights = values_at(problem, white) - mixture
         log_weights -= log_sum_exp(log_weights, axis=1)[:, None]
-        locations, roots = (xp.asarray(array, copy=True) for array in (self.locations, self.roots))
-        p = white.shape[-1]
+        locations, roots, p = list(self.locations), list(self.roots), white.shape[-1]
         for part in range(len(self.dfs) - 1):
             mine = xp.exp(log_weights + each[part] - mixture)
             total = xp.sum(mine, axis=1)
@@ -159,23 +166,42 @@ class Proposal:
             mean = xp.einsum("ns,nsp->np", mine, white) / total[:, None]
             centred = white - mean[:, None]
             scale = xp.einsum("ns,nsp,nsq->npq", mine, centred, centred) / total[:, None, None]
-            scale += 1e-3 * roots[:, part] @ roots[:, part].mT
-            locations[enough, part] = mean[enough]
-            roots[enough, part] = xp.linalg.cholesky(scale[enough])
+            scale += 1e-3 * roots[part] @ roots[part].mT
+            locations[part] = xp.where(enough[:, None], mean, locations[part])
+            roots[part] = xp.asarray(roots[part], copy=True)
+            roots[part][enough] = xp.linalg.cholesky(scale[enough])
         return Proposal.of(locations, roots, self.dfs, self.portions)
 
     def take(self, rows: np.ndarray, parts: list[int]) -> "Proposal":
         """Return these parts of these posteriors' mixtures."""
         locations, roots, inverses = (
-            array[rows][:, parts] for array in (self.locations, self.roots, self.inverses)
+            tuple(arrays[part][rows] for part in parts) for arrays in (self.locations, self.roots, self.inverses)
         )
         dfs, portions = (tuple(each[part] for part in parts) for each in (self.dfs, self.portions))
         return Proposal(locations, roots, inverses, dfs, portions)
+
+
+def _times(matrix: Float[Array, "n q q"], vectors: Float[Array, "*#batch s p"]) -> Float[Array, "n s p"]:
+    """Return Mv for each vector; one number in the place of a matrix is that multiple of the identity."""
+    return matrix * vectors if matrix.shape[-1] == 1 else vectors @ matrix.mT
 
 
 def spread_at(hessian: Float[Array, "*batch p p"], df: Any) -> Float[Array, "*batch p p"]:
     """Return the inverse curvature, no wider than a few times the other records where the surface is flat."""
     xp = array_namespace(hessian)
     values, vectors = eigh(-hessian)
-    floor = 1e-2 * as_array(df, like=hessian)[..., None]
+    floor = FLATTEST * as_array(df, like=hessian)[..., None]
     return (vectors / xp.maximum(values, floor)[..., None, :]) @ vectors.mT
+
+
+def _bowl(hessian: Float[Array, "n p p"], df: Float[Array, "*#n"]) -> Float[Array, "n p p"]:
+    """Return the inverse of `spread_at`: the curvature itself, whose axes are looked for only where it is flat."""
+    xp, floor = array_namespace(hessian), FLATTEST * df
+    (flat,) = xp.nonzero(~is_definite(-hessian - floor[..., None, None] * eye(hessian.shape[-1], like=hessian)))
+    if not flat.shape[0]:
+        return -hessian
+    values, vectors = eigh(-hessian[flat])
+    floor = xp.broadcast_to(floor, hessian.shape[:1])[flat]
+    bowl = xp.asarray(-hessian, copy=True)
+    bowl[flat] = (vectors * xp.maximum(values, floor[:, None])[:, None, :]) @ vectors.mT
+    return bowl

@@ -198,8 +198,8 @@ class _Sampler:
         tail = float(np.sum(turned.weights)) - turned.outward - self.h if turned.falls_as_a_power else np.inf
         self.df = max(1.0, min(LIGHTEST_DF, tail))
         self.proposal = Proposal.of(
-            np.stack([hill.place for hill in hills], axis=1),
-            np.stack([hill.root for hill in hills], axis=1),
+            [hill.place for hill in hills],
+            [hill.root for hill in hills],
             (self.df,) * len(hills),
             (1.0,) * len(hills),
         )
@@ -227,8 +227,7 @@ class _Sampler:
     ) -> Float[np.ndarray, " m"]:
         """Return the log of the sum of exp ℓ over the hills' density, at points drawn around each of them."""
         proposal = self.proposal.take(these, hills)
-        drawn = proposal.locations[:, :, None] + white @ np.swapaxes(proposal.roots, -1, -2)
-        z = drawn.reshape(len(these), -1, self.h)
+        z = np.concatenate([proposal.place(part, white) for part in range(len(hills))], axis=1)
         log_density = np.logaddexp.reduce(proposal.log_densities(z), axis=0)
         v = np.concatenate([np.broadcast_to(self.u[these, None], (*z.shape[:2], 2)), z], axis=-1)
         value = self.powers.values(v.reshape(-1, v.shape[-1])).reshape(z.shape[:2])

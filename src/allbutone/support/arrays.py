@@ -51,6 +51,12 @@ def as_array(value: Any, *, like: Array) -> Array:
     return array_namespace(like).asarray(found if found.flags.writeable else found.copy(), device=device(like))
 
 
+def as_places(rising: np.ndarray, *, like: Array) -> Any:
+    """Return rising positions of arrays such as `like`: a slice, which copies nothing, where none is left out."""
+    first, last = int(rising[0]), int(rising[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rising) else as_array(rising, like=like)
+
+
 def zeros(shape: int | tuple[int, ...], *, like: Array) -> Array:
     """Return float64 zeros in the namespace and on the device of `like`."""
     if isinstance(like, OF_NUMPY):

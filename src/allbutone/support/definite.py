@@ -7,13 +7,13 @@ import numpy as np
 from array_api_compat import is_torch_array
 from jaxtyping import Bool, Float
 
-from allbutone.support.arrays import array_namespace, attempt, solve_or_nan, solve_rows
+from allbutone.support.arrays import array_namespace, attempt, contiguous, solve_or_nan, solve_rows
 
 Array = Any
 
 FEW = 8  # matrices up to which LAPACK is called directly
 MANY = 64  # from which on a batch is faster by rows, all matrices at once
-SMALL = 24  # columns up to which it is
+SMALL = 24  # columns up to which it is; beyond, the calls themselves cost nothing beside the work
 
 
 def solve_definite(
@@ -32,32 +32,35 @@ def solve_definite(
         )
         return xp.cholesky_solve(vectors[..., None], root)[..., 0], definite
     if isinstance(matrix, np.ndarray) and vectors.size:
-        if vectors.size <= FEW * vectors.shape[-1]:
+        if vectors.size <= FEW * vectors.shape[-1] or matrix.shape[-1] > SMALL:
             return _one_by_one(matrix, vectors)
         if by_rows_pays(matrix):
             return _by_rows(matrix, vectors)
     if matrix.ndim == 2:  # one alone has a Cholesky factor, or an error that says that it has none
         definite = xp.all(matrix == matrix) & (attempt(xp.linalg.cholesky, matrix) is not None)
         return solve_or_nan(matrix, vectors), definite
-    return solve_or_nan(matrix, vectors), _is_definite(matrix)
+    return solve_or_nan(matrix, vectors), is_definite(matrix)
 
 
 def _one_by_one(
     matrix: Float[np.ndarray, "*batch p p"], vectors: Float[np.ndarray, "*batch p"]
 ) -> tuple[Float[np.ndarray, "*batch p"], Bool[np.ndarray, "*batch"]]:
-    """Call LAPACK itself, for a few: NumPy and SciPy take longer to prepare the call than the call takes."""
-    solve, p = _lapack(), vectors.shape[-1]
+    """Call LAPACK itself, for a few: NumPy and SciPy take longer to prepare the call than the call takes.
+
+    Or for large ones: one factor answers both questions.
+    """
+    solve, p = _lapack().dposv, vectors.shape[-1]
     pairs = zip(matrix.reshape(-1, p, p), vectors.reshape(-1, p), strict=True)
-    found = [solve(each, vector)[1:] for each, vector in pairs]
+    found = [solve(each.T, vector)[1:] for each, vector in pairs]  # turned, it has LAPACK's order of numbers
     definite = np.array([not trouble for _, trouble in found]).reshape(vectors.shape[:-1])
     return np.array([vector for vector, _ in found]).reshape(vectors.shape), definite
 
 
 @cache
 def _lapack() -> Any:
-    from scipy.linalg.lapack import dposv  # which takes a while to load
+    from scipy.linalg import lapack  # which takes a while to load
 
-    return dposv
+    return lapack
 
 
 @np.errstate(invalid="ignore", divide="ignore", over="ignore", under="ignore")  # of those that are not definite
@@ -101,9 +104,12 @@ def by_rows_pays(matrix: Float[np.ndarray, "*batch p p"]) -> bool:
     return matrix.ndim == 3 and len(matrix) >= MANY and matrix.shape[1] <= SMALL
 
 
-def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
+def is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
     """Say which matrices are positive definite: those whose pivots all are. An eighth of the time of `eigh`."""
-    xp = array_namespace(matrix)
+    xp, p = array_namespace(matrix), matrix.shape[-1]
+    if isinstance(matrix, np.ndarray) and p > SMALL:
+        factor = _lapack().dpotrf
+        return np.array([not factor(each.T)[1] for each in matrix.reshape(-1, p, p)]).reshape(matrix.shape[:-2])
     definite = matrix[..., 0, 0] > 0
     while matrix.shape[-1] > 1:
         pivot = xp.where(definite, matrix[..., 0, 0], xp.inf)
@@ -111,3 +117,20 @@ def _is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
         matrix = matrix[..., 1:, 1:] - column[..., :, None] * (column / pivot[..., None])[..., None, :]
         definite = definite & (matrix[..., 0, 0] > 0)
     return definite
+
+
+def root_of_inverse(
+    matrix: Float[Array, "*batch p p"],
+) -> tuple[Float[Array, "*batch p p"], Float[Array, "*batch p p"]]:
+    """Return the Cholesky factor R of the inverse, RRᵀ = A⁻¹, and R⁻¹; the matrices are positive definite.
+
+    The factor of A with its order turned around is that of A = UUᵀ, U upper triangular; then R = U⁻ᵀ.
+    """
+    xp, p = array_namespace(matrix), matrix.shape[-1]
+    upper = xp.flip(xp.linalg.cholesky(xp.flip(matrix, axis=(-2, -1))), axis=(-2, -1))
+    inverse = contiguous(upper.mT)
+    if not isinstance(matrix, np.ndarray) or p <= SMALL:
+        return xp.linalg.inv(inverse), inverse
+    invert = _lapack().dtrtri
+    # LAPACK's order of numbers is the transpose's, an upper triangle
+    return np.stack([invert(each.T)[0].T for each in inverse.reshape(-1, p, p)]).reshape(matrix.shape), inverse
