@@ -11,8 +11,9 @@ from pathlib import Path
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design import Cell, Design
 from allbutone.studies.design_file import read_design
-from allbutone.studies.run import MEMORY_KEPT, StudyRun, run_study
+from allbutone.studies.run import StudyRun, run_study
 from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.support.parallel import MEMORY_KEPT
 from benchmarks.clock import Row, seconds, variates
 
 MEMORY = """
@@ -58,7 +59,7 @@ def rows() -> Iterator[Row]:
 
 
 def memory_kept() -> Row:
-    """A thirteenth of the study in one thread, with the memory that `run_study` makes glibc keep, and without."""
+    """A thirteenth of the study in one thread, with the memory that glibc is made to keep, and without."""
     kept, back = (
         float(subprocess.check_output([sys.executable, "-c", MEMORY, str(size)])) for size in (MEMORY_KEPT, 0)
     )

@@ -61,9 +61,7 @@ def share_of_draws(problem, truth, reach, rng, draws=4000):
 @pytest.mark.parametrize("p", [1, 4, 30])
 def test_points_are_spread_as_the_curvature_says_and_no_wider_where_it_is_flat(rng, p):
     """Each hill's root against its definition by eigenvalues: sharp, flat and upward hills in one batch."""
-    problem = from_parameters(
-        abo.NIW(np.zeros(p), 9.0, 50.0 + p, np.eye(p)), np.eye(p), 2, np.eye(p), np.zeros(p)
-    )
+    problem = from_parameters(abo.NIW(np.zeros(p), 9.0, 50.0 + p, np.eye(p)), np.eye(p), 2, np.eye(p), np.zeros(p))
     turned = np.linalg.qr(rng.standard_normal((5, p, p)))[0]
     values = problem.df * np.exp(rng.uniform(-3, 3, (5, p)))
     values[2:4, 0] = np.array([1e-3, -1.0]) * problem.df

@@ -154,6 +154,24 @@ def test_after_datasets_the_other_hill_is_found_at_the_mirrored_place_itself(see
         assert np.all(modes.gap < 0.1)
 
 
+@pytest.mark.parametrize(("p", "count", "rows"), [(1, 3, 30), (2, 100, 300), (5, 10, 30), (7, 30, 300)])
+def test_a_climb_that_ends_where_it_leads_to_the_known_summit_loses_no_other(p, count, rows, rng):
+    """Against climbs that go all the way: one hill, two that are about to split, two far apart."""
+    law = ExposureLaw.of(abo.NIW.default(p), 150 + p, rows)
+    ended = 0
+    for leverage in np.geomspace(0.2 * p / 150, 2.0, 6):
+        posteriors, _ = SimulatedReleases.of(law, count, 60, rng).problem(leverage)
+        first = climb(posteriors, -find_best(posteriors).best)
+        for start in (-first.white, 0.1 * rng.standard_normal(first.white.shape)):
+            short, full = climb(posteriors, start, known=first), climb(posteriors, start)
+            ended += np.sum(np.all(short.white == first.white, axis=1))
+            away = short.white - full.white
+            apart = np.sqrt(-np.einsum("np,npq,nq->n", away, full.hessian, away))
+            np.testing.assert_allclose(apart[full.done & short.done], 0.0, atol=1e-6)
+            np.testing.assert_array_equal(full.done, short.done)
+    assert ended > 100
+
+
 def test_two_modes_that_the_release_cannot_tell_apart_are_a_tie():
     """Released means equal to the crowd's own: nothing says on which side the record lies."""
     others = np.array([[1.0, 0.0], [-1.0, 0.5], [0.0, -0.5]])

@@ -7,8 +7,9 @@ from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.adversary.inputs import Reading, as_given, split_known, validate_inputs
-from allbutone.adversary.log_quadratic import LogQuadratic, chain_wells
+from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.several_priors import with_another_prior
+from allbutone.adversary.wells import chain_wells
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior

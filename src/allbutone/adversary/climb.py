@@ -17,6 +17,8 @@ MOST_STEPS = 100
 CLOSE = 1e-10  # which leads to the mode to ten digits
 SAME_BEND = 1e-16  # and over which the Hessian keeps its first nine
 STALLED = 1e-10  # where rounding allows no more: the mode to 1e-5 standard deviations
+NEAR = 0.1  # of a summit that is known already
+LEADS = 1 / 64  # of its own length that such a step misses the summit by: seven of eight parts of the way are gone
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class _Ascent:
     """Where a climb stands: the place, ℓ there, the share of a step to take, the gain of the last one.
 
     `beat`: the height of a summit, below which a climb is of no use; None where every summit is wanted.
+    `known`, `bend`: a summit that was climbed before, and the Hessian there.
     """
 
     white: Any
@@ -45,6 +48,8 @@ class _Ascent:
     last: Any
     done: Any
     beat: Any = None
+    known: Any = None
+    bend: Any = None
 
     def take(self, rows: Any) -> "_Ascent":
         """Return the climbs at these positions of the one batch axis."""
@@ -53,11 +58,13 @@ class _Ascent:
         return _Ascent(**{name: None if a is None else xp.take(a, rows, axis=0) for name, a in held.items()})
 
 
-def climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], beat: Any = None) -> Summit:
+def climb(
+    posterior: LogQuadratic, start: Float[Array, "*batch p"], beat: Any = None, known: Summit | None = None
+) -> Summit:
     """Climb to a mode by Newton steps; of a batch, with `beat`, only as long as that height is in reach.
 
     Newton's steps square their error, so the last one is taken without another look. Who only wants to beat a
-    height needs no Hessian, and takes it earlier.
+    height needs no Hessian, and takes it earlier. A climb that is seen to lead to the summit `known` ends there.
     """
     xp = array_namespace(start)
     finite = xp.isfinite(start)
@@ -68,7 +75,10 @@ def climb(posterior: LogQuadratic, start: Float[Array, "*batch p"], beat: Any = 
     local = posterior.local(start)
     value = local[0]
     new = (xp.ones_like(value), xp.full_like(value, xp.inf), xp.zeros_like(value, dtype=xp.bool))
-    return _ascend(posterior, _Ascent(start, *local, *new, beat), 0)
+    before = (None, None)
+    if known is not None:  # where that climb arrived
+        before = (xp.where(known.done[..., None], known.white, xp.nan), known.hessian)
+    return _ascend(posterior, _Ascent(start, *local, *new, beat, *before), 0)
 
 
 def _climb_alone(posterior: LogQuadratic, place: Float[Array, " p"]) -> Summit:
@@ -115,6 +125,9 @@ def _ascend(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
             arrived = arrived | (definite & (most < at.beat))
         if bool(xp.any(close)):
             at = replace(at, white=xp.where(close[..., None], at.white + step, at.white))
+        if at.known is not None:
+            leads = ~arrived & definite & _leads_to_known(at, step, gain)
+            at, arrived = replace(at, white=xp.where(leads[..., None], at.known, at.white)), arrived | leads
         at = replace(at, done=arrived)
         if bool(xp.all(arrived)):
             break
@@ -122,6 +135,17 @@ def _ascend(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
             return _ascend_rest(posterior, at, steps - 1)
         at = _take_step(posterior, at, step, gain, noise)
     return Summit(at.white, at.value, at.hessian, at.done, steps)
+
+
+def _leads_to_known(
+    at: _Ascent, step: Float[Array, "*batch p"], gain: Float[Array, "*batch"]
+) -> Bool[Array, "*batch"]:
+    """Say whether Newton has come near the summit that is known and his step leads there, as only to the nearest.
+
+    Between two summits that are all but one, which no bend tells apart, it would miss the known one by more.
+    """
+    xp, missed = array_namespace(step), at.white + step - at.known
+    return (gain < NEAR) & (-xp.vecdot(missed, (at.bend @ missed[..., None])[..., 0]) < LEADS * gain)
 
 
 def _take_step(

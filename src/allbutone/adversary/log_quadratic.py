@@ -9,6 +9,7 @@ from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.adversary.forms import Forms
+from allbutone.adversary.wells import taken_rows, times_each, weighted_sum
 from allbutone.model.distributions import Normal, StudentT
 from allbutone.support.arrays import (
     add_to_diagonal,
@@ -198,8 +199,7 @@ class LogQuadratic:
         squared = 1 + self.inflation * xp.vecdot(start, start)
         moved, turned = self.unwhiten(start), self.root @ across
         half = across.mT
-        well_slopes = (xp.reshape(self.shapes, (*self.shapes.shape[:-3], -1, self.p)) @ start[..., None])[..., 0]
-        well_slopes = xp.reshape(well_slopes, (*well_slopes.shape[:-1], self.wells, self.p))
+        well_slopes = times_each(self.shapes, start)
         levels = self.levels + xp.vecdot(well_slopes - 2 * self.slopes, start[..., None, :])
         return LogQuadratic(
             centre=xp.stack([moved[..., position] for position in unknown], axis=-1),
@@ -238,12 +238,11 @@ class LogQuadratic:
 
     def take(self, rows: Any) -> "LogQuadratic":
         """Return the posteriors at these positions of the one batch axis; at a slice of them nothing is copied."""
-        xp = array_namespace(self.centre)
         taken = {}
         for name, axes in _AXES.items():
             array: Any = getattr(self, name, None)
             if getattr(array, "ndim", 0) > axes and array.shape[0] > 1:
-                taken[name] = array[rows, ...] if isinstance(rows, slice) else xp.take(array, rows, axis=0)
+                taken[name] = taken_rows(array, rows)
         return replace(self, **taken)
 
     def as_batch(self) -> "LogQuadratic":
@@ -265,18 +264,12 @@ class LogQuadratic:
         self, white: Float[Array, "*points p"]
     ) -> tuple[Float[Array, "*points k"], Float[Array, "*points k p"]]:
         """Return qⱼ(v) and Gⱼ = Mⱼv − mⱼ; all wells in one matrix product."""
-        xp = array_namespace(white)
-        flat = xp.reshape(self.shapes, (*self.shapes.shape[:-3], self.wells * self.p, self.p))
-        product = (flat @ white[..., None])[..., 0]
-        slopes = xp.reshape(product, (*product.shape[:-1], self.wells, self.p)) - self.slopes
+        slopes = times_each(self.shapes, white) - self.slopes
         return self.levels + _times(slopes - self.slopes, white), slopes
 
     def _weighted_precision(self, strength: Float[Array, "*points k"]) -> Float[Array, "*points p p"]:
         """Return A + Σ ωⱼMⱼ."""
-        xp = array_namespace(strength)
-        flat = xp.reshape(self.shapes, (*self.shapes.shape[:-3], self.wells, self.p * self.p))
-        shapes = (strength[..., None, :] @ flat)[..., 0, :]
-        return self.precision + xp.reshape(shapes, (*shapes.shape[:-1], self.p, self.p))
+        return self.precision + weighted_sum(self.shapes, strength)
 
     def _value(
         self,
@@ -303,13 +296,6 @@ _AXES = {
     "weights": 1, "levels": 1, "slopes": 2, "shapes": 3,
     "numerator": 2, "slope": 1,
 }  # fmt: skip
-
-
-def chain_wells(batch: tuple[int, ...], first: Array, then: Array, tail: int) -> Array:
-    """Put numbers (`tail` 0), vectors (1) or matrices (2) of some wells before others', for every posterior."""
-    xp = array_namespace(first, then)
-    every = [xp.broadcast_to(each, (*batch, *each.shape[each.ndim - 1 - tail :])) for each in (first, then)]
-    return xp.concat(every, axis=len(batch))
 
 
 def _times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch r"]:

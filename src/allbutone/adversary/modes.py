@@ -103,7 +103,7 @@ def find_best(posterior: LogQuadratic) -> Modes:
 
 
 def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
-    """Return where Newton ends from the bound's maximum and from its mirror image.
+    """Return where Newton ends from the bound's maximum, and from the mirror image of that.
 
     A single release leaves one hill. An adversary's own prior may disagree with the release; then a hill of its
     own may stand at the prior's centre, and another where the release alone would have it.
@@ -113,12 +113,11 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
     if known is None and posterior.wells == 0 and not one_hill:
         return _summits_after_parameters(posterior, only_best)
     start = _bound_maximum(posterior) if known is None else known
-    mirrored = None if given or one_hill or only_best else -start
     start = start if given or one_hill else best_on_ray(posterior, start)
     first = climb(posterior, start, xp.full_like(start[..., 0], -xp.inf) if only_best else None)
     if one_hill:
         return [first]
-    starts = [-first.white if mirrored is None else mirrored]
+    starts = [-first.white]
     if posterior.own_well:
         weights = posterior.weights
         released = xp.concat([weights[..., :-1], xp.zeros_like(weights[..., -1:])], axis=-1)
@@ -126,7 +125,8 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
         without = best_on_ray(without, _bound_maximum(without))
         slope, shape = posterior.slopes[..., -1, :], posterior.shapes[..., -1, :, :]
         starts += [without, -without, solve_or_nan(shape, slope) + 0 * without]
-    return [first, *(climb(posterior, start, first.value if only_best else None) for start in starts)]
+    before = {"beat": first.value} if only_best else {"known": first}
+    return [first, *(climb(posterior, start, **before) for start in starts)]
 
 
 def _summits_after_parameters(posterior: LogQuadratic, only_best: bool) -> list[Summit]:

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from allbutone.adversary.log_quadratic import LogQuadratic, chain_wells
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.wells import chain_wells
 from allbutone.support.arrays import array_namespace, as_array, eye, zeros
 
 Array = Any

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from allbutone.model.moments import ENOUGH_LEFT, Moments
 from allbutone.model.niw import NIW
 from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan, eye, leaves, solve_rows
+from allbutone.support.parallel import in_parallel
 
 Array = Any
 
@@ -113,17 +114,22 @@ def moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"] | None, dat
     """
     xp, sizes = array_namespace(centre), [int(dataset.shape[0]) for dataset in datasets]
     together = max(1, SMALL_DATASETS // (max(sizes) * centre.shape[-1])) if len(set(sizes)) == 1 else 1
-    found = []
-    for start in range(0, len(sizes), together):
+
+    def summarized(start: int) -> tuple[Array, Array]:
         some = datasets[start : start + together]
         if len(some) == 1:
             one = Moments.of(_turned(root, xp.astype(some[0], xp.float64) - centre))
-            found.append((one.mean[None, ...], one.scatter[None, ...]))
-            continue
+            return one.mean[None, ...], one.scatter[None, ...]
         white = _turned(root, xp.astype(xp.stack(some), xp.float64) - centre)
         mean = xp.mean(white, axis=1)
         centred = white - mean[:, None, :]
-        found.append((mean, xp.matrix_transpose(centred) @ centred))
+        return mean, xp.matrix_transpose(centred) @ centred
+
+    starts = range(0, len(sizes), together)
+    spread = (
+        isinstance(centre, np.ndarray) and len(starts) > 1 < together
+    )  # each thread would copy a large dataset
+    found = in_parallel(summarized, starts) if spread else [summarized(start) for start in starts]
     counts = as_array([float(size) for size in sizes], like=centre)
     return Moments(counts, *(found[0] if len(found) == 1 else map(xp.concat, zip(*found, strict=True))))
 

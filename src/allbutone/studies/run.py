@@ -14,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -43,7 +42,6 @@ from allbutone.tables.safe_write import fresh_files, fresh_folder, restore_repla
 
 DESIGN = "design.toml"
 DEVICE = "cuda"  # whose random numbers differ from the processor's
-MEMORY_KEPT = 31 << 20  # just below the most that glibc learns from
 _MADE = {JOURNAL, DESIGN, "cells.csv", "cells.parquet", "published.md", "replicates", "figures"}
 
 
@@ -137,9 +135,6 @@ def run_study(
         held = {entry["cell"] for entry in read_journal(folder / JOURNAL)[1]}
         left = [cell for cell in chosen if run.identity(cell) not in held or lacks_file(cell)]
         watch(len(chosen) - len(left))
-        # freed once, so large a piece of memory keeps glibc from handing every block's arrays back to the system:
-        # a tenth of the study's time, and six of seven page faults (measured by benchmarks/study.py)
-        np.empty(MEMORY_KEPT, dtype=np.uint8)
 
         def keep(done: tuple[list[dict[str, Any]], list[tuple[Cell, Replicates]]]) -> None:
             entries, replicates = done

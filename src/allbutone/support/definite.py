@@ -21,12 +21,11 @@ def solve_definite(
 ) -> tuple[Float[Array, "*batch p"], Bool[Array, "*batch"]]:
     """Return matrix⁻¹v for each vector, and which of the matrices are positive definite; of others anything."""
     if vectors.ndim == 1 and isinstance(matrix, np.ndarray):
-        _, found, trouble = _lapack()(matrix, vectors)
+        _, found, trouble = _lapack().dposv(matrix, vectors)
         return found, np.array(trouble == 0)
     xp = array_namespace(matrix, vectors)
-    if is_torch_array(matrix):  # whose factorisation says so of each, in one call instead of many
-        root, trouble = xp.linalg.cholesky_ex(matrix)
-        definite = (trouble == 0) & xp.all(xp.isfinite(xp.linalg.diagonal(root)), axis=-1)
+    if is_torch_array(matrix):
+        root, definite = _factored(matrix)
         root = xp.where(
             definite[..., None, None], root, xp.eye(root.shape[-1], dtype=root.dtype, device=root.device)
         )
@@ -40,6 +39,13 @@ def solve_definite(
         definite = xp.all(matrix == matrix) & (attempt(xp.linalg.cholesky, matrix) is not None)
         return solve_or_nan(matrix, vectors), definite
     return solve_or_nan(matrix, vectors), is_definite(matrix)
+
+
+def _factored(matrix: Float[Array, "*batch p p"]) -> tuple[Float[Array, "*batch p p"], Bool[Array, "*batch"]]:
+    """Return the Cholesky factors of PyTorch's tensors, whose factorisation says of each whether it has one."""
+    xp = array_namespace(matrix)
+    root, trouble = xp.linalg.cholesky_ex(matrix)
+    return root, (trouble == 0) & xp.all(xp.isfinite(xp.linalg.diagonal(root)), axis=-1)
 
 
 def _one_by_one(
@@ -107,6 +113,8 @@ def by_rows_pays(matrix: Float[np.ndarray, "*batch p p"]) -> bool:
 def is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
     """Say which matrices are positive definite: those whose pivots all are. An eighth of the time of `eigh`."""
     xp, p = array_namespace(matrix), matrix.shape[-1]
+    if is_torch_array(matrix):
+        return _factored(matrix)[1]
     if isinstance(matrix, np.ndarray) and p > SMALL:
         factor = _lapack().dpotrf
         return np.array([not factor(each.T)[1] for each in matrix.reshape(-1, p, p)]).reshape(matrix.shape[:-2])

@@ -8,10 +8,13 @@ from functools import cache
 from threading import Lock, local
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+MEMORY_KEPT = 31 << 20  # just below the most that glibc learns from
 
 
 def cores() -> int:
@@ -40,6 +43,8 @@ def in_parallel(
     if anywhere and _away is not None and not getattr(_here, "worker", False):
         return _away(work, jobs, watch)
     count = min(threads or cores(), len(jobs))
+    if len(jobs) > 1:
+        keep_freed_memory()
     with one_thread():
         if count <= 1 or getattr(_here, "worker", False):
             return [_watched(work(item), watch) for item in jobs]
@@ -51,6 +56,16 @@ def in_parallel(
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
             return [future.result() for future in futures]
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Free a large piece of memory, untouched: then glibc keeps what is freed instead of handing it back.
+
+    To get every item's arrays from the system again would be a fifth of the time of attacks on many datasets
+    (benchmarks/memory.py).
+    """
+    np.empty(MEMORY_KEPT, dtype=np.uint8)
 
 
 _here = local()
