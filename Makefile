@@ -129,7 +129,7 @@ NUMERICAL_TESTS := $(patsubst %,tests/test_%.py,adversary alone any_model audit 
 	mixed_release mixed_size modes modes_laws moments moments_by_hand niw niw_by_hand posterior prior_file privacy_loss private refused_risks regression risk \
 	rounding rule several_missing several_releases simulated_releases sites standing_out streamed_risk torture with_gaps)
 
-coverage: $(VENV)/dev ## Measure what the numerical core's own tests run; fails below 95 % of the branches of any floor
+coverage: $(VENV)/dev ## Measure what the numerical core's own tests run; fails below 95 % (statements and branches) of any floor
 	$(BIN)/pip install -q --disable-pip-version-check --group coverage
 	mkdir -p build
 	$(BIN)/pytest -k 'not dask and not postgres' --cov --cov-report=term --cov-report=json:build/coverage.json $(NUMERICAL_TESTS)
