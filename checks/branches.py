@@ -3,8 +3,8 @@
     coverage json -o build/coverage.json && python checks/branches.py build/coverage.json
 
 Asked for are 95 % of statements and branches together, which is what coverage.py calls branch coverage. The
-branches alone, each way out of an `if`, a loop or a `match`, are shown beside them: a line that runs may leave a way
-untried.
+branches alone, each way out of an `if`, a loop or a `match`, are shown beside them: a line that runs may leave a
+way untried.
 """
 
 import json
