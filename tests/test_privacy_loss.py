@@ -7,12 +7,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from dp_accounting import rdp
-from scipy.special import multigammaln
+from scipy.special import loggamma, multigammaln
 from scipy.stats import norm
 
 import allbutone as abo
 from allbutone.disclosure.dataset_loss import DatasetLoss
-from allbutone.disclosure.draw_loss import DrawLoss
+from allbutone.disclosure.draw_loss import AT_ONCE, DrawLoss, sum_curved_log_gamma
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.loss_profile import delta, epsilon
 from allbutone.disclosure.privacy_loss import PrivacyLoss, epsilons_of, looked_up
@@ -217,6 +217,13 @@ def test_many_rows_say_as_much_as_the_parameters():
         assert np.all((found > before) & (found < draws))
         before = found
     np.testing.assert_allclose(before, draws, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, AT_ONCE)])
+def test_a_sum_over_the_columns_is_that_of_its_terms(shape):
+    z, t = 0.5 * (400 - np.arange(150)), np.linspace(0.3, 2.0, int(np.prod(shape))).reshape(shape) * (1 + 0.5j)
+    terms = (loggamma(each + t) - loggamma(each + 0j) - t * np.log(each) for each in z)
+    np.testing.assert_allclose(sum_curved_log_gamma(z, t), sum(terms), rtol=1e-9)
 
 
 def test_derivatives_are_those_of_the_cumulants():

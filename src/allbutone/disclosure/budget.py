@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from allbutone.disclosure.alternatives import Alternative, alternatives_of
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.lineup import MOST, Lineup, largest
+from allbutone.disclosure.lineup import CONFIDENCE, MOST, Lineup, largest
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.table_releases import TableReleases
 from allbutone.model.prior_file import AnyPrior, prior_of
@@ -248,8 +248,11 @@ def _opinions(released: Released | OfFewer) -> int:
 
 
 def _limiting(lineup: Lineup, records: Records, count: int) -> tuple[int, str]:
-    """Return the place of who is likeliest to be disclosed by so many, and the column that stands out most."""
-    first = int(np.argmax(lineup.chances(min(count, MOST))))
+    """Return the place of who is likeliest to be disclosed by so many, and the column that stands out most.
+
+    Who comes after so many that they are together too likely has less leverage, and less chance.
+    """
+    first = int(np.argmax(lineup.chances(min(count, MOST), 1 - CONFIDENCE)))
     place = int(lineup.order[first])
     standing = lineup.look(np.array([place]))
     reach = np.where(np.isfinite(standing.needed[0]), np.abs(standing.deviation[0]), -1.0)

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 from scipy.special import betaln, digamma, expit, polygamma
 
-from allbutone.disclosure.draw_loss import curved_log_gamma
+from allbutone.disclosure.draw_loss import sum_curved_log_gamma
 
 DROP = 30.0  # nats below its top from where the integrand is left out
 # a side: the loss of an outlier is nearly that of β₁ alone, whose grid must be fine enough for all its phases
@@ -106,20 +106,18 @@ class DatasetLoss:
     def _closed(self, a: Any) -> Any:
         """Return a·const + Σ_{i>1} log E[βᵢ^(a/2)]."""
         total, beta = a * self._constant.reshape(-1, *[1] * (a.ndim - 1)), 0.5 * (self.rows - 1)
-        for i in range(1, self.p):
-            alpha = 0.5 * (self.df - i)
-            total = total + curved_log_gamma(alpha, 0.5 * a) - curved_log_gamma(alpha + beta, 0.5 * a)
-            total = total + 0.5 * a * np.log(alpha / (alpha + beta))
-        return total
+        alpha = 0.5 * (self.df - np.arange(1, self.p))
+        total = total + sum_curved_log_gamma(alpha, 0.5 * a) - sum_curved_log_gamma(alpha + beta, 0.5 * a)
+        return total + 0.5 * a * np.sum(np.log(alpha / (alpha + beta)))
 
     @property
     def _constant(self) -> Any:
         """All that L has besides the numbers that are drawn: the two predictives' constants; one a record."""
         kappa, whole = self.mean_weight, self.df + self.rows
         total = 0.5 * self.p * (np.log1p(1 / kappa) - np.log1p(1 / (kappa + self.rows)))
-        for i in range(self.p):
-            before, after = 0.5 * (self.df - i), 0.5 * (whole - i)
-            total += curved_log_gamma(after, 0.5) - curved_log_gamma(before, 0.5) + 0.5 * np.log(after / before)
+        before, after = (0.5 * (df - np.arange(self.p)) for df in (self.df, whole))
+        total += sum_curved_log_gamma(after, 0.5) - sum_curved_log_gamma(before, 0.5)
+        total += 0.5 * np.sum(np.log(after / before))
         # the predictive of the others alone at the record: 1 + κ/(κ + 1)·(ℓ − 1/κ) = (1 + ℓ)κ/(κ + 1)
         return total + 0.5 * (self.df + 1) * np.log1p(kappa / (kappa + 1) * (self.augmented - 1 / kappa))
 

@@ -18,6 +18,7 @@ from jaxtyping import Complex, Float
 from scipy.special import digamma, loggamma, polygamma
 
 LARGE = 1.0  # leverages beside which log(1 + aℓ) is smaller than aℓ
+AT_ONCE = 1 << 13  # numbers: so many stay in a core's own memory
 SERIES_FROM = 16.0  # |z| from where Stirling's series has all digits
 
 
@@ -77,9 +78,7 @@ class DrawLoss:
         # a large ℓ would drown the logarithm in the linear term; without it, too, K is the same
         bent = np.where(ell > LARGE, np.log(1 + a * ell), curved_log(a * ell))
         total = total - 0.5 * self.df * bent - half * _log1p(a * ell)
-        for i in range(self.p):
-            total = total + curved_log_gamma(0.5 * (self.df - i), half)
-        return total
+        return total + sum_curved_log_gamma(0.5 * (self.df - np.arange(self.p)), half)
 
     def _derivatives(self, a: Any) -> tuple[Any, Any]:
         """Return the first and second derivative of `_curved` at real a."""
@@ -91,12 +90,11 @@ class DrawLoss:
             bent = np.where((sign < 0) & (rate > LARGE), df * rate * fall, -t * fall * df * rate)
             first = first + sign * 0.5 * (np.log1p(t) + t * fall + bent)
             second = second + sign * 0.5 * (rate * fall) * (1 + (1 - df * rate) * fall)
-        for i in range(self.p):
-            z = 0.5 * (self.df - i)
-            u = 0.5 * a / z
-            slope, bend = _remainder_slopes(z + 0.5 * a)
-            first = first + 0.5 * np.log1p(u) - 1 / (4 * z * (1 + u)) + 0.5 * slope
-            second = second + 1 / (4 * z * (1 + u)) + 1 / (8 * z * z * (1 + u) ** 2) + 0.25 * bend
+        z = 0.5 * (self.df - np.arange(self.p))[:, None]
+        u = 0.5 * a / z
+        slope, bend = _remainder_slopes(z + 0.5 * a)
+        first = first + np.sum(0.5 * np.log1p(u) - 1 / (4 * z * (1 + u)) + 0.5 * slope, axis=0)
+        second = second + np.sum(1 / (4 * z * (1 + u)) + 1 / (8 * z * z * (1 + u) ** 2) + 0.25 * bend, axis=0)
         return first, second
 
 
@@ -107,6 +105,15 @@ def curved_log_gamma(z: Any, t: Any) -> Any:
     """
     u = t / z
     return (z + t - 0.5) * curved_log(u) + u * (t - 0.5) + _remainder(z + t) - _remainder(np.asarray(z))
+
+
+def sum_curved_log_gamma(z: Float[np.ndarray, " p"], t: Any) -> Any:
+    """Return Σ over z of `curved_log_gamma`, many z at a time where t is small."""
+    t = np.asarray(t)
+    many, total = max(1, AT_ONCE // max(t.size, 1)), np.zeros_like(t)
+    for start in range(0, len(z), many):
+        total = total + np.sum(curved_log_gamma(z[start : start + many].reshape(-1, *[1] * t.ndim), t), axis=0)
+    return total
 
 
 def curved_log(u: Any) -> Any:

@@ -25,7 +25,8 @@ NEGLIGIBLE = 2e-3  # the chance that anyone of all who are not looked at is disc
 class Lineup:
     """People from the highest leverage down; those whose chances matter are compared with their others.
 
-    order: places in the table. look: returns the standing of some places. looked: what was looked at already.
+    order: places in the table. look: returns the standing of some places. looked, known: what was looked at and
+    computed already, by the first one's place and, for the chances, by the count.
     unseen: how many people there are besides, all of less leverage.
     """
 
@@ -34,6 +35,7 @@ class Lineup:
     order: Int[np.ndarray, " n"]
     look: Callable[[Int[np.ndarray, " m"]], Standing]
     looked: dict[int, Standing] = field(default_factory=dict)
+    known: dict[tuple[int, int], Float[np.ndarray, " m"]] = field(default_factory=dict)
     unseen: int = 0
 
     @classmethod
@@ -79,9 +81,11 @@ class Lineup:
         return found
 
     def _chances_of(self, start: int, count: int) -> Float[np.ndarray, " m"]:
-        if start not in self.looked:
-            self.looked[start] = self.look(self.order[start : start + TOGETHER])
-        return disclosure_chances(self.law, self.looked[start], count)
+        if (start, count) not in self.known:
+            if start not in self.looked:
+                self.looked[start] = self.look(self.order[start : start + TOGETHER])
+            self.known[start, count] = disclosure_chances(self.law, self.looked[start], count)
+        return self.known[start, count]
 
     def _sum(self, chances: Float[np.ndarray, " n"]) -> float:
         """Return the sum of the chances; the unseen have at most the last one's."""

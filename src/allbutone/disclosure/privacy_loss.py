@@ -21,6 +21,7 @@ from allbutone.releases.private.accounting import DELTA, delta_of
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
+from allbutone.support.parallel import one_thread
 from allbutone.tables.records import Records
 
 FIRST_NODES, MOST_NODES = 8, 1024
@@ -118,6 +119,7 @@ class PrivacyLoss:
     count: int = 1
     delta: float = DELTA
 
+    @one_thread()  # thousands of small products: threads of the linear algebra's own take ten times as long
     def columns(self, leverage: Float[np.ndarray, " n"]) -> dict[str, np.ndarray]:
         """Return for each leverage ε, whether it is exact, and mean and spread of one release's gain."""
         augmented = self.augmented(leverage)

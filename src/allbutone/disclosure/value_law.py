@@ -20,6 +20,7 @@ from scipy.special import logit, ndtr
 
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.standing import Standing
+from allbutone.support.parallel import in_parallel
 
 NODES = 32  # of the integral over s
 REACH = 6.5  # widths of a hill on either side
@@ -44,10 +45,10 @@ FINER, SHARES = _finer(EIGENVALUES, 12)
 def disclosure_chances(law: ExposureLaw, people: Standing, count: int) -> Float[np.ndarray, " m"]:
     """Return each person's chance that a release of `count` datasets, or draws, discloses a value of theirs."""
     people = people.most_telling(MOST_COLUMNS)
-    parts = [
-        _chances(_Posteriors.of(law, people.take(slice(at, at + AT_ONCE)), count))
-        for at in range(0, len(people.leverage), AT_ONCE)
-    ]
+    parts = in_parallel(
+        lambda at: _chances(_Posteriors.of(law, people.take(slice(at, at + AT_ONCE)), count)),
+        range(0, len(people.leverage), AT_ONCE),
+    )
     return np.concatenate([np.zeros(0), *parts])
 
 
@@ -201,5 +202,6 @@ def _inside(found: _Posteriors, lean: float) -> list[Float[np.ndarray, "m e s c"
     # never narrower than the places are apart
     step = (found.places[..., 1] - found.places[..., 0])[..., None, None] * np.abs(along)
     spread = unit * np.maximum(spread, 0.5 * step + 1e-12)
-    low, high = people.low[:, None, None], people.high[:, None, None]
-    return [ndtr((high - side * middle) / spread) - ndtr((low - side * middle) / spread) for side in (1, -1)]
+    middle = middle / spread
+    low, high = people.low[:, None, None] / spread, people.high[:, None, None] / spread
+    return [ndtr(high - middle) - ndtr(low - middle), ndtr(high + middle) - ndtr(low + middle)]
