@@ -165,7 +165,7 @@ class Proposal:
             enough = total**2 > 4 * (p + 1) * xp.sum(mine * mine, axis=1)
             mean = xp.einsum("ns,nsp->np", mine, white) / total[:, None]
             centred = white - mean[:, None]
-            scale = xp.einsum("ns,nsp,nsq->npq", mine, centred, centred) / total[:, None, None]
+            scale = (mine[..., None] * centred).mT @ centred / total[:, None, None]
             scale += 1e-3 * roots[part] @ roots[part].mT
             locations[part] = xp.where(enough[:, None], mean, locations[part])
             roots[part] = xp.asarray(roots[part], copy=True)
