@@ -1,6 +1,7 @@
 """The app in a real browser: from a slider's move to the new landscape, and twenty browsers at once."""
 
 import asyncio
+import os
 import shutil
 import socket
 import statistics
@@ -14,6 +15,7 @@ from playwright.async_api import Page as AsyncPage
 from playwright.async_api import async_playwright
 from playwright.sync_api import CDPSession, Page, Playwright, sync_playwright
 
+from allbutone.support.parallel import cores
 from benchmarks.clock import Row
 
 CHROMIUM = shutil.which("chromium")
@@ -35,7 +37,8 @@ SERVER = """() => performance.getEntriesByType('resource').filter(one => one.nam
 
 
 @contextmanager
-def running() -> Iterator[int]:
+def running() -> Iterator[tuple[int, int]]:
+    """Run the app; give its port and its process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     command = [sys.executable, "-m", "allbutone", "app", "--no-browser", "--port", str(port)]
@@ -47,7 +50,7 @@ def running() -> Iterator[int]:
             except OSError:
                 time.sleep(0.2)
         try:
-            yield port
+            yield port, app.pid
         finally:
             app.terminate()
 
@@ -55,10 +58,10 @@ def running() -> Iterator[int]:
 def rows() -> Iterator[Row]:
     if CHROMIUM is None:
         return
-    with running() as port:
+    with running() as (port, process):
         with sync_playwright() as playwright:
             yield from _alone(playwright, port)
-        yield from asyncio.run(_crowd(port))
+        yield from asyncio.run(_crowd(port, process))
 
 
 def _alone(playwright: Playwright, port: int) -> Iterator[Row]:
@@ -90,32 +93,45 @@ def _busy(clock: CDPSession) -> float:
     return metrics["ThreadTime"]
 
 
-async def _crowd(port: int, browsers: int = 20, rounds: int = 5) -> list[Row]:
-    """Let twenty browsers, on the same cores as the server, each look at a table of its own."""
+async def _crowd(port: int, process: int, browsers: int = 20, rounds: int = 5) -> list[Row]:
+    """Let twenty browsers, on the same cores as the server, each look at a table of its own.
+
+    What the server does of it, spread evenly over the cores, stands beside: the rest is the browsers' drawing.
+    """
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         pages = [await (await browser.new_context()).new_page() for _ in range(browsers)]
         for seed, page in enumerate(pages):
             await page.goto(f"http://127.0.0.1:{port}/explore?count=100&seed={seed}")
             await page.wait_for_selector(DONE, state="attached")
-        apart, together = await _in_turn(pages, rounds), await _at_once(pages, rounds)
+        apart, before = await _in_turn(pages, rounds), _processor_time(process)
+        together = await _at_once(pages, rounds)
+        server = (_processor_time(process) - before) / rounds / cores()
         shown = [await page.locator("#measures").text_content() for page in pages]
         errors = [await page.locator("#error").is_visible() for page in pages]
-        server = [each for page in pages for each in await page.evaluate(SERVER)]
+        answers = [each for page in pages for each in await page.evaluate(SERVER)]
         await browser.close()
     assert len(set(shown)) == browsers, "someone saw another's table"
     assert not any(errors), "a session failed"
-    part = statistics.median(server) / 1e3
+    what, one = f"{browsers} browsers on the same cores", statistics.median(answers) / 1e3
+    all_of_it = f"the server's part of all {browsers}, on {cores()} cores"
     return [
         Row(
-            f"{browsers} browsers on the same cores, {what}: the longest",
-            max(took) / 1e3,
+            f"{what}, each moves a slider every 3 s: the longest",
+            max(apart) / 1e3,
             "the server's part",
-            part,
+            one,
             most=1,
-        )
-        for what, took in (("each moves a slider every 3 s", apart), ("all at the same moment", together))
+        ),
+        Row(f"{what}, all at the same moment: the longest", max(together) / 1e3, all_of_it, server, most=1),
     ]
+
+
+def _processor_time(process: int) -> float:
+    """The seconds of CPU that a process has used."""
+    with open(f"/proc/{process}/stat") as file:
+        user, system = file.read().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 async def _in_turn(pages: list[AsyncPage], rounds: int, every: float = 3.0) -> list[float]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.stats import binomtest
 
 import allbutone as abo
 from allbutone.disclosure.rule import near_truth
@@ -12,7 +13,7 @@ from benchmarks.clock import Row, bandwidth, extra_memory, seconds
 
 WIDE = ((2_000, 30, 1.0), (5_000, 200, 1.0), (1_000_000, 20, 3.0))
 TABLES = ((503, 5, 503), (200, 3, 200), (60, 4, 60), (503, 5, 50))
-RELEASES, PEOPLE = 200, 60
+RELEASES, FEWER, PEOPLE = 600, 200, 60
 
 
 def rows() -> Iterator[Row]:
@@ -39,13 +40,21 @@ def planned(records: Records, size: int) -> abo.Budget:
 
 
 def calibrated(records: Records, size: int) -> Iterator[Row]:
-    """The share of simulated releases that disclose anyone, at the budget and at twice it."""
+    """The share of simulated releases that disclose anyone, at the budget and at twice it.
+
+    The bar is missed where the whole interval lies above it: more than chance explains.
+    """
     plan, prior = planned(records, size), abo.NIW.flat(len(records.columns))
     attacked = TableReleases.of(records.values, prior, near_truth(records), plan.rule, size, None, 2)
     people = plan.lineup.order[:PEOPLE]
     for times, most in ((1, 5.0), (2, None)):
         count = times * plan.confident_count
-        share = 100 * float(attacked.discloses(count, people, range(RELEASES)).any(axis=1).mean())
+        releases = RELEASES if times == 1 else FEWER
+        seen = int(attacked.discloses(count, people, range(releases)).any(axis=1).sum())
+        low, high = (100 * end for end in binomtest(seen, releases).proportion_ci())
         what = f"{len(records.values)} × {len(records.columns)}, {count} datasets of {size} rows"
-        words = "the budget" if times == 1 else "twice the budget"
-        yield Row(f"releases that disclose anyone at {words}, {what}", share, unit="%", most=most)
+        words = f"{'the budget' if times == 1 else 'twice the budget'}, {what}"
+        said = f"{words} ({releases} simulated; the exact 95 % interval is {low:.1f} to {high:.1f} %)"
+        yield Row(
+            f"releases that disclose anyone at {said}", 100 * seen / releases, unit="%", most=most, surely=low
+        )

@@ -23,6 +23,7 @@ class Row:
 
     peer: what it is compared with, another way to do the same or the floor, below which nothing can go; theirs:
     its number, in the same unit. most: the bar, ours is to be no more; times: the ratio is to be no less.
+    surely: of a number with chance in it the lower end of its interval, which then is held against the bar.
     """
 
     work: str
@@ -32,6 +33,7 @@ class Row:
     unit: str = "s"
     most: float | None = None
     times: float | None = None
+    surely: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -41,7 +43,8 @@ class Row:
     @property
     def bar(self) -> str:
         if self.most is not None:
-            return f"≤ {amount(self.most, self.unit)}: {'met' if self.ours <= self.most else 'MISSED'}"
+            held = self.ours if self.surely is None else self.surely
+            return f"≤ {amount(self.most, self.unit)}: {'met' if held <= self.most else 'MISSED'}"
         if self.times is not None:
             assert self.ratio is not None
             return f"ratio ≥ {self.times:g}: {'met' if self.ratio >= self.times else 'MISSED'}"

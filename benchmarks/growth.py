@@ -17,7 +17,12 @@ from benchmarks.risk import released
 
 
 def rows() -> Iterator[Row]:
-    yield fitted("risk, p = 5, 5 datasets: in n", (500, 2000, 8000), lambda n: risk(n, 5, 5), 1)
+    yield fitted(
+        "risk (of few records by more points), p = 5, 5 datasets: in n",
+        (500, 2000, 8000),
+        lambda n: risk(n, 5, 5),
+        1,
+    )
     yield fitted("risk, n = 300, 5 datasets: in p", (10, 20, 40), lambda p: risk(300, p, 5), 2)
     yield fitted("risk, n = 300, p = 5: in the number of datasets", (20, 80, 320), lambda k: risk(300, 5, k), 1)
     yield fitted("budget, p = 10: in n", (50_000, 200_000, 800_000), lambda n: budget(n, 10), 1)

@@ -17,6 +17,9 @@ def test_a_row_says_its_ratio_and_whether_the_bar_is_met(clock):
     row = clock.Row("budget", 0.5, "floor: the table read once", 0.01, most=1.0)
     assert row.cells == ("budget", "500 ms", "floor: the table read once: 10 ms", "0.02", "≤ 1 s: met")
     assert clock.Row("budget", 2.0, most=1.0).cells == ("budget", "2 s", "", "", "≤ 1 s: MISSED")
+    # a share of simulated releases misses its bar where its whole interval does
+    assert clock.Row("releases", 7.0, unit="%", most=5.0, surely=3.9).bar == "≤ 5 %: met"
+    assert clock.Row("releases", 9.0, unit="%", most=5.0, surely=5.4).bar == "≤ 5 %: MISSED"
     assert clock.Row("attack", 1.0, "as printed", 299.0, times=300).bar == "ratio ≥ 300: MISSED"
     assert clock.Row("exponent", 1.02, "numbers touched", 1.0, "exponent").cells[1:4] == (
         "1.02",

@@ -291,7 +291,7 @@ PAGE = Page(
     "explore",
     "Explore",
     GROUPS,
-    answers={"answer": Source(_answer, names(GROUPS)), "curve": Source(_curve, ATTACKED, later=True)},
+    answers={"answer": Source(_answer, names(GROUPS)), "curve": Source(_curve, ATTACKED, slow=True, later=True)},
     files={"measures.csv": _measures},
     carried=CARRIED,
     presets=PRESETS,
