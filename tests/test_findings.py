@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import allbutone as abo
+from allbutone.app.page import piece
 from allbutone.disclosure.alternatives import Alternative
-from allbutone.reports.findings import budget_words, fidelity_finding, model_finding, remedies
+from allbutone.reports.findings import Finding, budget_words, fidelity_finding, model_finding, remedies
+from allbutone.utility.normality import Verdict
 from cases import LONG
 
 TRIES = 40 if LONG else 20
@@ -101,3 +103,10 @@ def test_remedies_name_the_number_that_each_allows(plan):
     assert not any("500 rows" in words for words in told)
     assert remedies(replace(plan, confident_count=30), 20)[0].startswith("Another draw of the same size")
     assert remedies(None, 20)
+
+
+def test_of_many_columns_a_page_names_the_first():
+    doubtful = [Verdict("dose", "not fit", "long right tail", "leave it out")]
+    fit = [f"column_{place}" for place in range(1, 41)]
+    said = piece("data_model.html", finding=Finding("Model", True, "Doubtful."), doubtful=doubtful, fit=fit)
+    assert "column_20 and 20 more." in said

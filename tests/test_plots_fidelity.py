@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import allbutone as abo
 from allbutone.plots import fidelity as figures_fidelity
 from allbutone.plots import fidelity_tests as figures_tests
 from allbutone.plots import risk_growth as figures_violins
@@ -14,6 +15,7 @@ from allbutone.plots import shapes as figures_shapes
 from allbutone.plots.framing import furthest, text_of, wrapped
 from allbutone.support.text import number, percent
 from allbutone.tables.demo import demo_cohort
+from allbutone.utility.fidelity import fidelity
 from allbutone.utility.normality import check_normality
 from drawn_results import HOSTILE, renamed, results, simulated
 
@@ -81,12 +83,39 @@ def test_the_square_of_correlations_is_real_below_and_synthetic_above(many):
     assert f"at most {off:.3f} away" in message(figure)
 
 
-@pytest.mark.parametrize(("p", "pattern"), [(8, r"−?\.\d\d"), (13, "")])
-def test_where_numbers_do_not_fit_the_cells_first_quartiles_are_left_out_then_all(p, pattern):
-    found = results(simulated(60, p), 2).fidelity
-    texts = np.array(figures_fidelity.correlation_figure(found).data[0].text)[~np.eye(p, dtype=bool)]
-    assert all(re.fullmatch(pattern, text) for text in texts)
-    assert "quartiles" not in figures_fidelity.correlation_figure(found).layout.xaxis.title.text
+@pytest.mark.parametrize("p", [8, 13])
+def test_where_numbers_do_not_fit_the_cells_first_quartiles_are_left_out_then_all(p):
+    figure = figures_fidelity.correlation_figure(results(simulated(60, p), 2).fidelity)
+    texts = figure.data[0].text
+    if p == 8:
+        assert all(re.fullmatch(r"−?\.\d\d", text) for text in np.array(texts)[~np.eye(p, dtype=bool)])
+    else:
+        assert texts is None
+    assert "quartiles" not in figure.layout.xaxis.title.text
+
+
+def test_figures_of_a_wide_table_stay_small_and_name_what_there_is_room_for():
+    table = simulated(95, 90)
+    release = abo.NIWSynthesizer().fit(table).sample(datasets=2, rng_for_tests=np.random.default_rng(1))
+    found = fidelity(table, release)
+    for draw in (
+        figures_fidelity.correlation_figure,
+        figures_fidelity.correlation_difference_figure,
+        figures_fidelity.mean_difference_figure,
+        figures_tests.ks_figure,
+    ):
+        figure = draw(found)
+        assert figure.layout.height < 1400
+        assert len(figure.to_json()) < 400_000
+    figure = figures_fidelity.correlation_figure(found)
+    names = list(figure.data[0].x)
+    assert names == list(figure.data[0].y) == [text_of(name) for name in found.columns]
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("category", "category")
+    assert len(figure.layout.yaxis.ticktext) == 30
+    assert "one column in 3 is named" in figure.layout.xaxis.title.text
+    real, median = np.moveaxis(np.array(figure.data[0].customdata), -1, 0)
+    np.testing.assert_allclose(real, found.correlations, atol=1e-6)
+    np.testing.assert_allclose(median, found.correlation_quartiles[1], atol=1e-6)
 
 
 def test_differences_of_correlations_show_range_quartiles_and_median(many):

@@ -15,6 +15,7 @@ from allbutone.disclosure.per_record import risk_columns
 from allbutone.plots.export import embedded, write_figure
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.shapes import distance_qq_figure
+from allbutone.reports import html
 from allbutone.reports.assessment import assess
 from allbutone.reports.html import confidential_report, public_report
 
@@ -217,6 +218,18 @@ def test_a_report_is_small_but_for_one_copy_of_the_library(cases):
     page = confidential_report(cases["datasets"])
     assert page.count(get_plotlyjs()) == 1
     assert len(page) - len(get_plotlyjs()) < 200_000
+
+
+def test_the_report_on_a_wide_table_names_some_columns_and_folds_long_tables(cases, monkeypatch):
+    folds = [f"<summary>{title} of all 3 columns</summary>" for title in ("Tests", "Verdicts")]
+    assert not any(fold in confidential_report(cases["datasets"]) for fold in folds)
+    monkeypatch.setitem(html._environment.globals, "most_rows", 2)
+    page = confidential_report(cases["datasets"])
+    assert all(fold in page for fold in folds)
+    wide = tuple(f"column_{place}" for place in range(1, 41))
+    release = abo.DatasetRelease([np.zeros((2, 40))], columns=wide, prior=abo.NIW.flat(40))
+    assert "40 columns (column_1, " in public_report(release)
+    assert "column_20 and 20 more)" in public_report(release)
 
 
 def test_figures_of_large_tables_stay_small():

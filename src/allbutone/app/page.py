@@ -15,7 +15,7 @@ from allbutone.app.jobs import Progress
 from allbutone.app.sessions import Session
 from allbutone.releases.ledger.file import ENDING
 from allbutone.reports.glossary import GLOSSARY
-from allbutone.support.text import chance, number
+from allbutone.support.text import chance, listed, number
 
 MEGABYTE = 1_000_000
 
@@ -117,7 +117,13 @@ def _preset_link(page: Page, preset: Preset, query: QueryParams) -> str:
 
 
 templates.globals["GLOSSARY"] = GLOSSARY
-templates.filters |= {"number": number, "chance": chance, "link": _link, "preset_link": _preset_link}
+templates.filters |= {
+    "number": number,
+    "chance": chance,
+    "listed": listed,
+    "link": _link,
+    "preset_link": _preset_link,
+}
 
 
 def piece(template: str, **content: object) -> str:

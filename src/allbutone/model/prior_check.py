@@ -7,8 +7,10 @@ from jaxtyping import Bool, Float
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.support.text import listed
 
 FAR = 10.0  # times too wide, too narrow, or that many spreads away: no honest public source is so wrong
+SHOWN = 10  # columns that are named
 MOVED = 0.05  # of a standard deviation, or of a correlation: what the synthetic data should keep
 
 
@@ -61,4 +63,4 @@ def _spread_and_correlation(posterior: NIW) -> tuple[Float[np.ndarray, " p"], Fl
 
 
 def _named(columns: Sequence[str], flags: Bool[np.ndarray, " p"]) -> str:
-    return ", ".join(repr(name) for name, flag in zip(columns, flags, strict=True) if flag)
+    return listed([repr(name) for name, flag in zip(columns, flags, strict=True) if flag], SHOWN)

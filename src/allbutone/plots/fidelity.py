@@ -1,6 +1,7 @@
 """Figures of fidelity: the real table beside the synthetic datasets, measure by measure."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,6 +16,7 @@ from allbutone.plots.framing import (
     furthest,
     name_rows,
     of_all,
+    room_for,
     segments,
     text_of,
     wrapped,
@@ -25,9 +27,16 @@ from allbutone.utility.fidelity import MEAN_BAND, Fidelity
 
 MOST_QUARTILES = 7  # columns whose quartiles still fit the cells of a heatmap on a phone
 MOST_NUMBERS = 12  # columns whose correlations do
-MOST_NAMES = 20  # columns whose names fit below it
+MOST_NAMES = 20  # columns whose names fit above it
+MOST_LABELS = 40  # columns whose names fit beside it; of more, some are named
 DIVERGING = [[0.0, BLUE], [0.25, "#7FB8D8"], [0.5, "#FFFFFF"], [0.75, "#EAAE7F"], [1.0, VERMILION]]
 PALE = "#F2F2F2"
+COLOUR_BAR: dict[str, Any] = {
+    "orientation": "h", "thickness": 12, "len": 0.9, "outlinewidth": 0, "x": 0.5, "y": 0, "yanchor": "top",
+    "ypad": 12, "title": {"text": "Pearson correlation", "side": "bottom", "font": {"size": 13}},
+    "tickvals": [-1, -0.5, 0, 0.5, 1], "ticktext": ["−1", "−0.5", "0", "0.5", "1"],
+    "tickfont": {"size": SMALL},
+}  # fmt: skip
 NO_MEASUREMENTS = "The release has categories alone, and no measurements."
 
 
@@ -39,34 +48,52 @@ def correlation_figure(fidelity: Fidelity) -> go.Figure:
     upper, median = np.triu(np.ones((p, p), dtype=bool), 1), fidelity.correlation_quartiles[1]
     shown = np.where(upper, median, fidelity.correlations)
     np.fill_diagonal(shown, np.nan)
-    labels = [text_of(name, 12 if p <= MOST_QUARTILES else 8) for name in fidelity.columns]
-    bar = {
-        "orientation": "h", "thickness": 12, "len": 0.9, "outlinewidth": 0, "x": 0.5, "y": 0, "yanchor": "top",
-        "ypad": 12, "title": {"text": "Pearson correlation", "side": "bottom", "font": {"size": 13}},
-        "tickvals": [-1, -0.5, 0, 0.5, 1], "ticktext": ["−1", "−0.5", "0", "0.5", "1"],
-        "tickfont": {"size": SMALL},
-    }  # fmt: skip
     figure = go.Figure(
         go.Heatmap(
-            z=shown, zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar, xgap=1.5, ygap=1.5, hoverongaps=False,
-            text=_cell_texts(fidelity), texttemplate="%{text}", textfont={"size": SMALL},
-            hovertext=_cell_words(fidelity), hoverinfo="text",
+            z=shown,
+            zmin=-1,
+            zmax=1,
+            colorscale=DIVERGING,
+            colorbar=COLOUR_BAR,
+            hoverongaps=False,
+            **_cells(fidelity),
         )
-    )  # fmt: skip
+    )
     height = p * (62 if p <= MOST_QUARTILES else 42 if p <= MOST_NUMBERS else 24)
+    height = max(height, 150) if p <= MOST_LABELS else 600  # so wide are figures on a page
+    every = -(-p // MOST_LABELS)
+    labels = [text_of(name, 12 if p <= MOST_QUARTILES or every > 1 else 8) for name in fidelity.columns]
     several = f"<br>median of {counted(k, 'dataset')}{' [and quartiles]' * (p <= MOST_QUARTILES)}" * (k > 1)
     words = f"<b>above the diagonal:</b> synthetic data{several}<br><b>below the diagonal:</b> real data"
+    words += f"<br>one column in {every} is named, all are under the pointer" * (every > 1)
     # names may stand upright, words are above them; the room that plotly makes itself would leave none for a title
     upright = 7 * max(map(len, labels)) if 5 < p <= MOST_NAMES else 18
     above = 20 + upright + 18 * (1 + words.count("<br>"))
-    frame(figure, _correlation_message(fidelity, median), max(height, 150) + 90 + above, l=20, b=80, t=above)
+    frame(figure, _correlation_message(fidelity, median), height + 90 + above, l=20, b=80, t=above)
     figure.update_xaxes(
-        tickvals=np.arange(p), ticktext=labels if p <= MOST_NAMES else [""] * p, side="top", showgrid=False,
+        tickvals=np.arange(p), ticktext=labels, showticklabels=p <= MOST_NAMES, side="top", showgrid=False,
         title_text=words, title_standoff=10, ticks="", showline=False, tickangle=0 if p <= 5 else -90,
     )  # fmt: skip
+    if every > 1:
+        figure.update_xaxes(type="category", tickvals=None, ticktext=None).update_yaxes(type="category")
     return figure.update_layout(plot_bgcolor=PALE).update_yaxes(
-        tickvals=np.arange(p), ticktext=labels, autorange="reversed", showgrid=False, ticks="", showline=False
-    )
+        tickvals=np.arange(p)[::every], ticktext=labels[::every], autorange="reversed", showgrid=False, ticks="",
+        showline=False,
+    )  # fmt: skip
+
+
+def _cells(fidelity: Fidelity) -> dict[str, Any]:
+    """Return what is written in the cells, and what they say under the pointer."""
+    p = len(fidelity.columns)
+    if p > MOST_LABELS:  # thousands of sentences would be most of a page's bytes
+        both = np.stack([fidelity.correlations, fidelity.correlation_quartiles[1]], -1).astype(np.float32)
+        names = [text_of(name) for name in fidelity.columns]
+        words = "%{y} and %{x}<br>real %{customdata[0]:.2f}<br>synthetic %{customdata[1]:.2f}<extra></extra>"
+        return {"customdata": both, "x": names, "y": names, "hovertemplate": words}
+    cells: dict[str, Any] = {"xgap": 1.5, "ygap": 1.5, "hovertext": _cell_words(fidelity), "hoverinfo": "text"}
+    if p <= MOST_NUMBERS:
+        cells |= {"text": _cell_texts(fidelity), "texttemplate": "%{text}", "textfont": {"size": SMALL}}
+    return cells
 
 
 def _correlation_message(fidelity: Fidelity, median: Float[np.ndarray, "p p"]) -> str:
@@ -81,12 +108,12 @@ def _correlation_message(fidelity: Fidelity, median: Float[np.ndarray, "p p"]) -
 
 
 def _cell_texts(fidelity: Fidelity) -> list[list[str]]:
-    """Write what fits a cell: all, the correlation without its zero, or nothing."""
+    """Write what fits a cell: all, or the correlation without its zero."""
     p = len(fidelity.columns)
     low, median, high = fidelity.correlation_quartiles
 
     def text(row: int, column: int) -> str:
-        if row == column or p > MOST_NUMBERS:
+        if row == column:
             return ""
         value = number((median if row < column else fidelity.correlations)[row, column], 2)
         if p > MOST_QUARTILES:
@@ -131,7 +158,7 @@ def correlation_difference_figure(fidelity: Fidelity) -> go.Figure:
         message += f"; the medians by {number(quartiles[1].min(), 2)} to {number(quartiles[1].max(), 2)}"
     elif len(values) > 1:
         message += f"; the median by {number(quartiles[1, 0], 2)}"
-    frame(figure, message + ".", 130 + 34 * len(shown), l=20)
+    frame(figure, message + ".", 130 + room_for(len(shown), 34), l=20)
     name_rows(figure, [" · ".join(text_of(fidelity.columns[at], 9) for at in pairs[place]) for place in shown])
     key = range_key(len(values), of_all(len(shown), len(pairs), "pairs"))
     figure.update_xaxes(
@@ -153,7 +180,7 @@ def mean_difference_figure(fidelity: Fidelity) -> go.Figure:
     shown = furthest(np.abs(quartiles[1]), MOST_ROWS)
     names = [text_of(fidelity.columns[place], 40) for place in shown]
     figure = ranges(values[:, shown], quartiles[:, shown], names, within[shown])
-    frame(figure, _mean_message(fidelity), 150 + 44 * len(shown), l=20)
+    frame(figure, _mean_message(fidelity), 150 + room_for(len(shown), 44), l=20)
     name_rows(figure, [text_of(fidelity.columns[place], 14) for place in shown])
     figure.add_vrect(x0=-MEAN_BAND, x1=MEAN_BAND, fillcolor=GREEN, opacity=0.12, line_width=0, layer="below")
     beyond = "" if within.all() else "red: middle half not within"

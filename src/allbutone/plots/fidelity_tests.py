@@ -13,6 +13,7 @@ from allbutone.plots.framing import (
     furthest,
     name_rows,
     of_all,
+    room_for,
     segments,
     text_of,
     wrapped,
@@ -35,7 +36,7 @@ def ks_figure(fidelity: Fidelity) -> go.Figure:
         return empty(NO_MEASUREMENTS)
     shown = furthest(1 - fidelity.ks_p_share, MOST_ROWS)
     figure = _p_value_bars(fidelity, shown) if k > FEW else _p_value_dots(fidelity, shown)
-    frame(figure, _ks_message(fidelity), 120 + 62 * len(shown), l=20)
+    frame(figure, _ks_message(fidelity), 120 + room_for(len(shown), 62, 40), l=20)
     labels = [
         f"{text_of(fidelity.columns[at], 16)}<br>{_share(fidelity.ks_p_share[at], k)} above {LEVEL:g}"
         for at in shown

@@ -14,6 +14,7 @@ LINE = 37  # characters that fit below the axis of a figure 390 pixels wide
 SMALL = 12  # pixels, the smallest letters
 FEW = 20  # datasets; up to so many each is drawn, of more a summary
 MOST_ROWS = 30  # pairs or columns listed below each other
+MANY = 12  # of them; more stand closer together
 # a legend in the margin above
 ON_TOP = {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}
 
@@ -84,6 +85,11 @@ def furthest(score: np.ndarray, most: int) -> np.ndarray:
 def of_all(shown: int, total: int, noun: str) -> str:
     """Say that only some are shown, where that is so."""
     return "" if shown == total else f"the {shown} of {total:,} {noun} furthest off are shown"
+
+
+def room_for(rows: int, each: int, least: int = 26) -> int:
+    """Return the pixels of rows below each other, `each` so high, or `least` where there are many."""
+    return rows * (each if rows <= MANY else least)
 
 
 def segments(low: Sequence[float] | np.ndarray, high: Sequence[float] | np.ndarray) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from allbutone.plots.export import NO_REQUESTS, embedded, library
 from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
 from allbutone.plots.fidelity_categories import association_figure, share_figure
 from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
-from allbutone.plots.framing import titled
+from allbutone.plots.framing import MOST_ROWS, titled
 from allbutone.plots.mixed_budget import mixed_budget_figure
 from allbutone.plots.paper_means import mean_correlation_differences, mean_standardized_differences
 from allbutone.plots.risk import risk_figure
@@ -35,7 +35,7 @@ from allbutone.reports.findings import AnyBudget, budget_words
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.mixed_columns import declared_columns, released_columns
 from allbutone.reports.verdict import rule_in_words, told_of, values_of
-from allbutone.support.text import number
+from allbutone.support.text import listed, number
 from allbutone.utility.fidelity import Fidelity
 from allbutone.utility.marginal_densities import Densities
 
@@ -52,8 +52,12 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.globals["GLOSSARY"] = GLOSSARY
-_environment.filters |= {"number": number, "p_value": lambda p: "< 0.001" if p < 0.001 else f"= {p:.3f}"}
+_environment.globals |= {"GLOSSARY": GLOSSARY, "most_rows": MOST_ROWS}
+_environment.filters |= {
+    "number": number,
+    "listed": listed,
+    "p_value": lambda p: "< 0.001" if p < 0.001 else f"= {p:.3f}",
+}
 
 
 def confidential_report(assessment: Assessment, commands: Sequence[str] = (), note: str = "") -> str:

@@ -10,12 +10,13 @@ from jaxtyping import Float
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure
-from allbutone.support.text import percent
+from allbutone.support.text import listed, percent
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.records import Records
 from allbutone.tables.traits import decimals_of, proposed_scale
 
 NOTABLE = 0.001  # share of a column's values: below that nobody would notice
+SHOWN = 10  # columns that are named; the cure names all
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,10 @@ def _found(records: Records, shares: np.ndarray, flags: np.ndarray, words: str, 
     names = [name for name, flag in zip(records.columns, flags, strict=True) if flag]
     if not names:
         return []
-    parts = ", ".join(f"{percent(share)} of {name!r}" for name, share in zip(names, shares[flags], strict=True))
-    return [Oddity(f"{parts} {'are' if len(names) > 1 else 'is'} {words}", replace(cure, value=names))]
+    parts = [f"{percent(share)} of {name!r}" for name, share in zip(names, shares[flags], strict=True)]
+    return [
+        Oddity(f"{listed(parts, SHOWN)} {'are' if len(names) > 1 else 'is'} {words}", replace(cure, value=names))
+    ]
 
 
 def _unrounded(records: Records) -> list[Oddity]:
@@ -75,8 +78,8 @@ def _unrounded(records: Records) -> list[Oddity]:
     rounded = _rounded(records)
     if not rounded:
         return []
-    listed = ", ".join(f"{name} ({decimals})" for name, decimals in rounded.items())
-    words = f"Recorded with few decimals, and released with more: {listed}"
+    columns = listed([f"{name} ({decimals})" for name, decimals in rounded.items()], SHOWN)
+    words = f"Recorded with few decimals, and released with more: {columns}"
     return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)), False)]
 
 
