@@ -12,6 +12,7 @@ from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.measures import measure
 from allbutone.disclosure.simulation import expected_exposure, simulate
+from allbutone.disclosure.spiked_exposure import lattice
 from cases import cases, positive_definite
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
@@ -161,6 +162,18 @@ def test_where_the_records_side_is_all_but_certain_exposure_is_its_size(rows):
     assert law.right_mode(0.5, 8) < 0.95
     assert law.quantiles(0.5, 8, levels)[0] < -0.5  # the mirror image
     assert law.sizes(0.5, 8, levels)[0] > 0.4
+
+
+@pytest.mark.parametrize(
+    ("law", "leverage", "count"),
+    [(ExposureLaw(1, 97.0, 96.0, None), 0.077, 33), (ExposureLaw(1, 301.0, 300.0, None), 0.0146, 38)],
+)
+def test_more_points_do_not_change_the_quantiles_of_exposure(law, leverage, count, monkeypatch):
+    """Near the threshold the exposure's tails are long, where few points are."""
+    levels = (0.05, 0.5, 0.95)
+    here = law.sizes(leverage, count, levels)
+    monkeypatch.setattr("allbutone.disclosure.exposure_law.MANY", lattice(10946, 6765))
+    np.testing.assert_allclose(here, law.sizes(leverage, count, levels), atol=0.02)
 
 
 @pytest.mark.parametrize("rows", [None, 200])

@@ -10,7 +10,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.special import ndtr
 
 from allbutone.disclosure.draw_loss import DrawLoss
-from allbutone.disclosure.spiked_exposure import SpikedExposure
+from allbutone.disclosure.spiked_exposure import FEW, MANY, Points, SpikedExposure
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.arrays import solve_rows
@@ -104,12 +104,12 @@ class ExposureLaw:
 
     def quantiles(self, leverage: Any, count: Any, levels: Sequence[float]) -> Float[np.ndarray, "levels *each"]:
         """Return quantiles of the exposure over releases; negative towards the record's mirror image."""
-        found = self._spiked(leverage, count).over_releases()[0]
+        found = self._spiked(leverage, count).over_releases(_points(levels))[0]
         return np.quantile(found, levels, axis=0, method="hazen")
 
     def sizes(self, leverage: Any, count: Any, levels: Sequence[float]) -> Float[np.ndarray, "levels *each"]:
         """Return quantiles of the exposure's size, on either side."""
-        found = self._spiked(leverage, count).over_releases()[0]
+        found = self._spiked(leverage, count).over_releases(_points(levels))[0]
         return np.quantile(np.abs(found), levels, axis=0, method="hazen")
 
     def relative_error(self, leverage: Any, count: Any) -> Any:
@@ -200,3 +200,8 @@ class ExposureLaw:
         augmented = leverage * (self.mean_weight + 1) / self.mean_weight + 1 / self.mean_weight
         found = DrawLoss(self.p, self.mean_weight, self.df, augmented).slopes(np.ones_like(augmented))[1]
         return found if len(found) > 1 else found[0]
+
+
+def _points(levels: Sequence[float]) -> Points:
+    """Return the points on which quantiles at these levels stand."""
+    return FEW if list(levels) == [0.5] else MANY

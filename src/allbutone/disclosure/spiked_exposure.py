@@ -13,18 +13,20 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
-POINTS, TURN = 89, 55  # a Fibonacci lattice: the most even points in a square
 HALVINGS = 44
 HIDDEN = 0.125  # from 1 on the record's eigenvalue cannot be told from the others': the closed form ends before
 UNMOVED = 0.7  # from 1 on the mode leaves the centre towards nobody
 
-
-def _two_normals() -> tuple[np.ndarray, np.ndarray]:
-    place = np.arange(POINTS)
-    return ndtri((place + 0.5) / POINTS), ndtri((place * TURN % POINTS + 0.5) / POINTS)
+Points = tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]
 
 
-NORMALS = _two_normals()
+def lattice(points: int, turn: int) -> Points:
+    """Return so many pairs of standard normal numbers, the most even ones; both counts are Fibonacci's, in turn."""
+    place = np.arange(points)
+    return ndtri((place + 0.5) / points), ndtri((place * turn % points + 0.5) / points)
+
+
+FEW, MANY = lattice(89, 55), lattice(233, 144)  # for a median; for the tails
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +116,13 @@ class SpikedExposure:
         balance = x * (1 - lighter) * (1 + self.c * (along * along + across)) - self.limit * (1 + inside)
         return along, across, ~possible | (balance > 0)
 
-    def over_releases(self) -> tuple[Float[np.ndarray, "r *each"], Float[np.ndarray, "r *each"]]:
+    def over_releases(
+        self, points: Points = FEW
+    ) -> tuple[Float[np.ndarray, "r *each"], Float[np.ndarray, "r *each"]]:
         """Return exposure and relative error of releases that stand for all, each equally likely."""
         shape = np.broadcast_shapes(*(np.shape(each) for each in vars(self).values()))
-        first, second = (each.reshape(-1, *(1,) * len(shape)) for each in NORMALS)
-        low = np.zeros((POINTS, *shape))
+        first, second = (each.reshape(-1, *(1,) * len(shape)) for each in points)
+        low = np.zeros((len(first), *shape))
         step = np.broadcast_to(self.limit, shape) / 2
         for _ in range(HALVINGS):
             high = self.at(low + step, first, second)[2]
