@@ -21,7 +21,7 @@ Points = tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]
 
 
 def lattice(points: int, turn: int) -> Points:
-    """Return so many pairs of standard normal numbers, the most even ones; both counts are Fibonacci's, in turn."""
+    """Return so many pairs of standard normal numbers, the most even ones where both counts are Fibonacci's."""
     place = np.arange(points)
     return ndtri((place + 0.5) / points), ndtri((place * turn % points + 0.5) / points)
 
