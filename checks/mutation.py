@@ -81,7 +81,8 @@ def _summary(outcomes: list[Outcome]) -> bool:
         print(f"{module}: {sum(ends)} of {len(ends)} killed ({sum(ends) / len(ends):.0%})")
     survivors = sorted(str(each) for each in outcomes if each.result == SURVIVED)
     new = [each for each in survivors if f"`{each}`" not in explained]
-    print(*(f"  not explained: {each}" for each in new), sep="\n")
+    for each in new:
+        print(f"  not explained: {each}")
     share = 1 - len(survivors) / len(outcomes)
     error = math.sqrt(share * (1 - share) / len(outcomes))
     print(
