@@ -25,7 +25,8 @@ with atheris.instrument_imports(include=["allbutone"]):
     for room in (
         "tables.records", "tables.formats.csv_file", "tables.formats.parquet_file", "tables.declared.schema",
         "model.prior_file", "model.site_moments", "studies.design_file", "releases.ledger.file", "releases.folder",
-        "releases.hygiene.check", "releases.hygiene.dataset_form", "releases.mixed.release",
+        "releases.hygiene.check", "releases.hygiene.dataset_form", "releases.mixed.release", "releases.archive",
+        "studies.run", "studies.journal",
     ):  # fmt: skip
         import_module(f"allbutone.{room}")
 

@@ -6,17 +6,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# what stands in the place of a value: wrong types, sizes that cannot be meant, ends of number ranges, scripts
+# what stands in the place of a value: wrong types, sizes that cannot be meant, ends of number ranges, scripts;
+# paths that nobody can write to, whoever runs this
 TOKENS = (
     "", "0", "-1", "1e308", "-1e308", "1e-320", "1e400", "nan", "inf", "-inf", "NA", "null", "true", "[]", "{}",
     '""', "1000000000000000000", "-9223372036854775809", "18446744073709551616", "1e18", "0x10", "1_000", "0.1.2",
     "1,5", "'", '"', "\\", "\n", "\r", "\t", "\x00", "\x1b[31m", "é", "𝕏", "\u202e", "\ufeff", "٣", "=1+1",
-    "../../etc/passwd", "/etc/passwd", "~", "a" * 5000, "9" * 5000, "[" * 500, "2020-01-01", "12:30", "x1",
+    "../../x/y", "/proc/version", "~", "a" * 5000, "9" * 5000, "[" * 500, "2020-01-01", "12:30", "x1",
     "${HOME}", "%s%n", "<b>", "; rm",
 )  # fmt: skip
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**18, 10**400, 0.0, -0.0, 1e-320, 1e308,
-    float("nan"), float("inf"), float("-inf"), "", "x1", "\x00", "a" * 5000, "../../x", "/etc/passwd", "NaN", [],
+    float("nan"), float("inf"), float("-inf"), "", "x1", "\x00", "a" * 5000, "../../x", "/proc/version", "NaN", [],
     {}, [[]], [None], {"": None}, [1, "a", None], ["x1", "x1"],
 )  # fmt: skip
 ENCODINGS = ("utf-16", "utf-32", "latin-1", "cp500", "utf-8-sig")
@@ -89,6 +90,14 @@ def _spoil_json(data: bytes, rng: random.Random) -> bytes:
     return json.dumps(content).encode("utf-8", "surrogatepass")
 
 
+def _spoil_lines(data: bytes, rng: random.Random) -> bytes:
+    """Change one line of a file with JSON on every line."""
+    lines = data.split(b"\n")
+    at = rng.randrange(len(lines))
+    lines[at] = _spoil_json(lines[at], rng).replace(b"\n", b"")
+    return b"\n".join(lines)
+
+
 def _places(node: Any) -> list[tuple[Any, Any]]:
     """Return every place in nested lists and dictionaries, as what holds it and its key."""
     keys = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
@@ -159,6 +168,7 @@ def _spoil_words(data: bytes, rng: random.Random) -> bytes:
 STRUCTURED: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "csv": _spoil_csv,
     "json": _spoil_json,
+    "lines": _spoil_lines,
     "toml": _spoil_toml,
     "words": _spoil_words,
 }
@@ -167,7 +177,11 @@ STRUCTURED: dict[str, Callable[[bytes, random.Random], bytes]] = {
 def one_of(seeds: Sequence[bytes], kind: str, rng: random.Random) -> bytes:
     """Return a seed, or now and then two halves of different ones, spoiled."""
     seed = rng.choice(seeds)
-    if rng.random() < 0.1:
+    if kind == "words" and rng.random() < 0.5:  # an option of another command, a field of another page
+        words, other = seed.split(b"\x00"), rng.choice(seeds).split(b"\x00")
+        at, of = rng.randrange(1, len(words) + 1), rng.randrange(len(other))
+        seed = b"\x00".join([*words[:at], *other[of : of + 2], *words[at:]])
+    elif rng.random() < 0.1:
         other = rng.choice(seeds)
         seed = seed[: rng.randrange(len(seed) + 1)] + other[rng.randrange(len(other) + 1) :]
     return spoil(seed, kind, rng)

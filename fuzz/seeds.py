@@ -1,6 +1,7 @@
 """Valid files of every kind, written by the program itself, from which the spoiled ones are made."""
 
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,19 @@ def write_seeds(folder: Path) -> None:
     (folder / "prior.toml").write_text("mean_weight = 1\ndf = 6\n[centre]\nbmi = 0\nldl = 0\nage = 0\n"
                                        "[spread]\nbmi = 1\nldl = 1\nage = 1\n")  # fmt: skip
     (folder / "design.toml").write_text(DESIGN)
+    limits = "".join(f"[columns.{name}]\nlow = -10\nhigh = 10\ncentre = 0\nspread = 1\n" for name in columns)
+    (folder / "limits.toml").write_text(limits)
     for command in COMMANDS:
         code, _, errors = run_command(command.split(), folder)
         assert code == 0, f"allbutone {command}: {errors}"
+    _write_odd_archive(folder / "odd.zip")
+
+
+def _write_odd_archive(path: Path) -> None:
+    """Write a zip file whose names lead elsewhere."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("release.json", "../x", "..", "a/b", "/proc/version", "a" * 200, "release.json "):
+            archive.writestr(name, '{"files": []}')
 
 
 DESIGN = """title = "A small study"
@@ -62,7 +73,10 @@ COMMANDS = (
     f"synthesize {TABLE} --out datasets --datasets 2 --rows 10",
     f"synthesize {TABLE} --out both --release both --datasets 2 --rows 10",
     f"synthesize {MIXED} --out mixed --datasets 2 --rows 10 --missing impute",
+    f"synthesize {TABLE} --out parquet --datasets 2 --rows 10 --format parquet --no-ledger",
     f"moments {TABLE} --out site.json --site A",
+    "check datasets --zip archive.zip",
+    "study design.toml --out study --replicates 2",
 )
 
 

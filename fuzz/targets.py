@@ -4,14 +4,14 @@ import shutil
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from allbutone.support.errors import InputError
-from fuzz.app import ask
-from fuzz.seeds import MIXED, TABLE, run_command
+from fuzz.app import App, addresses
+from fuzz.commands import command_lines, run_line
+from fuzz.seeds import MIXED, TABLE
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ RELEASE_FILES = (
     ("description", "json", "datasets", "release.json"),
     ("parameters", "json", "both", "parameters.json"),
     ("dataset", "csv", "datasets", "dataset-001.csv"),
+    ("Parquet dataset", "bytes", "parquet", "dataset-001.parquet"),
     ("mixed", "json", "mixed", "release.json"),
 )
 
@@ -42,23 +43,27 @@ def all_targets(valid: Path) -> list[Target]:
     def in_release(name: str, file: str) -> Callable[[bytes, Path], object]:
         return lambda data, folder: _release(valid / name, file, data, folder)
 
-    words = tuple("\x00".join(line.split()).encode() for line in COMMAND_LINES)
+    app = App(valid)
     return [
-        Target("table (CSV)", "csv", seeds(TABLE, MIXED), _table("csv"), 5),
-        Target("table (Parquet)", "bytes", seeds("table.parquet", "odd.parquet"), _table("parquet"), 5),
-        Target("table file", "toml", seeds("table.toml", "mixed.toml"), _table_file, 4),
+        Target("table (CSV)", "csv", seeds(TABLE, MIXED), _table("csv"), 4),
+        Target("table (Parquet)", "bytes", seeds("table.parquet", "odd.parquet"), _table("parquet"), 4),
+        Target("table file", "toml", seeds("table.toml", "mixed.toml", "limits.toml"), _table_file, 4),
         Target("prior file", "toml", seeds("prior.toml"), _prior, 4),
         Target("design file", "toml", seeds("design.toml"), _design, 4),
+        Target("study journal", "lines", seeds("study/journal.jsonl"), partial(_journal, valid), 2),
         Target("ledger", "toml", seeds(f"{TABLE}.ledger.toml", f"{MIXED}.ledger.toml"), _ledger, 4),
         Target("moments", "json", seeds("site.json"), _moments, 4),
         *(
-            Target(f"release: {what}", kind, seeds(f"{name}/{file}"), in_release(name, file), 2)
+            Target(f"release: {what}", kind, seeds(f"{name}/{file}"), in_release(name, file), 3)
             for what, kind, name, file in RELEASE_FILES
         ),
-        Target("command line", "words", words, lambda data, folder: _command(valid, data, folder), 1),
-        Target("app address", "words", ADDRESSES, _address, 1),
-        Target("app upload", "csv", seeds(TABLE, MIXED), _upload, 1),
-    ]  # fmt: skip
+        Target("release: archive", "bytes", seeds("archive.zip", "odd.zip"), _archive, 3),
+        Target("check beside table", "csv", seeds("mixed/dataset-001.csv"), partial(_check_beside, valid), 3),
+        Target("audit", "csv", seeds("datasets/dataset-001.csv"), partial(_audit, valid), 3),
+        Target("command line", "words", command_lines(), partial(run_line, valid), 6),
+        Target("app address", "words", addresses(), app.address, 6),
+        Target("app upload", "csv", seeds(TABLE, MIXED), app.upload, 4),
+    ]
 
 
 def _written(data: bytes, folder: Path, name: str) -> Path:
@@ -133,89 +138,32 @@ def _release(valid: Path, file: str, data: bytes, folder: Path) -> object:
     return checked, load_release(place)
 
 
-COMMAND_LINES = (
-    "describe table.csv",
-    "describe table.csv --out out.toml",
-    "describe --help",
-    "synthesize table.csv --out out --datasets 2 --rows 5",
-    "synthesize mixed.csv --out out --missing impute",
-    "synthesize table.csv --out out --prior prior.toml --force",
-    "synthesize table.csv --out out --release parameters --datasets 2",
-    "check datasets",
-    "check datasets --table table.csv",
-    "risk table.csv datasets --out risk.csv",
-    "risk table.csv datasets --probability=0.5",
-    "risk table.csv both --known bmi",
-    "budget table.csv --rows 10",
-    "ledger show table.csv",
-    "ledger void table.csv 1 --reason x",
-    "moments table.csv --site B --out b.json",
-    "pool site.json --out all.json",
-    "guarantee --people 100",
-    "explain leverage",
-    "study design.toml --out study --replicates 2",
-    "audit table.csv datasets/dataset-001.csv",
-    "--version",
-)
+def _archive(data: bytes, folder: Path) -> object:
+    from allbutone.releases.hygiene.check import check_release
+
+    return check_release(_written(data, folder, "release.zip"))
 
 
-def _command(valid: Path, data: bytes, folder: Path) -> object:
-    """Run a command in a copy of the valid files: it ends with a code that is meant, and says why."""
-    place = folder / "here"
-    shutil.copytree(valid, place)
-    arguments = data.decode("utf-8", "replace").split("\x00")
-    if arguments[:1] == ["app"] or any(len(each) > 4000 for each in arguments):
-        return None
-    code, _, errors = run_command(arguments, place)
-    assert code in (0, 1, 2, 130), code
-    assert "Traceback" not in errors, errors[-2000:]
-    assert code != 2 or errors.startswith(("Error:", "Note:", "Warning:")) or "Error:" in errors, errors[-500:]
-    if code == 2:
-        raise InputError(errors.strip()[:200])
-    return code
+def _check_beside(valid: Path, data: bytes, folder: Path) -> object:
+    from allbutone.releases.hygiene.check import check_release
+
+    return check_release(_written(data, folder, "dataset-001.csv"), valid / MIXED)
 
 
-ADDRESSES = tuple(
-    "\x00".join(line.split()).encode()
-    for line in (
-        "/",
-        "/explore n=50 p=2 count=5 rows=20 seed=1",
-        "/explore/answer n=50 p=2 count=5 rows=20 seed=1 leverage=2",
-        "/explore/curve n=20 p=2 count=3 rows=20",
-        "/explore/measures.csv n=20 p=2",
-        "/data",
-        "/data/table prior=flat",
-        "/data/answer rows=20 count=2 probability=0.5 kind=datasets",
-        "/data/record row=1 count=2",
-        "/data/model",
-        "/data/records.csv rows=20",
-        "/data/table.toml",
-        "/release/table datasets=2 rows=20",
-        "/release/release.zip",
-        "/release/after drawn=1 probability=0.5",
-        "/release/risk.csv",
-        "/studies/table study=paper p=2",
-        "/studies/figure study=paper figure=exposure",
-        "/static/page.js",
-        "/glossary",
-    )
-)
+def _audit(valid: Path, data: bytes, folder: Path) -> object:
+    from allbutone.disclosure.audit import audit
+
+    found = audit(valid / TABLE, _written(data, folder, "rows.csv"), mass=False, rng=np.random.default_rng(0))
+    return found.to_pydict()
 
 
-def _address(data: bytes, folder: Path) -> object:
-    path, *query = data.decode("utf-8", "replace").split("\x00")
-    return _answered(*ask("GET", path or "/", query))
+def _journal(valid: Path, data: bytes, folder: Path) -> object:
+    from allbutone.studies.run import load_study
 
-
-def _upload(data: bytes, folder: Path) -> object:
-    return _answered(*ask("POST", "/data/upload", ["name=table.csv"], data))
-
-
-def _answered(status: int, body: bytes) -> Any:
-    assert status < 500, (status, body[-500:])
-    if status >= 400:
-        raise InputError(f"answered with {status}")
-    return status
+    place = folder / "study"
+    shutil.copytree(valid / "study", place)
+    (place / "journal.jsonl").write_bytes(data)
+    return load_study(place)
 
 
 def chosen(targets: Sequence[Target], names: Sequence[str]) -> list[Target]:

@@ -1,8 +1,10 @@
 """A release as one zip file that tells nothing of the computer it was made on, and whether another one does."""
 
 import io
+import lzma
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,8 @@ from allbutone.tables.formats.limits import LIMITS
 
 _AGAIN = "unpack it, and let allbutone check FOLDER --zip FILE write it again"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can tell
+# what zipfile says of damage, of a password or compression that it does not know, of names that no file can have
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, OSError, ValueError)
 _LINUX, _READABLE = 3, 0o644 << 16
 
 
@@ -39,13 +43,19 @@ def _unpack(path: Path, place: Path) -> list[Finding]:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             LIMITS.require(path.name, 0, 0, sum(entry.file_size for entry in entries))
-            flat = [entry for entry in entries if Path(entry.filename).name == entry.filename]
+            flat = [entry for entry in entries if _is_plain(entry.filename)]
             for entry in flat:
                 (place / entry.filename).write_bytes(archive.read(entry))
             return list(_archive_findings(path, archive, len(entries) - len(flat)))
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-        # the last two are what zipfile says of a password and of compression that it does not know
+    except InputError:
+        raise
+    except _UNREADABLE as error:
         raise InputError(f"{path.name} is not a zip file that can be read ({error})", "zip it again") from error
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether it names a file in the folder itself: nothing deeper, above or elsewhere."""
+    return name not in ("", "..") and Path(name).name == name
 
 
 def _archive_findings(path: Path, archive: zipfile.ZipFile, deeper: int) -> Iterator[Finding]:
