@@ -1,6 +1,7 @@
 """Command lines: each command as it is meant, with each of its options, and how one is run under watch."""
 
 import shutil
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +60,26 @@ VALUES = {
 
 
 def command_lines() -> tuple[bytes, ...]:
-    """Return the commands as they are meant, and then each with each of its options."""
+    """Return the commands as they are meant, and each with each of its options: as many lines of every command."""
     import typer
 
     from allbutone.cli.main import command_line
 
     commands: Any = typer.main.get_command(command_line())
     lines = [line.split() for line in (*COMMAND_LINES, *MORE_LINES)]
-    for line in COMMAND_LINES:
-        command, *given = line.split()
-        for option in commands.commands[command].params:
-            if option.param_type_name == "option" and option.opts[0] not in given:
-                value = VALUES.get(option.name, "bmi")
-                lines.append([command, *given, option.opts[0], *([] if option.is_flag else [value])])
+    with_options = [_with_each_option(line.split(), commands) for line in COMMAND_LINES]
+    most = max(map(len, with_options))
+    lines += [line for each in with_options for line in islice(cycle(each), most)]
     return tuple("\x00".join(words).encode() for words in lines)
+
+
+def _with_each_option(line: list[str], commands: Any) -> list[list[str]]:
+    lines = [line]
+    for option in commands.commands[line[0]].params:
+        if option.param_type_name == "option" and option.opts[0] not in line:
+            value = [] if option.is_flag else [VALUES.get(option.name, "bmi")]
+            lines.append([*line, option.opts[0], *value])
+    return lines
 
 
 def run_line(valid: Path, data: bytes, folder: Path) -> object:

@@ -1,5 +1,7 @@
 """Real against synthetic where the real table stays: the moments' figures exactly, the others from counts."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -83,11 +85,12 @@ def test_other_columns_and_constant_datasets_are_refused(rng, tmp_path, request)
 
 def test_the_report_of_a_table_that_stays(rng, allbutone, tmp_path):
     (tmp_path / "data").mkdir()
-    table = a_table(rng)
+    table = a_table(rng).append_column("person", [[f"p{row:03}" for row in range(700)]])
     for part in range(2):
         pyarrow.parquet.write_table(table[350 * part : 350 * part + 350], tmp_path / "data" / f"{part}.parquet")
-    assert allbutone("synthesize", "data/*.parquet", "--log", "ldl", "--out", "release")[0] == 0
-    code, said, told = allbutone("report", "data/*.parquet", "release", "--worst", 20)
+    drawn = ("synthesize", "data/*.parquet", "--log", "ldl", "--drop", "person", "--out", "release")
+    assert allbutone(*drawn)[0] == 0
+    code, said, told = allbutone("report", "data/*.parquet", "release", "--worst", 20, "--key", "person")
     assert code == 0, told
     page = (tmp_path / "report.html").read_text()
     for words in (
@@ -98,8 +101,13 @@ def test_the_report_of_a_table_that_stays(rng, allbutone, tmp_path):
         "by linear regression",
     ):
         assert words in page
+    # those fetched are called by their keys, and by nothing else
+    assert re.search(r"of record p\d{3}: somebody who knows everybody else", page)
+    assert re.search(r"of record p\d{3}: somebody", said.replace("\n", " "))
+    assert not re.search(r"\brow \d", page.partition("<h2")[0] + said)
     assert "Not told, because the records stay" in said
     assert oct((tmp_path / "report.html").stat().st_mode)[-3:] == "600"
-    code, said, _ = allbutone("report", "data/*.parquet", "release", "--public", "--out", "public.html")
-    assert code == 0
+    public = ("report", "data/*.parquet", "release", "--public", "--key", "person", "--out", "public.html")
+    assert allbutone(*public)[0] == 0
+    assert not re.search(r"\bp\d{3}\b", (tmp_path / "public.html").read_text())
     assert "700 people" not in (tmp_path / "public.html").read_text()

@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 import allbutone as abo
 from allbutone.app.page import piece
 from allbutone.disclosure.alternatives import Alternative
+from allbutone.disclosure.engine_budget import plan_engine_budget
 from allbutone.reports.findings import Finding, budget_words, fidelity_finding, model_finding, remedies
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.utility.normality import Verdict
 from cases import LONG
 
@@ -110,3 +113,12 @@ def test_of_many_columns_a_page_names_the_first():
     fit = [f"column_{place}" for place in range(1, 41)]
     said = piece("data_model.html", finding=Finding("Model", True, "Doubtful."), doubtful=doubtful, fit=fit)
     assert "column_20 and 20 more." in said
+
+
+def test_a_guarantee_is_suggested_only_where_one_can_be_had(plan, rng):
+    words = "A guarantee, which adds noise"
+    assert any(each.startswith(words) for each in remedies(plan, 20))
+    frame = pl.LazyFrame(rng.standard_normal((40, 2)), schema=["bmi", "ldl"])
+    stays = plan_engine_budget(LazyRecords.of(frame), abo.NIW.flat(2), rows=40)
+    assert remedies(stays, 20)
+    assert not any(each.startswith(words) for each in remedies(stays, 20))

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -260,3 +261,40 @@ def test_what_the_command_refuses(allbutone, releases, tmp_path, what):
     code, _, err = allbutone("check", "r", *options)
     assert code == 2
     assert words in err
+
+
+def test_records_serve_as_the_table(releases, tmp_path):
+    records = abo.Records.of(confidential().select(["age", "ldl"]))
+    assert abo.check_release(releases / "datasets", records).is_clean
+    carried = tmp_path / "dataset-001.csv"
+    pa.csv.write_csv(confidential().select(["age", "ldl"]), carried)
+    found = abo.check_release(carried, records)
+    assert not found.is_clean
+    assert found.findings == abo.check_release(carried, records.to_frame()).findings
+
+
+def test_records_whose_values_are_rounded_do_not(releases):
+    declared = {"columns": {"age": {"scale": "log"}}}
+    rounded = abo.Records.of(confidential().select(["age", "ldl"]), schema=declared)
+    with pytest.raises(abo.InputError, match="age on the scale of the model"):
+        abo.check_release(releases / "datasets", rounded)
+
+
+@pytest.mark.parametrize("name", ["..", "a/..", "x" * 300, "é" * 200])
+def test_an_archive_with_names_that_no_file_can_have(releases, tmp_path, name):
+    packed = tmp_path / "release.zip"
+    packed.write_bytes(zip_release(releases / "datasets"))
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr(name, "x")
+    before = sorted(tmp_path.parent.iterdir())
+    with suppress(abo.InputError):
+        assert not abo.check_release(packed).is_clean
+    assert sorted(tmp_path.parent.iterdir()) == before
+
+
+def test_an_archive_damaged_at_any_place_is_refused_or_found(releases, tmp_path):
+    packed, whole = tmp_path / "release.zip", zip_release(releases / "datasets")
+    for place in range(0, len(whole), 53):
+        packed.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        with suppress(abo.InputError):
+            abo.check_release(packed)  # any other error fails

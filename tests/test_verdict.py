@@ -139,3 +139,15 @@ def test_the_figure_names_who_is_disclosed():
 )  # fmt: skip
 def test_probabilities_have_sensible_digits(probability, words):
     assert plain(chance(probability)) == words
+
+
+def test_people_are_called_by_their_keys_where_there_are_some():
+    found = risk_table(bmi=([0.9, 0.6, 0.2], [0.05, 0.1, 0.2], [4.0, 2.5, 1.0]))
+    keyed = {"key": np.array(["P<7>", "P4", "P9"]), **found}
+    verdict = verdict_of(keyed, Rule())
+    assert verdict.who == "Record P<7> (bmi) and record P4 (bmi)."
+    assert "the bmi of record P<7>:" in verdict.how_sure
+    assert [line["record"] for line in told_of(values_of(keyed, Rule(), 3))] == ["P<7>", "P4", "P9"]
+    drawn = disclosure_figure(keyed, Rule()).to_json()
+    assert "record P&lt;7&gt;" in drawn or r"record P\u0026lt;7\u0026gt;" in drawn
+    assert "row 11" not in verdict.sentence + drawn

@@ -141,15 +141,15 @@ def risk(
                 found = mixed_risk(context, records, release, watch, elsewhere)
             else:
                 found = _risk_of_measurements(context, records, release, watch, worst, elsewhere)
-        found = _with_keys(found, worst)
+        found = found if worst is None else worst.keyed(found)
         save(found, *_figures(found, rule))
     show_verdict(verdict_of(found, rule))
     show_together(judged)
     show_values(found, rule)
     if worst is not None:
         console.print(
-            f"Judged are the {worst.in_words}, exactly, the first being row 1; the {worst.others:,} others stand "
-            "out less and stayed where they are."
+            f"Judged are the {worst.in_words}, exactly{'' if worst.keys else ', the first being row 1'}; the "
+            f"{worst.others:,} others stand out less and stayed where they are."
         )
     show_files(out)
     if "epsilon" in found:
@@ -211,10 +211,6 @@ def _risk_of_measurements(
     mechanism = getattr(release, "prior", None) if prior is None else prior
     epsilon = epsilons_of(records, release, mechanism) if usual and mechanism is not None else None
     return found if epsilon is None else found | {"epsilon": epsilon}
-
-
-def _with_keys(found: dict[str, np.ndarray], worst: StandingOut | None) -> dict[str, np.ndarray]:
-    return {"key": np.array(worst.keys), **found} if worst is not None and worst.keys else found
 
 
 def _elsewhere(context: typer.Context, records: Records, worst: StandingOut | None) -> Moments | None:

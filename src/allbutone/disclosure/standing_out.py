@@ -51,6 +51,10 @@ class StandingOut:
         """How many records were not fetched."""
         return int(np.sum(self.elsewhere.count))
 
+    def keyed(self, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return columns of the records that were fetched, with what the key column calls each."""
+        return {"key": np.array(self.keys), **found} if self.keys else found
+
     @property
     def in_words(self) -> str:
         """Which records were fetched."""

@@ -17,6 +17,11 @@ class Among:
     disclosed: int
 
 
+def called(found: Mapping[str, np.ndarray]) -> tuple[str, np.ndarray]:
+    """Return what each person is known by, after the word for it: a record's key where there is one, or a row."""
+    return ("record", found["key"]) if "key" in found else ("row", found["row"])
+
+
 def most_at_risk(found: Mapping[str, np.ndarray]) -> Int[np.ndarray, " n"]:
     """Return the people from those at most risk down, those of whom a value is disclosed first."""
     return np.lexsort((-found["risk"], ~found["disclosed"]))

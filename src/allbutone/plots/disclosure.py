@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.told_values import Among, ToldValues
+from allbutone.disclosure.told_values import Among, ToldValues, called
 from allbutone.plots.framing import frame, text_of
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
 
@@ -29,7 +29,8 @@ def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: Among 
     line = {"mode": "lines", "line": {"color": GREY, "dash": "dot", "width": 1}, "hoverinfo": "skip"}
     figure.add_scatter(x=[0, 1], y=[0, 1], **line)
     names = [text_of(told.names[at], 40) for at in worst[shown]]
-    rows = found["row"][shown]
+    word, keys = called(found)
+    people = [text_of(f"{word} {key}", 40) for key in keys[shown]]
     figure.add_scatter(
         x=x,
         y=after,
@@ -40,11 +41,11 @@ def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: Among 
             "opacity": 0.6,
             "line": {"width": 0},
         },
-        text=[f"row {row}: {name}" for row, name in zip(rows, names, strict=True)],
+        text=[f"{person}: {name}" for person, name in zip(people, names, strict=True)],
         customdata=before,
         hovertemplate="<b>%{text}</b><br>without the release %{customdata:.1%}<br>with it %{y:.1%}<extra></extra>",
     )
-    _name(figure, x, after, [f"row {row}" for row in rows[: max(1, min(LABELLED, flags.sum()))]], rule.probability)
+    _name(figure, x, after, people[: max(1, min(LABELLED, flags.sum()))], rule.probability)
     frame(figure, _message(among or _all_of(told)), 400, b=80)
     figure.update_xaxes(title_text="Probability without the release", **_scale())
     figure.update_yaxes(title_text="Probability with the release", **_scale())

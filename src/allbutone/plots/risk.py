@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from allbutone.disclosure.measures import HALF
+from allbutone.disclosure.told_values import called
 from allbutone.plots.framing import text_of
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION, smaller, style
 
@@ -42,8 +43,9 @@ def risk_figure(
     spans = _x_range(gain[shown])
     _shade(figure, spans)
     shifts = _label_shifts(gain[shown], closer[shown], len(first), spans)
+    word, keys = called(columns)
     for place, shift in zip(first, shifts, strict=True):
-        _label(figure, gain[place], closer[place], f"row {columns['row'][place]}", shift)
+        _label(figure, gain[place], closer[place], text_of(f"{word} {keys[place]}", 40), shift)
     style(figure, _risk_title(columns, shown, people or len(order)))
     figure.update_layout(margin={"l": 115})
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
@@ -66,8 +68,9 @@ def _label(figure: go.Figure, x: float, y: float, text: str, shift: tuple[int, i
 
 
 def _risk_title(columns: dict[str, np.ndarray], shown: np.ndarray, people: int) -> str:
-    best = int(np.argmax(columns["information_gain"]))
-    head = f"For experts, how a risk comes about: the release tells most of row {columns['row'][best]}"
+    best, (word, keys) = int(np.argmax(columns["information_gain"])), called(columns)
+    whom = text_of(f"{word} {keys[best]}", 40)
+    head = f"For experts, how a risk comes about: the release tells most of {whom}"
     what = "One dot for each record" if len(shown) == people else f"{len(shown):,} of {people:,} records"
     return head + smaller(f"{what}; hover for its measures. Confidential: it describes individual records.")
 
@@ -99,10 +102,12 @@ def _described(columns: dict[str, np.ndarray], names: Sequence[str], shown: np.n
     said = {key: key.replace("_", " ") for key in _MEASURES if key in columns}
     said |= {f"error_{name}": f"guess of {text_of(name, 30)} off by" for name in names[:10]}
     lines = [f"{words} %{{customdata[{at}]:.3~g}}" for at, words in enumerate(said.values())]
+    word, keys = called(columns)
     return {
-        "text": columns["row"][shown].tolist(),  # exact, however many there are
+        # numbers as they are: exact, however many there are
+        "text": [text_of(key, 40) if isinstance(key, str) else key for key in keys[shown].tolist()],
         "customdata": np.column_stack([columns[key][shown] for key in said]),
-        "hovertemplate": "<br>".join(["<b>row %{text}</b>", *lines]) + "<extra></extra>",
+        "hovertemplate": "<br>".join([f"<b>{word} %{{text}}</b>", *lines]) + "<extra></extra>",
     }
 
 

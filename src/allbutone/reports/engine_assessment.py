@@ -43,6 +43,7 @@ def assess_in_engine(
         found = risk_columns(
             standing.records, release, prior, rule=rule, rng=rng, elsewhere=standing.elsewhere, watch=watch
         )
+        found = standing.keyed(found)
     rows = None if isinstance(release, ParameterRelease) else max(release.rows)
     with step("Planning the budget", None):
         budget = budget_of_standing(standing, prior, rows=rows, probability=rule)

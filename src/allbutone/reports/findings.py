@@ -70,9 +70,11 @@ def remedies(budget: AnyBudget | None, released: int) -> list[str]:
             found.append(
                 f"{each.change[0].upper()}{each.change[1:]}: up to {counted(each.datasets, noun)}{enough}{why}."
             )
-    found.append(
-        "A guarantee, which adds noise and holds whatever anybody knows: allbutone guarantee says what it costs."
-    )
+    if not isinstance(budget, EngineBudget):  # noise is added to tables that are read, not where they lie
+        found.append(
+            "A guarantee, which adds noise and holds whatever anybody knows: "
+            "allbutone guarantee says what it costs."
+        )
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from allbutone.disclosure.rule import ERROR, TOLERANCE, Rule
-from allbutone.disclosure.told_values import Among, ToldValues
+from allbutone.disclosure.told_values import Among, ToldValues, called
 from allbutone.support.text import chance, counted, joined, listed, number
 
 NAMED = 5  # rows that a sentence names
@@ -18,7 +18,8 @@ UNSURE = 3.0  # standard errors of a probability within which it counts as uncha
 class Value:
     """One person's value in one column: how well it is known with the release, and without it.
 
-    `tolerance` is how far off a guess may be, in the column's own units; None for a category.
+    `tolerance` is how far off a guess may be, in the column's own units; None for a category. `key`: what a key
+    column calls the person.
     """
 
     row: int
@@ -28,6 +29,12 @@ class Value:
     error: float
     tolerance: float | None
     disclosed: bool
+    key: str | None = None
+
+    @property
+    def person(self) -> str:
+        """Whose it is: by the key where the table has one, by the row otherwise."""
+        return f"row {self.row:,}" if self.key is None else f"record {self.key}"
 
     @property
     def is_unchanged(self) -> bool:
@@ -42,7 +49,7 @@ class Value:
     @property
     def sentence(self) -> str:
         """What somebody who knows everybody else can say of it; it goes on from a colon."""
-        whose = f"the {self.column} of row {self.row:,}"
+        whose = f"the {self.column} of {self.person}"
         if np.isnan(self.after):
             return f"{whose}: what the release tells of it could not be computed, so it counts as disclosed"
         can = f"can say it {self.within}".rstrip()
@@ -100,9 +107,11 @@ class Verdict:
         """Which people, and which of their values."""
         if self.passed:
             return "Nobody."
-        by_row = {row: [one.column for one in self.disclosed if one.row == row] for row in self.rows}
-        named = [f"row {row:,} ({listed(columns, NAMED)})" for row, columns in list(by_row.items())[:NAMED]]
-        if (persons := self.persons or len(by_row)) > NAMED:
+        columns: dict[str, list[str]] = {}
+        for one in self.disclosed:
+            columns.setdefault(one.person, []).append(one.column)
+        named = [f"{person} ({listed(of, NAMED)})" for person, of in list(columns.items())[:NAMED]]
+        if (persons := self.persons or len(columns)) > NAMED:
             named.append(f"{counted(persons - NAMED, 'other')}")
         words = joined(named)
         return f"{words[0].upper()}{words[1:]}."
@@ -157,7 +166,7 @@ def values_of(found: Mapping[str, np.ndarray], rule: Rule, most: int) -> list[Va
 def _value(
     found: Mapping[str, np.ndarray], told: ToldValues, place: int | np.integer, column: int | np.integer
 ) -> Value:
-    name = told.names[column]
+    name, (word, keys) = told.names[column], called(found)
     error = float(found[ERROR + name][place]) if ERROR + name in found else 0.0
     tolerance = float(found[TOLERANCE + name][place]) if TOLERANCE + name in found else None
     return Value(
@@ -168,6 +177,7 @@ def _value(
         float(np.nan_to_num(error)),
         tolerance,
         bool(told.disclosed[place, column]),
+        str(keys[place]) if word == "record" else None,
     )
 
 
@@ -175,7 +185,7 @@ def told_of(values: Sequence[Value]) -> list[dict[str, object]]:
     """Return values as lines of a table."""
     return [
         {
-            "row": value.row,
+            **({"row": value.row} if value.key is None else {"record": value.key}),
             "column": value.column,
             "within": "–" if value.tolerance is None else f"±{number(value.tolerance)}",
             "with the release": chance(value.after),

@@ -45,14 +45,14 @@ def check_release(
     """Look at a release's folder, its zip file or one of its datasets for all that may not be released.
 
     That is: a repeat key, the posterior, statistics of the data, more files, columns or digits than declared,
-    metadata of files, an order of rows, data as names. With the `table`: rows, values, order and statistics that
-    were carried over, names and levels that tell of a person. `schema` (a table file) says which levels were
-    public before, `people_confidential` that the number of people may not be told.
+    metadata of files, an order of rows, data as names. With the `table`, in a file, a frame or `Records`: rows,
+    values, order and statistics that were carried over, names and levels that tell of a person. `schema` (a table
+    file) says which levels were public before, `people_confidential` that the number of people may not be told.
 
     >>> import allbutone as abo
     >>> release = abo.NIWSynthesizer().fit(abo.demo_cohort()).sample(datasets=1)
     >>> abo.save_release(release, "release")
-    >>> abo.check_release("release", abo.demo_cohort().to_frame()).findings
+    >>> abo.check_release("release", abo.demo_cohort()).findings
     ()
     """
     path, how = Path(release), _Terms(table, Schema.of(schema), people_confidential)

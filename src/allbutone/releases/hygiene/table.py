@@ -13,12 +13,14 @@ import numpy as np
 from allbutone.releases.hygiene.against_table import Table
 from allbutone.releases.hygiene.dataset_values import Values
 from allbutone.support.errors import InputError
+from allbutone.support.text import listed
 from allbutone.tables.declared.column import CATEGORY, Column
 from allbutone.tables.declared.scales import Scale
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.files import read_table
 from allbutone.tables.frames import chosen_frame
 from allbutone.tables.look import look_at_column
+from allbutone.tables.records import Records
 
 
 def table_of(given: Any, columns: Sequence[Column], kept: Sequence[str], schema: Schema) -> Table:
@@ -26,7 +28,7 @@ def table_of(given: Any, columns: Sequence[Column], kept: Sequence[str], schema:
 
     `schema`: what a table file declares; the levels that it lists were public before.
     """
-    content = read_table(Path(given)) if isinstance(given, str | PathLike) else given
+    content = _content(given)
     frame = chosen_frame(content, [column.name for column in columns], None)
     parts = [np.zeros((len(frame), 0))]
     for column in columns:
@@ -39,6 +41,20 @@ def table_of(given: Any, columns: Sequence[Column], kept: Sequence[str], schema:
         parts.append(look.numbers[:, None])
     public = [column.name for column in schema.categories if column.levels]
     return Table(Values(tuple(columns), np.hstack(parts)), _texts(content), tuple(kept), tuple(public))
+
+
+def _content(given: Any) -> Any:
+    """Return a table with its values as they are, to the last bit: those carried over are found by being equal."""
+    if isinstance(given, str | PathLike):
+        return read_table(Path(given))
+    if not isinstance(given, Records):
+        return given
+    if rounded := [column.name for column in given.schema.measurements if column.scale != Scale()]:
+        raise InputError(
+            f"these records hold {listed(rounded)} on the scale of the model, so that their values are rounded",
+            "give the table itself",
+        )
+    return given.to_frame()
 
 
 def _texts(content: Any) -> frozenset[str]:
