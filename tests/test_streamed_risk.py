@@ -7,9 +7,11 @@ import pyarrow.parquet
 import pytest
 
 import allbutone as abo
+from allbutone.disclosure.lineup import Lineup
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.streamed_risk import WorstSoFar, stream_risk
+from allbutone.model.prior_file import prior_of
 from allbutone.reports.verdict import verdict_of
 from allbutone.support.errors import InputError
 from allbutone.tables.engines import blocks
@@ -42,7 +44,7 @@ def test_blocks_give_what_memory_gives(engine, rng, tmp_path, request):
     release = abo.NIWSynthesizer().fit(records).sample(datasets=2)
     whole = risk_columns(records, release, release.prior, mass=False, rng=np.random.default_rng(0))
     lazy = LazyRecords.of(lazily(engine, table, tmp_path, request), drop="person", complete_cases=True)
-    parts = list(stream_risk(lazy, release, key="person", block_rows=60, mass=False))
+    parts = list(stream_risk(lazy, release, key="person", block_rows=110, mass=False))
     assert [len(part["row"]) for part in parts] == [60, 60, 107]
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort([int(key[1:]) for key in found["key"]])  # a database has no order
@@ -78,7 +80,7 @@ def test_a_table_that_grows_meanwhile_is_noticed(rng, tmp_path, request):
     more = LazyRecords.of(lazily("polars", pa.concat_tables([table, table]), tmp_path, request), drop="person")
     grown = LazyRecords(more.frame, lazy.columns, lazy.schema, lazy.sums, whole=lazy.whole)
     with pytest.raises(InputError, match="had 230 records when it was added up and 460"):
-        list(stream_risk(grown, release, block_rows=60, mass=False))
+        list(stream_risk(grown, release, block_rows=110, mass=False))
 
 
 def test_blocks_are_cut_as_asked_whatever_the_engine_gives():
@@ -118,3 +120,33 @@ def test_all_is_for_tables_that_stay(allbutone, tmp_path, rng):
     assert code == 2
     assert "all records are judged anyway" in told
     assert not (tmp_path / "risk.csv").exists()
+
+
+@pytest.mark.parametrize(("engine", "library"), [("polars", "polars"), ("duckdb", "pyarrow")])
+def test_from_python_a_lazy_frame_is_judged_where_it_lies(engine, library, rng, tmp_path, request):
+    table = a_cohort(rng, 110)
+    lazy = lazily(engine, table, tmp_path, request)
+    release = abo.NIWSynthesizer().fit(table, drop="person", complete_cases=True).sample(datasets=1)
+    asked = {"complete_cases": True, "mass": False}
+    there = abo.risk(lazy, release, rng=np.random.default_rng(3), **asked)
+    assert type(there).__module__.split(".")[0] == library
+    points = np.random.default_rng(np.random.default_rng(3).integers(2**63))  # the same ones serve every block
+    here = abo.risk(table, release, rng=points, **asked)
+    same({name: np.asarray(there[name]) for name in here.column_names}, {
+        name: here[name].to_numpy() for name in here.column_names
+    })  # fmt: skip
+
+
+def test_the_budget_of_a_lazy_frame_is_asked_for_by_its_own_name(rng, tmp_path, request):
+    table = a_cohort(rng, 110).drop_columns("person")
+    lazy = lazily("polars", table, tmp_path, request)
+    prior = {"centre": 1e5, "spread": 10}
+    plan = abo.plan_engine_budget(lazy, prior, rows=110, complete_cases=True)
+    records = Records.of(table, complete_cases=True)
+    assert plan.confident_count == Lineup.of(records, prior_of(prior, records.columns), 110, Rule()).most()
+    with pytest.raises(InputError, match="call plan_engine_budget"):
+        abo.plan_budget(lazy, prior, rows=110)
+    with pytest.raises(InputError, match="call plan_budget"):
+        abo.plan_engine_budget(table, prior, rows=110)
+    with pytest.raises(InputError, match="stays in its engine"):
+        Records.of(lazy)

@@ -3,6 +3,7 @@ from allbutone.adversary.one_target import Attack, attack, attack_many
 from allbutone.disclosure.audit import MechanismWarning, audit
 from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
+from allbutone.disclosure.engine_budget import EngineBudget, plan_engine_budget
 from allbutone.disclosure.guarantee import Guarantee, guarantee
 from allbutone.disclosure.guarantee_plan import GuaranteePlan, plan_guarantee
 from allbutone.disclosure.guarantee_routes import (
@@ -60,6 +61,7 @@ __all__ = [
     "Combined",
     "DatasetRelease",
     "Densities",
+    "EngineBudget",
     "Fidelity",
     "Finding",
     "Guarantee",
@@ -112,6 +114,7 @@ __all__ = [
     "load_release",
     "new_repeat_key",
     "plan_budget",
+    "plan_engine_budget",
     "plan_guarantee",
     "plan_mixed_budget",
     "posterior",

@@ -16,8 +16,10 @@ from allbutone.disclosure.table_releases import TableReleases
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
+from allbutone.support.errors import InputError
 from allbutone.support.notebook import paragraphs
 from allbutone.support.text import counted
+from allbutone.tables.engines.lazy_records import stays
 from allbutone.tables.records import Records
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
@@ -185,6 +187,8 @@ def plan_budget(
     >>> abo.plan_budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1).limiting_row
     212
     """
+    if stays(table):
+        raise InputError("this table stays in its engine", "call plan_engine_budget")
     records, rule = Records.of(table, **how_to_read), Rule.of(probability)
     prior = prior_of(prior, records.columns, records.schema)
     seed = int(np.random.default_rng(rng).integers(2**63))

@@ -12,10 +12,12 @@ from allbutone.disclosure.mixed_budget import MixedBudget, planned
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out, standing_out_in_cells
 from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.mixed.mechanism import MixedMechanism
 from allbutone.support.checks import count_of
+from allbutone.support.errors import InputError
 from allbutone.support.text import number
-from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.lazy_records import LazyRecords, stays
 
 HALFWAY = 0.5  # the expected exposure at which a record that stands out is about to be disclosed
 COUNTS = (1, 2, 5, 10, 20, 50, 100)
@@ -125,17 +127,31 @@ def plan_mixed_engine_budget(
 
 
 def plan_engine_budget(
-    records: LazyRecords,
-    prior: NIW,
+    table: Any,
+    prior: AnyPrior,
     *,
     rows: int | None,
     probability: float | Rule = 0.5,
     counts: Sequence[int] = COUNTS,
     most: int = MOST,
     key: str | None = None,
+    **how_to_read: Any,
 ) -> EngineBudget:
-    """Return how much may be released of a table that stays in its engine; `rows` None for parameters."""
-    rows = None if rows is None else count_of("rows", rows)
+    """Return how many datasets of `rows` (None: parameter draws) a table that stays in its engine allows.
+
+    It is a lazy frame (polars, DuckDB, Dask, …), of which only the `most` records that stand out most come here;
+    what may be released follows from their leverages by the closed form. `key`: the column that says who they are.
+    How the table is read is said as to `Records.of` (columns, drop, schema, complete_cases, …).
+
+    >>> import polars as pl, allbutone as abo
+    >>> table = pl.from_arrow(abo.demo_cohort().to_frame("pyarrow")).lazy()
+    >>> abo.plan_engine_budget(table, {"centre": 0, "spread": 1}, rows=503).limiting_record
+    'the record of the highest leverage'
+    """
+    if not stays(table):
+        raise InputError("this table is here, not in an engine", "call plan_budget")
+    rows, records = None if rows is None else count_of("rows", rows), LazyRecords.of(table, **how_to_read)
+    prior = prior_of(prior, records.columns, records.schema)
     standing = standing_out(records, prior, most=most, key=key)
     return budget_of_standing(standing, prior, rows=rows, probability=probability, counts=counts)
 

@@ -31,7 +31,7 @@ from allbutone.releases.private.release import PrivateRelease
 from allbutone.support.devices import HERE
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
-from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.lazy_records import LazyRecords, stays
 from allbutone.tables.records import Records
 
 FOR_TOTALS = 9  # 2⁹ points, four times: a gain to about 0.01 nats
@@ -74,6 +74,7 @@ def risk(
     `lacking_records` besides the target: so many chosen at random, or rows (from 1) by a list. These are inferred
     together with it by sampling, and the standard errors of mass and gain come as columns.
 
+    A lazy frame (polars, DuckDB, Dask, …) without categories stays in its engine: its records come here in blocks.
     With `device="cuda"` the attacks and integrals run on a graphics card, by PyTorch.
 
     Of a table with categories, `probability_…` is that of each record's own level, beside `baseline_…`, without
@@ -93,29 +94,23 @@ def risk(
         require_processor(device, "a release with a guarantee")
         return private_risk(table, private, Rule.of(probability), **how_to_read)
     release = any_release_of(release)  # type: ignore[arg-type]
+    asked: dict[str, Any] = {
+        "rule": Rule.of(probability), "known": known, "radius": radius, "mass": mass, "rng": rng,
+    }  # fmt: skip
     if isinstance(release, MixedRelease):
         require_processor(device, "a table with categories or gaps")
         require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
         records = Records.of(table, **reading_of(release), **how_to_read)
-        columns = any_risk_columns(
-            records, release, rule=Rule.of(probability), known=known, radius=radius, mass=mass, rng=rng
-        )
+        columns = any_risk_columns(records, release, **asked)
         return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+    asked |= {"lacking_columns": lacking_columns, "lacking_records": lacking_records, "device": device}
+    if stays(table):
+        from allbutone.disclosure.streamed_risk import risk_where_it_lies  # which builds on what is below
+
+        return risk_where_it_lies(table, release, prior, how_to_read, **asked)
     records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
     prior = None if prior is None else prior_of(prior, records.columns, records.schema)
-    columns = risk_columns(
-        records,
-        release,
-        prior,
-        rule=Rule.of(probability),
-        known=known,
-        lacking_columns=lacking_columns,
-        lacking_records=lacking_records,
-        radius=radius,
-        mass=mass,
-        rng=rng,
-        device=device,
-    )
+    columns = risk_columns(records, release, prior, **asked)
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
 
 

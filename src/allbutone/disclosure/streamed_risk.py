@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
@@ -12,6 +13,7 @@ from allbutone.disclosure.standing_out import far_out
 from allbutone.disclosure.told_values import Among, ToldValues, most_at_risk
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.joined import Released
 from allbutone.support.errors import InputError
 from allbutone.tables.engines.blocks import BLOCK_ROWS, records_in_blocks
@@ -28,6 +30,7 @@ def stream_risk(
     *,
     key: str | None = None,
     block_rows: int = BLOCK_ROWS,
+    rng: np.random.Generator | None = None,
     **asked: Any,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield the columns of `risk_columns`, of which `asked` are arguments, for one block of records after another.
@@ -38,13 +41,13 @@ def stream_risk(
     """
     prior = require_same_mechanism(records, release, prior)
     far, near = far_out(records, prior)
-    seen = 0
+    seen, seed = 0, 0 if rng is None else int(rng.integers(2**63))
     for block, keys in records_in_blocks(records, block_rows, key):
         found = risk_columns(
             block,
             release,
             prior,
-            rng=np.random.default_rng(0),
+            rng=np.random.default_rng(seed),
             elsewhere=_others(block, far, near),
             judged=len(records),
             **asked,
@@ -56,6 +59,19 @@ def stream_risk(
             f"the table had {len(records):,} records when it was added up and {seen:,} when they were judged",
             "see that nobody writes to it, and try again",
         )
+
+
+def risk_where_it_lies(
+    table: Any, release: Released, prior: AnyPrior | None, how: dict[str, Any], **asked: Any
+) -> Any:
+    """Return the dataframe of `risk` for a table that stays in its engine, read as `how` says."""
+    records = LazyRecords.of(table, columns=release.columns, schema=release.schema, **how)
+    given = None if prior is None else prior_of(prior, records.columns, records.schema)
+    blocks = list(stream_risk(records, release, given, **asked))
+    columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    engine = records.frame.implementation
+    library = "polars" if engine.is_polars() else "pandas" if engine.is_dask() else "pyarrow"
+    return nw.from_dict(columns, backend=library).to_native()  # type: ignore[arg-type]
 
 
 def _others(block: Records, far: np.ndarray, near: Moments) -> Moments:

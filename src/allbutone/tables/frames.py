@@ -41,6 +41,11 @@ def names_of(table: Any) -> list[str]:
     """Return the names of all columns of a table."""
     if isinstance(table, np.ndarray):
         return [f"x{position + 1}" for position in range(table.shape[-1])]
+    if isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame):
+        raise InputError(
+            f"a {type(table).__name__} stays in its engine, and this needs the rows here",
+            "collect it, or name the files on the command line, which leaves them where they are",
+        )
     labels = getattr(table, "column_names", getattr(table, "columns", None))
     if labels is None:
         raise _no_table(table)
