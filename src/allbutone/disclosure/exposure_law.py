@@ -158,7 +158,8 @@ class ExposureLaw:
         The record is a spike λ = 1/(1 + q·share) in a Wishart matrix with p/γ degrees of freedom (Baik, Ben Arous,
         Péché; Paul 2007). If it is seen at all, λ < 1 − √γ, then λ̂ = λ + γλ/(λ − 1) on average, with
         sd(λ̂)/λ = √(2·seen/freedom), seen = 1 − γ/(λ − 1)²; its vector's squared overlap with the record is
-        seen/(1 + γ/(λ − 1)). Else λ̂ = (1 − √γ)² and the vector points anywhere.
+        seen/(1 + γ/(λ − 1)). Else λ̂ = (1 − √γ)² and the vector points anywhere. One column has one axis: λ̂ = λ on
+        average, with sd(λ̂)/λ = √(2/freedom), whatever is seen.
         """
         q, nu = np.asarray(leverage, dtype=float), self.df + 1
         if self.rows is None:
@@ -169,6 +170,8 @@ class ExposureLaw:
             freedom = count * nu * self.rows / ((nu + self.rows) * (1 - kept) ** 2)
             bulk = count * nu * (nu + self.rows) / self.rows
         spike = 1 / (1 + q * share)
+        if self.p == 1:
+            return spike, spike * np.sqrt(2 / freedom), np.ones_like(spike)
         gamma = self.p / np.sqrt(freedom * bulk)
         with np.errstate(divide="ignore", invalid="ignore"):
             seen = 1 - gamma / (spike - 1) ** 2

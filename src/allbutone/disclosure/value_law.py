@@ -11,6 +11,7 @@ Paul 2007), the tilt to the record's side, and how far the axis leans in a colum
 concentrated, which leaves an integral over s, and for a column the probability of a normal interval.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -174,19 +175,26 @@ def _chances(found: _Posteriors) -> Float[np.ndarray, " m"]:
     chance, (tilts, weights) = np.zeros(len(found.lean)), TILTS
     needed = logit(np.minimum(found.people.needed, 1.0))[:, None]
     for tilt, weight in zip(tilts, weights, strict=True):
-        pushed = found.tilt * (found.lean + found.noise * tilt)[..., None]
-        top = np.max(found.log_heights + np.abs(pushed), axis=-1, keepdims=True)
-        sides = [np.exp(found.log_heights + side * pushed - top) for side in (1, -1)]
-        total = np.sum(sides[0] + sides[1], axis=-1)[..., None]
-        held = [
-            sum(np.einsum("mes,mesc->mec", side, each) for side, each in zip(sides, both, strict=True)) / total
-            for both in inside
-        ]
+        held = _held(found, inside, tilt)
         low, middle, high = (FINER @ logit(np.clip(each, 1e-9, 1 - 1e-9)) for each in held)
         slope = np.maximum((np.maximum(low, high) - middle) / LEANS[2], 1e-6)
         none = np.prod(ndtr((needed - middle) / slope), axis=-1)
         chance += weight * ((1 - none) @ SHARES)
     return chance / np.sum(weights)
+
+
+def _held(
+    found: _Posteriors, inside: Sequence[Sequence[Float[np.ndarray, "m e s c"]]], tilt: float
+) -> list[Float[np.ndarray, "m e c"]]:
+    """Return the probability of each column's interval after releases of each eigenvalue, of this tilt."""
+    pushed = found.tilt * (found.lean + found.noise * tilt)[..., None]
+    top = np.max(found.log_heights + np.abs(pushed), axis=-1, keepdims=True)
+    sides = [np.exp(found.log_heights + side * pushed - top) for side in (1, -1)]
+    total = np.sum(sides[0] + sides[1], axis=-1)[..., None]
+    return [
+        sum(np.einsum("mes,mesc->mec", side, each) for side, each in zip(sides, both, strict=True)) / total
+        for both in inside
+    ]
 
 
 def _inside(found: _Posteriors, lean: float) -> list[Float[np.ndarray, "m e s c"]]:
