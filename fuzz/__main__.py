@@ -1,7 +1,7 @@
 """Run spoiled inputs against every target and print what became of them.
 
-`python -m fuzz --inputs 100000 --seconds 600 --seed 1 --faults FOLDER [target …]`; the exit code is 1 if anything
-but a result or a clean error came of any.
+`python -m fuzz --inputs 100000 --seconds 600 --seed 1 --grown 0.5 --faults FOLDER [target …]`; the exit code is 1 if
+anything but a result or a clean error came of any.
 """
 
 import argparse
@@ -39,6 +39,7 @@ def main() -> int:
     asked.add_argument("--seconds", type=float, default=600.0)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--faults", type=Path, default=Path("fuzz-faults"))
+    asked.add_argument("--grown", type=float, default=0.5, help="the share of inputs and time that atheris has")
     asked.add_argument("targets", nargs="*")
     given = asked.parse_args()
     with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as folder:
@@ -46,11 +47,12 @@ def main() -> int:
         targets = chosen(all_targets(Path(folder)), given.targets)
         _warm(targets)
         tallies = {target.name: Tally(target.name) for target in targets}
-        guided = [name for name in GUIDED if name in tallies]
-        spoiled = 2 if guided else 1  # atheris makes the other half
-        _run(targets, tallies, given.inputs // spoiled, given.seconds / spoiled, given.seed)
+        guided = [name for name in GUIDED if name in tallies and given.grown > 0]
+        spoiled = 1 - given.grown if guided else 1.0
+        _run(targets, tallies, int(given.inputs * spoiled), given.seconds * spoiled, given.seed)
         for name in guided:
-            _guide(name, tallies[name], given.inputs // 2 // len(guided), int(given.seconds / 2 / len(guided)))
+            share = given.grown / len(guided)
+            _guide(name, tallies[name], int(given.inputs * share), int(given.seconds * share))
     _print(list(tallies.values()))
     return _keep(list(tallies.values()), given.faults)
 
@@ -93,7 +95,8 @@ def _warm(targets: list[Target]) -> None:
 def _run(targets: list[Target], tallies: dict[str, Tally], inputs: int, seconds: float, seed: int) -> None:
     """Take turns, a batch each, until there are enough inputs or the time is over."""
     shares, end, turn = [target.share for target in targets], time.monotonic() + seconds, 0
-    while time.monotonic() < end and sum(tally.inputs for tally in tallies.values()) < inputs:
+    while time.monotonic() < end and (done := sum(tally.inputs for tally in tallies.values())) < inputs:
+        print(f"{done:,} of {inputs:,}", end="\r", file=sys.stderr, flush=True)
         for target in targets:
             count = max(1, min(BATCH * target.share // max(shares), inputs * target.share // sum(shares) + 1))
             tally, begun = tallies[target.name], time.monotonic()

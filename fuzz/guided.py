@@ -20,7 +20,7 @@ with atheris.instrument_imports(include=["allbutone"]):
     from fuzz.mutate import spoil
     from fuzz.seeds import write_seeds
     from fuzz.targets import Target, all_targets, chosen
-    from fuzz.watch import confined
+    from fuzz.watch import confined, fresh_place
 
     for room in (
         "tables.records", "tables.formats.csv_file", "tables.formats.parquet_file", "tables.declared.schema",
@@ -37,8 +37,7 @@ def run(target: Target, runs: int, seconds: int, corpus: Path) -> None:
         (corpus / f"seed-{number}").write_bytes(seed)
 
     def one(data: bytes) -> None:
-        base = tempfile.TemporaryDirectory(prefix="fuzz-")
-        with base as folder, suppress(InputError), confined(Path(folder)) as work:
+        with fresh_place() as folder, suppress(InputError), confined(Path(folder)) as work:
             target.run(data, work)
 
     def change(data: bytes, most: int, seed: int) -> bytes:

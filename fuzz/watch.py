@@ -16,6 +16,7 @@ from fuzz.targets import Target
 
 MOST_SECONDS = 10.0  # of processor time for one input
 PLACES = ("work", "home", "tmp", "elsewhere")
+IN_MEMORY = Path("/dev/shm")  # a disk takes longer to remove an input's folders than most inputs take
 MOST_MEMORY = 1 << 30  # bytes beyond those that the process began with
 
 
@@ -40,13 +41,13 @@ class Tally:
         return self.results + self.refused + self.grown + len(self.faults)
 
 
-def attempt(target: Target, data: bytes, tally: Tally) -> None:
+def attempt(target: Target, data: bytes, tally: Tally, seconds: float = MOST_SECONDS) -> None:
     """Run one input and count how it ended: with a result, in words, or with a fault."""
     before = max(_most_memory(), _BEGUN)
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as base:
+    with fresh_place() as base:
         outside = Path(base)
         try:
-            with confined(outside) as work:
+            with confined(outside, seconds) as work:
                 target.run(data, work)
             tally.results += 1
         except InputError:
@@ -70,21 +71,26 @@ def _most_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def fresh_place() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder of its own for one input, in memory where there is such a disk."""
+    return tempfile.TemporaryDirectory(prefix="fuzz-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
+
+
 @contextmanager
-def confined(base: Path) -> Iterator[Path]:
-    """Yield a folder to work in; give others as home, for temporary files and to be in; and ten seconds."""
+def confined(base: Path, seconds: float = MOST_SECONDS) -> Iterator[Path]:
+    """Yield a folder to work in; give others as home, for temporary files and to be in; and so many seconds."""
     for name in PLACES:
         (base / name).mkdir()
 
     def stop(number: int, frame: object) -> None:
-        raise TookTooLong(f"more than {MOST_SECONDS:g} s")
+        raise TookTooLong(f"more than {seconds:g} s")
 
     before = {name: os.environ.get(name) for name in ("HOME", "TMPDIR")}, os.getcwd(), tempfile.tempdir
     os.environ.update(HOME=str(base / "home"), TMPDIR=str(base / "tmp"))
     tempfile.tempdir = str(base / "tmp")
     os.chdir(base / "elsewhere")
     signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
