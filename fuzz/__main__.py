@@ -1,7 +1,7 @@
 """Run spoiled inputs against every target and print what became of them.
 
-`python -m fuzz --inputs 100000 --seconds 600 --seed 1 --grown 0.5 --faults FOLDER [target …]`; the exit code is 1 if
-anything but a result or a clean error came of any.
+`python -m fuzz --inputs 100000 --seconds 600 --seed 1 --grown 0.5 --faults FOLDER [target …]`; the exit code is 1
+if anything but a result or a clean error came of any.
 """
 
 import argparse

@@ -6,6 +6,7 @@ import json
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -42,6 +43,11 @@ class Reply(NamedTuple):
         if self.status >= 400 or told.get("error"):
             raise InputError(f"answered with {self.status}: {told.get('error')}")
         return told
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()  # it lasts as long as the process
 
 
 class App:
@@ -89,7 +95,6 @@ class App:
             from allbutone.app.server import create_app
 
             self._app = create_app(Settings(studies=(self._valid / "study",)))
-            self._loop = asyncio.new_event_loop()
         pairs = [each.partition("=")[::2] for each in query]
         headers = [(b"host", b"127.0.0.1"), *([(b"cookie", cookie)] if cookie else [])]
         scope = {
@@ -102,8 +107,9 @@ class App:
             status, given, content = self._completed(_answer(self._app, scope, body))
         return Reply(status, content, errors.getvalue(), given.get(b"set-cookie", b"").partition(b";")[0])
 
-    def _completed(self, work: Coroutine[Any, Any, Any]) -> Any:
-        run = self._loop.run_until_complete
+    @staticmethod
+    def _completed(work: Coroutine[Any, Any, Any]) -> Any:
+        run = _loop().run_until_complete
         try:
             asyncio.get_running_loop()
         except RuntimeError:
