@@ -44,7 +44,7 @@ def test_blocks_give_what_memory_gives(engine, rng, tmp_path, request):
     release = abo.NIWSynthesizer().fit(records).sample(datasets=2)
     whole = risk_columns(records, release, release.prior, mass=False, rng=np.random.default_rng(0))
     lazy = LazyRecords.of(lazily(engine, table, tmp_path, request), drop="person", complete_cases=True)
-    parts = list(stream_risk(lazy, release, key="person", block_rows=110, mass=False))
+    parts = list(stream_risk(lazy, release, key="person", block_rows=60, mass=False))
     assert [len(part["row"]) for part in parts] == [60, 60, 107]
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort([int(key[1:]) for key in found["key"]])  # a database has no order
@@ -80,7 +80,7 @@ def test_a_table_that_grows_meanwhile_is_noticed(rng, tmp_path, request):
     more = LazyRecords.of(lazily("polars", pa.concat_tables([table, table]), tmp_path, request), drop="person")
     grown = LazyRecords(more.frame, lazy.columns, lazy.schema, lazy.sums, whole=lazy.whole)
     with pytest.raises(InputError, match="had 230 records when it was added up and 460"):
-        list(stream_risk(grown, release, block_rows=110, mass=False))
+        list(stream_risk(grown, release, block_rows=60, mass=False))
 
 
 def test_blocks_are_cut_as_asked_whatever_the_engine_gives():
