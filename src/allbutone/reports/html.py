@@ -77,7 +77,7 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         else "",
         words=WORDS,
         exposed=[
-            {word: keys[place]}
+            {word: str(keys[place]) if word == "record" else keys[place]}
             | {name: assessment.risk[name][place] for name in MEASURES if name in assessment.risk}
             for place in order[:SHOWN]
         ],
