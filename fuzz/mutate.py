@@ -113,7 +113,8 @@ def _change(holder: Any, key: Any, rng: random.Random) -> None:
         case 2:
             del holder[key]
         case 3 if isinstance(holder, dict):
-            holder[rng.choice(("", "x", key.upper(), f"{key} ", rng.choice(list(holder))))] = holder.pop(key)
+            name = rng.choice(("", "x", key.upper(), f"{key} ", rng.choice(list(holder))))
+            holder[name] = holder.pop(key)
         case 4:
             for _ in range(rng.choice((1, 3, 200))):
                 value = [value]

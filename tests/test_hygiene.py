@@ -16,7 +16,9 @@ import allbutone as abo
 from allbutone.releases import dataset_files
 from allbutone.releases.archive import unpacked, zip_release
 from allbutone.releases.hygiene.check import require_clean
+from allbutone.releases.hygiene.dataset_form import form_findings
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.tables.declared.column import Column
 from allbutone.tables.safe_write import fresh_folder
 from clean_releases import KINDS, N, confidential, edit, found_in
 
@@ -298,3 +300,16 @@ def test_an_archive_damaged_at_any_place_is_refused_or_found(releases, tmp_path)
         packed.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
         with suppress(abo.InputError):
             abo.check_release(packed)  # any other error fails
+
+
+@pytest.mark.parametrize("flip", [1, 128])
+def test_a_parquet_file_with_a_damaged_footer_is_found_or_read(releases, tmp_path, flip):
+    """Asked for a part of some such footers, Arrow ends the process; names in others are no text."""
+    path, whole = tmp_path / "dataset-001.parquet", (releases / "parquet" / "dataset-001.parquet").read_bytes()
+    columns = [Column("age"), Column("ldl")]
+    length = int.from_bytes(whole[-8:-4], "little")
+    damaged = 0
+    for place in range(len(whole) - 8 - length, len(whole) - 8):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
+        damaged += bool(list(form_findings(path, columns)))
+    assert damaged > length / 4

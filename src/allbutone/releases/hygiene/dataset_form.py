@@ -37,7 +37,7 @@ def form_findings(path: Path, columns: Sequence[Column]) -> Iterator[Finding]:
                     yield Finding(
                         path.name, "its first line is not the names of the release's columns, and only these"
                     )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         yield _unreadable(path, error)
 
 
@@ -88,6 +88,7 @@ def _footer_findings(path: Path, names: list[str]) -> Iterator[Finding]:
     """Find what a Parquet file tells beside its pages: Parquet has many pockets, and programs fill them."""
     with pyarrow.parquet.ParquetFile(path) as content:
         footer, schema = content.metadata, content.schema_arrow
+        _require_whole(content)
     if schema.names != names:
         yield Finding(path.name, f"its columns are {', '.join(schema.names):.200}, not those of the release")
     told = [*(footer.metadata or {}), *(schema.metadata or {})]
@@ -107,6 +108,15 @@ def _footer_findings(path: Path, names: list[str]) -> Iterator[Finding]:
     if path.stat().st_size != used:
         problem = f"it holds {path.stat().st_size - used:,} bytes that belong to none of its columns"
         yield Finding(path.name, problem, _MADE_AGAIN)
+
+
+def _require_whole(content: pyarrow.parquet.ParquetFile) -> None:
+    """Begin to read every group of rows, which refuses a damaged footer.
+
+    Asked for a part of it about a single column, Arrow would end the whole process.
+    """
+    for group in range(content.metadata.num_row_groups):
+        next(content.iter_batches(batch_size=1, row_groups=[group]), None)
 
 
 def _statistics_findings(path: Path, footer: Any, table: pa.Table) -> Iterator[Finding]:
