@@ -6,6 +6,9 @@ import random
 import shutil
 import zipfile
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from fuzz.mutate import one_of
 from fuzz.seeds import write_seeds
@@ -130,6 +133,31 @@ def test_a_workbook_that_unpacks_to_a_thousand_times_its_size_is_not_unpacked(tm
         parts.writestr("xl/workbook.xml", b" " * 60_000_000)
     with pytest.raises(abo.InputError, match="times its own size"):
         abo.Records.of(path)
+
+
+def test_a_table_with_a_repeated_name_is_refused_in_words(tmp_path):
+    frame = pd.DataFrame(np.eye(9)[:, :3], columns=["a", "a", "b"])
+    for read in (abo.Records.of, abo.NIWSynthesizer().fit):
+        with pytest.raises(abo.InputError, match="appears 2 times"):
+            read(frame)
+
+
+def test_a_limit_too_large_for_float64():
+    with pytest.raises(abo.InputError, match="larger than any number"):
+        abo.Schema.of({"columns": {"a": {"low": 10**400}}})
+
+
+def test_indices_beyond_a_dictionary(tmp_path):
+    levels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 7] * 4), pa.array(["f", "m"]), safe=False)
+    table = pa.table({"bmi": np.arange(12.0) ** 1.5, "sex": levels})
+    with pytest.raises(abo.InputError, match="levels that its file does not hold"):
+        abo.Records.of(table, categories=True)
+
+
+def test_rows_without_spread_are_audited_in_words(rng):
+    values = rng.standard_normal((30, 2))
+    with pytest.raises(abo.InputError, match="vary too little"):
+        abo.audit(values, np.ones((50, 2)), mass=False)
 
 
 def copied(folder, tmp_path):

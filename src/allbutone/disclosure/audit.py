@@ -1,7 +1,8 @@
 """Audit: what rows drawn from a fitted normal give away of each record that it was fitted to."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -88,6 +89,19 @@ def audit(
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
 
 
+@contextmanager
+def _computable() -> Iterator[None]:
+    """Refuse rows that no fitted normal would have drawn, and of which rounding leaves nothing to compute with."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise InputError(
+            "the synthetic rows vary too little in some direction for rows of a normal fitted to this table",
+            "see that their columns and units are the table's",
+        ) from error
+
+
+@_computable()
 def audit_columns(
     records: Records,
     fitted: PlugInTable,
@@ -194,6 +208,7 @@ def error_of_differencing(fitted: PlugInTable) -> Float[np.ndarray, " p"]:
     return whole.count * apart / np.sqrt(np.diagonal(whole.scatter) / (whole.count - 1))
 
 
+@_computable()
 def departure(fitted: PlugInTable) -> str:
     """Say, if so, that the rows do not look as if they came from the normal fitted to the table; else nothing.
 

@@ -124,6 +124,8 @@ def encode(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[n
     array = array if kept_order else pc.dictionary_encode(array)
     found = [None if value is None else level_name(value) for value in array.dictionary.to_pylist()]
     codes = array.indices.cast(pa.int64()).fill_null(MISSING).to_numpy()
+    if len(codes) and codes.max() >= len(found):
+        raise InputError(f"{column.name!r} refers to levels that its file does not hold", "write the file again")
     used = set(np.unique(codes).tolist())
     if kept_order and column.dtype != nw.Enum and column.implementation.is_polars():
         found = [value if place in used else None for place, value in enumerate(found)]  # those of other tables

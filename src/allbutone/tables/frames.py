@@ -37,11 +37,19 @@ def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = 
         raise _no_table(table) from error
 
 
+def is_lazy(table: Any) -> bool:
+    """Say whether it is a lazy frame of any library; narwhals refuses a repeated name, which those do not have."""
+    try:
+        return isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
+    except nw.exceptions.DuplicateError:
+        return False
+
+
 def names_of(table: Any) -> list[str]:
     """Return the names of all columns of a table."""
     if isinstance(table, np.ndarray):
         return [f"x{position + 1}" for position in range(table.shape[-1])]
-    if isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame):
+    if is_lazy(table):
         raise InputError(
             f"a {type(table).__name__} stays in its engine, and this needs the rows here",
             "collect it, or name the files on the command line, which leaves them where they are",

@@ -262,7 +262,10 @@ def _on_grid(limit: float, decimals: int, inward: int, is_open: bool) -> float:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise InputError(f"{name} must be a number, got {value!r:.60}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InputError(f"{name} is larger than any number here", "write a smaller one") from error
 
 
 def decimals_from(value: Any) -> int | None:

@@ -18,6 +18,7 @@ from allbutone.tables.engines.gate import FirstPass, first_pass
 from allbutone.tables.engines.levels import Levels, read_levels
 from allbutone.tables.engines.sums import Sums, read_sums, second_pass
 from allbutone.tables.engines.together import columns_together, two_valued
+from allbutone.tables.frames import is_lazy
 from allbutone.tables.names import choose
 from allbutone.tables.record_checks import require_rows
 from allbutone.tables.records import Records
@@ -153,7 +154,7 @@ def stays(table: Any) -> bool:
     """Say whether a table stays in its engine: a lazy frame of any library, or `LazyRecords` of one."""
     if isinstance(table, np.ndarray):  # the usual case, and asking takes a while
         return False
-    return isinstance(table, LazyRecords) or isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
+    return isinstance(table, LazyRecords) or is_lazy(table)
 
 
 def on_model_scale(
