@@ -38,7 +38,10 @@ def test_the_budget_figure_is_drawn_offline(tmp_path, rows):
     assert "the chance that anybody is disclosed" in page
 
 
-def test_figures_become_pictures(tmp_path):
+def test_figures_become_pictures(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
     figure = go.Figure(go.Scatter(x=[1, 2, 3], y=[1, 3, 2]))
     style_panels(figure, "p < 0.05 </script> & more", "")
     paths = [tmp_path / name for name in ("one.png", "two.SVG", "three.png")]
@@ -51,3 +54,4 @@ def test_figures_become_pictures(tmp_path):
     picture = ElementTree.parse(paths[1]).getroot()
     assert (picture.get("width"), picture.get("height")) == ("1280", "900")
     assert "p < 0.05 </script> & more" in "".join(picture.itertext())
+    assert not list(home.iterdir())  # the browser leaves nothing there

@@ -183,8 +183,12 @@ def text_left_by(page: str, patience: float) -> str:
         place = Path(folder) / "page.html"
         place.write_text(page, encoding="utf-8")
         command = [browser, *FLAGS, f"--user-data-dir={folder}/profile", "--dump-dom", place.as_uri()]
+        # what it keeps from one start to the next goes with the folder
+        kept = os.environ | {"XDG_CACHE_HOME": f"{folder}/cache", "XDG_CONFIG_HOME": f"{folder}/config"}
         try:
-            done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=patience, check=False)
+            done = subprocess.run(
+                command, capture_output=True, encoding="utf-8", timeout=patience, check=False, env=kept
+            )
         except subprocess.TimeoutExpired as error:
             raise InputError(f"{browser} did not finish in {patience:.0f} s", "ask for fewer pictures") from error
         except OSError as error:
