@@ -19,7 +19,6 @@ from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 from engines import lazily
 
-
 KEY = "6f1d0c9ab37e42588d91e0f4c5a6b273"  # with other releases an integral may differ in more digits
 
 
