@@ -171,7 +171,7 @@ class ExposureLaw:
             bulk = count * nu * (nu + self.rows) / self.rows
         spike = 1 / (1 + q * share)
         if self.p == 1:
-            return spike, spike * np.sqrt(2 / freedom), np.ones_like(spike)
+            return np.asarray(spike), np.asarray(spike * np.sqrt(2 / freedom)), np.ones_like(spike)
         gamma = self.p / np.sqrt(freedom * bulk)
         with np.errstate(divide="ignore", invalid="ignore"):
             seen = 1 - gamma / (spike - 1) ** 2
