@@ -9,7 +9,7 @@ from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.adversary.forms import Forms
-from allbutone.adversary.wells import taken_rows, times_each, weighted_sum
+from allbutone.adversary.wells import taken_rows, times, times_each, weighted_sum
 from allbutone.model.distributions import Normal, StudentT
 from allbutone.support.arrays import (
     add_to_diagonal,
@@ -97,7 +97,7 @@ class LogQuadratic:
         """Return ℓ(v)."""
         levels, _ = self.well_terms(white)
         return self._value(
-            white, levels, array_namespace(white).vecdot(white, white), _times(self.precision, white)
+            white, levels, array_namespace(white).vecdot(white, white), times(self.precision, white)
         )
 
     def local(
@@ -113,7 +113,7 @@ class LogQuadratic:
         xp = array_namespace(white)
         levels, slopes = self.well_terms(white)
         strength = self.weights / levels
-        squared, turned = xp.vecdot(white, white), _times(self.precision, white)
+        squared, turned = xp.vecdot(white, white), times(self.precision, white)
         fall = self.inflation / (1 + self.inflation * squared)
         tau = self.outward * fall
         gradient = tau[..., None] * white - turned + self.pull
@@ -174,13 +174,13 @@ class LogQuadratic:
             return None
         if self.wells == 0:
             covariance = xp.linalg.inv(self.precision)
-            mean = self.unwhiten(_times(covariance, self.pull))
+            mean = self.unwhiten(times(covariance, self.pull))
             return Normal(mean, self._cover(covariance))
         if not self.falls_as_a_power:
             return None
         # w·log(g + vᵀMv − 2mᵀv) is a Student t with df + p = w, centred at M⁻¹m
         scale = xp.linalg.inv(self.shapes[..., 0, :, :])
-        location = _times(scale, self.slopes[..., 0, :])
+        location = times(scale, self.slopes[..., 0, :])
         floor = self.levels[..., 0] - xp.vecdot(location, self.slopes[..., 0, :])
         weight = self.weights[..., 0]
         df = (weight if weight.ndim else float(weight)) - self.p
@@ -197,10 +197,8 @@ class LogQuadratic:
         unknown = [position for position in range(self.p) if position not in known]
         start, across = self.split(known, values)
         squared = 1 + self.inflation * xp.vecdot(start, start)
-        moved, turned = self.unwhiten(start), self.root @ across
-        half = across.mT
+        moved, turned, half = self.unwhiten(start), self.root @ across, across.mT
         well_slopes = times_each(self.shapes, start)
-        levels = self.levels + xp.vecdot(well_slopes - 2 * self.slopes, start[..., None, :])
         return LogQuadratic(
             centre=xp.stack([moved[..., position] for position in unknown], axis=-1),
             root=xp.stack([turned[..., position, :] for position in unknown], axis=-2),
@@ -208,9 +206,9 @@ class LogQuadratic:
             outward=self.outward,
             inflation=self.inflation / squared,
             precision=half @ self.precision @ across,
-            pull=_times(half, self.pull - _times(self.precision, start)),
+            pull=times(half, self.pull - times(self.precision, start)),
             weights=self.weights,
-            levels=levels,
+            levels=self.levels + xp.vecdot(well_slopes - 2 * self.slopes, start[..., None, :]),
             slopes=(self.slopes - well_slopes) @ across,
             shapes=half[..., None, :, :] @ self.shapes @ across[..., None, :, :],
             own_well=self.own_well,
@@ -226,7 +224,7 @@ class LogQuadratic:
         within, across = basis[..., :, : len(known)], basis[..., :, len(known) :]
         centre = xp.stack([self.centre[..., position] for position in known], axis=-1)
         lower = upper[..., : len(known), :].mT
-        return _times(within, xp.linalg.solve(lower, (values - centre)[..., None])[..., 0]), across
+        return times(within, xp.linalg.solve(lower, (values - centre)[..., None])[..., 0]), across
 
     def besides(self, white: Float[Array, "*batch n p"]) -> Any:
         """Return what a posterior of another family adds to ℓ at n points of each: here nothing."""
@@ -247,9 +245,8 @@ class LogQuadratic:
 
     def as_batch(self) -> "LogQuadratic":
         """Return a single posterior as a batch of one."""
-        own = [name for name, axes in _AXES.items() if axes and hasattr(self, name)]
-        arrays = [name for name in own if name != "weights"]  # which may be shared
-        return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
+        own = [name for name, axes in _AXES.items() if axes and hasattr(self, name) and name != "weights"]
+        return replace(self, **{name: getattr(self, name)[None, ...] for name in own})  # weights may be shared
 
     @cached_property
     def has_quadratic(self) -> bool:
@@ -265,7 +262,7 @@ class LogQuadratic:
     ) -> tuple[Float[Array, "*points k"], Float[Array, "*points k p"]]:
         """Return qⱼ(v) and Gⱼ = Mⱼv − mⱼ; all wells in one matrix product."""
         slopes = times_each(self.shapes, white) - self.slopes
-        return self.levels + _times(slopes - self.slopes, white), slopes
+        return self.levels + times(slopes - self.slopes, white), slopes
 
     def _weighted_precision(self, strength: Float[Array, "*points k"]) -> Float[Array, "*points p p"]:
         """Return A + Σ ωⱼMⱼ."""
@@ -285,7 +282,6 @@ class LogQuadratic:
         return 0.5 * (self.outward * xp.log1p(self.inflation * squared) + bent - wells)
 
     def _cover(self, covariance: Float[Array, "*batch p p"]) -> Float[Array, "*batch p p"]:
-        array_namespace(covariance)
         covered = self.root @ covariance @ self.root.mT
         return (covered + covered.mT) / 2
 
@@ -293,15 +289,8 @@ class LogQuadratic:
 # how many axes of each field are not the batch's; the last two are a plug-in posterior's
 _AXES = {
     "centre": 1, "root": 2, "df": 0, "outward": 0, "inflation": 0, "precision": 2, "pull": 1,
-    "weights": 1, "levels": 1, "slopes": 2, "shapes": 3,
-    "numerator": 2, "slope": 1,
+    "weights": 1, "levels": 1, "slopes": 2, "shapes": 3, "numerator": 2, "slope": 1,
 }  # fmt: skip
-
-
-def _times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch r"]:
-    if matrix.ndim == 2 and vector.ndim == 2:
-        return vector @ matrix.T  # one product instead of many
-    return (matrix @ vector[..., None])[..., 0]
 
 
 def stacked(posteriors: Sequence[LogQuadratic]) -> LogQuadratic:

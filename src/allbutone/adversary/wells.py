@@ -46,6 +46,13 @@ def _many(array: Float[Array, "*tail p k"]) -> bool:
     return isinstance(array, np.ndarray) and array.shape[-1] > array.shape[-2]
 
 
+def times(matrix: Float[Array, "*#batch r p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch r"]:
+    """Return Mv of each; where one matrix serves all vectors, by one product."""
+    if matrix.ndim == 2 and vector.ndim == 2:
+        return vector @ matrix.T
+    return (matrix @ vector[..., None])[..., 0]
+
+
 def times_each(
     shapes: Float[Array, "*#batch k p p"], vector: Float[Array, "*batch p"]
 ) -> Float[Array, "*batch k p"]:

@@ -17,10 +17,10 @@ from allbutone.disclosure.mixed_risk import (
     require_usual_adversary,
     rise_in_odds,
 )
-from allbutone.disclosure.per_record import require_processor
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
 from allbutone.releases.mixed.release import MixedRelease
+from allbutone.support.devices import require_processor
 from allbutone.support.text import bell_curves, counted
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records

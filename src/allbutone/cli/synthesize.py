@@ -84,9 +84,7 @@ RepeatKey = Annotated[
     str | None,
     typer.Option(help="The key that --new-repeat-key showed: draws the same release of the same table again."),
 ]
-Seed = Annotated[
-    str | None, typer.Option(hidden=True, help="Refused: a seed can be found by trying, and with it the records.")
-]
+Seed = Annotated[str | None, typer.Option(hidden=True, help="Refused: a seed can be found by trying.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
 

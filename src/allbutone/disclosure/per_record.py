@@ -28,7 +28,7 @@ from allbutone.releases.joined import Released
 from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.parts import AReleased, in_columns, known_columns
 from allbutone.releases.private.release import PrivateRelease
-from allbutone.support.devices import HERE
+from allbutone.support.devices import HERE, require_processor
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.engines.lazy_records import LazyRecords, stays
@@ -258,12 +258,6 @@ def _require_nothing_known(known: Sequence[str]) -> None:
             Cure("leave out what is known", "known", []),
             Cure("leave out what is lacking", "lacking_records", 0),
         )
-
-
-def require_processor(device: str, what: str) -> None:
-    """Refuse a device for what only the processor can do."""
-    if device != HERE:
-        raise InputError(f"{what} is judged on the processor alone", Cure("leave out the device", "device", HERE))
 
 
 def _require_all_here(elsewhere: Moments | None) -> None:

@@ -25,6 +25,7 @@ from allbutone.releases.sampling import draw_datasets
 from allbutone.releases.statistics import (
     About,
     ParameterStatistics,
+    means_and_deviations,
     parameters_in,
     whitened_datasets,
     whitened_parameters,
@@ -256,15 +257,8 @@ class DatasetRelease(Shown):
         return About.of_datasets(self.modelled)
 
     def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-        """Return each column's mean and standard deviation by the release alone: the averages of the datasets.
-
-        Both in natural units. Deviations are NaN where no dataset has two rows.
-        """
-        moments = [Moments.of(dataset) for dataset in self.datasets]
-        means = np.mean([np.asarray(each.mean) for each in moments], axis=0)
-        several = [each for each in moments if each.count > 1]
-        variances = [np.diagonal(np.asarray(each.scatter)) / (each.count - 1) for each in several]
-        return means, np.sqrt(np.mean(variances, axis=0)) if several else np.full(self.p, np.nan)
+        """Return each column's mean and deviation by the release alone, in natural units; NaN of single rows."""
+        return means_and_deviations(self.datasets)
 
     def first(self, count: int) -> "DatasetRelease":
         """Return a release of the first so many datasets."""
@@ -287,16 +281,14 @@ class DatasetRelease(Shown):
         """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel."""
         declared = (schema or Schema()).for_columns(column_names(columns, posterior.p))
         datasets = [declared.released(drawn) for drawn in draw_datasets(posterior, rows, rng)[0]]
-        release = cls.__new__(cls)
-        # not through the gate, which takes half as long as drawing
+        release = cls.__new__(cls)  # not through the gate, which takes half as long as drawing
         release._hold(datasets, columns, prior, declared)
         return release
 
     def to_frames(self, backend: Any = "pandas") -> list[Any]:
         """Return the datasets as dataframes of the library named (pandas, polars, pyarrow)."""
         names = list(self.column_names)
-        frames = (nw.from_numpy(np.asarray(data), names, backend=backend) for data in self.datasets)
-        return [frame.to_native() for frame in frames]
+        return [nw.from_numpy(np.asarray(data), names, backend=backend).to_native() for data in self.datasets]
 
     def moments(self) -> list[Moments]:
         """Return each dataset's count, mean and scatter: all that the adversary needs of it."""

@@ -162,3 +162,14 @@ def parameters_in(
     turned = xp.matrix_transpose(half)
     precision, pull = xp.sum(turned @ half, axis=0), xp.sum((turned @ shift)[..., 0], axis=0)
     return ParameterStatistics(int(means.shape[0]), precision, pull)
+
+
+def means_and_deviations(
+    datasets: Sequence[Float[Array, "_ p"]],
+) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+    """Return the averages of the datasets' means, and the deviations of their average variances."""
+    moments = [Moments.of(dataset) for dataset in datasets]
+    means = np.mean([np.asarray(each.mean) for each in moments], axis=0)
+    several = [each for each in moments if each.count > 1]
+    variances = [np.diagonal(np.asarray(each.scatter)) / (each.count - 1) for each in several]
+    return means, np.sqrt(np.mean(variances, axis=0)) if several else np.full(len(means), np.nan)

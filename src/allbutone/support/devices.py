@@ -127,3 +127,9 @@ class DeviceStreams:
 
     def _empty(self, shape: tuple[int, ...]) -> Array:
         return self.torch.empty(shape, dtype=self.torch.float64, device=self.device)
+
+
+def require_processor(device: str, what: str) -> None:
+    """Refuse a device for what only the processor can do."""
+    if device != HERE:
+        raise InputError(f"{what} is judged on the processor alone", Cure("leave out the device", "device", HERE))
