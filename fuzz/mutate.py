@@ -80,14 +80,14 @@ def _spoil_csv(data: bytes, rng: random.Random) -> bytes:
 def _spoil_json(data: bytes, rng: random.Random) -> bytes:
     try:
         content = json.loads(data)
-    except (ValueError, RecursionError):
+        places = _places(content)
+        if not places:
+            return json.dumps(rng.choice(VALUES)).encode()
+        holder, key = rng.choice(places)
+        _change(holder, key, rng)
+        return json.dumps(content).encode("utf-8", "surrogatepass")
+    except (ValueError, OverflowError, RecursionError):  # no JSON, numbers beyond any, nested too deeply
         return _spoil_bytes(data, rng)
-    places = list(_places(content))
-    if not places:
-        return json.dumps(rng.choice(VALUES)).encode()
-    holder, key = rng.choice(places)
-    _change(holder, key, rng)
-    return json.dumps(content).encode("utf-8", "surrogatepass")
 
 
 def _spoil_lines(data: bytes, rng: random.Random) -> bytes:

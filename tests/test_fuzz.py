@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from fuzz.mutate import one_of
+from fuzz.mutate import _spoil_json, one_of
 from fuzz.seeds import write_seeds
 from fuzz.targets import all_targets
 from fuzz.watch import Tally, attempt
@@ -162,3 +162,10 @@ def test_rows_without_spread_are_audited_in_words(rng):
 
 def copied(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / folder.name)
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 900 + b"1" + b"]" * 900, json.dumps([10**400]).encode()], ids=["deep", "huge"]
+)
+def test_what_no_json_can_hold_is_spoiled_as_bytes(data):
+    assert all(isinstance(_spoil_json(data, random.Random(seed)), bytes) for seed in range(50))
