@@ -62,7 +62,7 @@ def test_a_study_is_that_of_one_machine_although_a_worker_dies(mortal, tmp_path)
     assert here == there
 
 
-@pytest.mark.skipif(not os.environ.get("ALLBUTONE_TEST_LONG"), reason="takes long")
+@pytest.mark.skipif(not os.environ.get("ALLBUTONE_TEST_LONG"), reason="as the two above, from start to end")
 def test_the_command_works_on_a_cluster(workers, allbutone, table):
     assert allbutone("synthesize", table, "--out", "release")[0] == 0
     assert allbutone("risk", table, "release", "--no-mass")[0] == 0
