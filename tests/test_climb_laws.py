@@ -22,7 +22,7 @@ def best_of_newton(posterior, white):
         second = np.einsum("...i,...ij,...j->...", white, hessian, white)
         step = np.clip(np.where(second < 0, -first / second / ratio, np.sign(first)), -0.5, 1.0)
         ratio = ratio * (1 + step)
-        if np.all(np.abs(step) <= 0.01):
+        if np.all((np.abs(step) <= 0.1) | (ratio < 0.3)):
             break
     there = ratio[..., None] * white
     return np.where((posterior.value(there) > posterior.value(white))[..., None], there, white)

@@ -11,6 +11,7 @@ from allbutone.adversary import paper_methods as as_printed
 from allbutone.adversary.bound import both_maxima, maximize_bound
 from allbutone.adversary.build import log_posterior
 from allbutone.adversary.climb import climb
+from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.modes import find_best, find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.simulated_releases import SimulatedReleases
@@ -144,8 +145,33 @@ def test_after_parameters_every_climb_ends_at_one_of_the_two_modes():
         np.testing.assert_allclose(np.fmin(*apart)[ends.done], 0, atol=1e-4, err_msg=f"seed {seed}")
 
 
+@pytest.mark.parametrize(
+    ("n", "p", "count", "rows"),
+    [(100, 1, 60, 100), (60, 2, 40, 20), (200, 5, 30, 200), (80, 8, 60, 80), (60, 20, 9, 90)],
+)
+def test_after_datasets_nobodys_other_hill_is_overlooked(n, p, count, rows):
+    """Against climbs from the mirror image of the mode: one hill, two, and an outlier's two that all but tie."""
+    rng, prior = np.random.default_rng(p), abo.NIW.default(p)
+    records = rng.standard_normal((n, p))
+    records[:4] *= 6
+    release = abo.DatasetRelease.draw(prior.update(records), [rows] * count, rng)
+    posteriors = LeaveOneOut.of(records, release, prior, None, "record").downdated(np.arange(n))
+    modes = find_modes(posteriors)
+    mirrored = climb(posteriors, -modes.best)
+    away = mirrored.white - modes.best
+    apart = mirrored.done & (np.sqrt(-np.einsum("np,npq,nq->n", away, modes.hessian, away)) > 1e-3)
+    np.testing.assert_array_equal(np.isfinite(modes.gap), apart)
+    np.testing.assert_allclose(modes.other[apart], mirrored.white[apart], atol=1e-6)
+    assert np.all(mirrored.value[apart] <= modes.value[apart] + 1e-9)
+    assert np.any(apart)
+    assert not np.all(apart)
+    for row in (int(np.argmax(apart)), int(np.argmin(apart))):
+        alone = find_modes(posteriors.take(row))
+        np.testing.assert_allclose(alone.other, modes.other[row], atol=1e-6)
+
+
 @pytest.mark.parametrize("seed", [62, 225])
-def test_after_datasets_the_other_hill_is_found_at_the_mirrored_place_itself(seed):
+def test_after_datasets_the_other_hill_is_found_where_the_mirrored_ray_has_none(seed):
     """Going along the ray to the highest point first led down from it and back to the first hill."""
     target = problem(seed, "datasets")
     posterior = log_posterior(target.others, target.release, target.prior)

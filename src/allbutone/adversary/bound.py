@@ -61,6 +61,28 @@ def both_maxima(
     return best, xp.where(xp.isnan(other), best, other)
 
 
+def opposite_maximum(
+    outward: Any,
+    inflation: Any,
+    precision: Float[Array, "*batch p p"],
+    pull: Float[Array, "*batch p"],
+    known: Float[Array, "*batch p"],
+) -> Float[Array, "*batch p"]:
+    """Return the other one of `both_maxima` where `known` is near the global one, NaN where there is none.
+
+    They stand on both sides along the lowest eigenvector. Where they all but tie, `known` may be near the other
+    one; then β₁ is taken with its sign turned around, which leads to the global one's side, if not quite to it.
+    """
+    xp = array_namespace(precision, pull)
+    if pull.ndim == 1:
+        other, best = maxima_of_one(outward, inflation, precision, pull, (-1, 1))
+        return best if float(other @ known) > 0 else other
+    omega, beta, vectors = _axes(precision, pull)
+    lowest = xp.copysign(beta[..., :1], xp.vecdot(vectors[..., 0], known)[..., None])
+    beta = xp.concat([lowest, beta[..., 1:]], axis=-1)
+    return _place(omega, beta, vectors, _pole_distance(outward, inflation, omega, beta, -1))
+
+
 def _axes(
     precision: Float[Array, "*#batch p p"], pull: Float[Array, "*#batch p"]
 ) -> tuple[Float[Array, "*#batch p"], Float[Array, "*#batch p"], Float[Array, "*#batch p p"]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, replace
 from math import inf, sqrt
 from typing import Any
 
+import numpy as np
 from jaxtyping import Bool, Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
@@ -13,6 +14,7 @@ from allbutone.support.definite import solve_definite
 Array = Any
 
 MOST_STEPS = 100
+FEW, WELLS = 4, 100  # of so few, with no more wells, each goes on alone: calls for arrays would take longer
 # squared lengths of a Newton step, in posterior standard deviations
 CLOSE = 1e-10  # which leads to the mode to ten digits
 SAME_BEND = 1e-16  # and over which the Hessian keeps its first nine
@@ -30,6 +32,26 @@ class Summit:
     hessian: Any
     done: Any
     steps: int
+
+    def take(self, rows: Any) -> "Summit":
+        """Return the summits at these positions of the one batch axis."""
+        xp = array_namespace(self.white)
+        return replace(self, **{name: xp.take(array, rows, axis=0) for name, array in self._arrays.items()})
+
+    def with_rest(self, kept: Bool[Array, " batch"], rest: "Summit") -> "Summit":
+        """Return the same with the summits that are not kept replaced, in order."""
+        found = {name: _put(kept, array, rest._arrays[name]) for name, array in self._arrays.items()}
+        return replace(self, **found, steps=max(self.steps, rest.steps))
+
+    @staticmethod
+    def of_each(alone: "list[Summit]") -> "Summit":
+        """Return single summits as a batch."""
+        arrays = {name: np.stack([one._arrays[name] for one in alone]) for name in alone[0]._arrays}
+        return replace(alone[0], **arrays, steps=max(one.steps for one in alone))
+
+    @property
+    def _arrays(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "steps"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +74,7 @@ class _Ascent:
     bend: Any = None
 
     def take(self, rows: Any) -> "_Ascent":
-        """Return the climbs at these positions of the one batch axis."""
+        """Return the climbs at these positions of the one batch axis; at a number a single one."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
         xp = array_namespace(self.white)
         return _Ascent(**{name: None if a is None else xp.take(a, rows, axis=0) for name, a in held.items()})
@@ -70,9 +92,9 @@ def climb(
     finite = xp.isfinite(start)
     if not all_true(finite):  # what rounding left no start
         start = xp.where(xp.all(finite, axis=-1)[..., None], start, 0.0)
-    if start.ndim == 1:
-        return _climb_alone(posterior, start)
     local = posterior.local(start)
+    if start.ndim == 1:
+        return _ascend_alone(posterior, _Ascent(start, *local, 1.0, inf, False), 0)
     value = local[0]
     new = (xp.ones_like(value), xp.full_like(value, xp.inf), xp.zeros_like(value, dtype=xp.bool))
     before = (None, None)
@@ -81,20 +103,23 @@ def climb(
     return _ascend(posterior, _Ascent(start, *local, *new, beat, *before), 0)
 
 
-def _climb_alone(posterior: LogQuadratic, place: Float[Array, " p"]) -> Summit:
-    """Climb one posterior from one place by the rules of `_ascend`, decided by Python's numbers, not by arrays.
+def _ascend_alone(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
+    """Climb one posterior by the rules of `_ascend`, decided by Python's numbers, not by arrays.
 
     Arrays of one number take most of the time of a single attack.
     """
-    noise, least, length, last = float(posterior.rounding), float(posterior.df) ** -0.5, 1.0, inf
-    value, gradient, hessian = posterior.local(place)
-    for steps in range(1, MOST_STEPS + 1):
+    noise, least, length, last = float(posterior.rounding), float(posterior.df) ** -0.5, at.length, at.last
+    place, value, gradient, hessian = at.white, at.value, at.gradient, at.hessian
+    close, beat = (SAME_BEND, -inf) if at.beat is None else (CLOSE, float(at.beat))
+    while steps < MOST_STEPS:
+        steps += 1
         step, definite = solve_definite(-hessian, gradient)
         step = step if definite else _uphill(-hessian, gradient, step, definite)
         gain = float(step @ gradient)
-        if 0 <= gain < SAME_BEND:
+        if 0 <= gain < close:
             return Summit(place + step, value, hessian, as_array(True, like=place), steps)
-        if 0 <= gain < STALLED and gain > last / 16:
+        out_of_reach = definite and float(value) + 2 * gain + min(10 * gain, 1.0) < beat
+        if out_of_reach or (0 <= gain < STALLED and gain > last / 16):
             return Summit(place, value, hessian, as_array(True, like=place), steps)
         reach, size = 0.5 * sqrt(float(place @ place)) + least, sqrt(float(step @ step))
         trial = place + (length * reach / size if size > reach else length) * step
@@ -185,14 +210,11 @@ def _ascend_rest(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
     """Go on with those of a batch that have not arrived, without the others' weight."""
     xp = array_namespace(at.white)
     (late,) = xp.nonzero(~at.done)
-    rest = _ascend(posterior.take(late), at.take(late), steps)
-    return Summit(
-        _put(at.done, at.white, rest.white),
-        _put(at.done, at.value, rest.value),
-        _put(at.done, at.hessian, rest.hessian),
-        _put(at.done, at.done, rest.done),
-        rest.steps,
-    )
+    if isinstance(late, np.ndarray) and len(late) <= FEW and posterior.wells <= WELLS:
+        rest = Summit.of_each([_ascend_alone(posterior.take(row), at.take(row), steps) for row in late.tolist()])
+    else:
+        rest = _ascend(posterior.take(late), at.take(late), steps)
+    return Summit(at.white, at.value, at.hessian, at.done, steps).with_rest(at.done, rest)
 
 
 def _put(kept: Bool[Array, " batch"], whole: Array, part: Array) -> Array:

@@ -7,11 +7,11 @@ from jaxtyping import Float
 
 from allbutone.adversary.build import add_own_well, from_whitened, together
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.wells import add_outer, in_layout
+from allbutone.adversary.wells import in_layout, stretched
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.statistics import JoinedStatistics, Statistics
-from allbutone.support.arrays import array_namespace, contiguous, eye, solve_rows, sum_of_products, zeros
+from allbutone.support.arrays import array_namespace, contiguous, eye, solve_rows, zeros
 
 Array = Any
 
@@ -67,7 +67,7 @@ class WholeTable:
             if isinstance(released, JoinedStatistics):
                 return together(after(released.parameters), after(released.datasets))
             if isinstance(released, Moments):
-                return self._datasets(released, nothing, white, (shrink, unit))
+                return self._datasets(released, nothing, white, (shrink, unit, own))
             moved = released.pull - (released.precision @ shift[..., None])[..., 0]
             turned = (own @ moved[..., None])[..., 0]
             outward = (released.draws - 1) * self.whole.df
@@ -98,15 +98,15 @@ class WholeTable:
         moments: Moments,
         nothing: LogQuadratic,
         white: Float[Array, "b p"],
-        own: tuple[Float[Array, " b"], Float[Array, "b p"]],
+        own: tuple[Float[Array, " b"], Float[Array, "b p"], Float[Array, "b p p"]],
     ) -> LogQuadratic:
         """Return the wells of each record, whose posterior without a release is `nothing`.
 
         With t = u − r, K = κ + n_z and G = K/(K−1): B₋ = B − G·ttᵀ and r₋ = r − t/(K−1), so that
-        M = h·B₋⁻¹ = B⁻¹/G + nnᵀ/(1 − G·tᵀn), n = B⁻¹t. In the record's own coordinates, R = I + a·êêᵀ with
-        `own` = (a, ê), it is RMR = M + êzᵀ + zêᵀ, z = a·Mê + ½a²(êᵀMê)·ê: three outer products, and no p³.
-        From the others' centre it is e = r₋ − μ₋ = Gr + cu, c = 1/(κ−1) − 1/(K−1), and
-        m = Me = B⁻¹r + (c/G)·B⁻¹u + (nᵀe/(1 − G·tᵀn))·n: B⁻¹ meets no other vectors than r and u.
+        M = h·B₋⁻¹ = B⁻¹/G + nnᵀ/l, n = B⁻¹t, l = 1 − G·tᵀn. From the others' centre it is e = r₋ − μ₋ = Gr + cu,
+        c = 1/(κ−1) − 1/(K−1), and m = Me = B⁻¹r + (c/G)·B⁻¹u + (nᵀe/l)·n = (1 + c/G)·B⁻¹r + (c/G + nᵀe/l)·n.
+        In the record's own coordinates, with `own` = (a, ê, R), they are RMR and Rm. Numbers come of uᵀB⁻¹u,
+        uᵀB⁻¹r and rᵀB⁻¹r, which are at most 1, so that nothing is lost in their differences.
         """
         # vectors are (b, p, k) here: all is done along the wells
         xp, p, k = array_namespace(white), self.whole.p, moments.count.shape[0]
@@ -116,31 +116,21 @@ class WholeTable:
         location = (moments.count / weight) * moments.mean.T
         stay = xp.sum(inverse * location, axis=1)
         product = xp.reshape(white @ xp.reshape(inverse, (p, p * k)), (-1, p, k))
-        normal = product - stay
-        left = 1 - ratio * _dot(normal, white[:, :, None] - location)
-        (shrink, unit), length = own, xp.sqrt(xp.vecdot(white, white))
-        shrink, axis, length = shrink[:, None, None], unit[:, :, None], length[:, None, None]
-        shares = 1 / (xp.where(length > 0, length, 1.0) * ratio), _dot(normal, axis) / left
-        met = product * shares[0] + normal * shares[1]
-        turned = shrink * met + (0.5 * shrink**2 * _dot(met, axis)) * axis
+        uu, ur, rr = (white[:, None, :] @ product)[:, 0, :], white @ stay, xp.sum(location * stay, axis=0)
+        left = 1 - ratio * (uu - 2 * ur + rr)
         moved = moments.count / ((kappa - 1) * (weight - 1))
-        apart = ratio * location + moved * white[:, :, None]
-        slopes = stay + (moved / ratio) * product + (_dot(normal, apart) / left) * normal
+        met = ratio * (ur - rr) + moved * (uu - ur)
+        share = met / left
+        normal, stay = own[-1] @ (product - stay), own[-1] @ stay
+        slopes = (moved / ratio + share)[:, None, :] * normal + (1 + moved / ratio) * stay
         return replace(
             nothing,
             outward=(k - 1) * self.whole.df,
             weights=self.whole.df + moments.count,
-            levels=1 + _dot(slopes, apart)[:, 0, :],
-            slopes=in_layout(slopes + (shrink * _dot(slopes, axis)) * axis),
-            shapes=add_outer(inverse / ratio, (normal / left, normal), (turned, axis), (axis, turned)),
+            levels=1 + ratio * rr + moved * (2 * ur + (moved / ratio) * uu) + share * met,
+            slopes=in_layout(slopes),
+            shapes=stretched(inverse / ratio, own, normal, left[:, None, :]),
         )
-
-
-def _dot(one: Float[Array, "b p k"], other: Float[Array, "b p #k"]) -> Float[Array, "b 1 k"]:
-    """Return the products of vectors, summed over their components."""
-    if other.shape[-1] == 1 < one.shape[-1]:
-        return other.mT @ one
-    return sum_of_products(one, other, axis=1)[:, None, :]
 
 
 def remove_each(whole: NIW, records: Float[Array, "n p"]) -> NIW:

@@ -82,7 +82,6 @@ class LogQuadratic:
 
     def gradient(self, candidates: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
         """Return the gradient of ℓ with respect to the candidate record."""
-        array_namespace(candidates)
         _, gradient, _ = self.local(self.whiten(candidates))
         return solve_rows(self.root.mT, gradient)
 
@@ -124,21 +123,22 @@ class LogQuadratic:
         hessian = add_to_diagonal(hessian, tau)
         return self._value(white, levels, squared, turned), gradient, hessian
 
-    def lower_bound(self) -> tuple[Float[Array, "*batch p p"], Float[Array, "*batch p"]]:
-        """Return precision and pull of the bound that touches ℓ at the centre and lies below it everywhere.
+    def tangent(
+        self, white: Float[Array, "*batch p"] | None = None
+    ) -> tuple[Float[Array, "*batch p p"], Float[Array, "*batch p"]]:
+        """Return precision and pull of the bound that touches ℓ at v, or at the centre, and lies below it.
 
-        −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(0) = wⱼ/gⱼ the wells become the quadratic
-        A + Σ ωⱼMⱼ, b + Σ ωⱼmⱼ: a parameter release's posterior, whose maximum is known exactly.
+        −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(v) the wells become the quadratic A + Σ ωⱼMⱼ,
+        b + Σ ωⱼmⱼ: a parameter release's posterior, whose maxima are known exactly.
         """
-        strength, shape = self.weights / self.levels, (*self.centre.shape[:-1], self.wells)
+        strength, shape = self.strengths(white), (*self.centre.shape[:-1], self.wells)
         if strength.shape != shape:
             strength = array_namespace(strength).broadcast_to(strength, shape)
         return self._weighted_precision(strength), self.pull + (strength[..., None, :] @ self.slopes)[..., 0, :]
 
-    def strengths(self, white: Float[Array, "*points p"]) -> Float[Array, "*points k"]:
-        """Return ωⱼ = wⱼ/qⱼ(v), how strongly each well pulls."""
-        levels, _ = self.well_terms(white)
-        return self.weights / levels
+    def strengths(self, white: Float[Array, "*points p"] | None) -> Float[Array, "*points k"]:
+        """Return ωⱼ = wⱼ/qⱼ(v), how strongly each well pulls, at v or at the centre."""
+        return self.weights / (self.levels if white is None else self.well_terms(white)[0])
 
     @cached_property
     def log_volume(self) -> Float[Array, "*#batch"]:
@@ -235,13 +235,12 @@ class LogQuadratic:
         return None
 
     def take(self, rows: Any) -> "LogQuadratic":
-        """Return the posteriors at these positions of the one batch axis; at a slice of them nothing is copied."""
-        taken = {}
-        for name, axes in _AXES.items():
-            array: Any = getattr(self, name, None)
-            if getattr(array, "ndim", 0) > axes and array.shape[0] > 1:
-                taken[name] = taken_rows(array, rows)
-        return replace(self, **taken)
+        """Return the posteriors at these positions of the batch axis, a slice without copying; at a number one."""
+        held: dict[str, Any] = {name: getattr(self, name, None) for name in _AXES}
+        own = {name: array for name, array in held.items() if getattr(array, "ndim", 0) > _AXES[name]}
+        taken = {name: taken_rows(array, rows) for name, array in own.items() if array.shape[0] > 1}
+        alike = {name: array[0, ...] for name, array in own.items() if isinstance(rows, int) and name not in taken}
+        return replace(self, **taken, **alike)
 
     def as_batch(self) -> "LogQuadratic":
         """Return a single posterior as a batch of one."""

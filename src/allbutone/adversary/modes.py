@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from allbutone.adversary.bound import both_maxima, maximize_bound
+from allbutone.adversary.bound import both_maxima, maximize_bound, opposite_maximum
 from allbutone.adversary.climb import Summit, climb
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.ray import best_on_ray
-from allbutone.support.arrays import array_namespace, solve_or_nan
+from allbutone.adversary.ray import best_on_ray, hill_on_ray
+from allbutone.support.arrays import array_namespace, eye, solve_or_nan
+from allbutone.support.definite import is_definite
 
 Array = Any
 
 SAME_PLACE = 1e-4  # two modes closer than this many standard deviations are one
+PULL_LEFT = 0.7  # so that a hill that is just there is not overlooked
 TIE = 1e-9  # a difference in log posterior that rounding could reverse
 
 
@@ -117,6 +119,8 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
     first = climb(posterior, start, xp.full_like(start[..., 0], -xp.inf) if only_best else None)
     if one_hill:
         return [first]
+    if not (only_best or given or posterior.own_well or start.ndim > 2):
+        return [first, _other_summit(posterior, first)]
     starts = [-first.white]
     if posterior.own_well:
         weights = posterior.weights
@@ -127,6 +131,35 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
         starts += [without, -without, solve_or_nan(shape, slope) + 0 * without]
     before = {"beat": first.value} if only_best else {"known": first}
     return [first, *(climb(posterior, start, **before) for start in starts)]
+
+
+def _other_summit(posterior: LogQuadratic, first: Summit) -> Summit:
+    """Return the other summit after datasets, the first again where there is none.
+
+    It stands near the other maximum of the bound that touches ℓ at the first one, with less pull: pull makes the
+    other hill lower, and in the end none. Where the bound bends down everywhere, or has no other maximum even so,
+    or where ℓ only falls on the ray through it, there is no other hill to climb.
+    """
+    xp, bound = array_namespace(first.white), _pushing_outward(posterior)
+    precision, pull = bound.tangent(first.white)
+    terms = bound.outward, bound.inflation, precision, PULL_LEFT * pull, first.white
+    if pull.ndim == 1:
+        start = opposite_maximum(*terms)
+        return climb(posterior, start) if bool(xp.isfinite(start[0])) else first
+    most = bound.outward * bound.inflation * xp.ones_like(pull[:, 0])
+    none = is_definite(precision - most[:, None, None] * eye(posterior.p, like=precision))
+    if bool(xp.all(none)):
+        return first
+    if bool(xp.any(none)):  # what comes is dear for many columns
+        (rows,) = xp.nonzero(~none)
+        return first.with_rest(none, _other_summit(posterior.take(rows), first.take(rows)))
+    start = hill_on_ray(posterior, opposite_maximum(*terms))
+    none = xp.any(xp.isnan(start), axis=-1)
+    if bool(xp.all(none)):
+        return first
+    (rows,) = xp.nonzero(~none)
+    found = climb(posterior.take(rows), xp.take(start, rows, axis=0), known=first.take(rows))
+    return first.with_rest(none, found)
 
 
 def _summits_after_parameters(posterior: LogQuadratic, only_best: bool) -> list[Summit]:
@@ -140,20 +173,24 @@ def _summits_after_parameters(posterior: LogQuadratic, only_best: bool) -> list[
 
 
 def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
-    """Return the exact maximum of the bound that touches ℓ at the centre.
-
-    Wells of negative weight have no such bound. They are nearly concentric with the outward term, and count as
-    more of it: then this is a good start, and no bound.
-    """
-    outward = posterior.outward
-    if posterior.has_negative_wells:
-        xp, weights = array_namespace(posterior.weights), posterior.weights
-        outward = outward - xp.sum(xp.where(weights < 0, weights, 0.0), axis=-1)
-        posterior = replace(posterior, outward=outward, weights=xp.where(weights < 0, 0.0, weights))
-    precision, pull = posterior.lower_bound()
+    """Return the exact maximum of the bound that touches ℓ at the centre."""
+    posterior = _pushing_outward(posterior)
+    precision, pull = posterior.tangent()
     if not posterior.pushes_outward:
         return solve_or_nan(precision, pull)
-    return maximize_bound(outward, posterior.inflation, precision, pull)
+    return maximize_bound(posterior.outward, posterior.inflation, precision, pull)
+
+
+def _pushing_outward(posterior: LogQuadratic) -> LogQuadratic:
+    """Return the posterior with its wells of negative weight, which have no bound, as more of the outward term.
+
+    They are nearly concentric with it: so what would be a bound is a good start, and no bound.
+    """
+    if not posterior.has_negative_wells:
+        return posterior
+    xp, weights = array_namespace(posterior.weights), posterior.weights
+    outward = posterior.outward - xp.sum(xp.where(weights < 0, weights, 0.0), axis=-1)
+    return replace(posterior, outward=outward, weights=xp.where(weights < 0, 0.0, weights))
 
 
 def _same_place(one: Summit, two: Summit) -> Bool[Array, "*batch"]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -52,7 +53,7 @@ class PlugInPosterior(LogQuadratic):
 
     def local(
         self, white: Float[np.ndarray, "*points p"]
-    ) -> tuple[Float[np.ndarray, "*points"], Float[np.ndarray, "*points p"], Float[np.ndarray, "*points p p"]]:
+    ) -> tuple[Any, Float[np.ndarray, "*points p"], Float[np.ndarray, "*points p p"]]:
         """Return value, gradient and Hessian of ℓ at v.
 
         With f = (vᵀKv + 2kᵀv)/g, g = 1 + c‖v‖² and h = (Kv + k − c·f·v)/g, half of f adds to them

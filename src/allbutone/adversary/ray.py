@@ -1,4 +1,4 @@
-"""The best point on the ray from the other records' centre through a point."""
+"""The hill on the ray from the other records' centre through a point."""
 
 from typing import Any
 
@@ -10,19 +10,31 @@ from allbutone.support.arrays import array_namespace
 Array = Any
 
 STEPS = 8
-CLOSE = 0.01  # of the length, and nearer than the ray itself comes to a mode
+CLOSE = 0.1  # of the length: the step that was so long ends nearer than the ray itself comes to a mode
+NO_HILL = 0.3  # of the length: who is led so far back is led back to the centre
 
 
 def best_on_ray(posterior: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
     """Return r·v with the r > 0 to which Newton's steps lead from r = 1, where ℓ is higher there.
 
+    A step costs next to nothing beside one of many dimensions. For a posterior alone both cost the same, the time
+    of calling NumPy, and v itself is as good a start.
+    """
+    return white if white.ndim == 1 else _ratio(posterior, white)[..., None] * white
+
+
+def hill_on_ray(posterior: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
+    """Return the same, NaN where the steps lead back to the centre: there is no hill on the ray."""
+    xp, ratio = array_namespace(white), _ratio(posterior, white)
+    return xp.where(ratio < NO_HILL, xp.nan, ratio)[..., None] * white
+
+
+def _ratio(posterior: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Array, "*batch"]:
+    """Return the best r > 0 that Newton's steps lead to from r = 1, each doubling or halving it at most.
+
     On the ray each well is a function of two numbers, whatever the dimension:
     ℓ(rv) = ½·[ a·log(1 + cr²‖v‖²) − r²vᵀAv + 2r·bᵀv − Σⱼ wⱼ·log(gⱼ + r²·vᵀMⱼv − 2r·mⱼᵀv) ]
-    So a step costs next to nothing beside one of many dimensions. It doubles or halves r at most. For a posterior
-    alone both cost the same, the time of calling NumPy, and v itself is as good a start.
     """
-    if white.ndim == 1:
-        return white
     xp, weights = array_namespace(white), posterior.weights
     _, slopes = posterior.well_terms(white)
     linear = (posterior.slopes @ white[..., None])[..., 0]
@@ -31,26 +43,26 @@ def best_on_ray(posterior: LogQuadratic, white: Float[Array, "*batch p"]) -> Flo
     bend = xp.vecdot(white, (posterior.precision @ white[..., None])[..., 0])
     pull = xp.vecdot(posterior.pull, white)
 
-    # no shapes on what is made anew in every call: to write them takes longer than the work
-    def levels(r: Array) -> Array:
-        return posterior.levels + r[..., None] * (r[..., None] * square - 2 * linear)
-
-    def height(r: Array) -> Array:
-        wells = xp.vecdot(weights, xp.log(levels(r)))
-        return posterior.outward * xp.log1p(grown * r * r) - r * (r * bend - 2 * pull) - wells
+    def places(r: Array) -> tuple[Array, Array]:
+        slope = r[..., None] * square - linear
+        return slope, posterior.levels + r[..., None] * (slope - linear)
 
     ratio = xp.ones_like(grown)
+    slope, each = places(ratio)
+    begin = each
     for _ in range(STEPS):
-        each = levels(ratio)
-        strength, slope = weights / each, ratio[..., None] * square - linear
+        strength = weights / each
+        pulled = strength * slope
         outward = posterior.outward * grown / (1 + grown * ratio * ratio)
-        first = (outward - bend) * ratio + pull - xp.vecdot(strength, slope)
+        first = (outward - bend) * ratio + pull - xp.sum(pulled, axis=-1)
         falling = 2 * outward * grown * ratio * ratio / (1 + grown * ratio * ratio)
-        second = outward - falling - bend - xp.vecdot(strength, square - 2 * slope * slope / each)
+        second = outward - falling - bend - xp.vecdot(strength, square) + 2 * xp.vecdot(pulled, slope / each)
         step = xp.where(second < 0, -first / second, xp.sign(first) * ratio)
         step = xp.clip(step / ratio, -0.5, 1.0)
         ratio = ratio * (1 + step)
-        if not bool(xp.any(xp.abs(step) > CLOSE)):
+        slope, each = places(ratio)
+        if not bool(xp.any((xp.abs(step) > CLOSE) & (ratio >= NO_HILL))):
             break
-    better = height(ratio) > height(xp.ones_like(ratio))
-    return xp.where(better[..., None], ratio[..., None] * white, white)
+    higher = posterior.outward * xp.log((1 + grown * ratio * ratio) / (1 + grown))
+    higher = higher - (ratio - 1) * ((ratio + 1) * bend - 2 * pull) - xp.vecdot(weights, xp.log(each / begin))
+    return xp.where(higher > 0, ratio, 1.0)

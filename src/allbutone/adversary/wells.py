@@ -19,27 +19,29 @@ def in_layout(vectors: Float[Array, "b p k"]) -> Float[Array, "b k p"]:
     return vectors.mT if _many(vectors) else contiguous(vectors.mT)
 
 
-def add_outer(
-    shapes: Float[Array, "p p k"], *pairs: tuple[Float[Array, "b p #k"], Float[Array, "b p #k"]]
+def stretched(
+    shapes: Float[Array, "p p k"],
+    own: tuple[Float[Array, " b"], Float[Array, "b p"], Float[Array, "b p p"]],
+    normal: Float[Array, "b p k"],
+    left: Float[Array, "b 1 k"],
 ) -> Float[Array, "b k p p"]:
-    """Return M + Σ xyᵀ of each posterior's wells, a symmetric sum, in the layout that suits their number."""
-    xp, (first, *rest) = array_namespace(shapes), pairs
-    whole = (*first[0].shape[:2], shapes.shape[-1])
-    if not _many(shapes):
-        columns, rows = (
-            xp.stack([xp.broadcast_to(pair[side], whole).mT for pair in pairs], axis=axis)
-            for side, axis in ((0, -1), (1, -2))
-        )
-        return xp.moveaxis(shapes, -1, 0) + columns @ rows
-    found = np.empty((*whole[:2], *whole[1:]))
-    for row, each in enumerate(shapes):  # of the matrices, which are symmetric
-        part = found[:, row, row:]
-        np.multiply(first[1][:, row:], first[0][:, row, None], out=part)
-        part += each[row:]
-        for one, other in rest:
-            part += other[:, row:] * one[:, row, None]
-        found[:, row + 1 :, row] = part[:, 1:]
-    return np.moveaxis(found, -1, 1)
+    """Return RMR + nnᵀ/l of each posterior's wells, in the layout that suits their number.
+
+    `own`: a, ê and R = I + a·êêᵀ. Of many wells, products with R do it for all at once; of few,
+    RMR = M + êzᵀ + zêᵀ, z = a·Mê + ½a²(êᵀMê)·ê: outer products, and no p³.
+    """
+    xp, (p, _, k), (shrink, unit, root) = array_namespace(normal), shapes.shape, own
+    flat, share = xp.reshape(shapes, (p, p * k)), normal / left
+    if _many(shapes):
+        found = root[:, None] @ (root @ flat).reshape(-1, p, p, k)
+        for row in range(p):  # of the matrices
+            found[:, row] += share * normal[:, row, None]
+        return np.moveaxis(found, -1, 1)
+    met, axis, shrink = xp.reshape(unit @ flat, (-1, p, k)), unit[:, :, None], shrink[:, None, None]
+    along = shrink * met + (0.5 * shrink**2 * (axis.mT @ met)) * axis
+    axis = xp.broadcast_to(axis, met.shape)
+    columns, rows = xp.stack([share, along, axis], axis=-1), xp.stack([normal, axis, along], axis=-1)
+    return xp.moveaxis(shapes, -1, 0) + xp.moveaxis(columns, 1, 2) @ xp.moveaxis(rows, 1, 2).mT
 
 
 def _many(array: Float[Array, "*tail p k"]) -> bool:
