@@ -51,8 +51,8 @@ class Modes:
 def find_modes(posterior: LogQuadratic) -> Modes:
     """Return the global maximum of ℓ and its mirror mode.
 
-    Newton climbs from the exact maximum of a bound (for released parameters it is the maximum already), then from
-    the mirror image of where that ended: it finds the other mode, and the better wins.
+    Newton climbs from the exact maximum of a bound (for released parameters it is the maximum already), then where
+    another hill may stand, on the other side of the others' centre; the better mode wins.
     """
     xp = array_namespace(posterior.centre)
     summits = _summits(posterior)
@@ -105,10 +105,11 @@ def find_best(posterior: LogQuadratic) -> Modes:
 
 
 def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
-    """Return where Newton ends from the bound's maximum, and from the mirror image of that.
+    """Return where Newton ends from the bound's maximum, and on the other side of the others' centre.
 
-    A single release leaves one hill. An adversary's own prior may disagree with the release; then a hill of its
-    own may stand at the prior's centre, and another where the release alone would have it.
+    Who only wants the best begins there at the mirror image, and gives up once it cannot win. A single release
+    leaves one hill. An adversary's own prior may disagree with the release; then a hill of its own may stand at the
+    prior's centre, and another where the release alone would have it.
     """
     xp, known = array_namespace(posterior.centre), posterior.near_maximum()
     given, one_hill = known is not None, not posterior.pushes_outward and posterior.wells <= 1
