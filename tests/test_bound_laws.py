@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from allbutone.adversary import bound, bound_of_one
-from allbutone.adversary.bound import both_maxima, maximize_bound
+from allbutone.adversary.bound import both_maxima, maximize_bound, opposite_maximum
 
 
 @pytest.mark.parametrize(("count", "digits"), [(30, 1e-9), (80, 1e-5)])
@@ -67,7 +67,22 @@ def test_both_maxima_are_all_there_are(p):
         alone = both_maxima(outward[row], 0.7, precision[row], pull[row])
         np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-6)
         several += len(second)
+        # beside the global maximum stands the other, and beside that the global one's side
+        opposite = opposite_maximum(outward[row], 0.7, precision[row], pull[row], first)
+        np.testing.assert_allclose(opposite, second[0] if second else np.nan, rtol=1e-5, atol=1e-6)
+        if second:
+            opposite = opposite_maximum(outward[row], 0.7, precision[row], pull[row], second[0])
+            np.testing.assert_allclose(opposite, first, rtol=1e-5, atol=1e-6)
     assert 5 < several < 23
+    none = np.all(best == other, axis=-1, keepdims=True)
+    with np.errstate(all="ignore"):
+        opposite = opposite_maximum(outward, 0.7, precision, pull, best)
+        back = opposite_maximum(outward, 0.7, precision, pull, other)
+    np.testing.assert_allclose(opposite, np.where(none, np.nan, other), rtol=1e-9)
+    lowest = np.linalg.eigh(precision)[1][..., 0]
+    sides = [np.sign(np.vecdot(lowest, each))[~none[:, 0]] for each in (best, back, other)]
+    np.testing.assert_array_equal(sides[0], sides[1])
+    np.testing.assert_array_equal(sides[0], -sides[2])
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])

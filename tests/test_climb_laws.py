@@ -9,7 +9,7 @@ from allbutone.adversary import climb as climbing
 from allbutone.adversary.climb import climb
 from allbutone.adversary.log_quadratic import stacked
 from allbutone.adversary.modes import find_best, find_modes
-from allbutone.adversary.ray import best_on_ray
+from allbutone.adversary.ray import best_on_ray, hill_on_ray
 from posteriors import KINDS, many, posterior_of, single, well_at
 
 
@@ -39,6 +39,10 @@ def test_the_best_point_on_a_ray_is_newtons(kind):
             found = best_on_ray(posterior.as_batch(), white[None])[0]
             np.testing.assert_allclose(found, best_of_newton(posterior, white), rtol=1e-6)
             moved += bool(np.any(found != white))
+            # where it is led back to the centre, there is no hill on the ray
+            led_back = np.linalg.norm(found) < 0.3 * np.linalg.norm(white)
+            hill = hill_on_ray(posterior.as_batch(), white[None])[0]
+            np.testing.assert_array_equal(hill, np.nan if led_back else found)
             assert best_on_ray(posterior, white) is white  # alone, where it would cost as much as a step
     assert moved > 40
     batch = many(kind)

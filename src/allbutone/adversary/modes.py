@@ -108,8 +108,8 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
     """Return where Newton ends from the bound's maximum, and on the other side of the others' centre.
 
     Who only wants the best begins there at the mirror image, and gives up once it cannot win. A single release
-    leaves one hill. An adversary's own prior may disagree with the release; then a hill of its own may stand at the
-    prior's centre, and another where the release alone would have it.
+    leaves one hill. An adversary's own prior may disagree with the release; then a hill of its own may stand at
+    the prior's centre, and another where the release alone would have it.
     """
     xp, known = array_namespace(posterior.centre), posterior.near_maximum()
     given, one_hill = known is not None, not posterior.pushes_outward and posterior.wells <= 1
