@@ -26,7 +26,7 @@ FINE = (96, 72, 48)  # points of the dataset's grid where ten digits are asked f
 class Gaussian:
     """The loss of the Gaussian mechanism, whose δ(ε) is known."""
 
-    negligible, most_blocks, lean = 1e-16, 40, 0.0
+    negligible, most_blocks, lean = 1e-16, 80, 0.0
 
     def __init__(self, mu):
         self.mu, self.rough, self.end = mu, self, np.full(mu.shape, np.inf)
@@ -59,6 +59,13 @@ def test_delta_needs_no_simulation_down_to_1e_minus_30():
     found = delta(Gaussian(np.ones(3)), levels)
     np.testing.assert_allclose(found, known_delta(1.0, levels), rtol=1e-6)
     assert found[-1] < 1e-29
+
+
+def test_beyond_the_largest_loss_nothing_is_left():
+    law = DrawLoss(5, 1656.0, 1656.0, np.array([2.4e2, 5.4e5]))
+    largest = epsilon(law, 1e-12, 2)
+    assert np.all(delta(law, 0.5 * largest, 2) == 1)
+    np.testing.assert_allclose(delta(law, 1.1 * largest, 2), 0, atol=1e-200)
 
 
 def problem(rng, p, people=12, far=2.0):

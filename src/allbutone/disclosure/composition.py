@@ -50,7 +50,7 @@ class SummedLoss:
 
     parts: tuple[ReplacementLoss, ...]
     negligible: ClassVar[float] = 1e-16
-    most_blocks: ClassVar[int] = 40
+    most_blocks: ClassVar[int] = 80
     lean: ClassVar[float] = 0.0
 
     @property

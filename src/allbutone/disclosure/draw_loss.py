@@ -35,7 +35,7 @@ class DrawLoss:
     augmented: Float[np.ndarray, " batch"]
     reverse: bool = False
     negligible: ClassVar[float] = 1e-16
-    most_blocks: ClassVar[int] = 40
+    most_blocks: ClassVar[int] = 80
 
     @property
     def lean(self) -> float:
@@ -92,7 +92,7 @@ class DrawLoss:
             second = second + sign * 0.5 * (rate * fall) * (1 + (1 - df * rate) * fall)
         z = 0.5 * (self.df - np.arange(self.p))[:, None]
         u = 0.5 * a / z
-        slope, bend = _remainder_slopes(z + 0.5 * a)
+        slope, bend = remainder_slopes(z + 0.5 * a)
         first = first + np.sum(0.5 * np.log1p(u) - 1 / (4 * z * (1 + u)) + 0.5 * slope, axis=0)
         second = second + np.sum(1 / (4 * z * (1 + u)) + 1 / (8 * z * z * (1 + u) ** 2) + 0.25 * bend, axis=0)
         return first, second
@@ -153,7 +153,7 @@ def _remainder(z: Any) -> Any:
     return _by_size(z, series, lambda z: loggamma(z) - (z - 0.5) * np.log(z) + z - 0.5 * np.log(2 * np.pi))
 
 
-def _remainder_slopes(z: Any) -> tuple[Any, Any]:
+def remainder_slopes(z: Any) -> tuple[Any, Any]:
     """Return the first and second derivative of the remainder at real z."""
 
     def first(z: Any) -> Any:

@@ -16,7 +16,8 @@ import numpy as np
 from jaxtyping import Complex, Float
 
 STEP = 0.125  # of the trapezoid rule in x, where Im s = width·sinh x; halving it changes nothing in 12 digits
-BLOCK = 8  # points along the line at a time
+BLOCK = 4  # points along the line at a time; it ends with the first block that is negligible
+RISE = 2.0  # nats that the integrand's size may rise by along the line
 ROUNDS = 200
 AGREE = 1e-6  # of an ε on two lines
 
@@ -32,7 +33,7 @@ class Cumulants(Protocol):
 
     @property
     def most_blocks(self) -> int:
-        """How far along the line K can be had, in blocks of points, each e times as far as the last."""
+        """How far along the line K can be had, in blocks of points, each √e times as far as the last."""
         ...
 
     @property
@@ -72,9 +73,10 @@ def epsilon(
     it is not a number where the two differ, as they must not: what is known of K ends too early.
     """
     rough = loss.rough
-    # total variation is at most √(mean loss/2): where that is below δ already, ε = 0 serves and no line is needed
+    # Total variation is at most √(mean loss/2): where that is below δ already, ε = 0 serves and no line is needed.
+    # So small a mean is half the variance, and of a rough sum has no digit of its own.
     _, mean, variance = rough.slopes(np.ones_like(loss.end))
-    nothing = count * mean <= 2 * delta**2
+    nothing = count * np.maximum(mean, 0.5 * variance) <= 2 * delta**2
     c = _line_for_delta(rough, delta, count, variance)
     level = count * rough.slopes(c)[1] - 1 / c - 1 / (c - 1)
     level, settled = _level_on_line(loss, c, level, delta, count)
@@ -110,7 +112,9 @@ def delta(loss: Cumulants, level: Float[np.ndarray, " batch"], count: int = 1) -
     c = _line_for_level(loss, level, count, below)
     line = _Line(loss, c, level, count)
     total = line.integral(level)
-    return np.where(line.settled, np.clip(np.where(below, 1 + total, total), 0.0, 1.0), np.nan)
+    # beyond the largest loss no line ends, but the integrand's largest size bounds them all
+    known = line.settled | (line.top < np.log(np.finfo(float).tiny))
+    return np.where(known, np.clip(np.where(below, 1 + total, total), 0.0, 1.0), np.nan)
 
 
 class _Line:
@@ -122,8 +126,9 @@ class _Line:
     def __init__(self, loss: Cumulants, c: Any, level: Any, count: int) -> None:
         value, _, curvature = loss.slopes(c)
         self.width = 1 / np.sqrt(count * curvature + 1 / c**2 + 1 / (c - 1) ** 2)
-        top = count * value - (c - 1) * level - np.log(c * np.abs(c - 1)) + np.log(self.width)
+        self.top = top = count * value - (c - 1) * level - np.log(c * np.abs(c - 1)) + np.log(self.width)
         points, terms = [], []
+        self.settled, lost, lowest = np.zeros(len(c), dtype=bool), np.zeros(len(c), dtype=bool), np.inf
         right, up = np.sin(loss.lean), np.cos(loss.lean)
         for block in range(loss.most_blocks):
             x = STEP * (np.arange(BLOCK) + block * BLOCK)
@@ -132,10 +137,14 @@ class _Line:
             share = np.where(x == 0, 0.5, 1.0) * (up * np.cosh(x) - 1j * right * np.sinh(x)) * STEP / np.pi
             term = count * loss.at(s) - np.log(s * (s - 1)) + np.log(self.width[:, None] * share)
             points.append(s - 1)
-            terms.append(term)
+            # where the integrand has ended, what K's errors leave of it further up is not added
+            terms.append(np.where(self.settled[:, None], -np.inf, term))
             left = term.real - (s.real - 1) * level[:, None] - top[:, None]
-            self.settled = left[:, -BLOCK // 2 :].max(axis=1) < np.log(loss.negligible)
-            if np.all(self.settled):
+            # nor is what rises again the integrand: a grid that is too coarse for such a turn sees a slower one
+            lost |= ~self.settled & (left.max(axis=1) > lowest + RISE)
+            lowest = np.minimum(lowest, left.min(axis=1))
+            self.settled |= ~lost & (left.max(axis=1) < np.log(loss.negligible))
+            if np.all(self.settled | lost):
                 break
         self.s, self.log_terms = np.concatenate(points, axis=1), np.concatenate(terms, axis=1)
 

@@ -180,7 +180,7 @@ def looked_up(values: Callable[[Any], Any], at: Float[np.ndarray, " n"]) -> Floa
 
     Chebyshev's polynomials of the logarithms, with twice as many nodes until those that are new lie where the
     old ones said; then a spline through many points of the polynomial, which is quicker to look up. Few numbers
-    need none.
+    need none. Where a function is not known at a node, the table has nothing but such values.
     """
     from scipy.interpolate import CubicSpline  # not above: it is slow to load
 
@@ -198,6 +198,8 @@ def looked_up(values: Callable[[Any], Any], at: Float[np.ndarray, " n"]) -> Floa
         both = np.empty((len(known), 2 * count + 1))
         both[:, ::2], both[:, 1::2] = known, new
         known, count = both, 2 * count
+        if np.isnan(known).any():
+            return np.full((len(known), len(at)), np.nan)
         if not np.any(off > CLOSE) or count >= MOST_NODES:
             break
 
@@ -210,15 +212,25 @@ def looked_up_while_known(
     values: Callable[..., Any], at: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, "rows n"], Bool[np.ndarray, " n"]]:
     """Look up as `looked_up` does, below the first number at which the functions are unknown; say where."""
-    known = np.ones(len(at), dtype=bool)
-    tried = np.unique(np.exp(np.linspace(np.log(at.min()), np.log(at.max()), PROBES)))
-    lost = np.flatnonzero(np.isnan(values(tried, checked=True)).any(axis=0))
-    if len(lost):
-        known = at <= tried[lost[0] - 1] if lost[0] else np.zeros(len(at), dtype=bool)
-    found = np.full((2, len(at)), np.nan)
-    if known.any():
-        found[:, known] = looked_up(values, at[known])
-    return found, known & np.isfinite(found).all(axis=0)
+    known, unknown = [0.0], [np.inf]
+
+    def noted(tried: Float[np.ndarray, " k"], **how: bool) -> Float[np.ndarray, "rows k"]:
+        found = values(tried, **how)
+        lost = np.isnan(found).any(axis=0)
+        known.extend(tried[~lost])
+        unknown.extend(tried[lost])
+        return found
+
+    noted(np.unique(np.exp(np.linspace(np.log(at.min()), np.log(at.max()), PROBES))), checked=True)
+    while True:
+        first = min(unknown)
+        last = max(each for each in known if each < first)
+        below = at <= (last if np.isfinite(first) else np.inf)
+        found = np.full((2, len(at)), np.nan)
+        if below.any():
+            found[:, below] = looked_up(noted, at[below])
+        if min(unknown) == first:
+            return found, np.isfinite(found).all(axis=0)
 
 
 def _nodes(low: float, high: float, index: Any, count: int) -> Any:

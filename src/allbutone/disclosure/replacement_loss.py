@@ -34,7 +34,7 @@ class ReplacementLoss:
     between: Float[np.ndarray, " batch"]
     gaussian: float = 0.0
     negligible: ClassVar[float] = 1e-16
-    most_blocks: ClassVar[int] = 40
+    most_blocks: ClassVar[int] = 80
     lean: ClassVar[float] = 0.0
 
     @classmethod
