@@ -185,7 +185,7 @@ def test_risk_speaks_of_categories_as_of_measurements(allbutone, released, tmp_p
     verdict = verdict_of(found, Rule())
     assert f"{verdict.headline}." in out
     assert verdict.how_sure in out
-    assert "The values that the release tells most of" in out
+    assert "The values closest to being disclosed" in out
     assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
 
 

@@ -32,7 +32,7 @@ def test_risk_answers_in_words_numbers_and_a_picture(allbutone, released, tmp_pa
     assert (code, err) == (0, "")
     assert re.match(r"[✔✘] By the rule this (may|should not) be given out", out)
     for words in (
-        "The values that the release tells most of",
+        "The values closest to being disclosed",
         "risk.csv",
         "risk.html",
         "confidential",

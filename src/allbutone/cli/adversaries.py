@@ -22,7 +22,8 @@ from allbutone.cli.reading import (
 )
 from allbutone.cli.results import outputs, show_files, whole_numbers
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.told_values import most_at_risk
+from allbutone.disclosure.rule import USUAL
+from allbutone.disclosure.told_values import ToldValues
 from allbutone.disclosure.weaker_adversaries import risk_by_lacking
 from allbutone.model.prior_file import read_prior
 from allbutone.plots.lacking import lacking_figure
@@ -59,7 +60,7 @@ def adversaries(
         given = read_prior(prior, records.columns, records.schema) if prior else None
         # random numbers that are no secret, and a fixed start gives the same answer twice
         usual = risk_columns(records, release, given, mass=False, rng=np.random.default_rng(0))
-        rows = [int(usual["row"][place]) for place in most_at_risk(usual)[:people]]
+        rows = [int(usual["row"][place]) for place in ToldValues.of(usual, USUAL).order[:people]]
         settings = len(numbers) + len(records.columns) - 1
         with late_progress("Trying what the adversary may lack", settings) as watch:
             found = risk_by_lacking(

@@ -167,10 +167,9 @@ def _show_budget(plan: Budget) -> None:
     """Show whose values are likeliest to be disclosed, and what would allow more."""
     at = max(plan.confident_count, 1)
     here, twice = plan.chances(at), plan.chances(2 * at)
-    places = np.lexsort((-plan.leverage, -here, -twice))[:10]
     rows = [
         [str(plan.rows[place]), f"{here[place]:.1%}", f"{twice[place]:.1%}", number(plan.leverage[place])]
-        for place in places
+        for place in plan.places[:10]
     ]
     headings = ("row", f"disclosed by {at:,}", f"by {2 * at:,}", "leverage")
     title = "The ten people at most risk: how often releases would disclose a value of theirs"

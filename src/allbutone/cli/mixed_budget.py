@@ -1,6 +1,5 @@
 """What the budget of a table with categories has of its own on the command line, wherever the table lies."""
 
-import numpy as np
 import typer
 from rich.markup import escape
 
@@ -25,9 +24,8 @@ def require_plain(context: typer.Context) -> None:
 
 def show_mixed(plan: MixedBudget) -> None:
     """Show who allows least."""
-    places = np.lexsort((-plan.leverage, plan.max_datasets))[:10]
     columns = plan.columns()
-    rows = [[escape(number(column[place])) for column in columns.values()] for place in places]
+    rows = [[escape(number(column[place])) for column in columns.values()] for place in plan.places[:10]]
     headings = (*list(columns)[:-1], "most allowed")
     show("The ten rows that allow least, each looked at alone", headings, rows)
     console.print(f"\n{plan.parts}")

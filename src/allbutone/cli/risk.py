@@ -35,7 +35,7 @@ from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import StandingOut
-from allbutone.disclosure.told_values import Among, most_at_risk
+from allbutone.disclosure.told_values import Among, ToldValues
 from allbutone.model.moments import Moments
 from allbutone.model.prior_file import read_prior
 from allbutone.model.site_moments import SiteMoments
@@ -239,17 +239,16 @@ def _figures(found: dict[str, np.ndarray], rule: Rule, among: Among | None = Non
     figures = [disclosure_figure(found, rule, among)]
     if "relative_error" in found:
         names = [name.removeprefix("error_") for name in found if name.startswith("error_")]
-        figures.append(
-            untitled(risk_figure(found, names, most_at_risk(found), people=among.people if among else None))
-        )
+        order = ToldValues.of(found, rule).order
+        figures.append(untitled(risk_figure(found, names, order, people=among.people if among else None)))
     return figures
 
 
 def show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
-    """Print the values that are known best."""
+    """Print the values that are disclosed, or come closest to it."""
     lines = told_of(values_of(found, rule, SHOWN))
     rows = [[escape(number(value)) for value in line.values()] for line in lines]
-    show("\nThe values that the release tells most of", list(lines[0]), rows, words=("column", "verdict"))
+    show("\nThe values closest to being disclosed", list(lines[0]), rows, words=("column", "verdict"))
 
 
 def _risk_assumed(context: typer.Context, records: Records | LazyRecords, releases: Sequence[object]) -> str:

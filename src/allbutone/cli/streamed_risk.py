@@ -58,6 +58,6 @@ def tell_all(worst: WorstSoFar, key: str | None) -> None:
     """Say how many were judged, and how."""
     counted = "" if key else " Rows are counted as the engine gives them: name a --key to know them by."
     console.print(
-        f"Judged are all {worst.people:,} records, {BLOCK_ROWS:,} at a time: no more than these, and those that "
-        f"the release tells most of, were held at once.{counted}"
+        f"Judged are all {worst.people:,} records, {BLOCK_ROWS:,} at a time: no more than these, and those "
+        f"closest to being disclosed, were held at once.{counted}"
     )

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from allbutone.disclosure.alternatives import Alternative, alternatives_of
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.lineup import CONFIDENCE, MOST, Lineup, largest
+from allbutone.disclosure.lineup import MOST, Lineup, largest, likeliest
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.table_releases import TableReleases
 from allbutone.model.prior_file import AnyPrior, prior_of
@@ -125,6 +125,11 @@ class Budget:
         found = np.zeros(len(self.rows))
         found[self.lineup.order] = self.lineup.chances(count + self.before)
         return found
+
+    @property
+    def places(self) -> Int[np.ndarray, " n"]:
+        """The places of all records, who is likeliest to be disclosed by one dataset more first."""
+        return _places(self.lineup, self.confident_count + 1 + self.before)
 
     def columns(self, counts: tuple[int, ...] = COUNTS) -> dict[str, np.ndarray]:
         """Return a row a record: leverage, its own chance at the budget and at twice that, expected exposures."""
@@ -251,13 +256,13 @@ def _opinions(released: Released | OfFewer) -> int:
     return released.count
 
 
-def _limiting(lineup: Lineup, records: Records, count: int) -> tuple[int, str]:
-    """Return the place of who is likeliest to be disclosed by so many, and the column that stands out most.
+def _places(lineup: Lineup, count: int) -> Int[np.ndarray, " n"]:
+    return lineup.order[likeliest(lineup.chances(min(count, MOST)))]
 
-    Who comes after so many that they are together too likely has less leverage, and less chance.
-    """
-    first = int(np.argmax(lineup.chances(min(count, MOST), 1 - CONFIDENCE)))
-    place = int(lineup.order[first])
+
+def _limiting(lineup: Lineup, records: Records, count: int) -> tuple[int, str]:
+    """Return the place of who is likeliest to be disclosed by so many, and the column that stands out most."""
+    place = int(_places(lineup, count)[0])
     standing = lineup.look(np.array([place]))
     reach = np.where(np.isfinite(standing.needed[0]), np.abs(standing.deviation[0]), -1.0)
     return place, records.columns[int(np.argmax(reach))]

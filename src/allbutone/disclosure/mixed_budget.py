@@ -110,6 +110,11 @@ class MixedBudget:
             + "This is a prediction, not a guarantee."
         )
 
+    @property
+    def places(self) -> Int[np.ndarray, " n"]:
+        """The places of all records: who sets the limit, then who allows least; then by leverage, then by row."""
+        return np.lexsort((-self.leverage, self.max_datasets, self.rows != self.limiting_row))
+
     def columns(self) -> dict[str, np.ndarray]:
         """Return a row a record: leverage, and the most datasets that its own chances allow."""
         keys = {"key": np.array(self.keys)} if self.keys else {}
@@ -185,7 +190,7 @@ def planned(
     watched = _watched(leverage, company)
     count, checked = _checked(everyone, mechanism, rows, start, watched, (near, rule), rng, watch)
     by_counts = by_categories < by_measurements
-    limiting = int(np.lexsort((company, own_by_cells))[0] if by_counts else np.argmax(leverage))
+    limiting = int(np.lexsort((-leverage, company, own_by_cells))[0] if by_counts else np.argmax(leverage))
     return MixedBudget(
         rule=rule,
         confident_count=count,

@@ -10,7 +10,7 @@ import numpy as np
 from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import far_out
-from allbutone.disclosure.told_values import Among, ToldValues, most_at_risk
+from allbutone.disclosure.told_values import Among, ToldValues
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
@@ -83,7 +83,7 @@ def _others(block: Records, far: np.ndarray, near: Moments) -> Moments:
 
 @dataclass
 class WorstSoFar:
-    """What is held of the blocks that have passed: how many are disclosed, and those the release tells most of.
+    """What is held of the blocks that have passed: how many are disclosed, and those who come closest to it.
 
     found: as `risk_columns` has it, of these people.
     """
@@ -94,15 +94,14 @@ class WorstSoFar:
     found: dict[str, np.ndarray] = field(default_factory=dict)
 
     def add(self, block: dict[str, np.ndarray]) -> None:
-        """Count a block, and keep of it and of those kept so far the people that the release tells most of."""
+        """Count a block, and keep of it and of those kept so far the people first in order."""
         self.people += len(block["row"])
         self.disclosed += int(np.sum(block["disclosed"]))
         both = {
             name: np.concatenate([self.found[name], column]) if self.found else column
             for name, column in block.items()
         }
-        orders = (ToldValues.of(both, self.rule).order, most_at_risk(both), np.argsort(-both["information_gain"]))
-        kept = np.unique(np.concatenate([order[:KEPT] for order in orders]))
+        kept = np.sort(ToldValues.of(both, self.rule).order[:KEPT])
         self.found = {name: column[kept] for name, column in both.items()}
 
     @property

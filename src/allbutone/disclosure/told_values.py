@@ -1,4 +1,7 @@
-"""Every value of every person under the one rule: which are disclosed, and which the release adds most to."""
+"""Every value of every person under the one rule: which are disclosed, and which come closest to it.
+
+Whoever names a record, in a sentence, a figure or a table, takes it from the order that is defined here.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, Rule, judged_columns
+
+DIGITS = 9  # beyond which two numbers count as the same, so that no rounding decides who is named
 
 
 @dataclass(frozen=True)
@@ -22,19 +27,19 @@ def called(found: Mapping[str, np.ndarray]) -> tuple[str, np.ndarray]:
     return ("record", found["key"]) if "key" in found else ("row", found["row"])
 
 
-def most_at_risk(found: Mapping[str, np.ndarray]) -> Int[np.ndarray, " n"]:
-    """Return the people from those at most risk down, those of whom a value is disclosed first."""
-    return np.lexsort((-found["risk"], ~found["disclosed"]))
-
-
 @dataclass(frozen=True, eq=False)
 class ToldValues:
-    """How well each value of each person is known, with the release and without, and what the rule says of it."""
+    """How well each value of each person is known, with the release and without, and what the rule says of it.
+
+    closeness: how much of the way to being disclosed the release went, (after − before)/(needed − before), where
+    `needed` is the probability at which the rule calls a value disclosed; missing where there is nothing to find.
+    """
 
     names: tuple[str, ...]
     after: Float[np.ndarray, "n f"]
     before: Float[np.ndarray, "n f"]
     disclosed: Bool[np.ndarray, "n f"]
+    closeness: Float[np.ndarray, "n f"]
 
     @classmethod
     def of(cls, found: Mapping[str, np.ndarray], rule: Rule) -> "ToldValues":
@@ -43,29 +48,37 @@ class ToldValues:
         after, before = (
             np.stack([found[each + name] for name in names], axis=1) for each in (PROBABILITY, BASELINE)
         )
-        return cls(names, after, before, rule.discloses(after, before))
-
-    @property
-    def added(self) -> Float[np.ndarray, "n f"]:
-        """What the release adds to each probability; most where it could not be computed."""
-        known = np.where(np.isnan(self.after), 1.0, self.after) - self.before
-        return np.where(np.isfinite(self.before), known, -np.inf)
+        closeness = (after - before) / (rule.needed(before) - before)
+        return cls(names, after, before, rule.discloses(after, before), closeness)
 
     @property
     def surest(self) -> tuple[Int[np.ndarray, " v"], Int[np.ndarray, " v"]]:
         """The places and columns of the disclosed values, the surest first."""
         places, columns = np.nonzero(self.disclosed)
-        sure = np.where(np.isnan(self.after), 2.0, self.after)[places, columns]
-        order = np.lexsort((-self.added[places, columns], -sure))
+        order = np.lexsort([-key[places, columns] for key in self._keys])
         return places[order], columns[order]
 
     @property
     def worst(self) -> Int[np.ndarray, " n"]:
-        """Each person's column that the release adds most to, of those disclosed if there are any."""
-        return np.argmax(np.where(self.disclosed, 2.0, 0.0) + self.added, axis=1)
+        """Each person's column that is disclosed most surely, or comes closest to it."""
+        added, score = self._keys
+        first = score == score.max(axis=1, keepdims=True)
+        return np.argmax(np.where(first, added, -np.inf), axis=1)
 
     @property
     def order(self) -> Int[np.ndarray, " n"]:
-        """The people: those of whom a value is disclosed first, then by what the release adds."""
-        each = np.arange(len(self.after))
-        return np.lexsort((-self.added[each, self.worst], ~self.disclosed.any(axis=1)))
+        """The people, who is disclosed most surely or comes closest to it first."""
+        each, worst = np.arange(len(self.after)), self.worst
+        return np.lexsort([-key[each, worst] for key in self._keys])
+
+    @property
+    def _keys(self) -> tuple[Float[np.ndarray, "n f"], Float[np.ndarray, "n f"]]:
+        """By what values are compared, the second before the first; then by row, and by column.
+
+        What is disclosed comes first, by its probability, what could not be computed before that; then by
+        closeness. Where that is the same, by what the release adds to the probability.
+        """
+        sure = np.where(np.isnan(self.after), 2.0, self.after)
+        score = np.where(self.disclosed, 2.0 + sure, np.where(np.isnan(self.closeness), -np.inf, self.closeness))
+        added = np.where(np.isfinite(self.before), sure - self.before, -np.inf)
+        return added.round(DIGITS), score.round(DIGITS)

@@ -16,7 +16,7 @@ APART = 0.02  # of the axis: dots with the same probability before are spread so
 
 
 def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: Among | None = None) -> go.Figure:
-    """Draw, for each person, the value that the release tells most of; `found` as in risk.csv.
+    """Draw, for each person, the value that comes closest to being disclosed, or is; `found` as in risk.csv.
 
     among: of how many people those found are the worst, if they are.
     """

@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
-from allbutone.disclosure.lineup import CONFIDENCE, Lineup
+from allbutone.disclosure.lineup import CONFIDENCE, Lineup, likeliest
 from allbutone.plots.framing import SMALL, frame, wrapped
 from allbutone.plots.style import BLUE, GREY, INK, VERMILION
 from allbutone.support.text import chance, counted
@@ -33,7 +33,8 @@ def records_figure(
         mode="markers", marker={"size": 8, "color": colours, "opacity": 0.7, "line": {"width": 0}},
         hovertemplate="row %{customdata}<br>chance %{y:.1%}<br>leverage %{x:.3g}<extra></extra>",
     )  # fmt: skip
-    _label(figure, numbers, x, chances)
+    first = likeliest(chances)[:LABELLED]
+    _label(figure, numbers[first], x[first], chances[first])
     _mark_accepted(figure, accepted)
     noun = "parameter draw" if lineup.law.rows is None else "dataset"
     frame(figure, _message(numbers, chances, count, noun, accepted), 400)
@@ -61,7 +62,7 @@ def _some(order: np.ndarray) -> np.ndarray:
 
 
 def _label(figure: go.Figure, numbers: np.ndarray, x: np.ndarray, chances: np.ndarray) -> None:
-    for turn in range(min(LABELLED, len(numbers))):
+    for turn in range(len(numbers)):
         figure.add_annotation(
             # annotations on a logarithmic axis are placed by the logarithm
             x=float(np.log10(x[turn])), y=float(chances[turn]), text=f"row {numbers[turn]}", ax=-34,
@@ -79,7 +80,7 @@ def _mark_accepted(figure: go.Figure, accepted: float) -> None:
 
 
 def _message(numbers: np.ndarray, chances: np.ndarray, count: int, noun: str, accepted: float) -> str:
-    beyond, worst = int(np.sum(chances > accepted)), int(np.argmax(chances))
+    beyond, worst = int(np.sum(chances > accepted)), likeliest(chances)[0]
     by = f"By {counted(count, noun)}"
     if not beyond:
         return f"{by} nobody is disclosed with a chance of more than {chance(accepted)}."

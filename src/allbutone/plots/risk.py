@@ -24,8 +24,8 @@ def risk_figure(
 ) -> go.Figure:
     """Draw how close the adversary's guess comes to each record against what the release tells of it.
 
-    `columns` as in risk.csv, `names` of the table's columns, `order` the records from the most exposed down, some
-    of them labelled. people: of how many records these are the worst, if they are.
+    `columns` as in risk.csv, `names` of the table's columns, `order` the records from the one closest to being
+    disclosed down, some of them labelled. people: of how many records these are the worst, if they are.
     """
     shown, first = order[:SHOWN], order[:labels]
     closer = np.maximum(1 - columns["relative_error"], -1.0)  # worse than -1 is as good as no guess at all
@@ -46,7 +46,7 @@ def risk_figure(
     word, keys = called(columns)
     for place, shift in zip(first, shifts, strict=True):
         _label(figure, gain[place], closer[place], text_of(f"{word} {keys[place]}", 40), shift)
-    style(figure, _risk_title(columns, shown, people or len(order)))
+    style(figure, _risk_title(shown, people or len(order)))
     figure.update_layout(margin={"l": 115})
     ticks = [t for t in (-30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300) if spans[0] <= np.arcsinh(t) <= spans[1]]
     figure.update_xaxes(
@@ -67,10 +67,8 @@ def _label(figure: go.Figure, x: float, y: float, text: str, shift: tuple[int, i
     figure.add_annotation(x=x, y=y, text=text, ax=right, ay=-up, font={"size": 13, "color": INK}, **line)
 
 
-def _risk_title(columns: dict[str, np.ndarray], shown: np.ndarray, people: int) -> str:
-    best, (word, keys) = int(np.argmax(columns["information_gain"])), called(columns)
-    whom = text_of(f"{word} {keys[best]}", 40)
-    head = f"For experts, how a risk comes about: the release tells most of {whom}"
+def _risk_title(shown: np.ndarray, people: int) -> str:
+    head = "For experts, how a risk comes about: how close the guess comes, and what the release tells"
     what = "One dot for each record" if len(shown) == people else f"{len(shown):,} of {people:,} records"
     return head + smaller(f"{what}; hover for its measures. Confidential: it describes individual records.")
 

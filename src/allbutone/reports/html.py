@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.engine_budget import EngineBudget
-from allbutone.disclosure.told_values import called, most_at_risk
+from allbutone.disclosure.told_values import ToldValues, called
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.engine_budget import engine_budget_figure
@@ -62,7 +62,8 @@ _environment.filters |= {
 
 def confidential_report(assessment: Assessment, commands: Sequence[str] = (), note: str = "") -> str:
     """Return the page for the data holder. `commands` run it again; `note` says what must be said of the data."""
-    order, (word, keys) = most_at_risk(assessment.risk), called(assessment.risk)
+    order = ToldValues.of(assessment.risk, assessment.rule).order
+    word, keys = called(assessment.risk)
     return _page(
         "confidential.html",
         release=assessment.release,

@@ -73,15 +73,14 @@ class Verdict:
     """What the rule says of everything that was released of a table.
 
     `people`: how many are in it; `disclosed`: the values that are, the surest first; `nearest`: the value that
-    comes nearest to it where none is; `told`: what the release adds most to. `persons`: of how many people values
-    are disclosed, where not all of them are listed.
+    comes closest to it where none is. `persons`: of how many people values are disclosed, where not all of them
+    are listed.
     """
 
     rule: Rule
     people: int
     disclosed: tuple[Value, ...]
     nearest: Value
-    told: Value
     persons: int | None = None
 
     @property
@@ -121,10 +120,7 @@ class Verdict:
         """The surest of them, or what comes nearest, with the release beside without."""
         if not self.passed:
             return f"The surest is {self.disclosed[0].sentence}."
-        words = f"The closest call is {self.nearest.sentence}."
-        if self.nearest.is_unchanged and not self.told.is_unchanged:
-            words += f" The release adds most to {self.told.sentence}."
-        return words
+        return f"The closest call is {self.nearest.sentence}."
 
     @property
     def sentence(self) -> str:
@@ -146,16 +142,14 @@ def verdict_of(found: Mapping[str, np.ndarray], rule: Rule, among: Among | None 
     """Judge the columns of a risk table, or of the worst `among` so many people."""
     told = ToldValues.of(found, rule)
     disclosed = [_value(found, told, *place) for place in zip(*told.surest, strict=True)]
-    risky, most = int(np.argmax(found["risk"])), int(told.order[0])
-    riskiest = np.argmin(np.nan_to_num(np.abs(told.after[risky] - found["risk"][risky]), nan=9.0))
-    nearest = _value(found, told, risky, riskiest)
+    first = told.order[0]
+    nearest = _value(found, told, first, told.worst[first])
     people, persons = (among.people, among.disclosed) if among else (len(found["row"]), None)
-    worst = _value(found, told, most, told.worst[most])
-    return Verdict(rule, people, tuple(disclosed), nearest, worst, persons)
+    return Verdict(rule, people, tuple(disclosed), nearest, persons)
 
 
 def values_of(found: Mapping[str, np.ndarray], rule: Rule, most: int) -> list[Value]:
-    """Return the disclosed values, the surest first; then everybody else's that it adds most to."""
+    """Return the disclosed values, the surest first; then everybody else's that comes closest to it."""
     told = ToldValues.of(found, rule)
     chosen = list(zip(*told.surest, strict=True))[:most]
     others = told.order[np.sum(told.disclosed.any(axis=1)) :][: most - len(chosen)]

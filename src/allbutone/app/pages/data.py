@@ -27,7 +27,7 @@ from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, READ, TABLE, Chos
 from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, normality_of, rows_of
 from allbutone.app.pages.uploads import upload
 from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.lineup import Lineup
+from allbutone.disclosure.lineup import Lineup, likeliest
 from allbutone.disclosure.privacy_loss import epsilon_of_one
 from allbutone.disclosure.rule import Rule
 from allbutone.plots.attack_view import view_drawing
@@ -142,13 +142,14 @@ def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answ
         lineup, rows = asked.lineup, asked.table.records.rows
         chances = lineup.chances(asked.count)
     shown = asked.values["shown"]
-    listed = zip(rows[lineup.order], chances, lineup.leverage[lineup.order], strict=True)
+    first = likeliest(chances)[:shown]
+    places = lineup.order[first]
     parts = {
         "note": note,
         "mixed": "",
         "ranking": piece(
             "data_records.html", asked=asked, people=len(rows), most=MOST_SHOWN,
-            rows=list(listed)[:shown], shown=shown,
+            rows=list(zip(rows[places], chances[first], lineup.leverage[places], strict=True)), shown=shown,
         ),
     }  # fmt: skip
     return Answer(parts, {"records": records_figure(lineup, rows, asked.count, chances)})
@@ -247,12 +248,13 @@ def _measures_file(query: QueryParams, context: RequestContext, step: Progress) 
 
 
 def _file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    """Return every record from the one who stands out most down: row numbers and measures, no names."""
+    """Return every record from the one likeliest to be disclosed down: row numbers and measures, no names."""
     asked = Asked.of(query, context)
     if asked.table.is_mixed:
         return as_csv("records.csv", least_first(mixed_budget_of(asked.table, asked.rows, asked.rule, step)))
     plan = asked.budget(step)
-    order, columns = plan.lineup.order, plan.columns()
+    columns, chances = plan.columns(), plan.lineup.chances(asked.count)
+    order = plan.lineup.order[likeliest(chances)]
     columns[f"chance_at_{asked.count}"] = plan.chances(asked.count)
     return as_csv("records.csv", {name: column[order].tolist() for name, column in columns.items()})
 

@@ -13,11 +13,11 @@ from allbutone.app.forms import Choice, FieldError, Group, Hidden, Whole, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
-from allbutone.app.pages.mixed_plan import least_first, mixed_budget_of
+from allbutone.app.pages.mixed_plan import mixed_budget_of
 from allbutone.app.pages.source import Chosen
 from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, rows_of
 from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.lineup import CONFIDENCE, MOST
+from allbutone.disclosure.lineup import CONFIDENCE, MOST, likeliest
 from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.disclosure.rule import Rule
 from allbutone.model.prior_file import prior_entries
@@ -147,11 +147,12 @@ class Forecast:
     @property
     def at_stake(self) -> list[dict[str, Any]]:
         """Those likelier to be disclosed than the budget accepts, the likeliest at least."""
-        places = np.lexsort((-self.plan.leverage, -self.chances))
-        return self.lines(places[: max(1, int(np.sum(self.chances > 1 - CONFIDENCE)))])
+        return self.lines(max(1, int(np.sum(self.chances > 1 - CONFIDENCE))))
 
-    def lines(self, places: np.ndarray) -> list[dict[str, Any]]:
-        """Return a line for each record."""
+    def lines(self, most: int) -> list[dict[str, Any]]:
+        """Return a line for each of the records likeliest to be disclosed."""
+        order = self.plan.lineup.order
+        places = order[likeliest(self.chances[order])[:most]]
         columns = (self.plan.rows[places], self.chances[places], self.plan.leverage[places])
         return [dict(zip(("row", "chance", "leverage"), line, strict=True)) for line in zip(*columns, strict=True)]
 
@@ -177,13 +178,9 @@ class MixedForecast:
     @property
     def at_stake(self) -> list[int]:
         """The rows whose own chances allow less, who sets the limit first."""
-        every = least_first(self.plan)
-        own = [
-            row
-            for row, most in zip(every["row"], every["max_datasets"], strict=True)
-            if most < self.request.number
-        ]
-        return list(dict.fromkeys([self.plan.limiting_row, *own]))
+        first, *others = self.plan.places
+        allow_less = [place for place in others if self.plan.max_datasets[place] < self.request.number]
+        return self.plan.rows[[first, *allow_less]].tolist()
 
 
 def mixed_forecast(request: ReleaseRequest, step: Progress) -> MixedForecast:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from allbutone.app.answer import Answer
 from allbutone.app.jobs import Progress
 from allbutone.app.page import piece
@@ -35,9 +33,8 @@ def mixed_budget_of(chosen: Chosen, rows: int | None, rule: Rule, step: Progress
 
 
 def least_first(plan: MixedBudget) -> dict[str, list[Any]]:
-    """Return every record, who allows least first: row number, leverage, and how many its own chances allow."""
-    order = np.lexsort((-plan.leverage, plan.max_datasets))
-    return {name: column[order].tolist() for name, column in plan.columns().items()}
+    """Return every record, who sets the limit first: row number, leverage, and how many its own chances allow."""
+    return {name: column[plan.places].tolist() for name, column in plan.columns().items()}
 
 
 def mixed_budget_answer(plan: MixedBudget, mark: str) -> Answer:

@@ -30,7 +30,7 @@ from allbutone.app.pages.terms import budget_of, normality_of
 from allbutone.app.sessions import Held
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.told_values import most_at_risk
+from allbutone.disclosure.told_values import ToldValues
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.export import untitled
@@ -80,7 +80,7 @@ def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         mixed = mixed_forecast(request, step)
         return Answer({"ahead": piece("release_mixed_ahead.html", found=mixed, words=_within(mixed))})
     found = forecast(request, step)
-    lines = found.lines(np.argsort(-found.plan.leverage)[:SHOWN])
+    lines = found.lines(SHOWN)
     words = _within(found)
     part = piece("release_ahead.html", found=found, lines=lines, words=words)
     return Answer({"ahead": part}, {"ahead": _marked(found)})
@@ -142,7 +142,7 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         return Answer({"after": ""})
     held = _found(query, context)
     assessment, chosen = _assessment(held, query, step), held.thing.request.chosen
-    order = most_at_risk(assessment.risk)
+    order = ToldValues.of(assessment.risk, assessment.rule).order
     with step("Drawing figures", None):
         found = {
             "disclosure": disclosure_figure(assessment.risk, assessment.rule),
