@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 from scipy.stats import multivariate_t
+from scipy.stats import t as student
 
 import allbutone as abo
 from allbutone.adversary import leave_one_out
@@ -14,9 +15,9 @@ from allbutone.adversary.modes import Modes, find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.simulated_releases import SimulatedReleases
-from allbutone.integrals.importance_sampling import Ball, integrate
-from allbutone.integrals.many_points import values_at
-from allbutone.integrals.proposal import Points, Proposal
+from allbutone.integrals.importance_sampling import Ball, Intervals, integrate
+from allbutone.integrals.many_points import gradients_at, values_at
+from allbutone.integrals.proposal import Points, Proposal, wider
 from allbutone.support import parallel
 
 
@@ -38,6 +39,62 @@ def test_many_points_have_the_values_that_each_has_alone(rng, p):
     white = rng.normal(size=(2, 40, p))
     alone = problem.value(white.swapaxes(0, 1)).T
     np.testing.assert_allclose(values_at(problem, white), alone, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("rows", [None, 50])
+def test_many_points_have_the_gradients_that_each_has_alone(rng, rows):
+    law = ExposureLaw.of(abo.NIW.default(4), 60, rows)
+    problem, _ = SimulatedReleases.of(law, 3, 2, rng).problem(0.5)
+    white = rng.normal(size=(2, 20, 4))
+    for place in range(20):
+        alone = problem.local(white[:, place])[1]
+        np.testing.assert_allclose(gradients_at(problem, white)[:, place], alone, rtol=1e-10, atol=1e-10)
+
+
+def test_up_to_five_features_the_points_are_wider_by_three_tenths_and_beyond_by_less():
+    assert [wider(p) for p in (1, 2, 5)] == [1.3] * 3
+    found = [wider(p) for p in range(5, 500)]
+    assert np.all(np.diff(found) < 0)
+    # of a normal hill in any number of dimensions a third of the points at least is worth something
+    for p in (5, 20, 100, 500):
+        w = wider(p)
+        assert (2 * w - 1) ** (p / 2) / w**p > 1 / 3
+
+
+@pytest.mark.parametrize(("rows", "count", "people"), [(180, 3, 180), (90, 3, 90), (None, 10, 180)])
+def test_of_many_features_a_good_share_of_the_points_is_worth_something(rows, count, people):
+    """There the mode is so far from the mean that of points around it less than one in ten is."""
+    rng, p = np.random.default_rng(3), 60
+    problem, truth = SimulatedReleases.of(ExposureLaw.of(abo.NIW.default(p), people, rows), count, 1, rng).problem(
+        1
+    )
+    modes, reach = find_modes(problem), np.full(1, 1.5 * np.sqrt(p / problem.df))
+    records, half = problem.unwhiten(truth), 0.25 * np.ones(p)
+    near = Intervals(records - half, records + half)
+    found = integrate(problem, modes, Ball(truth, reach), Points(1), 256, intervals=near)
+    assert found.effective_size[0] > 0.3 * 4 * 256
+    # and what they say is what others say
+    again = integrate(problem, modes, Ball(truth, reach), Points(2), 1024, replicates=8, intervals=near)
+    for name in ("log_total", "mass", "within"):
+        off, error = getattr(found, name) - getattr(again, name), getattr(found, f"{name}_error")
+        assert np.all(np.abs(off) <= 6 * np.hypot(error, getattr(again, f"{name}_error")) + 1e-9)
+
+
+def test_of_many_features_after_one_dataset_the_probabilities_are_those_of_the_student_t():
+    """It is known in closed form there, and the points do not know that."""
+    rng, p, people = np.random.default_rng(4), 60, 150
+    law = ExposureLaw.of(abo.NIW.default(p), people, people)
+    problem, _ = SimulatedReleases.of(law, 1, 1, rng).problem(0.5)
+    exact = problem.closed_form
+    spread = np.sqrt(np.diagonal(exact.scale[0]))
+    near = Intervals(exact.location - 0.4 * spread, exact.location + rng.uniform(0, 2, (1, p)) * spread)
+    found = integrate(problem, find_modes(problem), None, Points(1), 512, intervals=near)
+    low, high = ((end - exact.location) / spread for end in (near.low, near.high))
+    true = student.cdf(high, exact.df) - student.cdf(low, exact.df)
+    # four replicates: Student's t with three degrees of freedom, sixty times
+    assert np.all(np.abs(found.within - true) < 8 * found.within_error)
+    assert np.sqrt(np.mean(((found.within - true) / found.within_error) ** 2)) < 2
+    assert found.effective_size[0] > 0.5 * 4 * 512
 
 
 def share_of_draws(problem, truth, reach, rng, draws=4000):
@@ -69,7 +126,7 @@ def test_points_are_spread_as_the_curvature_says_and_no_wider_where_it_is_flat(r
     place, none = rng.standard_normal((5, p)), np.full(5, np.inf)
     modes = Modes(place, place, none, np.zeros(5), hessian, hessian, none > 0, 1)
     proposal = Proposal.around(problem, modes)
-    spread = 1.3 * (turned / np.maximum(values, 1e-2 * problem.df)[:, None, :]) @ turned.swapaxes(1, 2)
+    spread = wider(p) * (turned / np.maximum(values, 1e-2 * problem.df)[:, None, :]) @ turned.swapaxes(1, 2)
     root = np.linalg.cholesky(spread)
     np.testing.assert_allclose(proposal.roots[0], root, rtol=1e-9, atol=1e-10 * np.max(np.abs(root)))
     np.testing.assert_allclose(proposal.inverses[0] @ root, np.broadcast_to(np.eye(p), root.shape), atol=1e-9)

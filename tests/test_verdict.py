@@ -66,6 +66,14 @@ def test_what_is_no_worse_than_without_the_release_is_said_so():
     ]  # fmt: skip
 
 
+def test_what_is_known_badly_does_not_pass_for_unchanged():
+    found = risk_table(bmi=([0.33, 0.21], [0.15, 0.2], [1.0, 1.0])) | {"probability_error_bmi": np.full(2, 0.1)}
+    assert [value.verdict for value in values_of(found, Rule(), 2)] == [
+        "not disclosed", "not worse than without the release",
+    ]  # fmt: skip
+    assert "without the release it would be 15" in verdict_of(found, Rule()).how_sure
+
+
 def test_what_could_not_be_computed_counts_as_disclosed_and_comes_first():
     found = risk_table(bmi=([0.9, np.nan, 0.1], [0.1, 0.1, np.nan], [1.0, 1.0, np.nan]))
     verdict = verdict_of(found, Rule())

@@ -79,7 +79,7 @@ def _update(
     target: LogQuadratic, modes: Modes, records: Float[np.ndarray, "chains p"], rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "chains p"], float]:
     """Advance every chain by one step of an independence sampler; return the records and the share accepted."""
-    proposal = Proposal.around(target, modes, lightest=PROPOSAL_DF, wider=1.0)
+    proposal = Proposal.around(target, modes, lightest=PROPOSAL_DF, spread=1.0)
     log_shares, chains = _log_shares(proposal, modes), np.arange(len(records))
     current = target.whiten(records)
     which = (np.log(rng.random(len(chains)))[:, None] > np.logaddexp.accumulate(log_shares, axis=1)).sum(axis=1)

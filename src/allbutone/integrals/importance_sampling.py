@@ -18,12 +18,12 @@ from allbutone.support.devices import in_numpy, more_at_once
 
 Array = Any
 
-# four replicates know their own spread poorly: Student's t with three degrees of freedom, not a normal
-STUDENT = 1.2
+STUDENT = 1.2  # four replicates know their own spread poorly: Student's t with 3 degrees of freedom, not a normal
 EDGE = 0.25  # of independent points' error: scrambled points do little better than that at the edge of a ball
 POOR, POOR_SHARE = 200.0, 0.1  # effective points, and share of all, below which it is tried again
 HOPELESS = 25.0  # effective points below which it is given up
 AGAIN = 8  # times more points, then
+MANY = 40  # features from which the hills are followed at once
 AT_ONCE = 1 << 20  # numbers in the points that are held at a time
 
 
@@ -49,10 +49,8 @@ class Ball:
     @property
     def log_volume(self) -> Float[Array, " n"]:
         """The logarithm of the ball's volume."""
-        p = self.centres.shape[-1]
-        return float(0.5 * p * np.log(np.pi) - gammaln(0.5 * p + 1)) + p * array_namespace(self.reach).log(
-            self.reach
-        )
+        p, xp = self.centres.shape[-1], array_namespace(self.reach)
+        return float(0.5 * p * np.log(np.pi) - gammaln(0.5 * p + 1)) + p * xp.log(self.reach)
 
     def holds(self, white: Float[Array, "n s p"]) -> Bool[Array, "n s"]:
         """Say which points lie inside."""
@@ -115,18 +113,19 @@ def integrate(
     all parts together: so a peak narrower than the ball is met by the points around the modes, a ball far from
     every mode by its own points, and neither can pass for empty. Where they do not contradict that, the ball's
     points alone tell the mass more closely, and the others the total. Where too few points carry the weight, the
-    proposal is fitted to them and more are drawn; where that fails, the mass is not a number.
+    proposal is settled, then fitted to more points; where that fails, the mass is not a number.
     """
-    n = len(modes.best)
+    n, every, inside = len(modes.best), np.arange(len(modes.best)), (ball, intervals)
     if ball is None and intervals is None and (exact := exact_log_totals(in_numpy(problem))) is not None:
         nothing, no_feature = np.full(n, np.nan), np.empty((n, 0))
         return Integrals(exact, np.zeros(n), nothing, nothing, no_feature, no_feature, np.full(n, np.inf))
-    every, inside = np.arange(n), (ball, intervals)
-    found = _in_blocks(problem, modes, inside, every, points, size, replicates, refits=0)
-    enough = min(POOR, POOR_SHARE * replicates * size)
-    (poor,) = np.nonzero(~(found.effective_size >= enough))
-    if len(poor):
-        _put(found, poor, _in_blocks(problem, modes, inside, poor, points, AGAIN * size, replicates, refits=2))
+    care, enough = int(problem.p >= MANY), min(POOR, POOR_SHARE * replicates * size)
+    found = _in_blocks(problem, modes, inside, every, points, size, replicates, care)
+    for more in range(care + 1, 3):
+        (poor,) = np.nonzero(~(found.effective_size >= enough))
+        if len(poor):
+            drawn = AGAIN * size if more > 1 else size
+            _put(found, poor, _in_blocks(problem, modes, inside, poor, points, drawn, replicates, more))
     hopeless = ~(found.effective_size >= HOPELESS)
     found.mass[hopeless], found.within[hopeless] = np.nan, np.nan
     return found
@@ -140,19 +139,19 @@ def _in_blocks(
     points: Points,
     size: int,
     replicates: int,
-    refits: int,
+    care: int,
 ) -> Integrals:
-    """Integrate some of the posteriors, as many at a time as memory is meant for."""
+    """Integrate some posteriors, as many at a time as memory is meant for; care: settle (1), and fit (2)."""
     rows = max(1, more_at_once(AT_ONCE, like=problem.centre) // (3 * size * problem.p))
     parts = []
     for start in range(0, len(which), rows):
         these = as_places(which[start : start + rows], like=problem.centre)
         some = problem.take(these)
-        ball, intervals = inside
-        near = (None if ball is None else ball.take(these), None if intervals is None else intervals.take(these))
-        parts.append(_sampled(some, modes.take(these), *near, points, size, replicates, refits))
-    names = Integrals.__dataclass_fields__
-    return Integrals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        near = (None if each is None else each.take(these) for each in inside)
+        parts.append(_sampled(some, modes.take(these), *near, points, size, replicates, care))
+    return Integrals(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in Integrals.__dataclass_fields__)
+    )
 
 
 def _sampled(
@@ -163,10 +162,11 @@ def _sampled(
     points: Points,
     size: int,
     replicates: int,
-    refits: int,
+    care: int,
 ) -> Integrals:
     proposal, exact = Proposal.around(problem, modes), exact_log_totals(in_numpy(problem))
-    for turn in range(refits):
+    proposal = proposal.settled(problem, points) if care else proposal
+    for turn in range(2 * (care > 1)):
         proposal = proposal.fitted(problem, points, replicates + turn, size)
     turns = [_replicate(problem, proposal, ball, intervals, points, turn, size) for turn in range(replicates)]
     totals, smooth, volumes, shares, squares, noise, *near = (
@@ -193,8 +193,7 @@ def _share(
     """Return the mean of the replicates' shares and its standard error."""
     replicates, share = len(shares), np.mean(shares, axis=0)
     spread = STUDENT * np.std(shares, axis=0, ddof=1) / np.sqrt(replicates)
-    # replicates can agree by chance
-    # below 0 by rounding where all lies inside
+    # replicates can agree by chance; below 0 by rounding where all lies inside
     spread = np.maximum(spread, EDGE * np.sqrt(np.maximum(np.mean(noise, axis=0), 0.0) / replicates))
     # where all lies inside there is no spread: what may lie outside is less than a point's worth
     return share, np.hypot(spread, share / (replicates * size))

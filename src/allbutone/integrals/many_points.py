@@ -123,6 +123,20 @@ def values_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[Arra
     return found
 
 
+def gradients_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[Array, "n s p"]:
+    """Return ∇ℓ at s points for each of n posteriors, well by well, as `LogQuadratic.local` has it for one."""
+    xp = array_namespace(white)
+    outward, inflation = (as_array(each, like=white)[..., None] for each in (problem.outward, problem.inflation))
+    tau = outward * inflation / (1 + inflation * xp.einsum("nsp,nsp->ns", white, white))
+    found = tau[..., None] * white - white @ problem.precision + problem.pull[..., None, :]
+    for well in range(problem.wells):
+        slope = problem.slopes[..., well, None, :]
+        bent = white @ problem.shapes[..., well, :, :] - slope
+        levels = xp.einsum("nsp,nsp->ns", bent - slope, white) + problem.levels[..., well, None]
+        found -= (problem.weights[..., well, None] / levels)[..., None] * bent
+    return found
+
+
 def _blocks(problem: LogQuadratic, at_once: int, n: int, size: int, p: int) -> Iterator[tuple[slice, list[slice]]]:
     """Yield blocks of posteriors, and for each the blocks of its points."""
     width = p * 2 if _one_by_one(problem) else max(problem.wells, (p + 1) * (p + 2) // 2)

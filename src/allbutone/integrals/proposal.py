@@ -11,16 +11,29 @@ from scipy.special import gammaincinv, gammaln, ndtri
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
-from allbutone.integrals.many_points import values_at
+from allbutone.integrals.many_points import gradients_at, values_at
 from allbutone.support.arrays import array_namespace, as_array, eigh, eye, log_sum_exp
 from allbutone.support.definite import is_definite, root_of_inverse
 
 Array = Any
 
 LIGHTEST_DF = 60.0  # tails no lighter than the posterior's; near-normal ones waste the fewest points
-WIDER = 1.3  # than the curvature at the mode says, squared
+WIDER, FEATURES = 1.3, 5  # than the curvature at the mode says, squared, of up to so many features
 FLATTEST = 1e-2  # curvature, of the other records' own
 FEWER = (1, 2, 4)  # times fewer points than the best mode gets: best mode, other mode, the other records' centre
+ROUNDS, PAIRS, BEND = (
+    3,
+    64,
+    4.0,
+)  # of settling: how often, by how many pairs of points at least, how far in one round
+
+
+def wider(p: int) -> float:
+    """Return how much wider the parts are than the hills: the more features, the more points a wide one wastes.
+
+    Of a normal hill a share of (2w − 1)^(p/2)/w^p of the points is worth anything, about exp(−p(w − 1)²/2).
+    """
+    return float(1 + (WIDER - 1) * min(1.0, np.sqrt(FEATURES / p)))
 
 
 def scrambled_points(rng: np.random.Generator, dimension: int, count: int) -> Float[np.ndarray, "count dimension"]:
@@ -49,6 +62,10 @@ class Points:
         """Return points of the standard Student t in p dimensions."""
         return _student(self.seed, turn, p, size, df)
 
+    def normal(self, turn: int, p: int, size: int) -> Float[np.ndarray, "size p"]:
+        """Return points of the standard normal in p dimensions."""
+        return _normal(self.seed, turn, p, size)
+
     def ball(self, turn: int, p: int, size: int) -> Float[np.ndarray, "size p"]:
         """Return points spread evenly in the unit ball."""
         return _ball(self.seed, turn, p, size)
@@ -58,6 +75,11 @@ class Points:
 def _student(seed: int, turn: int, p: int, size: int, df: float) -> Float[np.ndarray, "size p"]:
     uniform = scrambled_points(np.random.default_rng([seed, turn]), p + 1, size)
     return _kept(np.sqrt(df / (2 * gammaincinv(df / 2, uniform[:, -1:]))) * ndtri(uniform[:, :-1]))
+
+
+@lru_cache(maxsize=64)
+def _normal(seed: int, turn: int, p: int, size: int) -> Float[np.ndarray, "size p"]:
+    return _kept(ndtri(scrambled_points(np.random.default_rng([seed, turn]), p, size)))
 
 
 @lru_cache(maxsize=64)
@@ -100,9 +122,9 @@ class Proposal:
 
     @classmethod
     def around(
-        cls, problem: LogQuadratic, modes: Modes, lightest: float = LIGHTEST_DF, wider: float = WIDER
+        cls, problem: LogQuadratic, modes: Modes, lightest: float = LIGHTEST_DF, spread: float | None = None
     ) -> "Proposal":
-        """Stand at both modes, so much wider than the curvature there says, and at the other records' centre."""
+        """Stand at both modes, by `spread` wider than the curvature says (squared), and at the others' centre."""
         xp, (n, p) = array_namespace(modes.best), modes.best.shape
         two = xp.isfinite(modes.gap)
         # tails no lighter than the posterior's own keep the weights bounded
@@ -110,11 +132,12 @@ class Proposal:
         if problem.falls_as_a_power:
             tail = float(xp.min(xp.sum(problem.weights, axis=-1) - problem.outward - p))
         df, freedom = float(max(1.0, min(lightest, tail))), as_array(problem.df, like=modes.best)
-        hills = [(modes.best, *root_of_inverse(_bowl(modes.hessian, freedom) / wider))]
+        spread = wider(p) if spread is None else spread
+        hills = [(modes.best, *root_of_inverse(_bowl(modes.hessian, freedom) / spread))]
         if bool(xp.any(two)):
             hessian = xp.where(two[:, None, None], modes.other_hessian, modes.hessian)
             other = xp.where(two[:, None], modes.other, modes.best)
-            hills.append((other, *root_of_inverse(_bowl(hessian, freedom) / wider)))
+            hills.append((other, *root_of_inverse(_bowl(hessian, freedom) / spread)))
         across = xp.broadcast_to(xp.sqrt(freedom)[..., None, None], (n, 1, 1))
         centre = (xp.zeros_like(modes.best), 1 / across, across)
         locations, roots, inverses = zip(hills[0], hills[-1], centre, strict=True)
@@ -172,6 +195,28 @@ class Proposal:
             roots[part][enough] = xp.linalg.cholesky(scale[enough])
         return Proposal.of(locations, roots, self.dfs, self.portions)
 
+    def settled(self, problem: LogQuadratic, points: Points) -> "Proposal":
+        """Let parts stand where a normal follows each hill best, before the hills' own, which get fewer points.
+
+        The mode of many features is far from the mean, by more than a standard deviation, though each feature's
+        hardly differ; and then hardly a point around the mode is worth anything.
+        """
+        if not isinstance(problem.besides(self.locations[0][:, None]), float):
+            return self  # its gradient is not known here
+        xp, hills = array_namespace(self.locations[0]), list[tuple[Array, ...]]()
+        for part in range(2):
+            if part and self.roots[1] is self.roots[0]:
+                hills.append(hills[0])
+                continue
+            place, root = _followed(problem, self.locations[part], self.roots[part], points)
+            hills.append((place, root, xp.linalg.inv(root)))
+        own = zip(self.locations, self.roots, self.inverses, strict=True)
+        locations, roots, inverses = zip(*hills, *own, strict=True)
+        fewer = tuple(portion / FEWER[-1] for portion in self.portions[:2])
+        return Proposal(
+            locations, roots, inverses, self.dfs[:2] + self.dfs, self.portions[:2] + fewer + self.portions[2:]
+        )
+
     def take(self, rows: np.ndarray, parts: list[int]) -> "Proposal":
         """Return these parts of these posteriors' mixtures."""
         locations, roots, inverses = (
@@ -179,6 +224,29 @@ class Proposal:
         )
         dfs, portions = (tuple(each[part] for part in parts) for each in (self.dfs, self.portions))
         return Proposal(locations, roots, inverses, dfs, portions)
+
+
+def _followed(
+    problem: LogQuadratic, place: Float[Array, "n p"], root: Float[Array, "n p p"], points: Points
+) -> tuple[Float[Array, "n p"], Float[Array, "n p p"]]:
+    """Return mean and root of the normal nearest to a posterior by Kullback and Leibler, a little wider.
+
+    There E∇ℓ = 0 and S⁻¹ = −E∇²ℓ, which is −E[S⁻¹(v − m)∇ℓᵀ] (Stein): gradients suffice. With v = m + Rz and
+    g = Rᵀ∇ℓ the second says that E[z(g + z)ᵀ] = 0. Points and their mirror images leave little to chance.
+    """
+    xp, p = array_namespace(place), place.shape[-1]
+    for turn in range(ROUNDS):
+        half = as_array(points.normal(turn, p, max(PAIRS, 1 << (5 * p // 2).bit_length())), like=place)
+        z = xp.concat([half, -half])
+        slopes = gradients_at(problem, place[:, None] + z @ root.mT) @ root
+        slopes = xp.where(xp.isfinite(slopes), slopes, -z)
+        off = z.mT @ (slopes + z) / z.shape[0]
+        values, vectors = eigh(eye(p, like=place) - (off + off.mT) / 2)
+        values, turned = xp.clip(values, 1 / BEND, BEND), root @ vectors
+        step = (vectors.mT @ xp.mean(slopes, axis=1)[..., None])[..., 0] / values
+        place = place + (turned @ step[..., None])[..., 0]
+        root = xp.linalg.cholesky((turned / values[:, None, :]) @ turned.mT)
+    return place, wider(p) ** 0.5 * root
 
 
 def _times(matrix: Float[Array, "n q q"], vectors: Float[Array, "*#batch s p"]) -> Float[Array, "n s p"]:

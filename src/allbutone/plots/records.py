@@ -63,10 +63,12 @@ def _some(order: np.ndarray) -> np.ndarray:
 
 def _label(figure: go.Figure, numbers: np.ndarray, x: np.ndarray, chances: np.ndarray) -> None:
     for turn in range(len(numbers)):
+        away = 22 + 24 * turn
         figure.add_annotation(
             # annotations on a logarithmic axis are placed by the logarithm
             x=float(np.log10(x[turn])), y=float(chances[turn]), text=f"row {numbers[turn]}", ax=-34,
-            ay=-22 - 24 * turn, arrowwidth=1, arrowcolor=GREY, arrowhead=0, standoff=4,
+            # there is no room above the highest
+            ay=away if chances[turn] > 0.5 else -away, arrowwidth=1, arrowcolor=GREY, arrowhead=0, standoff=4,
             font={"size": 13, "color": INK},
         )  # fmt: skip
 

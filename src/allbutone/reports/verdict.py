@@ -11,7 +11,7 @@ from allbutone.support.text import chance, counted, joined, listed, number
 
 NAMED = 5  # rows that a sentence names
 NOTICED = 0.005  # half a per cent: a smaller rise is none that a person would notice
-UNSURE = 3.0  # standard errors of a probability within which it counts as unchanged
+UNSURE, MOST_UNSURE = 3.0, 0.02  # standard errors within which a probability counts as unchanged, if small
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Value:
     @property
     def is_unchanged(self) -> bool:
         """Whether the adversary knows it no better than without the release, as far as can be told."""
-        return self.after - self.before <= max(UNSURE * self.error, NOTICED)
+        return self.after - self.before <= max(min(UNSURE * self.error, MOST_UNSURE), NOTICED)
 
     @property
     def within(self) -> str:

@@ -9,7 +9,7 @@ from allbutone.app.page import piece
 from allbutone.disclosure.rule import Rule
 from allbutone.record_view.attack_view import RecordAttack
 from allbutone.record_view.record_measures import RecordMeasures
-from allbutone.reports.verdict import Value
+from allbutone.reports.verdict import NAMED, Value
 from allbutone.support.text import counted, listed
 
 
@@ -34,7 +34,7 @@ def values_of(row: int, attack: RecordAttack, found: RecordMeasures, rule: Rule)
 def verdict_piece(values: list[Value], rule: Rule, release: str) -> str:
     """Return the rule's verdict on one record, and how well each value is known; `release` names what tells it."""
     disclosed = [value.column for value in values if value.disclosed]
-    found = f"{counted(len(disclosed), 'value')} of this record: {listed(disclosed)}"
+    found = f"{counted(len(disclosed), 'value')} of this record: {listed(disclosed, NAMED)}"
     words = f"By the rule {release} discloses {found if disclosed else 'no value of this record'}"
     return piece("record_verdict.html", words=words, passed=not disclosed, values=values, rule_words=rule.in_words)
 
