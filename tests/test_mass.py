@@ -61,7 +61,7 @@ def test_up_to_five_features_the_points_are_wider_by_three_tenths_and_beyond_by_
         assert (2 * w - 1) ** (p / 2) / w**p > 1 / 3
 
 
-@pytest.mark.parametrize(("rows", "count", "people"), [(180, 3, 180), (90, 3, 90), (None, 10, 180)])
+@pytest.mark.parametrize(("rows", "count", "people"), [(300, 20, 300), (90, 3, 90), (None, 10, 180)])
 def test_of_many_features_a_good_share_of_the_points_is_worth_something(rows, count, people):
     """There the mode is so far from the mean that of points around it less than one in ten is."""
     rng, p = np.random.default_rng(3), 60
@@ -80,15 +80,17 @@ def test_of_many_features_a_good_share_of_the_points_is_worth_something(rows, co
         assert np.all(np.abs(off) <= 6 * np.hypot(error, getattr(again, f"{name}_error")) + 1e-9)
 
 
-def test_of_many_features_after_one_dataset_the_probabilities_are_those_of_the_student_t():
+def test_settled_points_give_the_probabilities_of_the_student_t_after_one_dataset(monkeypatch):
     """It is known in closed form there, and the points do not know that."""
+    around, points = Proposal.around, Points(7)
+    monkeypatch.setattr(Proposal, "around", lambda of, modes: around(of, modes).settled(of, points))
     rng, p, people = np.random.default_rng(4), 60, 150
     law = ExposureLaw.of(abo.NIW.default(p), people, people)
     problem, _ = SimulatedReleases.of(law, 1, 1, rng).problem(0.5)
     exact = problem.closed_form
     spread = np.sqrt(np.diagonal(exact.scale[0]))
     near = Intervals(exact.location - 0.4 * spread, exact.location + rng.uniform(0, 2, (1, p)) * spread)
-    found = integrate(problem, find_modes(problem), None, Points(1), 512, intervals=near)
+    found = integrate(problem, find_modes(problem), None, points, 512, intervals=near)
     low, high = ((end - exact.location) / spread for end in (near.low, near.high))
     true = student.cdf(high, exact.df) - student.cdf(low, exact.df)
     # four replicates: Student's t with three degrees of freedom, sixty times

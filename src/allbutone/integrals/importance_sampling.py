@@ -23,7 +23,6 @@ EDGE = 0.25  # of independent points' error: scrambled points do little better t
 POOR, POOR_SHARE = 200.0, 0.1  # effective points, and share of all, below which it is tried again
 HOPELESS = 25.0  # effective points below which it is given up
 AGAIN = 8  # times more points, then
-MANY = 40  # features from which the hills are followed at once
 AT_ONCE = 1 << 20  # numbers in the points that are held at a time
 
 
@@ -119,13 +118,12 @@ def integrate(
     if ball is None and intervals is None and (exact := exact_log_totals(in_numpy(problem))) is not None:
         nothing, no_feature = np.full(n, np.nan), np.empty((n, 0))
         return Integrals(exact, np.zeros(n), nothing, nothing, no_feature, no_feature, np.full(n, np.inf))
-    care, enough = int(problem.p >= MANY), min(POOR, POOR_SHARE * replicates * size)
-    found = _in_blocks(problem, modes, inside, every, points, size, replicates, care)
-    for more in range(care + 1, 3):
+    found = _in_blocks(problem, modes, inside, every, points, size, replicates, care=0)
+    enough = min(POOR, POOR_SHARE * replicates * size)
+    for care, drawn in ((1, size), (2, AGAIN * size)):
         (poor,) = np.nonzero(~(found.effective_size >= enough))
         if len(poor):
-            drawn = AGAIN * size if more > 1 else size
-            _put(found, poor, _in_blocks(problem, modes, inside, poor, points, drawn, replicates, more))
+            _put(found, poor, _in_blocks(problem, modes, inside, poor, points, drawn, replicates, care))
     hopeless = ~(found.effective_size >= HOPELESS)
     found.mass[hopeless], found.within[hopeless] = np.nan, np.nan
     return found
