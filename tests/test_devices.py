@@ -1,11 +1,17 @@
 """The study where nothing but the library of arrays differs: the same draws give the same results to 1e-8."""
 
 import sys
+from dataclasses import fields, replace
 
 import array_api_strict
+import numpy as np
 import pytest
 
 import allbutone as abo
+from allbutone.adversary.modes import find_modes
+from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.simulated_releases import SimulatedReleases
+from allbutone.integrals.proposal import Points, Proposal
 from allbutone.studies.design_file import parse_design, read_design
 from allbutone.studies.run import StudyRun, load_study, run_study
 from allbutone.studies.simulate_cell import simulate_cell
@@ -13,7 +19,7 @@ from allbutone.studies.simulate_together import alike, simulate_together
 from allbutone.support.devices import device_of
 from replayed import Replayed, assert_same_replicates
 
-ELSEWHERE = array_api_strict.Device("device1")
+HERE, ELSEWHERE = array_api_strict.Device("CPU_DEVICE"), array_api_strict.Device("device1")
 
 MANY = """
 [prior]
@@ -60,6 +66,22 @@ def test_cells_together_and_elsewhere_give_the_results_of_each_alone(kind):
         found = simulate_together(group, 12, 3, lambda seeds: Replayed(seeds, there))
         for cell, one in zip(group, found, strict=True):
             assert_same_replicates(one, simulate_cell(cell, 12, 3))
+
+
+@pytest.mark.parametrize("rows", [None, 40])
+def test_a_proposal_settles_elsewhere_where_it_does_here(rows):
+    law = ExposureLaw.of(abo.NIW.default(4), 30, rows)
+    problem, _ = SimulatedReleases.of(law, 5, 3, np.random.default_rng(2)).problem(1.0)
+    here = Proposal.around(problem, find_modes(problem))
+    own = {field.name: getattr(problem, field.name) for field in fields(problem)}
+    moved = {name: there(array) for name, array in own.items() if isinstance(array, np.ndarray)}
+    parts = {name: tuple(map(there, getattr(here, name))) for name in ("locations", "roots", "inverses")}
+    found = replace(here, **parts).settled(replace(problem, **moved), Points(1))
+    expected = here.settled(problem, Points(1))
+    assert found.portions == expected.portions == (1, 1 / 2, 1 / 4, 1 / 8, 1 / 4)
+    for name in parts:
+        for ours, theirs in zip(getattr(found, name), getattr(expected, name), strict=True):
+            np.testing.assert_allclose(np.asarray(ours.to_device(HERE)), theirs, rtol=1e-9, atol=1e-9)
 
 
 def test_large_cells_are_drawn_in_blocks_and_small_groups(monkeypatch):

@@ -145,7 +145,8 @@ def _in_blocks(
     for start in range(0, len(which), rows):
         these = as_places(which[start : start + rows], like=problem.centre)
         some = problem.take(these)
-        near = (None if each is None else each.take(these) for each in inside)
+        ball, intervals = inside
+        near = (None if ball is None else ball.take(these), None if intervals is None else intervals.take(these))
         parts.append(_sampled(some, modes.take(these), *near, points, size, replicates, care))
     return Integrals(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in Integrals.__dataclass_fields__)

@@ -127,12 +127,12 @@ def gradients_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[A
     """Return ∇ℓ at s points for each of n posteriors, well by well, as `LogQuadratic.local` has it for one."""
     xp = array_namespace(white)
     outward, inflation = (as_array(each, like=white)[..., None] for each in (problem.outward, problem.inflation))
-    tau = outward * inflation / (1 + inflation * xp.einsum("nsp,nsp->ns", white, white))
+    tau = outward * inflation / (1 + inflation * xp.vecdot(white, white))
     found = tau[..., None] * white - white @ problem.precision + problem.pull[..., None, :]
     for well in range(problem.wells):
         slope = problem.slopes[..., well, None, :]
         bent = white @ problem.shapes[..., well, :, :] - slope
-        levels = xp.einsum("nsp,nsp->ns", bent - slope, white) + problem.levels[..., well, None]
+        levels = xp.vecdot(bent - slope, white) + problem.levels[..., well, None]
         found -= (problem.weights[..., well, None] / levels)[..., None] * bent
     return found
 

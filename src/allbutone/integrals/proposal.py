@@ -201,7 +201,7 @@ class Proposal:
         The mode of many features is far from the mean, by more than a standard deviation, though each feature's
         hardly differ; and then hardly a point around the mode is worth anything.
         """
-        if not isinstance(problem.besides(self.locations[0][:, None]), float):
+        if not isinstance(problem.besides(self.locations[0][:, None, :]), float):
             return self  # its gradient is not known here
         xp, hills = array_namespace(self.locations[0]), list[tuple[Array, ...]]()
         for part in range(2):
@@ -238,14 +238,15 @@ def _followed(
     for turn in range(ROUNDS):
         half = as_array(points.normal(turn, p, max(PAIRS, 1 << (5 * p // 2).bit_length())), like=place)
         z = xp.concat([half, -half])
-        slopes = gradients_at(problem, place[:, None] + z @ root.mT) @ root
+        slopes = gradients_at(problem, place[:, None, :] + z @ root.mT) @ root
         slopes = xp.where(xp.isfinite(slopes), slopes, -z)
         off = z.mT @ (slopes + z) / z.shape[0]
         values, vectors = eigh(eye(p, like=place) - (off + off.mT) / 2)
         values, turned = xp.clip(values, 1 / BEND, BEND), root @ vectors
         step = (vectors.mT @ xp.mean(slopes, axis=1)[..., None])[..., 0] / values
         place = place + (turned @ step[..., None])[..., 0]
-        root = xp.linalg.cholesky((turned / values[:, None, :]) @ turned.mT)
+        _, upper = xp.linalg.qr((turned / xp.sqrt(values)[:, None, :]).mT)
+        root = upper.mT * xp.sign(xp.linalg.diagonal(upper))[:, None, :]
     return place, wider(p) ** 0.5 * root
 
 
