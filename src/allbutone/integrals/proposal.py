@@ -21,11 +21,8 @@ LIGHTEST_DF = 60.0  # tails no lighter than the posterior's; near-normal ones wa
 WIDER, FEATURES = 1.3, 5  # than the curvature at the mode says, squared, of up to so many features
 FLATTEST = 1e-2  # curvature, of the other records' own
 FEWER = (1, 2, 4)  # times fewer points than the best mode gets: best mode, other mode, the other records' centre
-ROUNDS, PAIRS, BEND = (
-    3,
-    64,
-    4.0,
-)  # of settling: how often, by how many pairs of points at least, how far in one round
+ROUNDS, PAIRS = 3, 64  # of settling, and pairs of points in each at least
+BEND = 4.0  # times that a squared spread may grow or shrink in a round
 
 
 def wider(p: int) -> float:
@@ -79,7 +76,8 @@ def _student(seed: int, turn: int, p: int, size: int, df: float) -> Float[np.nda
 
 @lru_cache(maxsize=64)
 def _normal(seed: int, turn: int, p: int, size: int) -> Float[np.ndarray, "size p"]:
-    return _kept(ndtri(scrambled_points(np.random.default_rng([seed, turn]), p, size)))
+    # others than those that are weighed: a proposal must not know its points
+    return _kept(ndtri(scrambled_points(np.random.default_rng([seed, turn, 1]), p, size)))
 
 
 @lru_cache(maxsize=64)
