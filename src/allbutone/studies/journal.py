@@ -34,7 +34,8 @@ _ENDS = (*(f"{name}_{end}" for name in DISTANCES for end in ("from", "to")), *TY
 _NAMES = TEXTS + WHOLES + NUMBERS + _ENDS
 _MEAN = re.compile(r"mean_x[0-9]{1,4}(_from|_to)?")
 _EARLIER = ("law_median",)  # in the journals of older versions; now computed where a study is read
-_MAY_LACK = ("rows", *_ENDS)
+_MAY_LACK = frozenset(("rows", *_ENDS))
+_COUNTS, _KNOWN = frozenset(WHOLES + LACKING), frozenset(_NAMES + _EARLIER)
 _RESUME = Cure("go on later", "resume", True)
 _AGAIN = Cure("start again", "force", True)
 
@@ -109,7 +110,7 @@ def _is_entry(part: Any) -> bool:
     if not isinstance(quantiles, list) or len(quantiles) != QUANTILES or not all(map(_is_number, quantiles)):
         return False
     row = part.get("row")
-    return isinstance(row, dict) and set(_NAMES) <= set(row) and all(map(_fits, row, row.values()))
+    return isinstance(row, dict) and row.keys() >= set(_NAMES) and all(map(_fits, row, row.values()))
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -117,9 +118,9 @@ def _fits(name: str, value: Any) -> bool:
         return name in _MAY_LACK
     if name in TEXTS:
         return isinstance(value, str)
-    if name in WHOLES + LACKING:
+    if name in _COUNTS:
         return _is_whole(value)
-    return _is_number(value) and (name in _NAMES + _EARLIER or _MEAN.fullmatch(name) is not None)
+    return _is_number(value) and (name in _KNOWN or _MEAN.fullmatch(name) is not None)
 
 
 def _is_whole(value: Any) -> bool:
