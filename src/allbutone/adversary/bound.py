@@ -75,8 +75,8 @@ def opposite_maximum(
     """
     xp = array_namespace(precision, pull)
     if pull.ndim == 1:
-        other, best = maxima_of_one(outward, inflation, precision, pull, (-1, 1))
-        return best if float(other @ known) > 0 else other
+        (other,) = maxima_of_one(outward, inflation, precision, pull, (-1,))
+        return maximize_bound(outward, inflation, precision, pull) if float(other @ known) > 0 else other
     omega, beta, vectors = _axes(precision, pull)
     lowest = xp.copysign(beta[..., :1], xp.vecdot(vectors[..., 0], known)[..., None])
     beta = xp.concat([lowest, beta[..., 1:]], axis=-1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.support.arrays import array_namespace, as_array, eye
+from allbutone.support.arrays import array_namespace, as_array, eye, zeros
 
 Array = Any
 
@@ -29,16 +29,25 @@ class Forms:
     @classmethod
     def of(cls, posterior: Any) -> "Forms":
         """Return the forms of a `LogQuadratic` without batch axes."""
-        xp, slopes = array_namespace(posterior.centre), posterior.slopes
-        first = xp.concat([posterior.levels[:, None], -slopes], axis=1)
-        wells = xp.concat([first[:, None, :], xp.concat([-slopes[:, :, None], posterior.shapes], axis=2)], axis=1)
-        diagonal = as_array([1.0] + [float(posterior.inflation)] * posterior.p, like=slopes)
-        outward = diagonal * eye(posterior.p + 1, like=slopes)
+        xp, slopes, p = array_namespace(posterior.centre), posterior.slopes, posterior.p
+        every = zeros((posterior.wells + 1, p + 1, p + 1), like=slopes)
+        every[0, :, :] = float(posterior.inflation) * eye(p + 1, like=slopes)
+        every[0, 0, 0] = 1.0
+        every[1:, 0, 0], every[1:, 1:, 1:] = posterior.levels, posterior.shapes
+        every[1:, 0, 1:] = every[1:, 1:, 0] = -slopes
         weights = xp.concat([as_array([-float(posterior.outward)], like=slopes), posterior.weights])
-        every = xp.concat([outward[None, ...], wells])
         flat = xp.reshape(every, (every.shape[0], -1))
         precision = posterior.precision if posterior.has_quadratic else None
-        return cls(every, flat, weights, outward[0, :1], precision, posterior.pull)
+        return cls(every, flat, weights, every[0, 0, :1], precision, posterior.pull)
+
+    def tangent(self, white: Float[Array, " p"]) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
+        """Return the precision and the pull of the bound that touches ℓ at v: of the sum of the wells' ω·N."""
+        xp, shape = array_namespace(white), self.matrices.shape[1:]
+        point = xp.concat([self.one, white])
+        levels = (self.matrices[1:, :, :] @ point) @ point
+        total = xp.reshape((self.weights[1:] / levels) @ self.flat[1:, :], shape)
+        precision, pull = total[1:, 1:], self.pull - total[0, 1:]
+        return (precision if self.precision is None else precision + self.precision), pull
 
     def local(self, white: Float[Array, " p"]) -> tuple[Array, Float[Array, " p"], Float[Array, "p p"]]:
         """Return value, gradient and Hessian at v; with q = uᵀNu and ω = w/q those of the wells, in u, are

@@ -131,9 +131,11 @@ class LogQuadratic:
         −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(v) the wells become the quadratic A + Σ ωⱼMⱼ,
         b + Σ ωⱼmⱼ: a parameter release's posterior, whose maxima are known exactly.
         """
-        strength, shape = self.strengths(white), (*self.centre.shape[:-1], self.wells)
-        if strength.shape != shape:
-            strength = array_namespace(strength).broadcast_to(strength, shape)
+        if white is not None and white.ndim == self.centre.ndim == 1:
+            return self._forms.tangent(white)
+        strength = self.strengths(white)
+        if strength.ndim < self.centre.ndim:
+            strength = array_namespace(strength).broadcast_to(strength, (*self.centre.shape[:-1], self.wells))
         return self._weighted_precision(strength), self.pull + (strength[..., None, :] @ self.slopes)[..., 0, :]
 
     def strengths(self, white: Float[Array, "*points p"] | None) -> Float[Array, "*points k"]:

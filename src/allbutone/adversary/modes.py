@@ -10,7 +10,7 @@ from allbutone.adversary.bound import both_maxima, maximize_bound, opposite_maxi
 from allbutone.adversary.climb import Summit, climb
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.ray import best_on_ray, hill_on_ray
-from allbutone.support.arrays import array_namespace, eye, solve_or_nan
+from allbutone.support.arrays import all_true, append_axes, array_namespace, eye, solve_or_nan
 from allbutone.support.definite import is_definite
 
 Array = Any
@@ -68,7 +68,7 @@ def find_modes(posterior: LogQuadratic) -> Modes:
         keep = _same_place(best, runner) | ~runner.done
         replace_other = ~keep & ((runner.value > other.value) | _same_place(best, other) | ~other.done)
         other = _choose(replace_other, runner, other)
-    none = _same_place(best, other) | ~other.done
+    none = _same_place(best, other) | ~other.done if other is not best else xp.ones_like(best.done)
     return Modes(
         best=best.white,
         other=xp.where(none[..., None], xp.nan, other.white),
@@ -121,7 +121,8 @@ def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
     if one_hill:
         return [first]
     if not (only_best or given or posterior.own_well or start.ndim > 2):
-        return [first, _other_summit(posterior, first)]
+        other = _other_summit(posterior, first)
+        return [first] if other is first else [first, other]
     starts = [-first.white]
     if posterior.own_well:
         weights = posterior.weights
@@ -143,14 +144,14 @@ def _other_summit(posterior: LogQuadratic, first: Summit) -> Summit:
     """
     xp, bound = array_namespace(first.white), _pushing_outward(posterior)
     precision, pull = bound.tangent(first.white)
+    most = append_axes(bound.outward * bound.inflation, 2)
+    none = is_definite(precision - most * eye(posterior.p, like=precision))
+    if all_true(none):
+        return first
     terms = bound.outward, bound.inflation, precision, PULL_LEFT * pull, first.white
     if pull.ndim == 1:
         start = opposite_maximum(*terms)
         return climb(posterior, start) if bool(xp.isfinite(start[0])) else first
-    most = bound.outward * bound.inflation * xp.ones_like(pull[:, 0])
-    none = is_definite(precision - most[:, None, None] * eye(posterior.p, like=precision))
-    if bool(xp.all(none)):
-        return first
     if bool(xp.any(none)):  # what comes is dear for many columns
         (rows,) = xp.nonzero(~none)
         return first.with_rest(none, _other_summit(posterior.take(rows), first.take(rows)))

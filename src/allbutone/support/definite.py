@@ -115,7 +115,7 @@ def is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:
     xp, p = array_namespace(matrix), matrix.shape[-1]
     if is_torch_array(matrix):
         return _factored(matrix)[1]
-    if isinstance(matrix, np.ndarray) and p > SMALL:
+    if isinstance(matrix, np.ndarray) and (p > SMALL or matrix.ndim == 2):
         factor = _lapack().dpotrf
         return np.array([not factor(each.T)[1] for each in matrix.reshape(-1, p, p)]).reshape(matrix.shape[:-2])
     definite = matrix[..., 0, 0] > 0
