@@ -82,8 +82,7 @@ class LogQuadratic:
 
     def gradient(self, candidates: Float[Array, "*points p"]) -> Float[Array, "*points p"]:
         """Return the gradient of ℓ with respect to the candidate record."""
-        _, gradient, _ = self.local(self.whiten(candidates))
-        return solve_rows(self.root.mT, gradient)
+        return solve_rows(self.root.mT, self.local(self.whiten(candidates))[1])
 
     def hessian(self, candidates: Float[Array, "*points p"]) -> Float[Array, "*points p p"]:
         """Return the Hessian of ℓ with respect to the candidate record."""
