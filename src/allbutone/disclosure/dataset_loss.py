@@ -30,7 +30,7 @@ BRIM = np.sqrt(DROP + 4)  # of the box, in square roots of nats: coarse grids mi
 # a side: the loss of an outlier is nearly that of β₁ alone, whose grid must be fine enough for all its phases
 SPREAD_POINTS, ACROSS_POINTS, MEAN_POINTS = 96, 28, 56
 BINS, ORDERS = 1024, np.arange(6)
-FACTORIALS = factorial(ORDERS)
+FACTORIALS: Float[np.ndarray, " 6"] = factorial(ORDERS)
 COARSE = 9
 CENTRE = 0.567  # where u = e^−u
 
