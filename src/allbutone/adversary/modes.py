@@ -151,7 +151,10 @@ def _other_summit(posterior: LogQuadratic, first: Summit) -> Summit:
     terms = bound.outward, bound.inflation, precision, PULL_LEFT * pull, first.white
     if pull.ndim == 1:
         start = opposite_maximum(*terms)
-        return climb(posterior, start) if bool(xp.isfinite(start[0])) else first
+        if not bool(xp.isfinite(start[0])):
+            return first
+        found = climb(posterior, start)  # as it is, from where one climb in two thousand leads back to the first
+        return climb(posterior, -first.white) if bool(_same_place(first, found)) else found
     if bool(xp.any(none)):  # what comes is dear for many columns
         (rows,) = xp.nonzero(~none)
         return first.with_rest(none, _other_summit(posterior.take(rows), first.take(rows)))
