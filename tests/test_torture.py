@@ -13,10 +13,11 @@ import exact
 import exact_privacy
 from allbutone.adversary.build import log_posterior
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
-from allbutone.disclosure.measures import interval_probability, measure
+from allbutone.disclosure.measures import measure
 from allbutone.disclosure.privacy_loss import PrivacyLoss
 from allbutone.disclosure.standing import Standing
 from allbutone.disclosure.value_law import disclosure_chances
+from allbutone.integrals.exact import interval_probability
 from allbutone.integrals.importance_sampling import Intervals
 from hard_tables import hard_tables
 
@@ -237,7 +238,7 @@ def test_the_epsilon_of_a_dataset_where_someone_stands_at_the_others_mean():
 @pytest.mark.parametrize(("low", "high"), [(-1, 1), (30, 31), (-1e8, -0.5e8), (1e-9, 2e-9)])
 def test_the_probability_of_an_interval_has_digits_in_the_tails(freedom, low, high):
     near = Intervals(np.array([[float(low)]]), np.array([[float(high)]]))
-    found = interval_probability(np.zeros((1, 1)), np.ones((1, 1)), freedom, near)[0, 0]
+    found = interval_probability(np.zeros((1, 1)), np.ones((1, 1)), freedom, near.low, near.high)[0, 0]
     nu = mp.mpf(freedom)
     constant = mp.gamma((nu + 1) / 2) / mp.gamma(nu / 2) / mp.sqrt(nu * mp.pi)
     true = mp.quad(lambda x: constant * (1 + x * x / nu) ** (-(nu + 1) / 2), mp.linspace(low, high, 9))

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre, stdtr
+from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_best, find_modes
 from allbutone.adversary.one_target import Attack, describe
+from allbutone.integrals.exact import interval_probability
 from allbutone.integrals.importance_sampling import Ball, Integrals, Intervals, integrate
 from allbutone.integrals.proposal import Points
 from allbutone.support.arrays import array_namespace, as_array, to_numpy
@@ -221,18 +222,7 @@ def prior_probability(problem: LogQuadratic, near: Intervals) -> Float[np.ndarra
     df, c = (np.asarray(each, dtype=float)[..., None] for each in (problem.df, problem.inflation))
     freedom = df + 1 - problem.p
     spread = np.sqrt(np.sum(problem.root * problem.root, axis=-1) / (c * freedom))
-    return interval_probability(problem.centre, spread, freedom, near)
-
-
-def interval_probability(
-    centre: Float[np.ndarray, "n p"], spread: Float[np.ndarray, "#n p"], freedom: Any, near: Intervals
-) -> Float[np.ndarray, "n p"]:
-    """Return the probability of intervals under Student t distributions."""
-    low, high = ((end - centre) / spread for end in (near.low, near.high))
-    # from the side on which both tails are small, lest digits cancel
-    turned = low > 0
-    low, high = np.where(turned, -high, low), np.where(turned, -low, high)
-    return stdtr(freedom, high) - stdtr(freedom, low)
+    return interval_probability(problem.centre, spread, freedom, near.low, near.high)
 
 
 def _chi_square_rule(df: float) -> tuple[np.ndarray, np.ndarray]:

@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 
 from allbutone.adversary.downdates import remove_each
 from allbutone.disclosure.exposure_law import HIGH, together, without
-from allbutone.disclosure.measures import interval_probability
 from allbutone.disclosure.rule import Rule
+from allbutone.integrals.exact import interval_probability
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -49,7 +49,7 @@ class Standing:
             deviation=(values - mean) / spread,
             low=(near.low - mean) / spread,
             high=(near.high - mean) / spread,
-            needed=rule.needed(interval_probability(mean, student, freedom, near)),
+            needed=rule.needed(interval_probability(mean, student, freedom, near.low, near.high)),
         )
 
     def take(self, rows: Int[np.ndarray, " r"] | slice) -> "Standing":

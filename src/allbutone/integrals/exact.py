@@ -1,13 +1,15 @@
 """Integrals under the posterior that need no sampling: after one release, after parameters, on a line."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, ndtr, stdtr
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
+from allbutone.model.distributions import Normal
 
 NODES = 513  # of the trapezoid rule on the curve
 
@@ -31,6 +33,40 @@ def exact_log_totals(problem: LogQuadratic) -> Float[np.ndarray, " n"] | None:
     floor = problem.levels[..., 0] - np.sum(location * slope, axis=-1)
     constant = 0.5 * p * np.log(np.pi) + gammaln((weight - p) / 2) - gammaln(weight / 2)
     return constant + 0.5 * (p - weight) * np.log(floor) - 0.5 * np.linalg.slogdet(shape)[1]
+
+
+def exact_within(
+    problem: LogQuadratic, low: Float[np.ndarray, "n p"], high: Float[np.ndarray, "n p"]
+) -> Float[np.ndarray, "n p"] | None:
+    """Return the probability of an interval of each feature where it needs no sampling: after a single release.
+
+    A feature of a normal is a normal, one of a Student t is a Student t of as many degrees of freedom.
+    """
+    found = problem.closed_form
+    if found is None:
+        return None
+    if isinstance(found, Normal):
+        spread = np.sqrt(np.diagonal(found.covariance, axis1=-2, axis2=-1))
+        return interval_probability(found.mean, spread, np.inf, low, high)
+    spread = np.sqrt(np.diagonal(found.scale, axis1=-2, axis2=-1))
+    return interval_probability(found.location, spread, np.asarray(found.df)[..., None], low, high)
+
+
+def interval_probability(
+    centre: Float[np.ndarray, "n p"],
+    spread: Float[np.ndarray, "#n p"],
+    freedom: Any,
+    low: Float[np.ndarray, "n p"],
+    high: Float[np.ndarray, "n p"],
+) -> Float[np.ndarray, "n p"]:
+    """Return the probability of intervals under Student t distributions; of infinite freedom they are normal."""
+    below, above = (low - centre) / spread, (high - centre) / spread
+    # from the side on which both tails are small, lest digits cancel
+    turned = below > 0
+    below, above = np.where(turned, -above, below), np.where(turned, -below, above)
+    if np.all(np.isinf(freedom)):
+        return ndtr(above) - ndtr(below)
+    return stdtr(freedom, above) - stdtr(freedom, below)
 
 
 def contour_log_totals(problem: LogQuadratic) -> Float[np.ndarray, " n"]:

@@ -1,7 +1,7 @@
 """Integrals under many posteriors at once by importance sampling, with their standard errors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
-from allbutone.integrals.exact import exact_log_totals
+from allbutone.integrals.exact import exact_log_totals, exact_within
 from allbutone.integrals.many_points import values_at
 from allbutone.integrals.proposal import Points, Proposal
 from allbutone.support.arrays import array_namespace, as_array, as_places, log_sum_exp, to_numpy, zeros
@@ -107,17 +107,23 @@ def integrate(
 ) -> Integrals:
     """Integrate many posteriors, the mass of each in its ball, and the probability of each feature's interval.
 
-    Totals of a single release, and of released parameters, are exact. The mass is the share of the sample's weight
+    Totals of a single release, and of released parameters, are exact, and so is the probability of a feature's
+    interval after a single release. The mass is the share of the sample's weight
     inside the ball. Points come from the proposal and from the ball itself, and each is weighed by the density of
     all parts together: so a peak narrower than the ball is met by the points around the modes, a ball far from
     every mode by its own points, and neither can pass for empty. Where they do not contradict that, the ball's
     points alone tell the mass more closely, and the others the total. Where too few points carry the weight, the
     proposal is settled, then fitted to more points; where that fails, the mass is not a number.
     """
-    n, every, inside = len(modes.best), np.arange(len(modes.best)), (ball, intervals)
+    n, every, within = len(modes.best), np.arange(len(modes.best)), np.empty((len(modes.best), 0))
+    if intervals is not None:
+        ends = (to_numpy(end) for end in (intervals.low, intervals.high))
+        if (known := exact_within(in_numpy(problem), *ends)) is not None:
+            within, intervals = known, None
     if ball is None and intervals is None and (exact := exact_log_totals(in_numpy(problem))) is not None:
-        nothing, no_feature = np.full(n, np.nan), np.empty((n, 0))
-        return Integrals(exact, np.zeros(n), nothing, nothing, no_feature, no_feature, np.full(n, np.inf))
+        nothing, sure = np.full(n, np.nan), np.zeros(within.shape)
+        return Integrals(exact, np.zeros(n), nothing, nothing, within, sure, np.full(n, np.inf))
+    inside = (ball, intervals)
     found = _in_blocks(problem, modes, inside, every, points, size, replicates, care=0)
     enough = min(POOR, POOR_SHARE * replicates * size)
     for care, drawn in ((1, size), (2, AGAIN * size)):
@@ -126,7 +132,7 @@ def integrate(
             _put(found, poor, _in_blocks(problem, modes, inside, poor, points, drawn, replicates, care))
     hopeless = ~(found.effective_size >= HOPELESS)
     found.mass[hopeless], found.within[hopeless] = np.nan, np.nan
-    return found
+    return found if intervals is not None else replace(found, within=within, within_error=np.zeros(within.shape))
 
 
 def _in_blocks(
@@ -176,26 +182,28 @@ def _sampled(
         log_total, error = _agreed(log_mean_and_error(smooth), (log_total, error))
     if exact is not None:
         log_total, error = exact, np.zeros(len(exact))
-    share, spread = _share(shares, noise, size)
-    within, within_error = _share(near[0], near[1], size)
+    effective = np.sum(1 / squares, axis=0)
+    share, spread = _share(shares, noise, effective)
+    within, within_error = _share(near[0], near[1], effective[:, None])
     if ball is not None:
         log_mass, relative = log_mean_and_error(volumes - log_total)
         mass = np.exp(np.minimum(log_mass, 1.0))
         share, spread = _agreed((mass, mass * np.hypot(relative, error)), (share, spread))
-    effective = np.sum(1 / squares, axis=0)
     return Integrals(log_total, error, np.minimum(share, 1.0), spread, within, within_error, effective)
 
 
 def _share(
-    shares: Float[np.ndarray, "replicates *each"], noise: Float[np.ndarray, "replicates *each"], size: int
+    shares: Float[np.ndarray, "replicates *each"],
+    noise: Float[np.ndarray, "replicates *each"],
+    effective: Float[np.ndarray, "*#each"],
 ) -> tuple[Float[np.ndarray, "*each"], Float[np.ndarray, "*each"]]:
-    """Return the mean of the replicates' shares and its standard error."""
+    """Return the mean of the replicates' shares and its standard error; `effective`: how many points they are."""
     replicates, share = len(shares), np.mean(shares, axis=0)
     spread = STUDENT * np.std(shares, axis=0, ddof=1) / np.sqrt(replicates)
     # replicates can agree by chance; below 0 by rounding where all lies inside
     spread = np.maximum(spread, EDGE * np.sqrt(np.maximum(np.mean(noise, axis=0), 0.0) / replicates))
-    # where all lies inside there is no spread: what may lie outside is less than a point's worth
-    return share, np.hypot(spread, share / (replicates * size))
+    # where all or nothing lies inside there is no spread: what they have missed may be a point's worth
+    return share, np.hypot(spread, 1 / effective)
 
 
 def _replicate(

@@ -19,7 +19,7 @@ Array = Any
 
 LIGHTEST_DF = 60.0  # tails no lighter than the posterior's; near-normal ones waste the fewest points
 WIDER, FEATURES = 1.3, 5  # than the curvature at the mode says, squared, of up to so many features
-FLATTEST = 1e-2  # curvature, of the other records' own
+FLATTEST = 1e-2  # curvature, of the other records' own, where what was released is not flatter
 FEWER = (1, 2, 4)  # times fewer points than the best mode gets: best mode, other mode, the other records' centre
 ROUNDS, PAIRS = 3, 64  # of settling, and pairs of points in each at least
 BEND = 4.0  # times that a squared spread may grow or shrink in a round
@@ -131,11 +131,11 @@ class Proposal:
             tail = float(xp.min(xp.sum(problem.weights, axis=-1) - problem.outward - p))
         df, freedom = float(max(1.0, min(lightest, tail))), as_array(problem.df, like=modes.best)
         spread = wider(p) if spread is None else spread
-        hills = [(modes.best, *root_of_inverse(_bowl(modes.hessian, freedom) / spread))]
+        hills = [(modes.best, *root_of_inverse(_bowl(problem, modes.best, modes.hessian) / spread))]
         if bool(xp.any(two)):
             hessian = xp.where(two[:, None, None], modes.other_hessian, modes.hessian)
             other = xp.where(two[:, None], modes.other, modes.best)
-            hills.append((other, *root_of_inverse(_bowl(hessian, freedom) / spread)))
+            hills.append((other, *root_of_inverse(_bowl(problem, other, hessian) / spread)))
         across = xp.broadcast_to(xp.sqrt(freedom)[..., None, None], (n, 1, 1))
         centre = (xp.zeros_like(modes.best), 1 / across, across)
         locations, roots, inverses = zip(hills[0], hills[-1], centre, strict=True)
@@ -253,22 +253,41 @@ def _times(matrix: Float[Array, "n q q"], vectors: Float[Array, "*#batch s p"]) 
     return matrix * vectors if matrix.shape[-1] == 1 else vectors @ matrix.mT
 
 
-def spread_at(hessian: Float[Array, "*batch p p"], df: Any) -> Float[Array, "*batch p p"]:
-    """Return the inverse curvature, no wider than a few times the other records where the surface is flat."""
+def spread_at(
+    problem: LogQuadratic, place: Float[Array, "n p"], hessian: Float[Array, "n p p"]
+) -> Float[Array, "n p p"]:
+    """Return the inverse curvature, no wider than a few times what was released where the surface is flat."""
     xp = array_namespace(hessian)
     values, vectors = eigh(-hessian)
-    floor = FLATTEST * as_array(df, like=hessian)[..., None]
-    return (vectors / xp.maximum(values, floor)[..., None, :]) @ vectors.mT
+    return (vectors / xp.maximum(values, _flattest(problem, place)[:, None])[:, None, :]) @ vectors.mT
 
 
-def _bowl(hessian: Float[Array, "n p p"], df: Float[Array, "*#n"]) -> Float[Array, "n p p"]:
+def _bowl(
+    problem: LogQuadratic, place: Float[Array, "n p"], hessian: Float[Array, "n p p"]
+) -> Float[Array, "n p p"]:
     """Return the inverse of `spread_at`: the curvature itself, whose axes are looked for only where it is flat."""
-    xp, floor = array_namespace(hessian), FLATTEST * df
+    xp, floor = array_namespace(hessian), FLATTEST * as_array(problem.df, like=hessian)
     (flat,) = xp.nonzero(~is_definite(-hessian - floor[..., None, None] * eye(hessian.shape[-1], like=hessian)))
     if not flat.shape[0]:
         return -hessian
     values, vectors = eigh(-hessian[flat])
-    floor = xp.broadcast_to(floor, hessian.shape[:1])[flat]
+    floor = _flattest(problem.take(flat), place[flat])
     bowl = xp.asarray(-hessian, copy=True)
     bowl[flat] = (vectors * xp.maximum(values, floor[:, None])[:, None, :]) @ vectors.mT
     return bowl
+
+
+def _flattest(problem: LogQuadratic, place: Float[Array, "n p"]) -> Float[Array, " n"]:
+    """Return the least curvature that a hill is taken to have.
+
+    Between one hill and two the curvature vanishes and the hill is about as wide as the other records. But of
+    somebody far out the release itself is as wide as they are far: of m releases one alone has the curvature
+    (A + Σ ωⱼMⱼ)/m, all together have more. Each but one adds ν′ to `outward`, which tells m.
+    """
+    xp, n = array_namespace(place), place.shape[0]
+    df, outward = (xp.broadcast_to(as_array(each, like=place), (n,)) for each in (problem.df, problem.outward))
+    usual = FLATTEST * df
+    if not isinstance(problem.besides(place[:, None, :]), float):
+        return usual  # what was released is not in the wells
+    one = eigh(problem.tangent(place)[0])[0][:, 0] / (1 + xp.maximum(outward, 0 * outward) / (df + 1))
+    return xp.where((one > 0) & (one < usual), one, usual)

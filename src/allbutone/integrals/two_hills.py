@@ -29,7 +29,7 @@ def _hill(
     problem: LogQuadratic, place: Float[np.ndarray, "n p"], hessian: Float[np.ndarray, "n p p"], near: Intervals
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n p"]]:
     """Return the log volume of a normal hill, and its share in each interval."""
-    covariance = spread_at(hessian, problem.df)
+    covariance = spread_at(problem, place, hessian)
     middle = problem.unwhiten(place)
     spread = np.sqrt(np.sum((problem.root @ covariance) * problem.root, axis=-1))
     inside = ndtr((near.high - middle) / spread) - ndtr((near.low - middle) / spread)
