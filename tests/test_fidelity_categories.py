@@ -8,6 +8,7 @@ from scipy.stats.contingency import association
 
 import allbutone as abo
 import location
+from allbutone.reports.findings import fidelity_finding
 from allbutone.tables.categories import Categories
 from allbutone.utility.category_counts import cramers_v, shares_of, tables_of
 from allbutone.utility.category_fidelity import CategoryDifferences
@@ -183,6 +184,28 @@ def test_other_shares_associations_and_means_are_named(rng):
     assert found.shares == ()
     assert "age and event" in found.associations
     assert "age at event[yes]" in found.level_means
+
+
+def test_a_rare_level_that_is_inflated_is_named(rng):
+    """3.0 % really, 5.2 % in the mean of 20 datasets: w, of which frequent levels make most, hardly sees it."""
+
+    def table(share):
+        return np.zeros((900, 0)), rng.permutation(
+            np.repeat([0, 1, 2], np.round([540 - 900 * share, 360, 900 * share]).astype(int))
+        )[:, None]
+
+    names = ((), ("histology",), (("ductal", "lobular", "papillary"),))
+    real = table(0.03)
+    found = abo.fidelity(records(*real, *names), release_of([table(0.052) for _ in range(20)], *names))
+    (level,) = far(found).levels
+    shares = found.categories.shares[0]
+    assert level == (
+        f"histology[papillary] ({100 * shares.synthetic_shares[:, 2].mean():.1f}\u00a0% for "
+        f"{100 * shares.shares[2]:.1f}\u00a0%)"
+    )
+    same = abo.fidelity(records(*real, *names), release_of([table(0.03) for _ in range(20)], *names))
+    assert far(same).levels == ()
+    assert "the frequencies of histology[papillary] (5." in fidelity_finding(found).words
 
 
 def test_an_association_turned_round_shows_in_the_table_alone(rng):

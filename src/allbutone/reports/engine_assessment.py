@@ -18,6 +18,7 @@ LEFT_OUT = (
     "Whether columns are jointly normal: Mardia's and Henze and Zirkler's tests take the rows. The shape of each "
     "column is judged by 10,000 of its quantiles, which show nobody far out; those are among the records judged.",
     "What a classification tree finds to tell real from synthetic rows.",
+    "Whether spreads and extremes are right in natural units, where a scale is declared.",
     "Whether synthetic values are negative, or have more decimals, where real ones do not.",
     "ε, in the language of differential privacy.",
 )

@@ -11,7 +11,7 @@ from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.support.errors import Cure
 from allbutone.support.text import counted, joined, listed, number
 from allbutone.utility.column_shape import LEVELS
-from allbutone.utility.fidelity import MEAN_BAND, Fidelity
+from allbutone.utility.fidelity import MEAN_BAND, Differences, Fidelity
 from allbutone.utility.normality import Normality
 from allbutone.utility.released_values import Oddity
 
@@ -105,25 +105,12 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
     `of_prior`: what `prior_pull` says of the prior, which is told where something is wrong.
     """
     far = fidelity.beyond_noise()
-    faults = [
-        f"the {what} of {_some(names)} (by more than {MEAN_BAND:g}{unit})"
-        for what, unit, names in (
-            ("averages", " standard deviations", far.means),
-            ("spreads", ", logarithm of the ratio", far.spreads),
-            ("correlations", ", Fisher’s z", far.correlations),
-            ("shares", ", Cohen’s w", far.categories.shares),
-            ("joint counts", ", Cohen’s w", far.categories.tables),
-            ("associations", ", Cramér’s V or η", far.categories.associations),
-            ("averages by category", " standard deviations", far.categories.level_means),
-        )
-        if names
-    ]
-    if far.distributions:
-        faults.append(f"the shapes of {_some(far.distributions)} (too many Kolmogorov-Smirnov tests reject)")
-    if faults:
+    if faults := _faults(fidelity, far):
         words = f"More than chance would explain, the synthetic data differ from the real in {joined(faults)}."
         return Finding("Likeness", True, " ".join(filter(None, [words, of_prior])))
     same = "averages, spreads, relations and shapes of the columns"
+    if fidelity.natural is not None:
+        same = "averages, spreads, extremes, relations and shapes of the columns"
     if fidelity.categories.columns:
         same = f"shares of the categories, {same}"
     words = f"The synthetic data look like the real: {same} differ by no more than chance explains."
@@ -131,6 +118,32 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
         widest = float(np.max(np.abs(np.median(fidelity.correlation_differences, axis=0))))
         words += f" Correlations are off by at most {number(widest, 2)} (median over the datasets)."
     return Finding("Likeness", False, words)
+
+
+def _faults(fidelity: Fidelity, far: Differences) -> list[str]:
+    """Say what differs, and by how much: what anybody would see first, then what an analysis would."""
+    means = np.abs(np.median(fidelity.mean_differences, axis=0))
+    ratios, distances = np.median(fidelity.spread_ratios, axis=0), np.median(fidelity.ks, axis=0)
+    beyond = f"(by more than {MEAN_BAND:g}, "
+    parts = (
+        ("the averages of ", _sized(fidelity, far.means, means, "{:.2f} SD"), ""),
+        ("the spreads of ", _sized(fidelity, far.spreads, ratios, "{:.2f} times the real SD"), ""),
+        ("the SDs, in their own units, of ", far.natural_spreads, ""),
+        ("the extremes: ", far.tails, ""),
+        ("the frequencies of ", far.categories.levels, ""),
+        ("the shares of ", far.categories.shares, f" {beyond}Cohen’s w)"),
+        ("the correlations of ", far.correlations, f" {beyond}Fisher’s z)"),
+        ("the joint counts of ", far.categories.tables, f" {beyond}Cohen’s w)"),
+        ("the associations of ", far.categories.associations, f" {beyond}Cramér’s V or η)"),
+        ("the averages by category of ", far.categories.level_means, f" {beyond}SD)"),
+        ("the shapes of ", _sized(fidelity, far.distributions, 100 * distances, "{:.0f} % of rows misplaced"), ""),
+    )
+    return [f"{what}{_some(names)}{unit}" for what, names, unit in parts if names]
+
+
+def _sized(fidelity: Fidelity, names: Sequence[str], sizes: np.ndarray, words: str) -> list[str]:
+    """Put the size of each column's difference behind its name."""
+    return [f"{name} ({words.format(sizes[fidelity.columns.index(name)])})" for name in names]
 
 
 def values_finding(oddities: Sequence[Oddity], say: Callable[[Cure], str]) -> Finding | None:

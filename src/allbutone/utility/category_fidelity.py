@@ -5,22 +5,28 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from allbutone.support.text import percent
 from allbutone.tables.categories import Categories
 from allbutone.utility.category_counts import Counts, shares_of, tables_of
 from allbutone.utility.chance import BAND, MEDIAN, far_out, flagged, squares_apart
 from allbutone.utility.levels import ByLevel, by_levels
 
+QUARTER_MORE = 1.25  # a level's share is told apart from the real one beyond this ratio
 FEWEST = 10  # real values that a level's mean needs to be compared: of fewer, prior and chance decide
 
 
 @dataclass(frozen=True)
 class CategoryDifferences:
-    """What differs by more than noise: columns, pairs of columns, and measurements at a level, `bmi at sex[m]`."""
+    """What differs by more than noise: columns, pairs of columns, and measurements at a level, `bmi at sex[m]`.
+
+    levels: levels of a column, each with its shares, in words.
+    """
 
     shares: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     associations: tuple[str, ...] = ()
     level_means: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +77,11 @@ class CategoryFidelity:
         Shares and tables by w = √(χ²/M) (Cohen's w of two samples; M = 1/(1/n + 1/rows)), associations by Cramér's
         V and by η, means at levels of ten real values or more by standard deviations. Chance makes χ², φ² and η²
         larger by their degrees of freedom over M, so that even a right model's V and η are larger than the real
-        ones; that is taken into account.
+        ones; that is taken into account. Single levels, of which w sees the frequent ones alone, by their mean
+        share, where it is off by more than a quarter of the real one.
         """
         return CategoryDifferences(
-            _apart(self.shares), _apart(self.tables), self._associations(), self._level_means()
+            _apart(self.shares), _apart(self.tables), self._associations(), self._level_means(), self._levels()
         )
 
     def _associations(self) -> tuple[str, ...]:
@@ -98,6 +105,25 @@ class CategoryFidelity:
         real, synthetic, degrees, effective, scale = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
         band = BAND * np.sqrt(scale)
         return flagged(names, squares_apart(scale * real**2, scale * synthetic**2, degrees, effective, band))
+
+    def _levels(self) -> tuple[str, ...]:
+        """Name the levels that are too frequent or too rare: s beyond 1¼·r or r/1¼, by more than chance.
+
+        A dataset's share has the variance r(1 − r)(1/n + 1/rows) about the real one, r.
+        """
+        tests, found = sum(each.real.size for each in self.shares), []
+        for each in self.shares:
+            real, synthetic = each.shares, each.synthetic_shares.mean(axis=0)
+            larger = np.maximum(real, synthetic)
+            with np.errstate(divide="ignore", invalid="ignore"):  # nothing was seen: never apart
+                chance = far_out(tests) * np.sqrt(larger * (1 - larger) * np.mean(1 / each.effective))
+            chance = chance / np.sqrt(self.datasets)
+            apart = (synthetic > QUARTER_MORE * real + chance) | (synthetic < real / QUARTER_MORE - chance)
+            found += [
+                f"{each.columns[0]}[{each.levels[0][at]}] ({percent(synthetic[at])} for {percent(real[at])})"
+                for at in np.flatnonzero(apart)
+            ]
+        return tuple(found)
 
     def _level_means(self) -> tuple[str, ...]:
         tests = sum(each.people.size for each in self.levels)

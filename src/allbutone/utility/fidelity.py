@@ -13,6 +13,7 @@ from allbutone.utility.chance import BAND, MEDIAN, far_out, flagged
 from allbutone.utility.columns import by_columns, by_columns_with_gaps
 from allbutone.utility.display import Shown
 from allbutone.utility.matching import matched
+from allbutone.utility.natural_scale import NaturalScale, natural_scale
 from allbutone.utility.telling_apart import told_apart
 
 MEAN_BAND = BAND  # the paper's band: standardized mean differences within ±0.1 are negligible
@@ -22,13 +23,18 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True)
 class Differences:
-    """The names of columns, and of pairs of them, whose synthetic twin differs by more than noise."""
+    """The names of columns, and of pairs of them, whose synthetic twin differs by more than noise.
+
+    `natural_spreads` and `tails` are those in natural units, each with its numbers, in words.
+    """
 
     means: tuple[str, ...]
     spreads: tuple[str, ...]
     correlations: tuple[str, ...]
     distributions: tuple[str, ...]
     categories: CategoryDifferences
+    natural_spreads: tuple[str, ...] = ()
+    tails: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +54,7 @@ class Fidelity(Shown):
     Where the real table or a dataset has gaps, observed values are compared, of `observed` real records that have
     one value or two; propensity scores need whole rows, `complete` real ones and `complete_rows` of each dataset.
     Values that are missing for reasons seen in other columns make observed values and whole rows differ from those
-    of a right model.
+    of a right model. `natural`: spreads and extremes in natural units; None of a table that stays in its engine.
     """
 
     columns: tuple[str, ...]
@@ -69,6 +75,7 @@ class Fidelity(Shown):
     complete: int
     complete_rows: Int[np.ndarray, " k"]
     categories: CategoryFidelity
+    natural: NaturalScale | None = None
 
     @property
     def correlation_differences(self) -> Float[np.ndarray, "k p p"]:
@@ -102,7 +109,7 @@ class Fidelity(Shown):
         that, Fisher's z of a correlation as much; the median of k datasets 1.2533/√k of it. Distributions: the
         share of Kolmogorov-Smirnov p-values above 0.05 is below 0.8 by more than chance, or the median p below
         0.001 over the number of columns. (The datasets share one real table, so that even a right model's share
-        strays from 0.95.) Categories: `CategoryFidelity.beyond_noise`.
+        strays from 0.95.) Categories: `CategoryFidelity.beyond_noise`; natural units: `NaturalScale`.
         """
         k, p = self.ks.shape
         alone = MEDIAN * np.mean(np.sqrt(1 / self.people + 1 / self.rows)) / np.sqrt(k)
@@ -125,6 +132,7 @@ class Fidelity(Shown):
             flagged(pair_names, apart),
             flagged(self.columns, rejected),
             self.categories.beyond_noise(),
+            *((self.natural.spreads_apart(), self.natural.tails_apart()) if self.natural else ()),
         )
 
     @property
@@ -241,6 +249,7 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
         categories=category_fidelity(
             records.values, records.columns, records.categories, pair.datasets, pair.categories
         ),
+        natural=natural_scale(records.schema, records.values, pair.datasets),
     )
 
 

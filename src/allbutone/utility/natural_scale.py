@@ -1,0 +1,126 @@
+"""Spreads and extremes in the columns' own units: tails that the scale of the model hides, or that it invents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from allbutone.support.text import counted, number
+from allbutone.tables.declared.schema import Schema
+from allbutone.utility.chance import BAND, MEDIAN, far_out
+
+LOWEST, HIGHEST = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class NaturalScale:
+    """Spreads and extremes in natural units, of the real table and of each of k datasets; ends: lowest, highest.
+
+    spread_ratios: s_synthetic/s_real. kurtosis: m₄/m₂² about each table's own mean, of all values together, so
+    that a single far value raises it. beyond: how many values of all datasets lie beyond the real end;
+    real_beyond: how many real values lie beyond all datasets. scaled: whose scale is not the natural one.
+    """
+
+    columns: tuple[str, ...]
+    scaled: Bool[np.ndarray, " p"]
+    people: Int[np.ndarray, " p"]
+    rows: Int[np.ndarray, "k p"]
+    spread_ratios: Float[np.ndarray, "k p"]
+    kurtosis: Float[np.ndarray, " p"]
+    ends: Float[np.ndarray, "2 p"]
+    synthetic_ends: Float[np.ndarray, "k 2 p"]
+    beyond: Int[np.ndarray, "2 p"]
+    real_beyond: Int[np.ndarray, "2 p"]
+
+    def spreads_apart(self) -> tuple[str, ...]:
+        """Say of which columns the SD differs, in natural units, by more than 0.1 (logarithm) beyond chance.
+
+        log s of a sample varies by √((κ − 1)/4n). On another scale than the natural one s is no number that the
+        model keeps, so that of the real table's chance nothing averages out over the k datasets.
+        """
+        k = len(self.rows)
+        chance = np.sqrt((self.kurtosis - 1) / 4 * (1 / self.people + np.mean(MEDIAN**2 / self.rows, axis=0) / k))
+        middle = np.median(np.log(self.spread_ratios), axis=0)
+        far = self.scaled & (np.abs(middle) > BAND + far_out(int(self.scaled.sum())) * chance)
+        return tuple(f"{self.columns[at]} ({number(np.exp(middle[at]))} times)" for at in np.flatnonzero(far))
+
+    def tails_apart(self) -> tuple[str, ...]:
+        """Say which ends differ: by a tenth of the real range, and in more values than chance explains.
+
+        Of two samples of one population, n and m, the j furthest values are all of the second with the
+        probability Π (m − i)/(n + m − i), i < j, whatever the distribution is.
+        """
+        found = []
+        middle = np.median(self.synthetic_ends, axis=0)
+        apart = np.abs(middle - self.ends) > BAND * (self.ends[HIGHEST] - self.ends[LOWEST])
+        for at, end in zip(*np.nonzero(apart.T), strict=True):
+            real, synthetic, word = self.ends[end, at], middle[end, at], ("lowest", "highest")[end]
+            n, rows = int(self.people[at]), int(self.rows[:, at].sum())
+            further = (synthetic > real) == (end == HIGHEST)
+            many = int((self.beyond if further else self.real_beyond)[end, at])
+            by_chance = self._by_chance(n, rows) if further else self._by_chance(rows, n)
+            if many > by_chance:
+                whose = counted(rows, "value") if further else counted(n, "real value")
+                typical = " in the median dataset" if len(self.rows) > 1 else ""
+                times = number(float(np.median(self.spread_ratios[:, at])))
+                found.append(
+                    f"{self.columns[at]} {'reaches' if further else 'ends at'} {number(synthetic)}{typical} where "
+                    f"the {word} real value is {number(real)} ({many:,} of {whose} beyond, where chance "
+                    f"explains {by_chance:,}; SD {times} times the real)"
+                )
+        return tuple(found)
+
+    def _by_chance(self, within: int, beyond: int) -> int:
+        """Return how many of `beyond` values lie further out than all of `within` others, at 1 in 100 over all."""
+        left, count, tests = 1.0, 0, 4 * len(self.columns)  # either table, at either end
+        while count < beyond and left * (beyond - count) / (within + beyond - count) > 0.01 / tests:
+            left *= (beyond - count) / (within + beyond - count)
+            count += 1
+        return count
+
+
+def natural_scale(
+    schema: Schema, real: Float[np.ndarray, "n p"], datasets: Sequence[Float[np.ndarray, "_ p"]]
+) -> NaturalScale:
+    """Compare values, which are given on the scale of the model, in natural units; gaps are passed over.
+
+    Scales increase, so that what is beyond an end is so on either scale.
+    """
+    ends, natural = _ends(real), schema.to_natural(real)
+    spread, fourth, people = _spread(natural)
+    each_ends = np.stack([_ends(data) for data in datasets])
+    each = [_spread(schema.to_natural(data)) for data in datasets]
+    spreads, fourths, rows = (np.stack(part) for part in zip(*each, strict=True))
+    weights = np.vstack([people, rows])
+    return NaturalScale(
+        columns=tuple(column.name for column in schema.measurements),
+        scaled=np.array([not column.scale.is_plain for column in schema.measurements], dtype=bool),
+        people=people,
+        rows=rows,
+        spread_ratios=spreads / spread,
+        kurtosis=np.average(np.vstack([fourth, fourths]), axis=0, weights=weights)
+        / np.average(np.vstack([spread, spreads]) ** 2, axis=0, weights=weights) ** 2,
+        ends=schema.to_natural(ends),
+        synthetic_ends=np.stack([schema.to_natural(one) for one in each_ends]),
+        beyond=np.sum([_beyond(data, ends) for data in datasets], axis=0),
+        real_beyond=_beyond(real, np.stack([each_ends[:, LOWEST].min(axis=0), each_ends[:, HIGHEST].max(axis=0)])),
+    )
+
+
+def _ends(values: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "2 p"]:
+    return np.stack([np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)])
+
+
+def _beyond(values: Float[np.ndarray, "n p"], ends: Float[np.ndarray, "2 p"]) -> Int[np.ndarray, "2 p"]:
+    return np.stack([np.sum(values < ends[LOWEST], axis=0), np.sum(values > ends[HIGHEST], axis=0)])
+
+
+def _spread(
+    natural: Float[np.ndarray, "n p"],
+) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"], Int[np.ndarray, " p"]]:
+    """Return the SD, the mean fourth power of the deviations, and the number of values of each column."""
+    count = np.sum(~np.isnan(natural), axis=0)
+    with np.errstate(over="ignore"):  # e^700: a kurtosis without end, which chance explains
+        squares = (natural - np.nanmean(natural, axis=0)) ** 2
+        return np.sqrt(np.nansum(squares, axis=0) / (count - 1)), np.nanmean(squares**2, axis=0), count
