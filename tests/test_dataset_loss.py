@@ -4,6 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.special import digamma, loggamma, logsumexp, polygamma, xlogy
+from scipy.stats import t as student
 
 import allbutone as abo
 from allbutone.disclosure.dataset_loss import DatasetLoss
@@ -178,3 +179,25 @@ def test_a_table_ends_below_the_first_node_that_is_not_known():
     assert not known[at > 1.5].any()
     np.testing.assert_allclose(found[:, known], values(at[known]), rtol=1e-6)
     assert np.isnan(found[:, ~known]).all()
+
+
+@pytest.mark.parametrize("people", [4, 5, 6])
+@pytest.mark.parametrize("rows", [100, 1000])
+def test_of_few_records_the_gain_of_a_long_dataset_is_that_of_drawn_ones(rng, people, rows):
+    """Mean and spread of log p(x | others, Z) − log p(x | others), two Student t's, over datasets Z."""
+    values, replicates = rng.standard_normal(people), 100_000
+    found = abo.privacy(abo.Records(values[:, None], ("x",)), datasets=1, rows=rows).to_pydict()
+    record, others = values[0], values[1:]
+    variance = np.sum((values - values.mean()) ** 2) / rng.chisquare(people - 1, replicates)
+    mean = values.mean() + np.sqrt(variance * (1 / people + 1 / rows)) * rng.standard_normal(replicates)
+    scatter = variance * rng.chisquare(rows - 1, replicates)
+    scatter += np.sum((others - others.mean()) ** 2)
+    scatter += (mean - others.mean()) ** 2 * rows * len(others) / (rows + len(others))
+    both = rows + len(others)
+    middle = (rows * mean + others.sum()) / both
+    after = student.logpdf(record, both - 1, middle, np.sqrt(scatter * (1 + 1 / both) / (both - 1)))
+    spread = others.std(ddof=1) * np.sqrt(1 + 1 / len(others))
+    gain = after - student.logpdf(record, len(others) - 1, others.mean(), spread)
+    assert found["gain_of_one"][0] == pytest.approx(gain.mean(), abs=5 * gain.std() / np.sqrt(replicates))
+    assert found["gain_of_one_sd"][0] == pytest.approx(gain.std(), rel=0.03)
+    assert min(found["gain_of_one"]) > 0

@@ -32,6 +32,7 @@ SPREAD_POINTS, ACROSS_POINTS, MEAN_POINTS = 96, 28, 56
 BINS, ORDERS = 1024, np.arange(6)
 FACTORIALS: Float[np.ndarray, " 6"] = factorial(ORDERS)
 COARSE = 9
+FURTHEST = 7.0  # e^7 is 1100, so beyond it nothing is left of any integrand
 CENTRE = 0.567  # where u = e^−u
 
 
@@ -163,11 +164,29 @@ class DatasetLoss:
             ends = np.array([(_first_end(depth), COARSE - 1 - _first_end(depth[::-1])) for depth in sides])
             low, step = box[:, :1], (box[:, 1:] - box[:, :1]) / (COARSE - 1)
             within = np.all((ends[:, 0] > 0) & (ends[:, 1] < COARSE - 1))
-            if within and np.all(ends[:, 1] - ends[:, 0] > COARSE - 4):
-                return low + ends * step
             # whole steps: the top may lie between the points
-            box = low + np.stack([np.floor(ends[:, 0]), np.ceil(ends[:, 1])], axis=1) * step
+            whole = low + np.stack([np.floor(ends[:, 0]), np.ceil(ends[:, 1])], axis=1) * step
+            if within and np.all(ends[:, 1] - ends[:, 0] > COARSE - 4):
+                return self._cut(row, power, whole, step[:, 0], heights.max())
+            box = np.maximum(whole, -FURTHEST)
+            box[-1] = np.minimum(box[-1], FURTHEST)
         return box
+
+    def _cut(self, row: int, power: float, box: Any, steps: Any, top: float) -> Float[np.ndarray, "sides 2"]:
+        """Return the box cut where the integrand comes down to the brim, looked for in the last step of each side.
+
+        Much fewer others than rows let it plunge there: it stays up for most of the step.
+        """
+        cut = box.copy()
+        for side, step in enumerate(steps):
+            for end, inwards in ((0, step), (1, -step)):
+                slab, points = box.copy(), [COARSE] * len(box)
+                slab[side] = np.sort([box[side, end], box[side, end] + inwards])
+                heights = self._on(row, power, slab, points).height.reshape(points)
+                depths = np.sqrt(np.maximum(top - heights.max(axis=tuple(set(range(len(box))) - {side})), 0.0))
+                place = np.floor(_first_end(depths if end == 0 else depths[::-1]))
+                cut[side, end] += max(place, 0.0) * inwards / (COARSE - 1)
+        return cut
 
     @property
     def _shapes(self) -> tuple[tuple[float, float] | None, tuple[float, float] | None, float]:
