@@ -138,8 +138,10 @@ coverage: $(VENV)/dev ## Measure what the numerical core's own tests run; fails 
 mutation: $(VENV)/dev ## Change the numerical core in one place at a time: does a test notice? MUTATION="--sample 100"; all: hours
 	$(BIN)/python -m checks.mutation $(MUTATION)
 
-published: $(VENV)/dev ## Try each cause of a difference from the published tables (docs/differences.md); half an hour
-	$(BIN)/python -m replication
+published: $(VENV)/dev ## Run the causes of the differences from the published tables, alone and together (docs/differences.md); 20 core-minutes
+	$(BIN)/python -m replication causes
+	$(BIN)/python -m replication page >docs/explained.md
+	$(BIN)/python -m replication ks
 
 compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/compare.md
 	TORCH=$(TORCH) $(BIN)/python -m comparison

@@ -1,1 +1,1 @@
-"""Why printed numbers differ from ours: each plausible cause tried as a run (docs/differences.md)."""
+"""Why printed numbers differ from ours: three causes, alone and together, tried as runs (docs/differences.md)."""

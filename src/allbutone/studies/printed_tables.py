@@ -1,9 +1,10 @@
 """The paper's tables in the paper's own form, ours beside them: rows of text that any front end can show."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from allbutone.studies.design import Cell
+from allbutone.studies.design import Cell, Design
 from allbutone.studies.published import DISTANCES, TYPICAL, Printed, verdicts
 from allbutone.studies.run import Study
 
@@ -53,18 +54,23 @@ class PrintedTable:
 
 def printed_tables(study: Study) -> list[PrintedTable]:
     """Return the printed tables of a study's design, ours beside them, as far as its cells are finished."""
+    return tables_of(study.run.design, study.cells, study.rows)
+
+
+def tables_of(design: Design, cells: Sequence[Cell], rows: Sequence[Mapping[str, Any]]) -> list[PrintedTable]:
+    """Return a design's printed tables beside the rows of some of its cells."""
     found: dict[tuple[str, str, int], list[PrintedRow]] = {}
-    for cell, row in zip(study.cells, study.rows, strict=True):
-        printed = study.run.design.printed(cell)
+    for cell, row in zip(cells, rows, strict=True):
+        printed = design.printed(cell)
         if printed is not None:
             judged = verdicts(row, printed)
-            ours = {name: row[TYPICAL.get(name, name)] for name in judged if name in row}
+            ours = {name: row[shown] for name in judged if (shown := TYPICAL.get(name, name)) in row}
             line = PrintedRow(_names(cell), printed, ours, judged)
             found.setdefault((printed["table"], cell.release, cell.p), []).append(line)
     return [
-        PrintedTable(_title(*key), ("n_θ", "n") if key[1] == "parameters" else ("n_k", "n", "n_z"), sorted_rows)
-        for key, rows in found.items()
-        if (sorted_rows := sorted(rows, key=lambda row: row.names))
+        PrintedTable(_title(*key), ("n_θ", "n") if key[1] == "parameters" else ("n_k", "n", "n_z"), ordered)
+        for key, lines in found.items()
+        if (ordered := sorted(lines, key=lambda line: line.names))
     ]
 
 
