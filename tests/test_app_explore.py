@@ -176,6 +176,18 @@ def test_playing_can_be_stopped(tab, address):
     assert 1 <= int(query(tab)["count"]) < 100
 
 
+def test_play_begins_where_one_is_released_already(tab, address):
+    """Both presets of Figure 1 do; and what the button says can be read while it plays."""
+    opened(tab, f"{address}/explore?count=1")
+    tab.get_by_role("button", name="Play").click()
+    tab.wait_for_selector("#played:text-matches('[2-9] released')")
+    colours = tab.evaluate(
+        "(style => [style.color, style.backgroundColor])(getComputedStyle(document.getElementById('play')))"
+    )
+    assert colours[0] != colours[1]
+    tab.get_by_role("button", name="Stop").click()
+
+
 def test_draw_again_is_another_table(tab, address):
     opened(tab, f"{address}/explore")
     before = experts(tab).inner_text()

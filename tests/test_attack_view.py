@@ -281,3 +281,19 @@ def test_a_walk_is_drawn_with_its_message():
     assert exposure_curve_figure(away, 1, "dataset").layout.meta["message"].endswith("is no closer.")
     message = exposure_curve_figure(never, 1, "dataset").layout.meta["message"]
     assert message.endswith("stay at the centre of the other records, also after 100 datasets.")
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_the_window_shows_the_whole_region(count):
+    stage = simulated(np.zeros(2), np.array([[1, 0.5], [0.5, 1]]), np.array([4.0, -2.0]), seed=1)
+    one = view_attack(stage, count).landscape
+    edge = np.concatenate([one.height[0], one.height[-1], one.height[:, 0], one.height[:, -1]])
+    assert edge.max() < one.region(0.95)
+
+
+def test_a_curve_says_whose_prior_it_expects():
+    own = abo.NIW(np.full(2, 3.0), 5.0, 6.0, np.eye(2))
+    for prior, told in ((None, False), (own, True)):
+        stage = simulated(np.zeros(2), np.eye(2), np.array([4.0, -2.0]), n=30, rows=30, own=prior, most=5)
+        message = exposure_curve_figure(exposure_curve(stage), 1, "dataset").layout.meta["message"]
+        assert ("an adversary with the holder's prior" in message) == told

@@ -4,6 +4,10 @@ import csv
 
 import pytest
 
+from allbutone.cli.study import _adversaries
+from allbutone.studies.design_file import read_design
+from allbutone.studies.run import StudyRun, run_study
+
 DESIGN = """
 title = "Mine"
 replicates = 60
@@ -130,3 +134,13 @@ def test_an_unfinished_study_shows_nothing_yet(allbutone, design, tmp_path):
     code, _, err = allbutone("study", "show", "s")
     assert code == 2
     assert "no finished cell" in err
+
+
+def test_a_study_of_weaker_adversaries_says_so(tmp_path):
+    told = {}
+    for name in ("lacking", "paper"):
+        run = StudyRun(read_design(name), 2)
+        cells = [cell for cell in run.design.cells if bool(cell.lacking) == (name == "lacking")][:1]
+        told[name] = _adversaries(run_study(run, tmp_path / name, cells=cells))
+    assert told["paper"] == "an adversary who has all records but one"
+    assert told["lacking"].startswith("adversaries who lack what each cell says")

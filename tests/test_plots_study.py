@@ -234,6 +234,24 @@ def test_the_leverage_figure_shows_every_cell_of_one_law(studies):
     )
 
 
+@pytest.mark.parametrize("name", ["paper", "correlation", "dimension"])
+def test_the_leverage_figure_draws_the_curve_of_every_cell(studies, name):
+    """What the title counts, a cell's distance from its own closed form, is what the eye sees."""
+    study, figure = studies[name], leverage_figure(studies[name])
+    curves = traces(figure, mode="lines")
+    dots = [(cell, row) for cell, row in zip(study.cells, study.rows, strict=True)]
+    for cell, row in dots:
+        if name == "paper" and cell.release != "parameters":
+            continue
+        drawn = [
+            np.interp(np.log(row["leverage_median"]), np.log(curve.x), curve.y)
+            for curve in curves
+            if curve.legendgroup == f"{cell.count}"
+        ]
+        assert np.min(np.abs(np.array(drawn) - row["law_exposure"])) < 0.025
+    assert "of their curve" in figure.layout.title.text.replace("<br>", " ")
+
+
 @pytest.mark.parametrize("name", ["correlation", "dimension"])
 def test_at_a_fixed_leverage_the_law_is_nearly_level(studies, name):
     study = studies[name]

@@ -15,7 +15,7 @@ from allbutone.app.jobs import Progress
 from allbutone.app.sessions import Session
 from allbutone.releases.ledger.file import ENDING
 from allbutone.reports.glossary import GLOSSARY
-from allbutone.support.text import chance, listed, number
+from allbutone.support.text import at_most, chance, listed, number
 
 MEGABYTE = 1_000_000
 
@@ -120,6 +120,7 @@ templates.globals["GLOSSARY"] = GLOSSARY
 templates.filters |= {
     "number": number,
     "chance": chance,
+    "at_most": at_most,
     "listed": listed,
     "link": _link,
     "preset_link": _preset_link,

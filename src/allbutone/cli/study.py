@@ -111,10 +111,17 @@ def _describe(held: Study, out: Path, seconds: float) -> None:
     whole = held.run.records or held.run.design.solver == "lbfgsb"
     drawn = "every record, as in the paper" if whole else "no more than the statistics that the attack sees"
     console.print(
-        "Assumed: tables from the design's normal distribution, an adversary who has all records but one. Drawn: "
-        f"{drawn}. Solver: {held.run.design.solver}. Seed {held.run.design.seed}: run again"
+        f"Assumed: tables from the design's normal distribution, {_adversaries(held)}. Drawn: {drawn}. "
+        f"Solver: {held.run.design.solver}. Seed {held.run.design.seed}: run again"
         f"{' on the same model of graphics card' if held.run.device != 'cpu' else ''}, it gives the same."
     )
+
+
+def _adversaries(held: Study) -> str:
+    """Say what the adversaries of a study's cells have."""
+    if not any(cell.lacking for cell in held.cells):
+        return "an adversary who has all records but one"
+    return "adversaries who lack what each cell says besides the record attacked (column lacking)"
 
 
 def _show(folder: Path, images: ImageFormat | None) -> None:

@@ -26,6 +26,10 @@ DEEPEST = 12  # doublings of the drop that are told apart
 _SHADES = ["#F4F8FC", "#DEEBF7", "#C9DDF0", "#A8CEE5", "#7FB9DA", "#57A0CE", "#3787C0", "#1C6AAF", "#08306B"]
 DEPTHS = [[place / 8, shade] for place, shade in enumerate(_SHADES)]
 TARGET = "the record attacked"
+OF_HOLDER = (
+    " What is expected is that of an adversary with the holder's prior; the dots are of this adversary, who has "
+    "another."
+)
 _EDGE = 1.12  # exposures beyond it, of records near the centre of the others, are drawn there
 Trace = dict[str, Any]
 
@@ -197,12 +201,14 @@ def _curve_traces(curve: ExposureCurve, noun: str) -> list[Trace]:
 
 def _curve_message(curve: ExposureCurve, noun: str) -> str:
     last, way = counted(int(curve.counts[-1]), noun), float(curve.exposure[-1])
+    whose = OF_HOLDER if curve.own_prior else ""
     if curve.threshold > curve.counts[-1]:
-        return f"The best guess is expected to stay at the centre of the other records, also after {last}."
+        return f"The best guess is expected to stay at the centre of the other records, also after {last}.{whose}"
     beyond = counted(int(curve.threshold), noun)
     words = f"The best guess is expected to leave the centre of the other records beyond {beyond}; "
     words += f"after {last} of this very release it "
-    return words + (f"has come {100 * way:.0f}\u00a0% of the way to the record." if way > 0 else "is no closer.")
+    words += f"has come {100 * way:.0f}\u00a0% of the way to the record." if way > 0 else "is no closer."
+    return words + whose
 
 
 def _explained(name: str) -> str:

@@ -36,7 +36,7 @@ def budget_figure(budget: Budget) -> go.Figure:
     accepted = 1 - CONFIDENCE
     figure.add_hline(y=accepted, line={"dash": "dash", "color": VERMILION, "width": 1.5})
     figure.add_annotation(
-        x=0.005, xref="paper", xanchor="left", y=accepted, yanchor="bottom", showarrow=False,
+        x=0.995, xref="paper", xanchor="right", y=accepted, yanchor="bottom", showarrow=False,
         text=f"accepted: {chance(accepted)}", font={"size": 12, "color": "#555555"},
     )  # fmt: skip
     if budget.confident_count and not budget.before:

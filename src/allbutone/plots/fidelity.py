@@ -183,7 +183,7 @@ def mean_difference_figure(fidelity: Fidelity) -> go.Figure:
     frame(figure, _mean_message(fidelity), 150 + room_for(len(shown), 44), l=20)
     name_rows(figure, [text_of(fidelity.columns[place], 14) for place in shown])
     figure.add_vrect(x0=-MEAN_BAND, x1=MEAN_BAND, fillcolor=GREEN, opacity=0.12, line_width=0, layer="below")
-    beyond = "" if within.all() else "red: middle half not within"
+    beyond = "" if within.all() else "orange: middle half not within"
     key = range_key(len(values), f"shaded: within ±{MEAN_BAND:g}", beyond, of_all(len(shown), p, "columns"))
     title = wrapped("Standardized mean difference, synthetic less real", key)
     figure.update_xaxes(title_text=title, range=_around(values[:, shown], 1.4 * MEAN_BAND))

@@ -61,7 +61,7 @@ def share_figure(fidelity: Fidelity) -> go.Figure:
         len(values),
         "black mark: real",
         "grey: 95 of 100 datasets of a right model",
-        "" if good.all() else "red: shares differ beyond chance",
+        "" if good.all() else "orange: shares differ beyond chance",
         of_all(len(shown), len(names), "levels"),
     )
     top = 1.05 * max(float(values[:, shown].max()), float(high.max()))

@@ -45,7 +45,7 @@ def ks_figure(fidelity: Fidelity) -> go.Figure:
     if k > FEW:
         figure.update_yaxes(tickvals=np.arange(len(shown))[::-1] + 0.4)
     key = "dashed: all p-values equally likely" if k > FEW else "one dot for each dataset"
-    key = "; ".join(filter(None, (key, f"red: up to {LEVEL:g}", of_all(len(shown), p, "columns"))))
+    key = "; ".join(filter(None, (key, f"orange: up to {LEVEL:g}", of_all(len(shown), p, "columns"))))
     figure.update_xaxes(
         title_text=wrapped("p-value of the test, real against synthetic", key), range=[-0.02, 1.02]
     )

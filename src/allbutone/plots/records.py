@@ -38,7 +38,7 @@ def records_figure(
     _mark_accepted(figure, accepted)
     noun = "parameter draw" if lineup.law.rows is None else "dataset"
     frame(figure, _message(numbers, chances, count, noun, accepted), 400)
-    key = f"one dot for each record; red: above {chance(accepted)}; click one to look at it"
+    key = f"one dot for each record; orange: above {chance(accepted)}; click one to look at it"
     if len(shown) < len(rows):
         key = f"{len(shown):,} of the {len(rows):,} records, those that stand out most among them; click one"
     title = wrapped("How far the record lies from the others (leverage)", key)

@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.plots.study_law import (
     COLOURS,
     SYMBOLS,
@@ -27,6 +28,8 @@ from allbutone.studies.run import Study
 from allbutone.support.errors import InputError
 
 SAME_RATIO = 1.08  # settings whose ratios differ by less share a curve
+SAME_CURVE = 0.02  # curves that do not differ by more are drawn as one
+REACH = 1.3  # a factor on both sides of the cells' leverages, as far as a curve is drawn
 CLOSE = 0.05  # a distance from the closed form that the eye does not see
 FOLLOWS = 0.8  # of the settings that close
 _FACTORS: dict[str, Callable[[Cell], Any]] = {
@@ -62,7 +65,7 @@ def leverage_figure(study: Study) -> go.Figure:
     titles = [f"{release.capitalize()} released" for release in groups]
     figure = make_subplots(1, len(groups), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.03)
     leverage = [study.rows[place]["leverage_median"] for place in places]
-    low, high = np.log10(min(leverage) / 1.3), np.log10(max(leverage) * 1.3)
+    low, high = np.log10(min(leverage) / REACH), np.log10(max(leverage) * REACH)
     fine = np.logspace(low, high, 400)
     for column, held in enumerate(groups.values(), 1):
         for trace in _curves(study, held, colours, fine, column == 1) + _dots(study, held, colours, symbols, kind):
@@ -90,20 +93,47 @@ def _kinds(cells: Sequence[Cell]) -> tuple[Callable[[Cell], Any], Callable[[Any]
 def _curves(
     study: Study, places: list[int], colours: dict[int, str], fine: np.ndarray, legend: bool
 ) -> list[go.Scatter]:
-    law = study.cells[places[0]].law
-    return [
-        go.Scatter(
-            x=fine,
-            y=law.exposure(fine, count),
-            mode="lines",
-            line={"color": colour, "width": 2, "simplify": False},
-            name=f"{count:,} released",
-            legendgroup=f"{count}",
-            showlegend=legend,
-            hoverinfo="skip",
-        )
-        for count, colour in colours.items()
-    ]
+    """Draw the closed form of each count; where cells have several, each where its own cells are."""
+    traces = []
+    for count, colour in colours.items():
+        held = [place for place in places if study.cells[place].count == count]
+        for turn, (law, near) in enumerate(_told_apart(study, held, fine)):
+            traces.append(
+                go.Scatter(
+                    x=fine[near],
+                    y=law.exposure(fine[near], count),
+                    mode="lines",
+                    line={"color": colour, "width": 2, "simplify": False},
+                    name=f"{count:,} released",
+                    legendgroup=f"{count}",
+                    showlegend=legend and not turn,
+                    hoverinfo="skip",
+                )
+            )
+    return traces
+
+
+def _told_apart(study: Study, places: list[int], fine: np.ndarray) -> list[tuple[ExposureLaw, np.ndarray]]:
+    """Return the laws of cells of one count that the eye tells apart, and where their cells are.
+
+    A law that is nowhere near its cells further than a hair from one before it is drawn as that one.
+    """
+    found: list[tuple[ExposureLaw, np.ndarray]] = []
+    for law in sorted({study.cells[place].law for place in places}, key=lambda law: (-law.df, law.p)):
+        leverage = [study.rows[place]["leverage_median"] for place in places if study.cells[place].law == law]
+        near = (fine >= min(leverage) / REACH) & (fine <= max(leverage) * REACH)
+        count = study.cells[places[0]].count
+        for turn, (other, there) in enumerate(found):
+            apart = np.abs(law.exposure(fine[near], count) - other.exposure(fine[near], count))
+            if np.max(apart, initial=0.0) <= SAME_CURVE:
+                every = np.flatnonzero(near | there)
+                joined = np.zeros(len(fine), dtype=bool)
+                joined[every[0] : every[-1] + 1] = True
+                found[turn] = (other, joined)
+                break
+        else:
+            found.append((law, near))
+    return found
 
 
 def _dots(
@@ -145,12 +175,12 @@ def _leverage_title(study: Study, places: Sequence[int]) -> str:
         "Exposure follows leverage" if on >= FOLLOWS * len(places) else "Exposure does not follow leverage alone"
     )
     whatever = f", whatever the {factors}" if factors else ""
-    return f"{head}: {on:,} of {len(places):,} settings within {CLOSE:g} of one curve a count{whatever}"
+    return f"{head}: {on:,} of {len(places):,} settings within {CLOSE:g} of their curve{whatever}"
 
 
 def _leverage_words(study: Study, places: Sequence[int]) -> str:
     """Say what is drawn, and how many of those off the curve stand near its threshold, where noise matters."""
-    words = f"Dots: simulated medians. Curves: {closed_form_words(study, places)}."
+    words = f"Dots: simulated medians. Curves: {closed_form_words(study, places)}; several where n or p matters."
     off = [place for place, far in zip(places, gaps(study, places), strict=True) if far > CLOSE]
     if not off:
         return words

@@ -31,6 +31,7 @@ from allbutone.tables.records import Records
 
 COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100, 200, 300, 500, 700, 1000)
 ROOM = 0.18  # of the window, around all points
+HILL = 3.0  # standard deviations of a hill that the window shows: nearly all of a region of 99 %
 MOST_POINTS = 150  # synthetic records shown
 LAW_POINTS = 60  # of the curve of expected exposure
 
@@ -129,12 +130,14 @@ class RecordAttack:
         return Posterior(**{field.name: getattr(whole, field.name) for field in fields(whole)})
 
     def spans(self, shown: tuple[int, int], found: Attack) -> tuple[Span, Span]:
-        """Return the window on two features: the others, the record, its mirror image, and room for the hills.
+        """Return the window on two features: the others, the record, its mirror image, and the hills.
 
-        It stands still while the release grows, but for a mode outside.
+        It stands still while the release grows, but for a hill that reaches outside.
         """
         mirror = 2 * self.given_others.mean - self.target
         points = [self.others, self.target, mirror, found.mode, found.other_mode]
+        reach = HILL * np.sqrt(np.diagonal(found.covariance))
+        points += [mode + side * reach for mode in (found.mode, found.other_mode) for side in (-1, 1)]
         return spans_of(*(each[..., list(shown)] for each in points), margin=ROOM)
 
     def synthetic(self, count: int) -> Float[np.ndarray, "s p"] | None:
@@ -250,7 +253,8 @@ def view_attack(
 class ExposureCurve:
     """How this very release exposes the record as it grows, beside what is expected (closed form).
 
-    `usual`: the exposures between which nine of ten releases lie.
+    `usual`: the exposures between which nine of ten releases lie. `own_prior`: whether the adversary has
+    another prior than the holder, of which the closed form knows nothing.
     """
 
     counts: Int[np.ndarray, " k"]
@@ -261,6 +265,7 @@ class ExposureCurve:
     usual: Float[np.ndarray, "2 l"]
     leverage: float
     threshold: float
+    own_prior: bool = False
 
 
 def exposure_curve(attack: RecordAttack, counts: Sequence[int] = COUNTS) -> ExposureCurve:
@@ -281,4 +286,5 @@ def exposure_curve(attack: RecordAttack, counts: Sequence[int] = COUNTS) -> Expo
         usual=np.stack([low, high]),
         leverage=leverage,
         threshold=float(attack.law.threshold(leverage)),
+        own_prior=attack.own is not None,
     )

@@ -17,7 +17,7 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def number(value: Any, decimals: int | None = None) -> str:
-    """Return a number in three digits, or all before the point: 0.697, 2.05, 1,853; text as it is.
+    """Return a number in three digits, or all before the point: 0.697, 2.05, 1,853; text as it is, none as –.
 
     With `decimals`, exactly so many, with the minus of the figures' axes and none before zero.
     """
@@ -25,6 +25,8 @@ def number(value: Any, decimals: int | None = None) -> str:
         return value or ""
     if decimals is not None:
         return f"{round(float(value), decimals) + 0.0:.{decimals}f}".replace("-", "−")
+    if np.isnan(value):
+        return "–"
     whole = float(value).is_integer() or abs(value) >= 1000
     return f"{value:,.0f}" if whole and abs(value) < 1e15 else f"{value:.3g}"
 
@@ -48,6 +50,16 @@ def chance(probability: float) -> str:
             return f"{words}\u00a0%"
     decimals = 0 if 9.95 <= share <= 90.05 else 1
     return f"{share:.{decimals}f}".removesuffix(".0") + "\u00a0%"
+
+
+def at_most(probability: float) -> str:
+    """Return a bound as a board reads it: at most 5 %, and less than 0.1 % where it is next to nothing.
+
+    >>> [at_most(each).replace("\\u00a0", " ") for each in (0.05, 0.0, 0.0004)]
+    ['at most 5 %', 'less than 0.1 %', 'less than 0.1 %']
+    """
+    words = chance(max(float(probability), 1e-9))
+    return words if words.startswith("less") else f"at most {words}"
 
 
 def bell_curves(count: int, noun: str = "column") -> str:

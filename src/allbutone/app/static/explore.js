@@ -16,8 +16,18 @@ document.getElementById("again").addEventListener("click", () => {
 play.addEventListener("click", () => {
   playing = !playing;
   label();
-  if (playing) change({ count: "1" }, false); else keep();
+  if (!playing) keep();
+  else if (Number(value("count")) === 1) next(); // nothing would change, so nothing would be answered
+  else change({ count: "1" }, false);
 });
+
+function next() {
+  const count = Number(value("count"));
+  const most = Number(value("most"));
+  if (count >= most) { stop(); keep(); return; }
+  document.getElementById("played").textContent = `${count} released`;
+  requestAnimationFrame(() => { if (playing) change({ count: String(Math.min(most, count + (count < 100 ? 1 : 10))) }, false); });
+}
 
 function label() {
   play.setAttribute("aria-pressed", String(playing));
@@ -29,11 +39,7 @@ function answered(found, source) {
   mark();
   if (!playing) label();
   if (!playing || source?.path !== "answer") return;
-  const count = Number(value("count"));
-  const most = Number(value("most"));
-  if (found.error || count >= most) { stop(); keep(); return; }
-  document.getElementById("played").textContent = `${count} released`;
-  requestAnimationFrame(() => { if (playing) change({ count: String(Math.min(most, count + (count < 100 ? 1 : 10))) }, false); });
+  if (found.error) { stop(); keep(); } else next();
 }
 
 // the present count on the curve: of one that is about to be drawn, or moved on one that stands
