@@ -176,3 +176,36 @@ def test_units_do_not_matter(rng):
     error = 4 * np.hypot(found[0].probability_error, found[1].probability_error) + 1e-3
     assert np.all(np.abs(found[0].probability - found[1].probability) < error)
     assert found[0].baseline == pytest.approx(found[1].baseline, abs=1e-9)
+
+
+def test_near_the_limit_other_points_do_not_change_the_verdict(rng):
+    """A limit a little above the probability, one a little below, and one that nobody can tell from it."""
+    problem, truth = problem_of(rng, 1, "datasets", 4)
+    near, modes = some_intervals(rng, problem, truth), find_modes(problem)
+    closely = integrate(problem, modes, None, Points(1), 1 << 14, 8, near).within
+    for off in (0.02, -0.02, 0.0):
+        limits = closely + off
+        for seed in range(2, 5):
+            found = integrate(problem, modes, None, Points(seed), 32, 4, near, limits)
+            np.testing.assert_array_equal(found.within >= limits, [[off <= 0]])
+            assert np.all(np.abs(found.within - closely) < 6 * found.within_error + 1e-3)
+
+
+def test_a_rule_of_another_probability_decides_at_that_one():
+    rng, prior = np.random.default_rng(8), abo.NIW.flat(1)
+    values = rng.standard_normal((30, 1))
+    values[0] = 8.0
+    release = DatasetRelease.draw(prior.update(values), [30] * 5, rng, prior=prior)
+
+    def known(probability):
+        found = abo.risk(
+            Records(values, ("x",)), release, probability=probability, mass=False, rng=np.random.default_rng(1)
+        )
+        return [float(found.to_pydict()[f"{name}_x"][0]) for name in ("probability", "probability_error")]
+
+    usual, usual_error = known(0.5)
+    assert 0.3 < usual < 0.99
+    assert abs(usual - 0.5) > 0.05
+    near, near_error = known(usual)
+    assert near_error < 0.7 * usual_error
+    assert abs(near - usual) < 6 * usual_error

@@ -15,6 +15,7 @@ from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_best, find_modes
 from allbutone.adversary.one_target import Attack, describe
+from allbutone.disclosure.rule import USUAL, Rule
 from allbutone.integrals.exact import interval_probability
 from allbutone.integrals.importance_sampling import Ball, Integrals, Intervals, integrate
 from allbutone.integrals.proposal import Points
@@ -96,6 +97,7 @@ def measure(
     modes: Modes | None = None,
     guess: Float[Array, "n p"] | None = None,
     white: Float[Array, "n p"] | None = None,
+    rule: Rule = USUAL,
 ) -> Measures:
     """Attack, integrate, measure: what each adversary concludes, beside the truth.
 
@@ -103,7 +105,8 @@ def measure(
     radius. `near`: also the probability of these intervals. `before`: the posteriors without the release, where
     they are not the other records' own Student t (an adversary with a prior of their own). `modes`: those of the
     posteriors, where they are known already. `guess`: where another method than ours has found one. `white`: the
-    truth in the posteriors' own coordinates, where that is known already.
+    truth in the posteriors' own coordinates, where that is known already. `rule`: by which the probabilities are
+    to be judged; those near its limits take more points.
     """
     white = posteriors.whiten(truth) if white is None else white
     if guess is None and modes is None:
@@ -116,7 +119,7 @@ def measure(
     way = array_namespace(white).where(length * posteriors.df**0.5 > AT_CENTRE, length, float("nan"))
     learned = _nothing(truth.shape[0])
     if effort is not None and modes is not None:
-        learned = _learned(posteriors, modes, white, (radius, near), effort, before)
+        learned = _learned(posteriors, modes, white, (radius, near), effort, before, rule)
     return Measures(
         posteriors=posteriors,
         guess=found,
@@ -143,24 +146,26 @@ def _learned(
     inside: tuple[float | None, Intervals | None],
     effort: Effort,
     before: LogQuadratic | None,
+    rule: Rule,
 ) -> dict[str, np.ndarray]:
     """Return what takes an integral: the information gained at the truth, and the mass near it."""
     learned, (radius, near) = _nothing(white.shape[0]), inside
-    density, found = _integrated(posteriors, modes, white, inside, effort)
-    error = found.log_total_error
+    error = np.zeros(white.shape[0])
     if before is not None:
         known, earlier = _integrated(before, find_modes(before), white, inside, effort)
-        error = np.hypot(error, earlier.log_total_error)
+        error = earlier.log_total_error
         learned["prior_mass"], learned["baseline"] = earlier.mass, earlier.within
     else:
-        posteriors, white = in_numpy(posteriors), to_numpy(white)
-        known = prior_log_density(posteriors, white)
+        here, there = in_numpy(posteriors), to_numpy(white)
+        known = prior_log_density(here, there)
         if radius is not None:
-            learned["prior_mass"] = prior_mass(posteriors, white, radius)
+            learned["prior_mass"] = prior_mass(here, there, radius)
         if near is not None:
-            learned["baseline"] = prior_probability(posteriors, near)
+            learned["baseline"] = prior_probability(here, near)
+    limits = None if near is None else rule.needed(learned["baseline"])
+    density, found = _integrated(posteriors, modes, white, inside, effort, limits)
     return learned | {
-        "information_gain": density - known, "information_gain_error": error,
+        "information_gain": density - known, "information_gain_error": np.hypot(found.log_total_error, error),
         "mass": found.mass, "mass_error": found.mass_error,
         "probability": found.within, "probability_error": found.within_error,
     }  # fmt: skip
@@ -172,6 +177,7 @@ def _integrated(
     white: Float[Array, "n p"],
     inside: tuple[float | None, Intervals | None],
     effort: Effort,
+    limits: Float[np.ndarray, "n f"] | None = None,
 ) -> tuple[np.ndarray, Integrals]:
     """Return the log density at the truth in v, and the integrals."""
     radius, near = inside
@@ -180,7 +186,7 @@ def _integrated(
         reach = as_array(radius / np.sqrt(to_numpy(posteriors.df)), like=white)
         ball = Ball(white, array_namespace(white).broadcast_to(reach, white.shape[:1]))
     near = None if near is None else Intervals(*(as_array(end, like=white) for end in (near.low, near.high)))
-    found = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates, near)
+    found = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates, near, limits)
     return to_numpy(posteriors.value(white)) - found.log_total, found
 
 

@@ -153,7 +153,7 @@ def risk_columns(
         elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
     near = near_truth(records, elsewhere)
     parts = _measured(
-        records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere, device, judged
+        records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere, device, judged, rule
     )
     names = (*COLUMNS, *(SAMPLED if lacks_records(lacking_records) else ()))
     return as_columns(records, parts, mask, near, rule, names if mass else without_mass(names))
@@ -208,6 +208,7 @@ def _measured(
     elsewhere: Moments | None,
     device: str,
     judged: int | None,
+    rule: Rule | None,
 ) -> list[tuple[np.ndarray, Any]]:
     """Return blocks of rows with their measures; the same points for every record, however they are cut."""
     values = records.values
@@ -219,7 +220,7 @@ def _measured(
         return measure_groups(values, release, prior, groups, stream, *inside, watch)
     everyone = LeaveOneOut.of(values, release, prior, None, "record", elsewhere).on(device)
     work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
-    attack = partial(measure_block, everyone, inside, Points.of(rng), judged=judged)
+    attack = partial(measure_block, everyone, inside, Points.of(rng), judged=judged, rule=rule)
     here = device == HERE  # a device is this computer's own
     threads = None if here else everyone.threads
     return in_parallel(attack, work, threads=threads, watch=lambda block: watch(len(block[0])), anywhere=here)
@@ -231,6 +232,7 @@ def measure_block(
     points: Points,
     block: tuple[np.ndarray, tuple[int, ...]],
     judged: int | None = None,
+    rule: Rule | None = None,
 ) -> tuple[np.ndarray, Measures]:
     """Measure a block of records that share their known features; `judged`: how many are in all."""
     (rows, known), (radius, near) = block, inside
@@ -238,7 +240,8 @@ def measure_block(
         targets, posteriors = everyone.targets(rows), everyone.problem(rows, known)
         unknown = [place for place in range(targets.shape[1]) if place not in known]
         effort = Effort(points, _points_each(posteriors, judged or len(everyone.records), radius is not None))
-        found = measure(posteriors, targets[:, unknown], effort, radius=radius, near=near.take(rows, unknown))
+        around = near.take(rows, unknown)
+        found = measure(posteriors, targets[:, unknown], effort, radius=radius, near=around, rule=rule or Rule())
         return rows, found if everyone.device is None else found.in_numpy()
 
 

@@ -1,7 +1,8 @@
 """Integrals under many posteriors at once by importance sampling, with their standard errors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ EDGE = 0.25  # of independent points' error: scrambled points do little better t
 POOR, POOR_SHARE = 200.0, 0.1  # effective points, and share of all, below which it is tried again
 HOPELESS = 25.0  # effective points below which it is given up
 AGAIN = 8  # times more points, then
+DECIDED, MARGIN = 4.0, 0.01  # standard errors, and more, from its limit: there a probability is on one side of it
+MORE, MOST_POINTS = 4, 1 << 13  # times more points to decide it, and the most of them
 AT_ONCE = 1 << 20  # numbers in the points that are held at a time
 
 
@@ -104,6 +107,7 @@ def integrate(
     size: int,
     replicates: int = 4,
     intervals: Intervals | None = None,
+    limits: Float[np.ndarray, "n p"] | None = None,
 ) -> Integrals:
     """Integrate many posteriors, the mass of each in its ball, and the probability of each feature's interval.
 
@@ -114,6 +118,8 @@ def integrate(
     every mode by its own points, and neither can pass for empty. Where they do not contradict that, the ball's
     points alone tell the mass more closely, and the others the total. Where too few points carry the weight, the
     proposal is settled, then fitted to more points; where that fails, the mass is not a number.
+    `limits`: where a probability cannot be told from its limit there are more points, until it can. What even
+    they cannot tell apart is at its limit, as far as anyone knows, and is said to be.
     """
     n, every, within = len(modes.best), np.arange(len(modes.best)), np.empty((len(modes.best), 0))
     if intervals is not None:
@@ -130,9 +136,34 @@ def integrate(
         (poor,) = np.nonzero(~(found.effective_size >= enough))
         if len(poor):
             _put(found, poor, _in_blocks(problem, modes, inside, poor, points, drawn, replicates, care))
+    if intervals is not None and limits is not None:
+        more = 2 * replicates  # which know their spread better
+        again = partial(_in_blocks, problem, modes, inside, points=points, replicates=more, care=1)
+        _decide(found, limits, again, size)
     hopeless = ~(found.effective_size >= HOPELESS)
     found.mass[hopeless], found.within[hopeless] = np.nan, np.nan
     return found if intervals is not None else replace(found, within=within, within_error=np.zeros(within.shape))
+
+
+def _decide(
+    found: Integrals,
+    limits: Float[np.ndarray, "n p"],
+    again: Callable[..., Integrals],
+    size: int,
+) -> None:
+    """Integrate again, with ever more points, whose probability may lie on either side of its limit."""
+
+    def undecided(margin: float) -> Bool[np.ndarray, "n p"]:
+        with np.errstate(invalid="ignore"):  # what could not be computed, and infinite limits, which nobody meets
+            return np.abs(found.within - limits) < DECIDED * found.within_error + margin
+
+    # by a margin, too: four replicates may agree by chance
+    while size < MOST_POINTS and len(rows := np.nonzero(undecided(MARGIN).any(axis=1))[0]):
+        size = min(MORE * size, MOST_POINTS)
+        part = again(which=rows, size=size)
+        found.within[rows], found.within_error[rows] = part.within, part.within_error
+    close = undecided(0.0)
+    found.within[close] = np.maximum(found.within, limits)[close]
 
 
 def _in_blocks(
