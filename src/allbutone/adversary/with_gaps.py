@@ -1,4 +1,4 @@
-"""The attack on a table with missing values: a product of predictives, each averaged over draws of the gaps."""
+"""The attack where values are missing, or known within bounds: predictives averaged over draws of these values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 
 from allbutone.adversary.gap_posteriors import GapPosteriors
 from allbutone.adversary.gap_predictives import CellPredictives, next_record, of_parameters, without_own_record
+from allbutone.adversary.released_bounds import noticed_bounds, spread_given_others
 from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
@@ -44,16 +45,18 @@ class FilledTable:
         """Draw the gaps; the dataset, which may have gaps of its own, is so many records more."""
         whole = records if dataset is None else records.joined(dataset)
         found = augment(whole, prior, rng, chains=chains, draws=draws)
-        own, chains = slice(0, len(records)), found.convergence.chains if found.missing else 1
+        chains = found.convergence.chains if found.missing else 1
         by_chain = np.arange(chains * (draws if found.missing else 1)).reshape(-1, chains).T.ravel()
-        tables = tuple(found.tables[at].take(own) for at in by_chain)
-        return cls(tuple(found.posteriors[at] for at in by_chain), tables, chains, found.words)
+        tables = found.first_tables(len(records))
+        models = (found.posteriors[at] for at in by_chain)
+        return cls(tuple(models), tuple(tables[at] for at in by_chain), chains, found.words)
 
 
 @dataclass(frozen=True, eq=False)
 class GapAdversary:
     """All that is needed to attack records of a table with gaps, or a record that it lacks.
 
+    `datasets`: what was released, with gaps of their own, and within the bounds that rounding and limits leave.
     `before`: the table's gaps drawn given the table; `after`: given it and each released dataset; `parameters`:
     released draws of the model's parameters. The table holds the targets, each of which is taken out of it in turn
     (`rows`), or all other records.
@@ -79,17 +82,19 @@ class GapAdversary:
         draws: int = DRAWS,
         watch: Callable[[int], None] = lambda tables: None,
     ) -> "GapAdversary":
-        """Draw the gaps given the table, and given it and each dataset; `watch` is called after each."""
+        """Draw what is not known given the table, and given it and each dataset; `watch` is called after each."""
         if not len(datasets) and parameters is None:
             raise InputError("nothing was released: give datasets or parameters")
-        given = [None, *datasets]
-        streams = rng.spawn(len(given))
+        streams = rng.spawn(1 + len(datasets))
+        before = FilledTable.of(records, prior, streams[0], chains=chains, draws=draws)
+        watch(1)
+        seen = noticed_bounds(datasets, spread_given_others(before.models[0]))
 
         def fill(number: int) -> FilledTable:
-            return FilledTable.of(records, prior, streams[number], given[number], chains=chains, draws=draws)
+            return FilledTable.of(records, prior, streams[1 + number], seen[number], chains=chains, draws=draws)
 
-        filled = in_parallel(fill, range(len(given)), watch=lambda table: watch(1))
-        return cls(records, prior, tuple(datasets), filled[0], tuple(filled[1:]), parameters)
+        after = in_parallel(fill, range(len(seen)), watch=lambda table: watch(1))
+        return cls(records, prior, tuple(seen), before, tuple(after), parameters)
 
     @property
     def releases(self) -> int:

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.elsewhere import Address, source_of
+from allbutone.cli.limits import limits_in_words
 from allbutone.cli.options import following, free_name
 from allbutone.cli.output import show_next
 from allbutone.cli.results import adversary_in_words, not_shown
@@ -67,7 +68,7 @@ def mixed_assumed(
             " Exposure, relative error and mass in the file are those of the measurements if the adversary has "
             "the categories right; the gain is of everything at once."
         )
-    return escape(f"{words}\n{not_shown(releases)}")
+    return escape(f"{words}{limits_in_words(release)}\n{not_shown(releases)}")
 
 
 def next_after_mixed(

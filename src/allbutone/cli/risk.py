@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, Address, AnyTable, inputs_of, worst_of
+from allbutone.cli.limits import limits_in_words
 from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed
 from allbutone.cli.options import (
     Dask,
@@ -158,7 +159,7 @@ def risk(
         console.print(mixed_assumed(context, release, found, judged.of(release_dir)))
         next_after_mixed(context, table, release, found)
     else:
-        console.print(_risk_assumed(context, records, judged.of(release_dir)))
+        console.print(_risk_assumed(context, records, judged.of(release_dir), limits_in_words(release)))
         _next_after_risk(context, table, release_dir, without_categories(asked))
     show_notes([*records.notes, *judged.remarks])
 
@@ -174,7 +175,7 @@ def _risk_of_everyone(context: typer.Context, table: Path | Address, release_dir
     show_values(worst.found, rule)
     tell_all(worst, given["key"])
     show_files(out)
-    console.print(_risk_assumed(context, records, release_dir))
+    console.print(_risk_assumed(context, records, release_dir, limits_in_words(release)))
     _next_after_risk(context, table, release_dir, release)
     show_notes(records.notes)
 
@@ -251,7 +252,9 @@ def show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
     show("\nThe values closest to being disclosed", list(lines[0]), rows, words=("column", "verdict"))
 
 
-def _risk_assumed(context: typer.Context, records: Records | LazyRecords, releases: Sequence[object]) -> str:
+def _risk_assumed(
+    context: typer.Context, records: Records | LazyRecords, releases: Sequence[object], limits: str
+) -> str:
     given, p = context.params, len(records.columns)
     known, lacking = (chosen(records, given[name]) for name in ("known", "lacking_columns"))
     missing = given["lacking_records"]
@@ -263,7 +266,8 @@ def _risk_assumed(context: typer.Context, records: Records | LazyRecords, releas
     )
     has += f" without everyone's {', '.join(lacking)}" if lacking else ""
     weaker = " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
-    return escape(f"Assumed: {normal}, {adversary_in_words(releases, known, has)}{weaker}\n{not_shown(releases)}")
+    words = f"Assumed: {normal}, {adversary_in_words(releases, known, has)}{weaker}"
+    return escape(f"{words}{limits}\n{not_shown(releases)}")
 
 
 def _next_after_risk(

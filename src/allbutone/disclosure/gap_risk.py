@@ -1,13 +1,15 @@
-"""Risk in tables with missing values as columns, under the names that risk has everywhere."""
+"""Risk where values are missing or known within bounds, as columns under the names that risk has everywhere."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from allbutone.adversary.mixed import downdated
-from allbutone.adversary.with_gaps import GapAdversary
+from allbutone.adversary.released_bounds import noticed_bounds, redrawn, spread_given_others
+from allbutone.adversary.with_gaps import CHAINS, DRAWS, GapAdversary
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.mixed_risk import (
     known_columns_of,
@@ -30,15 +32,68 @@ from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior
 from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.location import LocationModel
+from allbutone.model.moments import Moments
 from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.tables.records import Records
 
+MOST_WORK = 1e9  # numbers that mixtures hold for all records: some minutes
 
-def any_risk_columns(records: Records, release: MixedRelease, **how: Any) -> dict[str, np.ndarray]:
-    """Return the risk of a mixed table's records as columns, by what its gaps need."""
-    gaps = any(each.has_gaps for each in (records, *release.datasets))
-    return (gap_risk_columns if gaps else mixed_risk_columns)(records, release, **how)
+
+def any_risk_columns(
+    records: Records, release: MixedRelease, elsewhere: Moments | None = None, **how: Any
+) -> dict[str, np.ndarray]:
+    """Return the risk of a mixed table's records as columns, by what its gaps, limits and rounding need."""
+    if any(each.has_gaps for each in (records, *release.datasets)):
+        return gap_risk_columns(records, release, elsewhere=elsewhere, **how)
+    if has_bounds(records, release, elsewhere):
+        if can_be_averaged(records, release):
+            return gap_risk_columns(records, release, elsewhere=elsewhere, **how)
+        release = _before_limits(records, release, elsewhere)
+    return mixed_risk_columns(records, release, elsewhere=elsewhere, **how)
+
+
+def _before_limits(records: Records, release: MixedRelease, elsewhere: Moments | None) -> MixedRelease:
+    """Return the release with one draw of what its limited and coarsely rounded values may have been before."""
+    mechanism = release.mechanism
+    whole = _with_elsewhere(mechanism.prior, elsewhere).plus(mechanism.split(records))
+    drawn = redrawn([mechanism.as_drawn(each) for each in release.datasets], whole)
+    places = [records.columns.index(name) for name in mechanism.measurements]
+    tables = []
+    for each, values in zip(release.datasets, drawn, strict=True):
+        every = each.values.copy()
+        every[:, places] = values
+        tables.append(replace(each, values=every))
+    return replace(release, datasets=tuple(tables))
+
+
+def has_bounds(records: Records, release: MixedRelease, elsewhere: Moments | None = None) -> bool:
+    """Say whether limits or rounding of released values make a difference to who attacks; there are no gaps."""
+    mechanism = release.mechanism
+    if not release.datasets or not any(column.is_limited for column in mechanism.schema.measurements):
+        return False
+    seen = [mechanism.as_drawn(each) for each in release.datasets]
+    whole = _with_elsewhere(mechanism.prior, elsewhere).plus(mechanism.split(records))
+    return any(each.bounded.any() for each in noticed_bounds(seen, spread_given_others(whole)))
+
+
+def can_be_averaged(records: Records, release: MixedRelease) -> bool:
+    """Say whether everybody can be attacked by averages over draws in some minutes."""
+    n, p = records.values.shape
+    cells = release.mechanism.prior.cells.count
+    return cells * n * release.count * CHAINS * DRAWS * (p + 3) ** 2 < MOST_WORK
+
+
+def _with_elsewhere(prior: LocationModel, elsewhere: Moments | None) -> LocationModel:
+    """Return the prior of who has further records, of which the moments of all or of each cell are known."""
+    if elsewhere is None:
+        return prior
+    if not np.ndim(elsewhere.count):
+        elsewhere = Moments(
+            np.array([elsewhere.count], dtype=float), elsewhere.mean[None], elsewhere.scatter[None]
+        )
+    return prior.plus_cells(elsewhere)
 
 
 def gap_risk_columns(
@@ -50,6 +105,7 @@ def gap_risk_columns(
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
+    elsewhere: Moments | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
     """Return the measures of what is observed of each record; not a number of what is missing anyway.
@@ -64,9 +120,10 @@ def gap_risk_columns(
     gaps = ["gaps"] if mechanism.missing == KEEP_GAPS else []
     require_free_names([*gaps, *unknown_names(mechanism, categories, given)])
     table = mechanism.incomplete(records)
-    datasets = [mechanism.incomplete(each) for each in release.datasets]
-    adversary = GapAdversary.of(table, mechanism.prior, stream, datasets=datasets, parameters=release.parameters)
-    near = near_truth(records)
+    datasets = [mechanism.as_drawn(each) for each in release.datasets]
+    prior = _with_elsewhere(mechanism.prior, elsewhere)
+    adversary = GapAdversary.of(table, prior, stream, datasets=datasets, parameters=release.parameters)
+    near = near_truth(records, elsewhere)
     places = [records.columns.index(name) for name in mechanism.measurements]
     found = risk_with_gaps(
         adversary,

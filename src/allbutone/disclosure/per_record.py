@@ -12,7 +12,8 @@ from allbutone.adversary.inputs import known_mask, known_patterns, require_same_
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.plug_in import PlugInTable
-from allbutone.disclosure.gap_risk import any_risk_columns
+from allbutone.adversary.released_bounds import before_limits
+from allbutone.disclosure.gap_risk import any_risk_columns, can_be_averaged, gap_risk_columns, has_bounds
 from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_records, measure_groups
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.disclosure.mixed_risk import require_usual_adversary
@@ -24,10 +25,12 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, any_release_of, private_release_of
-from allbutone.releases.joined import Released
+from allbutone.releases.joined import JoinedRelease, Released
+from allbutone.releases.mixed.plain import as_mixed
 from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.parts import AReleased, in_columns, known_columns
 from allbutone.releases.private.release import PrivateRelease
+from allbutone.releases.release import DatasetRelease
 from allbutone.support.devices import HERE, require_processor
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -142,6 +145,14 @@ def risk_columns(
     all_columns = records.columns
     if lacking_columns:
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
+    told = release.synthetic if isinstance(release, JoinedRelease) else release
+    usual = device == HERE and not lacks_records(lacking_records)
+    if usual and isinstance(told, DatasetRelease) and not told.is_as_drawn:
+        mixed = as_mixed(release, prior)  # type: ignore[arg-type]
+        if can_be_averaged(records, mixed) and has_bounds(records, mixed, elsewhere):
+            asked: dict[str, Any] = {"rule": rule, "known": known, "radius": radius, "mass": mass, "rng": rng}
+            return gap_risk_columns(records, mixed, elsewhere=elsewhere, watch=watch, **asked)
+    release = before_limits(release, records.values, elsewhere)
     values, within = records.values, radius if mass else None
     mask = known_mask(list(known) or None, records.columns, values.shape)
     require_free_names(unknown_names(records, mask))

@@ -7,6 +7,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from allbutone.adversary.released_bounds import before_limits
 from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import far_out
@@ -37,10 +38,12 @@ def stream_risk(
 
     The adversary has all other records, of all blocks: these enter by their moments, which the engine has added
     up, less the block's own. Those of the records that make up nearly all of a direction are kept apart, so that
-    nothing is lost by taking them out. The same random points serve every block.
+    nothing is lost by taking them out. The same random points serve every block. Values that limits or coarse
+    rounding changed enter as one draw of what they were (`before_limits`).
     """
     prior = require_same_mechanism(records, release, prior)
     far, near = far_out(records, prior)
+    release = before_limits(release, far, near)
     seen, seed = 0, 0 if rng is None else int(rng.integers(2**63))
     for block, keys in records_in_blocks(records, block_rows, key):
         found = risk_columns(

@@ -11,6 +11,7 @@ from allbutone.model.chain_posteriors import ChainPosteriors
 from allbutone.model.convergence import Convergence
 from allbutone.model.incomplete import GapFilling, IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, LocationModel, MixedRecords
+from allbutone.model.moments import Moments
 from allbutone.model.regression import Regression
 from allbutone.support.checks import require_memory
 from allbutone.support.errors import Cure, InputError
@@ -26,16 +27,34 @@ FARTHEST = 25  # sweeps between two draws of one chain that are both kept
 
 @dataclass(frozen=True, eq=False)
 class Augmentation:
-    """Draws of a table's missing values given the observed ones: the completed tables, and the model given each.
+    """Draws of a table's missing values given the observed ones, and the model given each completed table.
 
     They stand draw by draw, and within a draw chain by chain, so that the first `convergence.chains` come from
-    different chains. `missing`: the share of values that were missing.
+    different chains. `drawn`: cells and measurements of the records that lack any (`rows`). `missing`: the share
+    of values that were missing, or known within bounds alone.
     """
 
-    tables: tuple[MixedRecords, ...]
+    records: IncompleteRecords
+    rows: Int[np.ndarray, " m"]
+    drawn: tuple[MixedRecords, ...]
     posteriors: tuple[LocationModel, ...]
     convergence: Convergence
     missing: float
+
+    @property
+    def tables(self) -> tuple[MixedRecords, ...]:
+        """The completed tables."""
+        return self.first_tables(len(self.records))
+
+    def first_tables(self, count: int) -> tuple[MixedRecords, ...]:
+        """Return the first `count` records of each completed table."""
+        cells, first = self.posteriors[0].cells, self.records.take(slice(count))
+        filled = np.flatnonzero(self.rows < count)
+        codes = np.where(first.codes == UNKNOWN, 0, first.codes)
+        known = MixedRecords(cells.of_codes(codes), first.values, first.covariates)
+        if not len(filled):
+            return (known,) * len(self.drawn)
+        return tuple(_with_rows(known, self.rows[filled], each.take(filled)) for each in self.drawn)
 
     @property
     def words(self) -> str:
@@ -65,28 +84,45 @@ def augment(
     A sweep draws the parameters given the completed table, then each record's missing values given these and what
     is observed of it (`GapFilling`). The chains begin far apart and go on until they agree (`Convergence`), or
     else it is an error that names what they do not agree on. `watch` is told the number of sweeps so far.
-    Without missing values every table is the table itself, and every posterior the closed form.
+    Records that lack nothing are counted once, in the prior that the chains start from. Without missing values
+    every table is the table itself, and every posterior the closed form.
     """
-    gaps = records.gaps
+    gaps, rows = records.gaps, np.flatnonzero(records.is_open)
     chains = max(chains, FEWEST_CHAINS)
-    if not np.any(gaps):
-        table = records.complete(prior.cells)
+    if not len(rows):
         none = Convergence(chains, 0, (), np.zeros(0), np.zeros(0))
-        return Augmentation((table,) * (chains * draws), (prior.update(table),) * (chains * draws), none, 0.0)
+        posterior, nobody = (
+            prior.update(records.complete(prior.cells)),
+            MixedRecords.of([], np.zeros((0, prior.p))),
+        )
+        many = chains * draws
+        return Augmentation(records, rows, (nobody,) * many, (posterior,) * many, none, 0.0)
     _require_enough(records, prior)
-    require_memory(chains * (draws + 2) * records.values.size)
+    complete = records.take(~records.is_open)
+    start, table = prior.given(complete.complete(prior.cells)), records.take(rows)
+    if start is None:  # too few complete records to stand alone
+        start, table, complete, rows = prior, records, records.take(slice(0)), np.arange(len(records))
+    require_memory(chains * (draws + 2) * table.values.size)
     names = _names(columns, prior.p, "measurement"), _names(categories, len(prior.cells.sizes), "category")
     with one_thread():
-        sampler = _Sampler.start(records, prior, rng, chains, names)
+        sampler = _Sampler.start(table, complete, start, rng, chains, names)
         convergence = _converge(sampler, most_sweeps, watch, gaps, names[0] + names[1])
-        kept = [sampler.tables()]
+        kept = sampler.tables()
         for _ in range(draws - 1):
             for _ in range(min(FARTHEST, convergence.spacing)):
                 sampler.sweep()
-            kept.append(sampler.tables())
+            kept += sampler.tables()
             watch(len(sampler.history))
-    tables = tuple(table for draw in kept for table in draw)
-    return Augmentation(tables, tuple(map(prior.update, tables)), convergence, float(np.mean(gaps)))
+        posteriors = tuple(start.plus(each) for each in kept)
+    touched = float(np.mean(np.concatenate([gaps[:, : prior.p] | records.bounded, gaps[:, prior.p :]], axis=1)))
+    return Augmentation(records, rows, tuple(kept), posteriors, convergence, touched)
+
+
+def _with_rows(table: MixedRecords, rows: Int[np.ndarray, " m"], drawn: MixedRecords) -> MixedRecords:
+    """Return the table with some records as they were drawn."""
+    cells, values = table.cells.copy(), table.values.copy()
+    cells[rows], values[rows] = drawn.cells, drawn.values
+    return MixedRecords(cells, values, table.covariates)
 
 
 def _converge(
@@ -128,12 +164,14 @@ class _Sampler:
     def start(
         cls,
         records: IncompleteRecords,
+        complete: IncompleteRecords,
         prior: LocationModel,
         rng: np.random.Generator,
         chains: int,
         names: tuple[tuple[str, ...], tuple[str, ...]],
     ) -> "_Sampler":
-        starts = [_starting_table(records, prior, rng) for _ in range(chains)]
+        seen = complete.joined(records)
+        starts = [_starting_table(records, seen.values, prior, rng) for _ in range(chains)]
         cells, values = (np.stack(each) for each in zip(*starts, strict=True))
         return cls(
             prior,
@@ -141,7 +179,7 @@ class _Sampler:
             rng,
             cells,
             values,
-            _Watched.of(records, prior, *names),
+            _Watched.of(records, complete, prior, *names),
             [],
         )
 
@@ -168,9 +206,11 @@ class _Watched:
     """What chains are judged by: all that moves of means, spreads, correlations, and shares of levels and cells.
 
     `pairs`: columns of which at least one has gaps; the spread within cells stands for how measurements and
-    categories hang together. Spreads are logarithms, correlations Fisher's z: both are nearly normal.
+    categories hang together. Spreads are logarithms, correlations Fisher's z: both are nearly normal. `complete`:
+    the records that lack nothing.
     """
 
+    complete: Moments
     moving: Int[np.ndarray, " k"]
     pairs: tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]
     levels: Float[np.ndarray, "cells shares"]
@@ -180,11 +220,12 @@ class _Watched:
     def of(
         cls,
         records: IncompleteRecords,
+        complete: IncompleteRecords,
         prior: LocationModel,
         columns: tuple[str, ...],
         categories: tuple[str, ...],
     ) -> "_Watched":
-        gaps, cells = np.any(np.isnan(records.values), axis=0), prior.cells
+        gaps, cells = np.any(np.isnan(records.values) | records.bounded, axis=0), prior.cells
         (moving,) = np.nonzero(gaps)
         first, second = np.triu_indices(prior.p, 1)
         either = gaps[first] | gaps[second]
@@ -198,21 +239,26 @@ class _Watched:
             shares += list(np.eye(cells.sizes[place])[:, cells.codes[:, place]])
             labels += [f"share of level {level + 1} of {categories[place]}" for level in range(cells.sizes[place])]
         if np.sum(unknown) and len(cells.sizes) > 1:
-            whole = np.all(records.codes != UNKNOWN, axis=1)
-            found = np.bincount(cells.of_codes(records.codes[whole]), minlength=cells.count)
-            for cell in np.flatnonzero(found >= WORTH_WATCHING * len(records)):
+            codes = np.concatenate([complete.codes, records.codes[np.all(records.codes != UNKNOWN, axis=1)]])
+            found = np.bincount(cells.of_codes(codes), minlength=cells.count)
+            for cell in np.flatnonzero(found >= WORTH_WATCHING * (len(records) + len(complete))):
                 shares.append(np.eye(cells.count)[cell])
                 labels.append(f"share of cell {cell + 1}")
         table = np.stack(shares, axis=1) if shares else np.zeros((cells.count, 0))
-        return cls(moving, pairs, table, tuple(labels))
+        seen = Moments.of(complete.values) if len(complete) else Moments.none(prior.p, like=complete.values)
+        return cls(seen, moving, pairs, table, tuple(labels))
 
     def at(
         self, values: Float[np.ndarray, "chains n p"], posteriors: ChainPosteriors
     ) -> Float[np.ndarray, "chains s"]:
         """Return what is watched, of each completed table."""
-        mean = np.mean(values, axis=1)
-        away = values - mean[:, None]
-        scatter = away.swapaxes(1, 2) @ away
+        drawn = np.mean(values, axis=1)
+        away = values - drawn[:, None]
+        count, n = float(self.complete.count), values.shape[1]
+        apart = drawn - self.complete.mean
+        mean = self.complete.mean + n / (n + count) * apart
+        scatter = away.swapaxes(1, 2) @ away + self.complete.scatter
+        scatter = scatter + n * count / (n + count) * apart[:, :, None] * apart[:, None, :]
         spread = np.sqrt(np.diagonal(scatter, axis1=1, axis2=2))
         first, second = self.pairs
         correlation = scatter[:, first, second] / (spread[:, first] * spread[:, second])
@@ -225,29 +271,41 @@ class _Watched:
 
 
 def _starting_table(
-    records: IncompleteRecords, prior: LocationModel, rng: np.random.Generator
+    records: IncompleteRecords, seen: Float[np.ndarray, "all p"], prior: LocationModel, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n p"]]:
-    """Fill the gaps such that chains begin far apart, and yet within what the table holds.
+    """Fill the gaps such that chains begin far apart, and yet within what the whole table holds, which is `seen`.
 
     In each chain the missing values of a column have a mean off by about a standard deviation, a spread from half
     to one and a half, and some correlation, of either sign, with the mean of what is observed of the record; the
-    missing levels of a category have shares of their own.
+    missing levels of a category have shares of their own. Bounded values are spread within their bounds, or up to
+    some standard deviations beyond the one that is finite.
     """
     values, codes = records.values.copy(), records.codes.copy()
     missing, n = np.isnan(values), len(values)
-    count = np.maximum(np.sum(~missing, axis=0), 1)
-    mean = np.nansum(values, axis=0) / count
-    spread = np.sqrt(np.nansum((values - mean) ** 2, axis=0) / count)
+    count = np.maximum(np.sum(~np.isnan(seen), axis=0), 1)
+    mean = np.nansum(seen, axis=0) / count
+    spread = np.sqrt(np.nansum((seen - mean) ** 2, axis=0) / count)
     shared = np.nansum((values - mean) / np.where(spread > 0, spread, 1.0), axis=1, keepdims=True)
     shared = shared / np.sqrt(np.maximum(np.sum(~missing, axis=1, keepdims=True), 1))
     lean = rng.uniform(-1, 1, size=prior.p)
     off, width = rng.standard_normal(prior.p), rng.uniform(0.5, 1.5, size=prior.p)
     noise = lean * shared + np.sqrt(1 - lean**2) * rng.standard_normal(values.shape)
     values = np.where(missing, mean + spread * (off + width * noise), values)
+    values = np.where(records.bounded, _somewhere(records, spread, rng), values)
     for place, size in enumerate(prior.cells.sizes):
         drawn = rng.choice(size, size=n, p=rng.dirichlet(np.ones(size)))
         codes[:, place] = np.where(codes[:, place] == UNKNOWN, drawn, codes[:, place])
     return prior.cells.of_codes(codes), values
+
+
+def _somewhere(
+    records: IncompleteRecords, spread: Float[np.ndarray, " p"], rng: np.random.Generator
+) -> Float[np.ndarray, "n p"]:
+    """Return values within their bounds, in each chain and column near another place of these."""
+    reach = spread * rng.uniform(0.1, 2.0, size=len(spread))
+    low = np.where(np.isinf(records.low), records.high - reach, records.low)
+    high = np.where(np.isinf(records.high), records.low + reach, records.high)
+    return low + (high - low) * rng.random(records.values.shape)
 
 
 def _require_enough(records: IncompleteRecords, prior: LocationModel) -> None:

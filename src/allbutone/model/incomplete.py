@@ -1,4 +1,4 @@
-"""Records with missing values, and how these are drawn given the model's parameters, for many chains at once."""
+"""Records with missing values, and with values known within bounds, and how these are drawn given parameters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.special import log_ndtr, ndtri_exp
 
 from allbutone.model.cells import UNKNOWN, Cells
 from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
@@ -18,20 +19,27 @@ LEAST_SHARE = 1e-300  # of a cell; a Dirichlet of small weights draws 0, which h
 class IncompleteRecords:
     """Records by the levels of their categories (−1: missing), their measurements (NaN: missing) and covariates.
 
+    `low` and `high`: bounds of the measurements. Where they differ, all that is known of a value is that it lies
+    between them (one of them may be infinite), and `values` holds any number there; else both are the value.
     Covariates are never missing.
     """
 
     codes: Int[np.ndarray, "n q"]
     values: Float[np.ndarray, "n p"]
     covariates: Float[np.ndarray, "n s"]
+    low: Float[np.ndarray, "n p"]
+    high: Float[np.ndarray, "n p"]
 
     @classmethod
-    def of(cls, codes: Any, values: Any, covariates: Any = None) -> "IncompleteRecords":
-        """Take records; without categories codes is None, and covariates may be left out."""
+    def of(
+        cls, codes: Any, values: Any, covariates: Any = None, low: Any = None, high: Any = None
+    ) -> "IncompleteRecords":
+        """Take records; without categories codes is None, and covariates and bounds may be left out."""
         n = len(values)
         levels = np.zeros((n, 0), dtype=np.int64) if codes is None else np.asarray(codes, dtype=np.int64)
         known = np.zeros((n, 0)) if covariates is None else np.asarray(covariates, dtype=np.float64)
-        return cls(levels, np.asarray(values, dtype=np.float64), known)
+        exact = np.asarray(values, dtype=np.float64)
+        return cls(levels, exact, known, *(exact if each is None else np.asarray(each) for each in (low, high)))
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -42,9 +50,19 @@ class IncompleteRecords:
         """Which values are missing: of the measurements, then of the categories."""
         return np.concatenate([np.isnan(self.values), self.codes == UNKNOWN], axis=1)
 
+    @property
+    def bounded(self) -> Bool[np.ndarray, "n p"]:
+        """Which measurements are known within bounds alone."""
+        return self.low < self.high
+
+    @property
+    def is_open(self) -> Bool[np.ndarray, " n"]:
+        """Which records have anything to be drawn."""
+        return np.any(self.gaps, axis=1) | np.any(self.bounded, axis=1)
+
     def take(self, rows: Any) -> "IncompleteRecords":
         """Return some of the records."""
-        return IncompleteRecords(self.codes[rows], self.values[rows], self.covariates[rows])
+        return IncompleteRecords(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def joined(self, other: "IncompleteRecords") -> "IncompleteRecords":
         """Return these records and others after them."""
@@ -79,14 +97,13 @@ def possible_cells(
 class _Group:
     """Pairs of record and cell with the same columns observed, and with one covariance, the `own` one.
 
-    `order`: the columns, those `observed` first. `known`: the observed values, in that order.
+    `order`: the columns, those `observed` first.
     """
 
     pairs: slice
     order: Int[np.ndarray, " p"]
     observed: int
     own: int
-    known: Float[np.ndarray, "m o"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +126,8 @@ class _Block:
 class GapFilling:
     """How to draw all missing values of a table given parameters: for each record first its cell, then the rest.
 
+    Then values within bounds, one column after the other, each given all others of its record.
+
     With the columns ordered such that the observed ones come first, and Σ = LLᵀ in that order, a record's
     observed part is x_o = μ_o + L_oo·w, and its missing part x_m = μ_m + L_mo·w + L_mm·N(0, I). So one factor of
     each pattern of gaps gives both the density that weighs the cells, and the draw.
@@ -117,13 +136,14 @@ class GapFilling:
     model: LocationModel
     records: IncompleteRecords
     blocks: tuple[_Block, ...]
+    bounded: tuple[tuple[int, Int[np.ndarray, " _"]], ...]
 
     @classmethod
     def of(cls, model: LocationModel, records: IncompleteRecords, chains: int) -> "GapFilling":
         """Sort the incomplete records by what is missing of them."""
         (rows,) = np.nonzero(np.any(records.gaps, axis=1))
         if not len(rows):
-            return cls(model, records, ())
+            return cls(model, records, (), _bounded_columns(records))
         _, pattern = np.unique(np.isnan(records.values[rows]), axis=0, return_inverse=True)
         order = np.argsort(pattern.ravel(), kind="stable")
         sizes = np.array(model.cells.sizes, dtype=float)
@@ -131,7 +151,8 @@ class GapFilling:
         block = np.floor(np.cumsum(pairs) * chains * model.p**2 / AT_ONCE)
         cuts = np.flatnonzero(np.diff(block)) + 1
         parts = zip(np.split(rows[order], cuts), np.split(pattern.ravel()[order], cuts), strict=True)
-        return cls(model, records, tuple(_block(model, records, *part) for part in parts))
+        blocks = tuple(_block(model, records, *part) for part in parts)
+        return cls(model, records, blocks, _bounded_columns(records))
 
     def draw_into(
         self,
@@ -150,10 +171,68 @@ class GapFilling:
         log_shares = np.log(np.maximum(parameters.shares, LEAST_SHARE))
         for block in self.blocks:
             known = self.records.covariates[block.records] @ beside if beside.shape[1] else None
-            found = _draw_block(block, model.p, log_shares, by_cell, known, parameters.covariances, rng)
+            there = values[:, block.records]
+            found = _draw_block(block, there, log_shares, by_cell, known, parameters.covariances, rng)
             cells[:, block.records] = found[0]
-            missing = np.isnan(self.records.values[block.records])
-            values[:, block.records] = np.where(missing, found[1], self.records.values[block.records])
+            values[:, block.records] = np.where(np.isnan(self.records.values[block.records]), found[1], there)
+        if self.bounded:
+            self._draw_bounded(cells, values, by_cell, beside, parameters.covariances, rng)
+
+    def _draw_bounded(
+        self,
+        cells: Int[np.ndarray, "chains n"],
+        values: Float[np.ndarray, "chains n p"],
+        by_cell: Float[np.ndarray, "chains cells p"],
+        beside: Float[np.ndarray, "chains s p"],
+        covariances: Float[np.ndarray, "chains own p p"],
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw each bounded value given the others of its record: with P = Σ⁻¹, from
+
+        N(x_c − P_c(x − μ)/P_cc, 1/P_cc) within its bounds
+        """
+        precisions, chains = np.linalg.inv(covariances), np.arange(len(cells))[:, None]
+        for column, rows in self.bounded:
+            mean = by_cell[chains, cells[:, rows]]
+            if beside.shape[1]:
+                mean = mean + self.records.covariates[rows] @ beside
+            own = cells[:, rows] if covariances.shape[1] > 1 else np.zeros((1, len(rows)), dtype=np.int64)
+            lines = precisions[:, :, column][chains, own]
+            away, narrow = values[:, rows] - mean, lines[..., column]
+            centre = values[:, rows, column] - np.sum(lines * away, axis=-1) / narrow
+            bounds = self.records.low[rows, column], self.records.high[rows, column]
+            values[:, rows, column] = draw_between(centre, narrow**-0.5, *bounds, rng)
+
+
+def draw_between(
+    centre: Float[np.ndarray, "*shape"],
+    spread: Float[np.ndarray, "*#shape"],
+    low: Float[np.ndarray, "*#shape"],
+    high: Float[np.ndarray, "*#shape"],
+    rng: np.random.Generator,
+) -> Float[np.ndarray, "*shape"]:
+    """Draw from normals within bounds, also where these lie far out in a tail.
+
+    In the lower tail, to which the upper one is mirrored, log Φ(z) = log Φ(b) + log[r + u(1 − r)] with
+    r = Φ(a)/Φ(b) and u uniform.
+    """
+    below, above = (low - centre) / spread, (high - centre) / spread
+    mirrored = below + above > 0
+    first = np.where(mirrored, -above, below)
+    last = np.where(mirrored, -below, above)
+    top = log_ndtr(last)
+    ratio = np.exp(log_ndtr(first) - top)
+    uniform = 1 - rng.random(centre.shape)  # never 0
+    white = ndtri_exp(top + np.log(ratio + uniform * (1 - ratio)))
+    return np.clip(centre + spread * np.where(mirrored, -white, white), low, high)
+
+
+def _bounded_columns(records: IncompleteRecords) -> tuple[tuple[int, Int[np.ndarray, " _"]], ...]:
+    """Return the columns that have bounded values, each with the records concerned."""
+    bounded = records.bounded
+    return tuple(
+        (int(column), np.flatnonzero(bounded[:, column])) for column in np.flatnonzero(bounded.any(axis=0))
+    )
 
 
 def _block(
@@ -178,21 +257,20 @@ def _groups(
     for start, stop in zip(edges, np.append(edges[1:], len(place)), strict=True):
         missing = np.isnan(values[place[start]])
         order, observed = np.argsort(missing, kind="stable"), int(np.sum(~missing))
-        known = values[place[start:stop]][:, order[:observed]]
-        yield _Group(slice(start, stop), order, observed, int(own[start]), known)
+        yield _Group(slice(start, stop), order, observed, int(own[start]))
 
 
 def _draw_block(
     block: _Block,
-    p: int,
+    values: Float[np.ndarray, "chains m p"],
     log_shares: Float[np.ndarray, "chains cells"],
     by_cell: Float[np.ndarray, "chains cells p"],
     beside: Float[np.ndarray, "chains m p"] | None,
     covariances: Float[np.ndarray, "chains own p p"],
     rng: np.random.Generator,
 ) -> tuple[Int[np.ndarray, "chains m"], Float[np.ndarray, "chains m p"]]:
-    """Return cell and measurements drawn for each record; `beside`: what covariates add to the mean."""
-    chains, m = len(log_shares), len(block.records)
+    """Return cell and measurements drawn for each record, given `values`; `beside`: what covariates add."""
+    chains, m, p = values.shape
     orders, own = (
         np.stack([group.order for group in block.groups]),
         np.array([group.own for group in block.groups]),
@@ -207,7 +285,8 @@ def _draw_block(
         mean = by_cell[:, block.cells[at, None], order]
         if beside is not None:
             mean = mean + beside[:, block.place[at, None], order]
-        white = (group.known - mean[..., :o]) @ inverses[:, number, :o, :o].swapaxes(-1, -2)
+        known = values[:, block.place[at, None], order[:o]]
+        white = (known - mean[..., :o]) @ inverses[:, number, :o, :o].swapaxes(-1, -2)
         scores[:, at] -= 0.5 * np.sum(white * white, axis=-1) + np.sum(sizes[:, number, :o], axis=-1)[:, None]
         if o < p:
             # the noise is the record's, not the pair's: only one of its pairs is chosen

@@ -142,26 +142,42 @@ class LocationModel:
         return self.coded(cells, covariates) @ parameters.coefficients
 
     def update(self, records: MixedRecords) -> "LocationModel":
-        """Return the posterior given records."""
-        weights = self.weights + self.counts(records)
+        """Return the posterior given records; there must be enough of them."""
+        if not isinstance(self.measured, Regression):
+            self._require_enough(self.moments(records))
+        return self.plus(records)
+
+    def plus(self, records: MixedRecords) -> "LocationModel":
+        """Return the posterior given records, however few; it need not be proper."""
         if isinstance(self.measured, Regression):
             measured: Regression | NIW = self.measured.update(
                 records.values, self.coded(records.cells, records.covariates)
             )
         else:
-            moments = self.moments(records)
-            self._require_enough(moments)
-            measured = self.measured.update(moments)
-        return LocationModel(self.cells, weights, measured, self.covariates)
+            measured = self.measured.update(self.moments(records))
+        return LocationModel(self.cells, self.weights + self.counts(records), measured, self.covariates)
+
+    def given(self, records: MixedRecords) -> "LocationModel | None":
+        """Return the posterior given records, or None where these do not tell the covariates' effects apart."""
+        if isinstance(self.measured, Regression):
+            coded = self.coded(records.cells, records.covariates)
+            if not self.measured.is_told_by(coded):
+                return None
+        return self.plus(records)
 
     def update_cells(self, moments: Moments) -> "LocationModel":
+        """Return the posterior given the moments of each cell's records; there must be enough of them."""
+        if isinstance(self.measured, NIW):
+            self._require_enough(moments)
+        return self.plus_cells(moments)
+
+    def plus_cells(self, moments: Moments) -> "LocationModel":
         """Return the posterior given count, mean and scatter of each cell's records; there are no covariates.
 
         For the regression a cell of n records with mean x̄ is one record (√n·z, √n·x̄), and its scatter.
         """
         weights = self.weights + np.asarray(moments.count)
         if isinstance(self.measured, NIW):
-            self._require_enough(moments)
             return LocationModel(self.cells, weights, self.measured.update(moments))
         full = np.flatnonzero(moments.count)
         root = np.sqrt(np.asarray(moments.count))[full, None]

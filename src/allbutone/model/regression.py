@@ -99,6 +99,12 @@ class Regression:
         left = targets - rows @ coefficients
         return Regression(coefficients, root, self.df + n, self.scale + left.T @ left)
 
+    def is_told_by(self, covariates: Float[Array, "n r"]) -> bool:
+        """Say whether records with these covariates tell all effects apart."""
+        xp = array_namespace(covariates, self.root)
+        _, root = xp.linalg.qr(xp.concat([self.root, covariates]))
+        return _is_regular(root)
+
     def at(self, covariates: Any) -> NIW:
         """Return the distribution of mean and covariance of a record with covariates z: an NIW; batch axes lead.
 

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from allbutone.adversary.build import from_datasets, posterior_of, split_priors, with_own_prior
 from allbutone.adversary.inputs import Reading, validate_inputs
 from allbutone.adversary.one_target import Attack, describe
+from allbutone.adversary.released_bounds import before_limits
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import measure
 from allbutone.disclosure.per_record import require_same_mechanism
@@ -191,14 +192,17 @@ def of_record(
     own: NIW | None = None,
     reading: Reading = "record",
 ) -> RecordAttack:
-    """Return the attack on a row (counted from 1) of a table that a release was made from."""
+    """Return the attack on a row (counted from 1) of a table that a release was made from.
+
+    Values that limits or coarse rounding changed enter as one draw of what they were (`before_limits`).
+    """
     records = Records.of(table, columns=release.columns, schema=release.schema)
     prior = require_same_mechanism(records, release, prior)
     place = records.place_of(row)
     others = np.delete(records.values, place, axis=0)
-    return RecordAttack(
-        others, records.values[place], release, prior, own, reading, records.columns, records.schema
-    )
+    drawn = before_limits(release, records.values)
+    assert isinstance(drawn, DatasetRelease | ParameterRelease)
+    return RecordAttack(others, records.values[place], drawn, prior, own, reading, records.columns, records.schema)
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,6 +118,17 @@ Released = Release | JoinedRelease | ReleasesByPrior  # of one table, at once or
 Prints = Mapping[str, set[bytes]]  # of draws and of datasets
 
 
+def told_datasets(release: Released | OfFewer) -> list[Any]:
+    """Return all datasets that were released without their parameters, as they went out."""
+    if isinstance(release, ReleasesByPrior):
+        return [data for part in (release.first, *release.rest) for data in told_datasets(part)]
+    if isinstance(release, OfFewer):
+        return told_datasets(release.first)
+    if isinstance(release, JoinedRelease):
+        return told_datasets(release.synthetic)
+    return list(release.datasets) if isinstance(release, DatasetRelease) else []
+
+
 def join_releases(releases: Iterable[Any]) -> Released:
     """Return several releases of one table as one: datasets with datasets, parameter draws with parameter draws.
 

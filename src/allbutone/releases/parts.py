@@ -103,6 +103,8 @@ def in_columns(release: AReleased, kept: Sequence[int]) -> AReleased:
     datasets = [_some(data, kept) for data in release.datasets]
     if isinstance(release, DatasetRelease):
         found = DatasetRelease(datasets, names, prior, release.schema)
+        if release.is_as_drawn:
+            found = found.as_if_drawn([_some(data, kept) for data in release.modelled])
     else:
         block = _some(array_namespace(release.means).matrix_transpose(_some(release.covariances, kept)), kept)
         found = ParameterRelease(_some(release.means, kept), block, names, prior, datasets, release.schema)

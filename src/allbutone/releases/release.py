@@ -260,6 +260,18 @@ class DatasetRelease(Shown):
         """Return each column's mean and deviation by the release alone, in natural units; NaN of single rows."""
         return means_and_deviations(self.datasets)
 
+    def as_if_drawn(self, modelled: Sequence[Float[Any, "_ p"]]) -> "DatasetRelease":
+        """Return the same release with these values, on the scales of the model, as what was drawn."""
+        release = DatasetRelease(self.datasets, self.columns, self.prior, self.schema)
+        vars(release)["modelled"] = tuple(modelled)
+        vars(release)["is_as_drawn"] = True
+        return release
+
+    @cached_property
+    def is_as_drawn(self) -> bool:
+        """Whether what was drawn is known as it was before limits and rounding."""
+        return False
+
     def first(self, count: int) -> "DatasetRelease":
         """Return a release of the first so many datasets."""
         release = DatasetRelease.__new__(DatasetRelease)

@@ -1,6 +1,6 @@
 """What comes out is looked at: values beyond limits, negative ones where there are none, and lost rounding."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,9 +93,18 @@ def odd_values(records: Records, release: Release | MixedRelease) -> list[Oddity
         datasets = [np.asarray(each) for each in release.datasets]
     counter = ValueCounter(records.schema)
     for dataset in datasets:
-        # what was drawn beyond a limit stands at it now, so only the limits' own values could be counted
+        # what was drawn beyond a limit stands at it now
         counter.add(dataset, dataset)
-    return counter.oddities(records) if datasets else []
+    return [*counter.oddities(records), *_at_limits(records, datasets)] if datasets else []
+
+
+def _at_limits(records: Records, datasets: Sequence[Float[np.ndarray, "_ p"]]) -> list[Oddity]:
+    """Say where many more synthetic values than real ones stand at a limit."""
+    every, real = np.concatenate(datasets), records.natural
+    shares, usual = records.schema.clipped(every), records.schema.clipped(real)
+    odd = (shares > NOTABLE) & (shares > 2 * usual)
+    words = "set to a declared limit, beyond which they were drawn"
+    return _found(records, shares, odd, words, Cure("a scale could keep them inside"))
 
 
 def _rounded(records: Records) -> dict[str, int]:

@@ -142,11 +142,13 @@ def _check_folder(folder: Path, name: str, terms: _Terms) -> ReleaseCheck:
     if release is None:
         return ReleaseCheck(merged(found), "its files")
     table = terms.table_for(release.columns, release.kept)
-    rows = []
+    rows, measured = [], []
     for each in release.datasets:
-        more, count = _dataset_findings(folder / each, release, table)
+        more, count, data = _dataset_findings(folder / each, release, table)
         found += more
         rows.append(count)
+        if data is not None:
+            measured.append(data.measurements(release.kept))
     announced = release.content.get("rows", [])
     if not isinstance(announced, list) or not all(type(count) is int for count in announced):
         found.append(Finding(MANIFEST, "what it announces as rows are no whole numbers"))
@@ -154,6 +156,9 @@ def _check_folder(folder: Path, name: str, terms: _Terms) -> ReleaseCheck:
         problem = f"it announces {sum(announced):,} rows, and the datasets have {sum(rows):,}"
         found.append(Finding(MANIFEST, problem))
     notes = names_of_people(release.content["columns"])
+    drawn = [column for column in release.columns if column.kind != CATEGORY and column.name not in release.kept]
+    if limited := Schema(tuple(drawn)).clipped_in_words(measured):
+        notes.append(f"{limited}. Who attacks knows that these were drawn beyond it, and `risk` judges them so.")
     if table is not None:
         found += _told_findings(name, release, table)
         found += _people_findings(people_told(release.content, table), terms.people_confidential, notes)
@@ -173,7 +178,7 @@ def _check_file(path: Path, terms: _Terms) -> ReleaseCheck:
     found = list(name_findings(names, path.name))
     if attached := attributes_of(path):
         found.append(attribute_finding(path.name, attached))
-    more, rows = _dataset_findings(path, release, table)
+    more, rows, _ = _dataset_findings(path, release, table)
     found += more
     notes = names_of_people(names)
     notes += ["One dataset by itself: how it was made, and what was declared of its columns, is not known here."]
@@ -184,26 +189,28 @@ def _check_file(path: Path, terms: _Terms) -> ReleaseCheck:
     return ReleaseCheck(merged(found), "the file, its values and the order of its rows", tuple(notes))
 
 
-def _dataset_findings(path: Path, release: _Release, table: Table | None) -> tuple[list[Finding], int]:
-    """Return what is wrong with one file of a dataset, and how many rows it has."""
+def _dataset_findings(
+    path: Path, release: _Release, table: Table | None
+) -> tuple[list[Finding], int, Values | None]:
+    """Return what is wrong with one file of a dataset, how many rows it has, and its values where it has such."""
     from allbutone.releases.hygiene.dataset_form import form_findings, read_values
 
     found = list(form_findings(path, release.columns))
     frame, more = read_values(path, release.columns)
     found += more
     if frame is None or frame.column_names != [column.name for column in release.columns]:
-        return found, 0 if frame is None else frame.num_rows
+        return found, 0 if frame is None else frame.num_rows, None
     try:
         data = Values.of_frame(frame, release.columns)
     except (ValueError, TypeError):
-        return [*found, Finding(path.name, "some of its values are no numbers")], frame.num_rows
+        return [*found, Finding(path.name, "some of its values are no numbers")], frame.num_rows, None
     # along the rows, from one to the next, and beside the table
     tests = 3 * len(release.columns) * len(release.datasets)
     found += declared_findings(path.name, data, release.gaps, release.kept)
     found += order_findings(path.name, data, tests)
     if table is not None:
         found += dataset_against_table(path.name, data, table, tests)
-    return found, frame.num_rows
+    return found, frame.num_rows, data
 
 
 def _told_findings(name: str, release: _Release, table: Table) -> Iterator[Finding]:

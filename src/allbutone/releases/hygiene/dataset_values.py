@@ -45,6 +45,11 @@ class Values:
         """Return the number of rows."""
         return len(self.numbers)
 
+    def measurements(self, kept: Sequence[str]) -> Float[np.ndarray, "n p"]:
+        """Return the measurements that are not kept."""
+        drawn = [column.kind != CATEGORY and column.name not in kept for column in self.columns]
+        return self.numbers[:, np.array(drawn, dtype=bool)]
+
 
 def declared_findings(where: str, data: Values, gaps: bool, kept: Sequence[str]) -> Iterator[Finding]:
     """Find values that are not as declared: more digits, beyond the limits, levels that are not public, gaps."""

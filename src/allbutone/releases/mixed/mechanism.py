@@ -146,6 +146,13 @@ class MixedMechanism:
             )
         return IncompleteRecords.of(codes, records.values[:, drawn], records.values[:, kept])
 
+    def as_drawn(self, records: Records) -> IncompleteRecords:
+        """Return a synthetic table as who attacks sees it: drawn measurements between the bounds they tell."""
+        exact = self.incomplete(records)
+        drawn = [records.columns.index(name) for name in self.measurements]
+        low, high = self.schema.drawn_between(records.natural)
+        return IncompleteRecords.of(exact.codes, exact.values, exact.covariates, low[:, drawn], high[:, drawn])
+
     def kept_levels(self, records: Records) -> Int[np.ndarray, "n q"] | None:
         """Return the levels that are kept of each record, −1 for those to be drawn; None where nothing is kept."""
         if not self.keep:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
-from allbutone.support.text import counted
+from allbutone.support.text import counted, percent
 from allbutone.tables.declared.scales import Scale
 
 MEASUREMENT, CATEGORY, LEFT_OUT = "measurement", "category", "left out"
@@ -57,6 +57,13 @@ class Column:
         return self.scale.is_plain and self.decimals is None and (self.low, self.high) == (-inf, inf)
 
     @property
+    def is_limited(self) -> bool:
+        """Whether a released value can tell less than the draw it came from: by rounding, or at a limit."""
+        low, high, closed = self.scale.domain
+        inner = self.low > low or self.high < high
+        return self.decimals is not None or inner or (closed and (low, high) != (-inf, inf))
+
+    @property
     def on_scale(self) -> str:
         """The name with the scale that figures of the model's own numbers are on."""
         return self.name if self.scale.is_plain else f"{self.name} ({self.scale.name})"
@@ -83,6 +90,37 @@ class Column:
         if isfinite(highest):
             highest = _on_grid(highest, self.decimals, -1, open_high)
         return lowest, highest
+
+    def drawn_between(self, natural: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return between which values, on the scale of the model, the draws lay that went out as these values.
+
+        A rounded value was within half a step; one at a limit may have been anywhere beyond it. Where the two are
+        equal the draw itself went out.
+        """
+        half = 0.0 if self.decimals is None else 0.5 * 10.0**-self.decimals
+        lowest, highest = self.bounds
+        # values that come back from the scale of the model are off by a few last digits
+        slack = half / 2 if half else 1e-12 * np.abs(natural)
+        low = np.where(natural <= lowest + slack, -inf, natural - half)
+        high = np.where(natural >= highest - slack, inf, natural + half)
+        start, end, _ = self.scale.domain
+        inside = low > start, high < end
+        ends = [
+            self.scale.to_model(np.where(ok, each, natural)) for ok, each in zip(inside, (low, high), strict=True)
+        ]
+        below, above = np.where(inside[0], ends[0], -inf), np.where(inside[1], ends[1], inf)
+        gap = np.isnan(natural)
+        return np.where(gap, np.nan, below), np.where(gap, np.nan, above)
+
+    def at_limits(self, natural: Float[np.ndarray, "..."]) -> np.ndarray:
+        """Say which released values stand at a limit, beyond which their draws may have been."""
+        slack = 0.25 * 10.0**-self.decimals if self.decimals is not None else 1e-12 * np.abs(natural)
+        return (natural <= self.bounds[0] + slack) | (natural >= self.bounds[1] - slack)
+
+    def limits_in_words(self, share: float) -> str:
+        """Say which share of the released values stands at a limit."""
+        ends = [f"{end:g}" for end in self.bounds if isfinite(end)]
+        return f"{percent(share)} of {self.name!r} (at {' or '.join(ends)})"
 
     @property
     def in_words(self) -> str:

@@ -15,9 +15,13 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
+from allbutone.support.text import listed
 from allbutone.tables.declared.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, column_from, decimals_from
 from allbutone.tables.declared.scales import Scale
 from allbutone.tables.safe_read import parse, read_text
+
+NOTABLE = 0.001  # of a column's released values: below that nobody would notice
+SHOWN = 10  # columns that are named
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,8 @@ class Schema:
     def released(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring what the model drew to what goes out: natural units, rounded, within the limits.
 
-        All of it is done to the draw alone, so it can only lower the risk.
+        Who attacks knows that this was done: a released value tells between which values its draw lay
+        (`drawn_between`), and to take it for the draw would misjudge the risk, either way.
         """
 
         def finished(column: Column, part: np.ndarray) -> np.ndarray:
@@ -138,6 +143,34 @@ class Schema:
             return np.clip(natural, *column.bounds)
 
         return self._each(values, finished)
+
+    def drawn_between(
+        self, natural: Float[np.ndarray, "n p"]
+    ) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, "n p"]]:
+        """Return between which values on the scale of the model the draws lay that went out as these values."""
+        pairs = [column.drawn_between(natural[:, place]) for place, column in enumerate(self.measurements)]
+        return np.stack([low for low, _ in pairs], axis=1), np.stack([high for _, high in pairs], axis=1)
+
+    def clipped(self, natural: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " p"]:
+        """Return the share of released values at a limit, of each measurement; gaps do not count."""
+        found = []
+        for place, column in enumerate(self.measurements):
+            there = natural[~np.isnan(natural[:, place]), place]
+            found.append(float(np.mean(column.at_limits(there))) if len(there) else 0.0)
+        return np.array(found)
+
+    def clipped_in_words(self, datasets: Iterable[Float[np.ndarray, "_ p"]]) -> str:
+        """Say how many released values stand at a limit, column by column; nothing where hardly any does."""
+        every = [np.asarray(each, dtype=np.float64) for each in datasets]
+        if not every or not any(column.is_limited for column in self.measurements):
+            return ""
+        shares = self.clipped(np.concatenate(every))
+        parts = [
+            column.limits_in_words(share)
+            for column, share in zip(self.measurements, shares, strict=True)
+            if share > NOTABLE
+        ]
+        return f"At a declared limit stand {listed(parts, SHOWN)}" if parts else ""
 
     def same_mechanism(self, other: "Schema") -> bool:
         """Say whether both release the same numbers for the same draw."""
