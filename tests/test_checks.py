@@ -81,9 +81,3 @@ def test_every_place_has_a_mutant_of_its_own():
     chosen = places(source)[::20]
     found = [mutant(source, *place) for place in chosen]
     assert len({each.code for each in found}) == len({(each.place, each.words) for each in found}) == len(chosen)
-
-
-def test_no_room_of_the_package_is_too_large():
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "src").rglob("*.py")}
-    assert lengths
-    assert not {str(path): length for path, length in lengths.items() if length > 300}
