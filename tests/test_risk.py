@@ -176,7 +176,15 @@ def test_dataframes_go_back_in_the_callers_library(table, library):
     assert isinstance(found, library)
     assert list(found.columns)[:5] == ["row", "disclosed", "risk", "riskiest", "distance"]
     told = [name for name in found.columns if name.endswith("_bmi")]
-    assert told == ["probability_bmi", "baseline_bmi", "probability_error_bmi", "tolerance_bmi", "error_bmi"]
+    assert told == [
+        "probability_bmi",
+        "baseline_bmi",
+        "probability_error_bmi",
+        "tolerance_bmi",
+        "beyond_bmi",
+        "others_bmi",
+        "error_bmi",
+    ]
     allowed = abo.budget(frame, PRIOR, rows=30)
     assert isinstance(allowed, library)
     assert list(allowed.columns)[:2] == ["row", "leverage"]

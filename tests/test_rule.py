@@ -13,7 +13,7 @@ import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.measures import Effort, measure, prior_probability
-from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.rule import Rule, near_truth, tolerances
 from allbutone.integrals.importance_sampling import Intervals, integrate
 from allbutone.integrals.proposal import Points
 from allbutone.releases.release import DatasetRelease, ParameterRelease
@@ -125,19 +125,36 @@ def test_adversaries_are_calibrated(rng, kind):
         assert abs(np.sum(right[these]) - np.sum(believed[these])) < 3 * np.sqrt(2) * spread + 1
 
 
-def test_tolerances_are_declared_in_natural_units_and_reach_half_way_to_the_others(rng):
+def test_tolerances_that_are_not_declared_reach_half_way_to_the_others(rng):
     values = np.exp(rng.standard_normal((50, 2)))
+    schema = {"columns": {"a": {"scale": "log"}}}
+    records = Records.of(pyarrow.table({"a": values[:, 0], "b": values[:, 1]}), schema=schema)
+    near = near_truth(records)
+    others = (50 * records.values.mean(axis=0) - records.values) / 49
+    spread = records.values.std(axis=0, ddof=1)
+    width = np.maximum(np.abs(records.values - others) / 2, spread / 4)
+    np.testing.assert_allclose(near.high, records.values + width)
+    np.testing.assert_allclose(near.low, records.values - width)
+    far = np.abs(records.values - others) >= 2 * spread
+    assert 0 < far.sum() < 15
+    np.testing.assert_allclose(near.others, np.where(far, others, np.nan))
+    told = tolerances(records, near)
+    for place, name, natural in ((0, "a", np.exp), (1, "b", lambda x: x)):
+        halfway = natural((records.values[:, place] + others[:, place]) / 2)
+        np.testing.assert_allclose(told[f"beyond_{name}"], np.where(far[:, place], halfway, np.nan))
+        np.testing.assert_allclose(told[f"others_{name}"], natural(near.others[:, place]))
+
+
+def test_a_declared_tolerance_always_wins(rng):
+    values = np.exp(rng.standard_normal((50, 2)))
+    values[0] = 40, 60  # far out, and known only within what is declared
     schema = {"columns": {"a": {"scale": "log", "tolerance": 0.5}, "b": {"tolerance": 0.01}}}
     records = Records.of(pyarrow.table({"a": values[:, 0], "b": values[:, 1]}), schema=schema)
     near = near_truth(records)
-    for place in range(2):
-        others = (50 * records.values[:, place].mean() - records.values[:, place]) / 49
-        half = np.abs(records.values[:, place] - others) / 2
-        assert np.all(near.high[:, place] - records.values[:, place] >= half - 1e-12)
-        assert np.all(records.values[:, place] - near.low[:, place] >= half - 1e-12)
-    natural = np.exp(np.clip(near.high[:, 0], None, 50))
-    assert np.all(natural >= values[:, 0] + 0.5 - 1e-9)
-    assert np.all((near.low[:, 0] == -np.inf) == (values[:, 0] <= 0.5))
+    np.testing.assert_allclose(np.exp(near.high[:, 0]), values[:, 0] + 0.5)
+    np.testing.assert_allclose(np.exp(near.low[:, 0]), np.maximum(values[:, 0] - 0.5, 0), atol=1e-12)
+    np.testing.assert_allclose(near.high[:, 1] - near.low[:, 1], 0.02)
+    assert np.isnan(near.others).all()
 
 
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.05, 0.95))

@@ -162,3 +162,21 @@ def test_people_are_called_by_their_keys_where_there_are_some():
     drawn = disclosure_figure(keyed, Rule()).to_json()
     assert "record P&lt;7&gt;" in drawn or r"record P\u0026lt;7\u0026gt;" in drawn
     assert "row 11" not in verdict.sentence + drawn
+
+
+@pytest.mark.parametrize(
+    ("beyond", "others", "words", "short"),
+    [
+        (62.6, 87.2, "far below the others (under 62.6, where their mean is 87.2)", "under 62.6 (others: 87.2)"),
+        (140.0, 87.2, "far above the others (over 140, where their mean is 87.2)", "over 140 (others: 87.2)"),
+    ],
+)
+def test_of_people_far_out_it_is_said_that_they_are(beyond, others, words, short):
+    found = risk_table(rate=([0.9, 0.2], [0.05, 0.1], [24.6, 3.1]))
+    found |= {"beyond_rate": np.array([beyond, np.nan]), "others_rate": np.array([others, np.nan])}
+    assert plain(verdict_of(found, Rule()).how_sure) == (
+        f"The surest is the rate of row 11: somebody who knows everybody else can say that it is {words} with a "
+        "probability of 90 %; without the release it would be 5 %."
+    )
+    assert [line["within"] for line in told_of(values_of(found, Rule(), 2))] == [short, "±3.1"]
+    assert "what the table file declares; without that a quarter" in rule_in_words(Rule())

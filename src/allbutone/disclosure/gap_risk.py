@@ -21,6 +21,7 @@ from allbutone.disclosure.rule import (
     BASELINE,
     ERROR,
     PROBABILITY,
+    Known,
     Rule,
     belief_columns,
     near_truth,
@@ -28,7 +29,6 @@ from allbutone.disclosure.rule import (
     with_verdicts,
 )
 from allbutone.disclosure.with_gaps import GapRisk, risk_with_gaps
-from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior
 from allbutone.model.incomplete import IncompleteRecords
@@ -157,7 +157,7 @@ def gap_risk_columns(
 
 
 def _measured(
-    records: Records, near: Intervals, found: GapRisk, mechanism: MixedMechanism, given: Sequence[int]
+    records: Records, near: Known, found: GapRisk, mechanism: MixedMechanism, given: Sequence[int]
 ) -> dict[str, np.ndarray]:
     """Return how well each observed measurement that is not given is known."""
     unknown = [place for place in range(len(mechanism.measurements)) if place not in given]

@@ -14,6 +14,7 @@ from allbutone.disclosure.rule import (
     ERROR,
     PROBABILITY,
     TOLERANCE,
+    Known,
     Rule,
     belief_columns,
     judged_columns,
@@ -166,7 +167,7 @@ def _attack(
 
 def _beliefs(
     records: Records,
-    near: Intervals,
+    near: Known,
     mechanism: MixedMechanism,
     parts: list[tuple[np.ndarray, LevelBeliefs, Measures | None]],
     given: tuple[int, ...],

@@ -18,7 +18,7 @@ from allbutone.disclosure.lacking_records import Lacking, groups_of, lacks_recor
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.disclosure.mixed_risk import require_usual_adversary
 from allbutone.disclosure.private_risk import private_risk
-from allbutone.disclosure.rule import Rule, belief_columns, near_truth, require_free_names, with_verdicts
+from allbutone.disclosure.rule import Known, Rule, belief_columns, near_truth, require_free_names, with_verdicts
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.moments import Moments
@@ -174,7 +174,7 @@ def as_columns(
     records: Records,
     parts: list[tuple[np.ndarray, Any]],
     mask: Bool[np.ndarray, "n p"],
-    near: Intervals,
+    near: Known,
     rule: Rule | None,
     names: Sequence[str] = COLUMNS,
 ) -> dict[str, np.ndarray]:

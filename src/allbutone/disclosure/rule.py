@@ -2,8 +2,8 @@
 
 A value is disclosed when the adversary, who has all other records and all releases, gives at least probability P
 to the true value within its tolerance, and would not without the release. To know that somebody is far out is
-knowledge, too, so the tolerance of a measurement is at least half of the person's own distance from the others'
-mean. A level of a category needs no tolerance.
+knowledge, too, so the tolerance of a measurement, where none is declared, is at least half of the person's own
+distance from the others' mean. A level of a category needs no tolerance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,10 @@ from allbutone.tables.records import Records
 
 QUARTER = 0.25  # of a column's standard deviation: the tolerance where none is declared
 HALFWAY = 0.5  # of a person's distance from the others' mean
+FAR = 2.0  # standard deviations from the others' mean: of whom it is said that they are far out
 LEAST, MOST = 0.25, 0.99  # probabilities that a rule can ask for
 PROBABILITY, BASELINE, ERROR, TOLERANCE = "probability_", "baseline_", "probability_error_", "tolerance_"
+BEYOND, OTHERS = "beyond_", "others_"
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,17 @@ class Rule:
 USUAL = Rule()
 
 
+@dataclass(frozen=True, eq=False)
+class Known(Intervals):
+    """The interval within which each value counts as known.
+
+    others: the others' mean, on the scale of the model, of a person who is far from it and whose interval ends
+    half-way to it; NaN of everybody else.
+    """
+
+    others: Float[np.ndarray, "n p"]
+
+
 def judged_columns(found: Mapping[str, np.ndarray]) -> list[str]:
     """Return the columns, measurements and categories, whose values were judged."""
     names = (name.removeprefix(BASELINE) for name in found if name.startswith(BASELINE))
@@ -111,9 +124,11 @@ def near_truth(
     *,
     whole: Moments | None = None,
     rows: Int[np.ndarray, " m"] | slice = slice(None),
-) -> Intervals:
+) -> Known:
     """Return the interval, on the scale of the model, within which each value counts as known.
 
+    A declared tolerance is that and no other. Without one it is a quarter of the column's standard deviation, and
+    at least half of the person's own distance from the others' mean.
     `elsewhere`: the moments of records of the table that are not among these, of all or of each cell; `whole`: of
     all together, where they are known. `rows`: of whom, all by default.
     """
@@ -130,14 +145,14 @@ def near_truth(
     # the others' mean is (n·mean − x)/(n − 1)
     reach = HALFWAY * n / (n - 1) * np.abs(values - middle)
     usual = QUARTER * spread
+    others = np.where(reach >= HALFWAY * FAR * spread, (n * middle - values) / (n - 1), np.nan)
     low, high = values - np.maximum(reach, usual), values + np.maximum(reach, usual)
     natural = records.schema.to_natural(values)
     for place, column in enumerate(records.schema.measurements):
         if column.tolerance is not None:
-            ends = _ends_on_scale(column, natural[:, place])
-            low[:, place] = np.minimum(ends[0], values[:, place] - reach[:, place])
-            high[:, place] = np.maximum(ends[1], values[:, place] + reach[:, place])
-    return Intervals(low, high)
+            low[:, place], high[:, place] = _ends_on_scale(column, natural[:, place])
+            others[:, place] = np.nan
+    return Known(low, high, others)
 
 
 def _ends_on_scale(column: Column, natural: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
@@ -152,7 +167,7 @@ def _ends_on_scale(column: Column, natural: Float[np.ndarray, " n"]) -> tuple[np
 
 
 def belief_columns(
-    records: Records, near: Intervals, beliefs: Mapping[str, Float[np.ndarray, "n p"]], names: Sequence[str]
+    records: Records, near: Known, beliefs: Mapping[str, Float[np.ndarray, "n p"]], names: Sequence[str]
 ) -> dict[str, np.ndarray]:
     """Return the columns that tell how well each value of these measurements is known."""
     known, found = tolerances(records, near), {}
@@ -161,7 +176,7 @@ def belief_columns(
         found[PROBABILITY + name] = beliefs["probability"][:, place]
         found[BASELINE + name] = beliefs["baseline"][:, place]
         found[ERROR + name] = beliefs["probability_error"][:, place]
-        found[TOLERANCE + name] = known[TOLERANCE + name]
+        found |= {each + name: known[each + name] for each in (TOLERANCE, BEYOND, OTHERS)}
     return found
 
 
@@ -169,7 +184,7 @@ def require_free_names(names: Sequence[str]) -> None:
     """Refuse columns whose risk would be told under a name that another has, before anyone is attacked."""
     taken = {"baseline_distance"}
     for name in names:
-        for prefix in (PROBABILITY, BASELINE, ERROR, TOLERANCE):
+        for prefix in (PROBABILITY, BASELINE, ERROR, TOLERANCE, BEYOND, OTHERS):
             if prefix + name in taken:
                 raise InputError(
                     f"the risk of the column {name!r} would need the name {prefix + name!r} twice",
@@ -184,12 +199,19 @@ def with_verdicts(records: Records, rule: Rule | None, *parts: Mapping[str, np.n
     return {"row": records.rows, **(rule or Rule()).judge(found), **found}
 
 
-def tolerances(records: Records, near: Intervals) -> dict[str, Float[np.ndarray, " n"]]:
-    """Return for each value how far off, in natural units, a guess still counts as right."""
+def tolerances(records: Records, near: Known) -> dict[str, Float[np.ndarray, " n"]]:
+    """Return for each value how far off, in natural units, a guess still counts as right.
+
+    And of people far out, half-way to the others, beyond which they are known to be, and the others' mean.
+    """
     natural, found = records.natural, {}
     for place, column in enumerate(records.schema.measurements):
         lowest, highest, _ = column.scale.domain
         low = np.maximum(column.scale.to_natural(near.low[:, place]), lowest)
         high = np.minimum(column.scale.to_natural(near.high[:, place]), highest)
         found[TOLERANCE + column.name] = np.maximum(natural[:, place] - low, high - natural[:, place])
+        others = near.others[:, place]
+        inner = np.where(others > records.values[:, place], high, low)
+        found[BEYOND + column.name] = np.where(np.isnan(others), np.nan, inner)
+        found[OTHERS + column.name] = column.scale.to_natural(others)
     return found

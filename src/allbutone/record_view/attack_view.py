@@ -15,7 +15,7 @@ from allbutone.adversary.released_bounds import before_limits
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import measure
 from allbutone.disclosure.per_record import require_same_mechanism
-from allbutone.disclosure.rule import TOLERANCE, near_truth, tolerances
+from allbutone.disclosure.rule import BEYOND, OTHERS, TOLERANCE, near_truth, tolerances
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.posterior import Posterior
 from allbutone.model.moments import Moments
@@ -89,8 +89,16 @@ class RecordAttack:
     @cached_property
     def tolerances(self) -> tuple[float, ...]:
         """How far off, in natural units, a guess of each value still counts as right."""
+        return self._own(TOLERANCE)
+
+    @cached_property
+    def far_out(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Half-way to the others, beyond which a record far out is known to be, and the others' mean; or NaN."""
+        return self._own(BEYOND), self._own(OTHERS)
+
+    def _own(self, what: str) -> tuple[float, ...]:
         found = tolerances(self._table, near_truth(self._table))
-        return tuple(float(found[TOLERANCE + name][-1]) for name in self.columns)
+        return tuple(float(found[what + name][-1]) for name in self.columns)
 
     @cached_property
     def given_others(self) -> NIW:

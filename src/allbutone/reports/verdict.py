@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allbutone.disclosure.rule import ERROR, TOLERANCE, Rule
+from allbutone.disclosure.rule import BEYOND, ERROR, OTHERS, TOLERANCE, Rule
 from allbutone.disclosure.told_values import Among, ToldValues, called
 from allbutone.support.text import chance, counted, joined, listed, number
 
@@ -18,8 +18,9 @@ UNSURE, MOST_UNSURE = 3.0, 0.02  # standard errors within which a probability co
 class Value:
     """One person's value in one column: how well it is known with the release, and without it.
 
-    `tolerance` is how far off a guess may be, in the column's own units; None for a category. `key`: what a key
-    column calls the person.
+    `tolerance` is how far off a guess may be, in the column's own units; None for a category. `beyond` and
+    `others`, of people far out: half-way to the others, and the others' mean. `key`: what a key column calls the
+    person.
     """
 
     row: int
@@ -30,6 +31,8 @@ class Value:
     tolerance: float | None
     disclosed: bool
     key: str | None = None
+    beyond: float | None = None
+    others: float | None = None
 
     @property
     def person(self) -> str:
@@ -43,8 +46,26 @@ class Value:
 
     @property
     def within(self) -> str:
-        """How near a guess must come, in words."""
-        return "" if self.tolerance is None else f"to within ±{number(self.tolerance)}"
+        """How near a guess must come, for a table: ±2.5, or of people far out under 63 (others: 87)."""
+        if self.tolerance is None:
+            return "–"
+        if self.beyond is None or self.others is None:
+            return f"±{number(self.tolerance)}"
+        side = "under" if self.beyond < self.others else "over"
+        return f"{side} {number(self.beyond)} (others: {number(self.others)})"
+
+    @property
+    def known(self) -> str:
+        """What somebody can say of it, in words that go on after `somebody who knows everybody else`."""
+        if self.tolerance is None:
+            return "can say it"
+        if self.beyond is None or self.others is None:
+            return f"can say it to within ±{number(self.tolerance)}"
+        far, side = ("below", "under") if self.beyond < self.others else ("above", "over")
+        return (
+            f"can say that it is far {far} the others ({side} {number(self.beyond)}, where their mean is "
+            f"{number(self.others)})"
+        )
 
     @property
     def sentence(self) -> str:
@@ -52,8 +73,9 @@ class Value:
         whose = f"the {self.column} of {self.person}"
         if np.isnan(self.after):
             return f"{whose}: what the release tells of it could not be computed, so it counts as disclosed"
-        can = f"can say it {self.within}".rstrip()
-        words = f"{whose}: somebody who knows everybody else {can} with a probability of {chance(self.after)}"
+        words = (
+            f"{whose}: somebody who knows everybody else {self.known} with a probability of {chance(self.after)}"
+        )
         if self.is_unchanged:
             return f"{words}, which is not worse than without the release"
         return f"{words}; without the release it would be {chance(self.before)}"
@@ -134,7 +156,9 @@ def rule_in_words(rule: Rule) -> str:
     return (
         "A value is disclosed if somebody who has everybody else’s records and all that was released can say what "
         f"it is, within its tolerance, with a probability of at least {chance(rule.probability)}, could not "
-        "without the release, and the release at least doubles the odds, as from 33 % to 50 %."
+        "without the release, and the release at least doubles the odds, as from 33 % to 50 %. The tolerance is "
+        "what the table file declares; without that a quarter of the column’s standard deviation, or, of people "
+        "far from the others, half-way to them: to know that somebody is far out is knowledge, too."
     )
 
 
@@ -161,17 +185,22 @@ def _value(
     found: Mapping[str, np.ndarray], told: ToldValues, place: int | np.integer, column: int | np.integer
 ) -> Value:
     name, (word, keys) = told.names[column], called(found)
-    error = float(found[ERROR + name][place]) if ERROR + name in found else 0.0
-    tolerance = float(found[TOLERANCE + name][place]) if TOLERANCE + name in found else None
+
+    def number_of(prefix: str) -> float | None:
+        value = float(found[prefix + name][place]) if prefix + name in found else np.nan
+        return None if np.isnan(value) else value
+
     return Value(
         int(found["row"][place]),
         name,
         float(told.after[place, column]),
         float(told.before[place, column]),
-        float(np.nan_to_num(error)),
-        tolerance,
+        number_of(ERROR) or 0.0,
+        number_of(TOLERANCE),
         bool(told.disclosed[place, column]),
         str(keys[place]) if word == "record" else None,
+        number_of(BEYOND),
+        number_of(OTHERS),
     )
 
 
@@ -181,7 +210,7 @@ def told_of(values: Sequence[Value]) -> list[dict[str, object]]:
         {
             **({"row": value.row} if value.key is None else {"record": value.key}),
             "column": value.column,
-            "within": "–" if value.tolerance is None else f"±{number(value.tolerance)}",
+            "within": value.within,
             "with the release": chance(value.after),
             "without it": chance(value.before),
             "verdict": value.verdict,

@@ -28,7 +28,10 @@ def values_of(row: int, attack: RecordAttack, found: RecordMeasures, rule: Rule)
     """Return how well each value of the record is known, judged by the rule."""
     flags = rule.discloses(np.array(found.probability), np.array(found.baseline)).tolist()
     beliefs = (found.probability, found.baseline, found.probability_error)
-    return [Value(row, *one) for one in zip(attack.columns, *beliefs, attack.tolerances, flags, strict=True)]
+    beyond, others = ([None if np.isnan(one) else one for one in each] for each in attack.far_out)
+    nobody = [None] * len(flags)  # has a key
+    known = zip(attack.columns, *beliefs, attack.tolerances, flags, nobody, beyond, others, strict=True)
+    return [Value(row, *one) for one in known]
 
 
 def verdict_piece(values: list[Value], rule: Rule, release: str) -> str:
