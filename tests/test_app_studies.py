@@ -51,8 +51,8 @@ def test_a_study_is_drawn_told_and_listed(studied, folders, tab):
     assert f"{len(held.rows)} of the design's 1,008 cells. 40 replicates each, seed 1." in words
     assert rows_of(tab) == len(held.rows) == 24
     assert tab.locator("#figure-study .main-svg").count() > 0
-    assert tab.inner_text("#caption-study").startswith("At n = 100 the guess is ")
-    assert tab.inner_text("#below").startswith("p = 2. Distances in 40 simulated attacks each.")
+    assert tab.inner_text("#caption-study").startswith("At n = 100 and p = 2 the guess is ")
+    assert tab.inner_text("#below").startswith("p = 2, 3. Distances in 40 simulated attacks each.")
     cells = tab.locator("#cells-table tbody tr").first.inner_text().split()
     assert cells[0] == held.rows[0]["release"]
     assert f"{held.rows[0]['median']:.3g}" in cells

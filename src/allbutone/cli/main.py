@@ -29,6 +29,7 @@ COMMANDS = {  # in the order of the help, each with the room it is in
     "guarantee": "guarantee",
     "report": "report",
     "application": "report",
+    "paper": "paper",
     "study": "study",
     "explain": "explain",
     "app": "app",

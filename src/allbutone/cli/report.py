@@ -36,6 +36,7 @@ from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.html import paper_figures, public_report
+from allbutone.reports.paper import papers_prior
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
@@ -148,7 +149,9 @@ def application(
     require_distinct([out], [table, prior, context.params["table_file"]])
     with fresh_folder(out, ours=_is_application, force=force) as work:
         records = read_records(context, table) if table else demo_cohort()
-        mechanism = read_prior(prior, records.columns, records.schema) if prior else _papers(len(records.columns))
+        mechanism = (
+            read_prior(prior, records.columns, records.schema) if prior else papers_prior(len(records.columns))
+        )
         release = _draw(records, mechanism, datasets, seed)
         counts = sorted({*PAPER_COUNTS, datasets})
         assessment = assess(records, release, counts=counts, mass=False, step=late_progress)
@@ -179,11 +182,6 @@ def _tell_application(context: typer.Context, table: Path | None, out: Path, pri
     else:
         words = f"how much may be released{' under the flat prior' * (context.params['prior'] is None)}:"
         show_next(words, following(context, "budget", table, out=free_name("budget.csv", ".html")))
-
-
-def _papers(p: int) -> NIW:
-    """Return the paper's prior."""
-    return NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
 
 
 def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> DatasetRelease:

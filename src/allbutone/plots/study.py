@@ -56,9 +56,14 @@ def study_drawings(study: Study) -> dict[str, Callable[[], go.Figure]]:
         held = [study.cells[place] for place in where(study, release=release)]
         if flat := _flattest(held):
             drawings[f"landscape-{release}"] = partial(_landscapes, *flat, study.run.design.seed)
-        for p in sorted({cell.p for cell in held}):
+        columns = sorted({cell.p for cell in held})
+        # released parameters have no rows to vary: all numbers of columns stand in one figure, as in the paper
+        joined = release == "parameters" and len(columns) > 1
+        if joined and all(_one_a_violin([cell for cell in held if cell.p == p]) for p in columns):
+            drawings["violins-parameters"] = partial(violin_figure, study, release)
+        for p in columns:
             places = where(study, release=release, p=p)
-            if _one_a_violin([study.cells[place] for place in places]):
+            if not joined and _one_a_violin([study.cells[place] for place in places]):
                 drawings[f"violins-{release}-p{p}"] = partial(violin_figure, study, release, p)
             several = len({study.cells[place].count for place in places}) > 1
             if several and len(series_of(study, places)) <= MOST_SERIES:
@@ -140,22 +145,24 @@ def landscape_figure(
     return figure
 
 
-def violin_figure(study: Study, release: str, p: int) -> go.Figure:
-    """Draw the distances by n: a panel for each count, and for datasets a line of panels for each number of rows.
+def violin_figure(study: Study, release: str, p: int | None = None) -> go.Figure:
+    """Draw the distances by n: a panel for each count, and a line of panels for each number of rows.
 
-    The shapes come from the 101 quantiles kept of each cell.
+    Without p a line of panels for each number of columns. The shapes come from 101 quantiles of each cell.
     """
-    places = where(study, release=release, p=p)
+    places = where(study, release=release) if p is None else where(study, release=release, p=p)
     cells = [study.cells[place] for place in places]
     counts, people = sorted({cell.count for cell in cells}), sorted({cell.n for cell in cells})
-    sizes = sorted({cell.rows or 0 for cell in cells})
+    line_of = {place: study.cells[place].p if p is None else study.cells[place].rows or 0 for place in places}
+    sizes = sorted(set(line_of.values()))
     few = len(sizes) == 1
     columns = min(3, len(counts)) if few else len(counts)
     lines = -(-len(counts) // columns) if few else len(sizes)
-    figure = _violin_panels(lines, columns, [released(count, release) for count in counts], sizes)
+    names = [f"p = {size}" if p is None else f"{size:,} rows" for size in sizes]
+    figure = _violin_panels(lines, columns, [released(count, release) for count in counts], names)
     seen: set[str] = set()
-    for place, (rows, count) in enumerate(product(sizes, counts)):
-        held = [at for at in places if (study.cells[at].rows or 0, study.cells[at].count) == (rows, count)]
+    for place, (size, count) in enumerate(product(sizes, counts)):
+        held = [at for at in places if (line_of[at], study.cells[at].count) == (size, count)]
         for trace in _violins(study, held, people, 7 if few else 4):
             trace.update(legendgroup=trace.name, showlegend=trace.name not in seen)
             seen.add(trace.name)
@@ -165,20 +172,24 @@ def violin_figure(study: Study, release: str, p: int) -> go.Figure:
         tickvals=np.arange(len(people)), ticktext=[f"{n}" for n in people], range=[-0.6, len(people) - 0.4],
         tickfont={"size": 13 if few else 10}, tickangle=0 if few else -90, showgrid=False,
     )  # fmt: skip
-    highest = max(study.quantiles[place][-1] for place in places)
-    figure.update_yaxes(range=[-0.03 * highest, 1.03 * highest], nticks=7 if few else 4, tickfont={"size": 13})
+    figure.update_yaxes(nticks=7 if few else 4, tickfont={"size": 13})
+    for line in range(lines):
+        # with more columns the target lies further out: each of these lines has a scale of its own
+        alike = [place for place in places if p is not None or line_of[place] == sizes[line]]
+        highest = max(study.quantiles[place][-1] for place in alike)
+        figure.update_yaxes(range=[-0.03 * highest, 1.03 * highest], row=line + 1)
     figure.update_layout(violinmode="overlay", margin={"r": 60}, height=900 if lines > 3 else None)
     figure.update_annotations(selector={"text": _ALONG}, yshift=-32 if few else -46)
     return figure
 
 
-def _violin_panels(lines: int, columns: int, names: list[str], sizes: list[int]) -> go.Figure:
-    """Return empty panels: by count alone, or counts across and rows down."""
+def _violin_panels(lines: int, columns: int, names: list[str], down: list[str]) -> go.Figure:
+    """Return empty panels: by count alone, or counts across and something else down."""
     words: dict[str, Any] = {"x_title": _ALONG, "y_title": "Distance of the best guess from the record"}
-    if len(sizes) == 1:
+    if len(down) == 1:
         wide: dict[str, Any] = {"subplot_titles": names, "horizontal_spacing": 0.02, "vertical_spacing": 0.1}
         return make_subplots(lines, columns, shared_xaxes=True, shared_yaxes=True, **words, **wide)
-    dense: dict[str, Any] = {"column_titles": names, "row_titles": [f"{rows:,} rows" for rows in sizes]}
+    dense: dict[str, Any] = {"column_titles": names, "row_titles": down}
     dense |= {"horizontal_spacing": 0.008, "vertical_spacing": 0.015}
     return make_subplots(lines, columns, shared_xaxes=True, shared_yaxes=True, **words, **dense)
 
@@ -222,17 +233,19 @@ def _violins(study: Study, places: list[int], people: list[int], size: int) -> l
 
 def _violin_words(study: Study, places: list[int]) -> tuple[str, str]:
     """Return the title, about the largest tables and datasets, and what was simulated and published."""
+    columns = sorted({study.cells[place].p for place in places})
     most = max((study.cells[place].n, study.cells[place].rows or 0) for place in places)
-    held = [place for place in places if (study.cells[place].n, study.cells[place].rows or 0) == most]
+    first = [place for place in places if study.cells[place].p == columns[0]]
+    held = [place for place in first if (study.cells[place].n, study.cells[place].rows or 0) == most]
     held.sort(key=lambda place: study.cells[place].count)
     least, last = study.cells[held[0]], study.cells[held[-1]]
     size = f" of {most[1]:,} rows" if most[1] else ""
     head = (
-        f"At n = {most[0]:,} the guess is {study.rows[held[0]]['median']:.1f} from the record after "
-        f"{released(least.count, least.release)}{size}, {study.rows[held[-1]]['median']:.1f} after "
-        f"{released(last.count, last.release)}"
+        f"At n = {most[0]:,}{f' and p = {columns[0]}' * (len(columns) > 1)} the guess is "
+        f"{study.rows[held[0]]['median']:.1f} from the record after {released(least.count, least.release)}{size}, "
+        f"{study.rows[held[-1]]['median']:.1f} after {released(last.count, last.release)}"
     )
-    below = f"p = {least.p}. Distances in {study.run.replicates:,} simulated attacks each."
+    below = f"p = {', '.join(map(str, columns))}. Distances in {study.run.replicates:,} simulated attacks each."
     known = [study.rows[place] for place in places if study.rows[place]["published_median"] is not None]
     if any(row["verdict"] for row in known):
         same = sum("median" not in row["differs_in"].split() for row in known if row["verdict"])

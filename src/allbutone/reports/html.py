@@ -23,6 +23,7 @@ from allbutone.plots.fidelity_categories import association_figure, share_figure
 from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
 from allbutone.plots.framing import MOST_ROWS, titled
 from allbutone.plots.mixed_budget import mixed_budget_figure
+from allbutone.plots.p_value_densities import p_value_densities
 from allbutone.plots.paper_means import mean_correlation_differences, mean_standardized_differences
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.risk_growth import distance_violins, relative_error_violins
@@ -45,15 +46,15 @@ MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mas
 
 WORDS = [key for key in GLOSSARY if key not in ("published", "threshold", "most")]  # those that a report uses
 
-_environment = Environment(
+environment = Environment(
     loader=PackageLoader("allbutone.reports"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.globals |= {"GLOSSARY": GLOSSARY, "most_rows": MOST_ROWS}
-_environment.filters |= {
+environment.globals |= {"GLOSSARY": GLOSSARY, "most_rows": MOST_ROWS}
+environment.filters |= {
     "number": number,
     "listed": listed,
     "p_value": lambda p: "< 0.001" if p < 0.001 else f"= {p:.3f}",
@@ -99,7 +100,7 @@ def public_report(release: Release | MixedRelease, note: str = "") -> str:
 
 
 def _page(template: str, release: Release | MixedRelease, figures: dict[str, go.Figure], **content: Any) -> str:
-    return _environment.get_template(template).render(
+    return environment.get_template(template).render(
         no_requests=NO_REQUESTS,
         library=library() if figures else "",
         figures={
@@ -108,11 +109,18 @@ def _page(template: str, release: Release | MixedRelease, figures: dict[str, go.
         count=release.count,
         rows=_rows(release),
         prior=release.prior,
-        written=datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC"),
-        versions={name: version(name) for name in PACKAGES} | {"Python": platform.python_version()},
+        **software_versions(),
         **_about(release),
         **content,
     )
+
+
+def software_versions() -> dict[str, Any]:
+    """Return when a page is written, and by what: its last lines."""
+    return {
+        "written": datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC"),
+        "versions": {name: version(name) for name in PACKAGES} | {"Python": platform.python_version()},
+    }
 
 
 def _about(release: Release | MixedRelease) -> dict[str, Any]:
@@ -189,16 +197,21 @@ def fidelity_figures(fidelity: Fidelity | None, densities: Densities | None) -> 
 
 
 def paper_figures(assessment: Assessment) -> dict[str, go.Figure]:
-    """Return the paper's figures of its application, named as there; A4 and A5 show means, as there."""
+    """Return the paper's figures of its application, named as there."""
     assert assessment.fidelity is not None
+    return application_figures(assessment.fidelity, assessment.by_count)
+
+
+def application_figures(fidelity: Fidelity, by_count: dict[int, dict[str, np.ndarray]]) -> dict[str, go.Figure]:
+    """Return Figures 4, 5 and A4 to A6; A4 and A5 show means and A6 densities, as there."""
     found = {
-        "figure-4-correlations": correlation_figure(assessment.fidelity),
-        "figure-A4-mean-correlation-differences": mean_correlation_differences(assessment.fidelity),
-        "figure-A5-mean-standardized-differences": mean_standardized_differences(assessment.fidelity),
-        "figure-A6-p-values": ks_figure(assessment.fidelity),
+        "figure-4-correlations": correlation_figure(fidelity),
+        "figure-A4-mean-correlation-differences": mean_correlation_differences(fidelity),
+        "figure-A5-mean-standardized-differences": mean_standardized_differences(fidelity),
+        "figure-A6-p-values": p_value_densities(fidelity),
     }
-    if assessment.by_count:
-        found["figure-5-distances"] = distance_violins(assessment.by_count)
+    if by_count:
+        found["figure-5-distances"] = distance_violins(by_count)
     return {name: titled(figure) for name, figure in found.items()}
 
 
