@@ -55,7 +55,7 @@ BAD = {
     "image.csv": (b"<img src=x onerror=alert(1)>,a\n1,2\n2,4\n", "markup"),
     "quote.parquet": (as_parquet({"a\"b'": [1.0, 2.0]}), "quotes"),
     "break.parquet": (as_parquet({"a\nb": [1.0, 2.0]}), "'a\\nb' holds"),
-    "nameless.csv": (b'"","a"\n1,2\n2,3\n', "has no name"),
+    "nameless.csv": (b'"a",""\n1,2\n2,3\n', "has no name"),
 }
 UNREADABLE = {
     "empty.csv": (b"", "empty.csv is empty"),

@@ -58,7 +58,7 @@ def read(tmp_path, text, **choice):
         ("a;b\n1,5;2.5\n2,5;3.5\n", "'a' is not numeric: row 1 holds '1,5'"),
         ("a;b\n1.000,5;2\n2.000,5;3\n", "'a' is not numeric"),
         ("a\n1\n\n2\n", "misses 1 of 3 values, the first in row 2"),
-        ('"","a"\n"1",2\n"2",3\n', r"column 1 of those kept has no name.*columns=…"),
+        ('"a",""\n"1",2\n"2",3\n', r"column 2 of those kept has no name.*columns=…"),
     ],
 )
 def test_doubtful_text_files_are_refused(tmp_path, text, message):

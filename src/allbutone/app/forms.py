@@ -13,6 +13,7 @@ CONTROLS = {
     "columns": "at “The columns” of Your data",
     "drop": "untick at “The columns” of Your data",
     "drop_unusable": "at “Columns that cannot be used” of Your data",
+    "rows_are_people": "at “The same person twice” of Your data",
     "complete_cases": "at “Rows with gaps” of Your data",
     "missing": "on the command line only",
     "missing_codes": "at “Codes for missing values” of Your data",

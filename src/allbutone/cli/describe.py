@@ -37,13 +37,15 @@ from allbutone.tables.declared.draft import MANY_GAPS, draft, left_out_because
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.frames import chosen_frame
 from allbutone.tables.look import Look, look_at
+from allbutone.tables.names import row_names_left_out
+from allbutone.tables.repeated import require_different_rows, require_one_row_each
 from allbutone.tables.safe_write import fresh_file, require_distinct
 
 Draft = Annotated[Path | None, typer.Option("--out", help="Where to write a draft of a table file (.toml).")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of this name.")]
 
 
-@also_asked(OF_FILE | {"table_file": OF_TABLE["table_file"]})
+@also_asked(OF_FILE | {name: OF_TABLE[name] for name in ("table_file", "rows_are_people")})
 def describe(
     context: typer.Context,
     table: Table,
@@ -58,6 +60,9 @@ def describe(
     columns = chosen_columns(context.params)
     frame = chosen_frame(content, columns, list(context.params["drop"] or ()) or None)
     looks, rows = look_at(frame, schema, trusted=columns is not None, categories=True), len(frame)
+    if not context.params["rows_are_people"]:
+        require_one_row_each(content)
+        require_different_rows(looks)
     others = _others(looks, rows, schema)
     if out is not None:
         require_distinct([out], [table, context.params["table_file"]])
@@ -69,7 +74,8 @@ def describe(
     console.print(f"[bold]{escape(_sentence(table.name, looks, kept, rows))}[/bold]\n")
     _show(looks, rows, others, schema)
     _show_onward(context, table, out, gaps, bool(kept))
-    show_notes([*doubts_of(kept), levels_in_words(kept), few_rows(rows, len(kept)) if kept else ""])
+    row_names = row_names_left_out(content.column_names, columns, context.params["drop"])
+    show_notes([*row_names, *doubts_of(kept), levels_in_words(kept), few_rows(rows, len(kept)) if kept else ""])
 
 
 def _others(looks: list[Look], rows: int, schema: Schema) -> dict[str, str]:

@@ -153,6 +153,7 @@ def lazy_of(context: typer.Context, table: Path | Address, *, mixed: bool = Fals
         schema=declared(given, names, like),
         complete_cases=given["complete_cases"],
         drop_unusable=given["drop_unusable"],
+        rows_are_people=given["rows_are_people"],
         categories=mixed,
     )
 
@@ -184,6 +185,7 @@ def lazy_like(context: typer.Context, table: Path | Address, release: Released |
         columns=chosen_columns(given) or columns_of(release, names, str(source), False),
         schema=declared(given, names, release),
         complete_cases=given["complete_cases"],
+        rows_are_people=True,
         categories=isinstance(release, MixedRelease),
     )
 

@@ -106,7 +106,8 @@ def read_wide(given: dict[str, Any], table: Path) -> tuple[Records, Schema]:
         )
     drop = list(given["drop"] or ()) or None
     with ways_out(("missing", "complete_cases"), "prepare the table before, by rules that are fixed beforehand"):
-        records = Records.of(content, columns=chosen_columns(given), drop=drop, schema=without_limits(schema))
+        records = Records.of(content, columns=chosen_columns(given), drop=drop, schema=without_limits(schema),
+                             rows_are_people=given["rows_are_people"])  # fmt: skip
     schema = schema.for_columns(records.order)
     model_limits(schema)
     return records, schema
@@ -115,7 +116,8 @@ def read_wide(given: dict[str, Any], table: Path) -> tuple[Records, Schema]:
 def records_as_told(given: dict[str, Any], table: Path, release: PrivateRelease) -> Records:
     """Read the columns of a release with a guarantee, whatever the limits of their values."""
     content = read_content(given, table)
-    return Records.of(content, columns=list(release.columns), schema=without_limits(release.schema))
+    return Records.of(content, columns=list(release.columns), schema=without_limits(release.schema),
+                      rows_are_people=True)  # fmt: skip
 
 
 def _describe(release: PrivateRelease, out: Path) -> None:

@@ -73,6 +73,13 @@ CompleteCases = Annotated[
 DropUnusable = Annotated[
     bool, typer.Option("--drop-unusable", help="Leave out columns that cannot be used, and say which.")
 ]
+RowsArePeople = Annotated[
+    bool,
+    typer.Option(
+        "--rows-are-people",
+        help="Each row is another person, although rows, or values of what seems to name people, repeat.",
+    ),
+]
 
 
 Like = Annotated[
@@ -93,6 +100,7 @@ OF_FILE: dict[str, tuple[Any, Any]] = {
 OF_TABLE = OF_FILE | {
     "complete_cases": (CompleteCases, False),
     "drop_unusable": (DropUnusable, False),
+    "rows_are_people": (RowsArePeople, False),
     "table_file": (TableFile, None),
     "log": (Log, None),
     "positive": (Positive, None),
@@ -142,6 +150,7 @@ def read_records(context: typer.Context, table: Path, *, mixed: bool = False) ->
         schema=declared(given, content.column_names, like),
         complete_cases=given["complete_cases"],
         drop_unusable=given["drop_unusable"],
+        rows_are_people=given["rows_are_people"] or like is not None,
         categories=mixed,
         gaps=missing != REFUSE,
     )
@@ -155,10 +164,11 @@ def records_of(context: typer.Context, table: Path, release: Released | MixedRel
     drop = named_columns(given["drop"], names)
     if not columns and set(drop).isdisjoint(_names_of(release)):  # what is left out has no part in the release
         columns, drop = columns_of(release, names, table.name, given["no_header"]), []
-    how = reading_of(release) if isinstance(release, MixedRelease) else {}
+    how = reading_of(release)
     how |= {"columns": columns, "drop": drop or None, "schema": declared(given, names, release)}
-    with ways_out(without=("missing",)):  # the release decided what is imputed
-        return Records.of(content, **how, complete_cases=given["complete_cases"])
+    # a release that has no word for gaps was made from the rows without any
+    how["complete_cases"] = given["complete_cases"] or not how.get("gaps", False)
+    return Records.of(content, **how)
 
 
 @contextmanager

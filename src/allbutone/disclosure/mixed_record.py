@@ -45,7 +45,7 @@ def attack_mixed(
     release = any_release_of(release)
     if not isinstance(release, MixedRelease):
         raise InputError("the release has neither categories nor kept columns", "use attack")
-    records = Records.of(table, **reading_of(release), **how_to_read)
+    records = Records.of(table, **reading_of(release, how_to_read))
     require_same_table(records, release)
     if any(each.has_gaps for each in (records, *release.datasets)):
         raise InputError("values are missing, and one record in every cell needs complete tables", "use risk")

@@ -103,7 +103,7 @@ def risk(
     if isinstance(release, MixedRelease):
         require_processor(device, "a table with categories or gaps")
         require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
-        records = Records.of(table, **reading_of(release), **how_to_read)
+        records = Records.of(table, **reading_of(release, how_to_read))
         columns = any_risk_columns(records, release, **asked)
         return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
     asked |= {"lacking_columns": lacking_columns, "lacking_records": lacking_records, "device": device}
@@ -111,7 +111,7 @@ def risk(
         from allbutone.disclosure.streamed_risk import risk_where_it_lies  # which builds on what is below
 
         return risk_where_it_lies(table, release, prior, how_to_read, **asked)
-    records = Records.of(table, columns=release.columns, schema=release.schema, **how_to_read)
+    records = Records.of(table, **reading_of(release, how_to_read))
     prior = None if prior is None else prior_of(prior, records.columns, records.schema)
     columns = risk_columns(records, release, prior, **asked)
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]

@@ -39,6 +39,7 @@ BOUND = "bound_"
 def private_risk(table: Any, release: PrivateRelease, rule: Rule | None = None, **how_to_read: Any) -> Any:
     """Return a dataframe, in the table's own library, with what the release gives away of each record."""
     wide = without_limits(release.schema)
+    how_to_read = {"rows_are_people": True} | how_to_read
     records = Records.of(table, columns=release.columns, schema=wide, **how_to_read)
     found = private_risk_columns(records, release, rule)
     return nw.from_dict(found, backend=records.backend).to_native()  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.joined import Released
+from allbutone.releases.mixed.release import reading_of
 from allbutone.support.errors import InputError
 from allbutone.tables.engines.blocks import BLOCK_ROWS, records_in_blocks
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -68,7 +69,7 @@ def risk_where_it_lies(
     table: Any, release: Released, prior: AnyPrior | None, how: dict[str, Any], **asked: Any
 ) -> Any:
     """Return the dataframe of `risk` for a table that stays in its engine, read as `how` says."""
-    records = LazyRecords.of(table, columns=release.columns, schema=release.schema, **how)
+    records = LazyRecords.of(table, **reading_of(release, how))
     given = None if prior is None else prior_of(prior, records.columns, records.schema)
     blocks = list(stream_risk(records, release, given, **asked))
     columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}

@@ -23,6 +23,7 @@ from allbutone.model.niw import NIW
 from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, spans_of
 from allbutone.record_view.record_measures import Attribute, RecordMeasures, attributes_of, measures_of
 from allbutone.record_view.steady_release import MOST, steady_release
+from allbutone.releases.mixed.release import reading_of
 from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
 from allbutone.support.arrays import cholesky
 from allbutone.support.checks import count_of, require_memory
@@ -204,7 +205,7 @@ def of_record(
 
     Values that limits or coarse rounding changed enter as one draw of what they were (`before_limits`).
     """
-    records = Records.of(table, columns=release.columns, schema=release.schema)
+    records = Records.of(table, **reading_of(release))
     prior = require_same_mechanism(records, release, prior)
     place = records.place_of(row)
     others = np.delete(records.values, place, axis=0)

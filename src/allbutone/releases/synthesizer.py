@@ -23,6 +23,7 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed
+from allbutone.tables.admission import ColumnsError, refusal
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.lazy_records import LazyRecords, stays
 from allbutone.tables.records import Records
@@ -33,6 +34,7 @@ _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records. "
     "Keep it with the data; release only what sample() draws."
 )
+MIXED = 'fit a MixedSynthesizer instead, which takes categories and, with missing="impute" or "keep", gaps'
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,8 @@ class NIWSynthesizer:
         How to read the table is said as to `Records.of`: columns, drop, schema, complete_cases, drop_unusable.
         """
         records, moments = _records_and_moments(table, how_to_read)
+        if isinstance(records, Records):
+            records.warn(table)
         if self._given is None:
             prior = declared_prior(records.schema)
         else:
@@ -206,10 +210,14 @@ def _records_and_moments(table: Any, how_to_read: dict[str, Any]) -> tuple[Any, 
     """Return what is known of the columns, by records that are here or elsewhere, and the moments."""
     if isinstance(table, SiteMoments):
         return table, table.total
-    if stays(table):
-        lazy = LazyRecords.of(table, **how_to_read)
-        return lazy, Moments.of(lazy)
-    records = Records.of(table, **how_to_read)
+    try:
+        if stays(table):
+            lazy = LazyRecords.of(table, **how_to_read)
+            return lazy, Moments.of(lazy)
+        records = Records.of(table, **how_to_read)
+    except ColumnsError as error:
+        mixed = [MIXED] if any(each.is_category or each.is_gap for each in error.problems) else []
+        raise refusal(error.problems, *mixed, closed=("missing",)) from error
     with one_thread():
         return records, Moments.of(records.values)
 

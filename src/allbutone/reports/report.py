@@ -79,10 +79,7 @@ def report(
         require_outside(path, Path(release))
     with fresh_file(path, force=force, private=not public) as work:
         release = load_unguaranteed(release) if isinstance(release, str | Path) else release
-        how: dict[str, Any] = {"columns": release.columns, "schema": release.schema}
-        if isinstance(release, MixedRelease):
-            how = reading_of(release)
-        records = Records.of(table, **how, **how_to_read)
+        records = Records.of(table, **reading_of(release, how_to_read))
         if public:
             work.write_text(public_report(release, note), encoding="utf-8")
             return Report(path)

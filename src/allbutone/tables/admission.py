@@ -33,6 +33,7 @@ class Problem:
     cures: tuple[Cure | str, ...] = ()
     is_gap: bool = False
     is_name: bool = False
+    is_category: bool = False
 
 
 class ColumnsError(InputError):
@@ -49,7 +50,8 @@ class IdentifierError(ColumnsError):
 class Admitted:
     """What is let in: values on the model's scale, names, each row's number in the table, and words.
 
-    order: the names of measurements and categories as they are in the table.
+    order: the names of measurements and categories as they are in the table. cautions: those of the notes that
+    tell of something that nobody asked for.
     """
 
     values: Float[np.ndarray, "n p"]
@@ -58,6 +60,7 @@ class Admitted:
     order: tuple[str, ...]
     rows: Int[np.ndarray, " n"]
     notes: tuple[str, ...]
+    cautions: tuple[str, ...]
 
 
 def admit(
@@ -75,7 +78,11 @@ def admit(
     `in_table`: the names of all columns of the table, also of those that were not chosen. `gaps`: whether values
     may be missing.
     """
-    problems = [Problem(look.name, look.problem, look.cures, is_name=look.named) for look in looks if look.problem]
+    problems = [
+        Problem(look.name, look.problem, look.cures, is_name=look.named, is_category=look.kind == "category")
+        for look in looks
+        if look.problem
+    ]
     if not (complete_cases or gaps):
         with_gaps = [look for look in looks if look.usable and look.missing]
         problems += [Problem(look.name, missing_problem(look), is_gap=True) for look in with_gaps]
@@ -96,10 +103,15 @@ def admit(
     categories.require_few_cells()
     kept = [place for place, name in enumerate(names) if name not in refused]
     notes = about_schema(declared, in_table, order)
-    notes += _notes(looks, declared, problems, people, len(rows), every_row=gaps and not complete_cases)
+    notes += left_out_words(
+        problems, people, len(rows), "without any value" if gaps and not complete_cases else "with gaps"
+    )
+    used = [look for look in looks_kept if look.name not in refused]
+    cautions = _doubts(used, declared)
+    notes += [*filter(None, [levels_in_words(used)]), *cautions]
     notes += list(filter(None, [few_rows(len(rows), len(order))]))
     columns = tuple(names[place] for place in kept)
-    return Admitted(values[:, kept], columns, categories, order, rows + 1, tuple(notes))
+    return Admitted(values[:, kept], columns, categories, order, rows + 1, tuple(notes), cautions)
 
 
 def rows_of(looks: Sequence[Look], people: int, *, every_row: bool = False) -> Int[np.ndarray, " n"]:
@@ -203,8 +215,11 @@ def missing_problem(look: Look) -> str:
     return f"misses {look.missing:,} of {len(gaps):,} values, the first in row {int(np.argmax(gaps)) + 1}"
 
 
-def refusal(problems: Sequence[Problem]) -> ColumnsError:
-    """Return one error for all columns that cannot be used, with every way out."""
+def refusal(problems: Sequence[Problem], *more: Cure | str, closed: Collection[str] = ()) -> ColumnsError:
+    """Return one error for all columns that cannot be used, with every way out.
+
+    `more`: further ways; `closed`: arguments that are none here.
+    """
     names, several = [problem.column for problem in problems], len(problems) > 1
     cures: list[Cure | str] = [Cure("leave them out" if several else "leave it out", "drop", names)]
     if several:
@@ -216,7 +231,8 @@ def refusal(problems: Sequence[Problem]) -> ColumnsError:
         own.setdefault(cure if isinstance(cure, str) else cure.argument, cure)
     kind = IdentifierError if all(problem.is_name for problem in problems) else ColumnsError
     what = f"{len(names)} columns cannot be used:{_lines(problems)}"
-    error = kind(what if several else f"column {names[0]!r} {problems[0].words}", *cures, *own.values())
+    ways = [cure for cure in (*cures, *own.values()) if isinstance(cure, str) or cure.argument not in closed]
+    error = kind(what if several else f"column {names[0]!r} {problems[0].words}", *ways, *more)
     error.problems = tuple(problems)
     return error
 
@@ -239,22 +255,10 @@ def about_schema(declared: Schema, in_table: Collection[str], kept: Sequence[str
     return notes
 
 
-def _notes(
-    looks: Sequence[Look],
-    declared: Schema,
-    problems: Sequence[Problem],
-    people: int,
-    rows: int,
-    *,
-    every_row: bool,
-) -> list[str]:
-    """Say what was left out, and what is doubtful."""
-    notes = left_out_words(problems, people, rows, "without any value" if every_row else "with gaps")
-    refused = {problem.column for problem in problems}
+def _doubts(looks: Sequence[Look], declared: Schema) -> tuple[str, ...]:
+    """Say what is doubtful; whole numbers that are declared to go out as such are no codes."""
     scores = {column.name for column in declared.columns if column.decimals is not None and column.decimals <= 0}
-    kept = [look for look in looks if look.name not in refused]
-    notes += list(filter(None, [levels_in_words(kept)]))
-    return notes + doubts_of([look for look in kept if look.name not in scores])
+    return tuple(doubts_of([look for look in looks if look.name not in scores]))
 
 
 def left_out_words(problems: Sequence[Problem], people: int, rows: int, which: str = "with gaps") -> list[str]:

@@ -37,6 +37,15 @@ def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = 
         raise _no_table(table) from error
 
 
+def column_at(table: Any, place: int, name: str) -> nw.Series[Any]:
+    """Return the column at this place of a table of any library, whatever the others are called."""
+    if hasattr(table, "iloc"):
+        return nw.from_native(table.iloc[:, place], series_only=True).alias(name)
+    if hasattr(table, "column_names"):
+        return nw.from_native(table.column(place), series_only=True).alias(name)
+    return nw.from_native(table, eager_only=True)[name]
+
+
 def is_lazy(table: Any) -> bool:
     """Say whether it is a lazy frame of any library; narwhals refuses a repeated name, which those do not have."""
     try:

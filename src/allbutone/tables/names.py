@@ -13,6 +13,8 @@ _IDENTIFIER = re.compile(
     r"|index|row|rowid|record|name|barcode|pseudonym|unnamed: 0"
     r"|.*[a-z](Id|ID)"
 )
+# what R (write.csv), pandas (to_csv), readr and DuckDB call the column of row names, which comes first
+_ROW_NAMES = re.compile(r"\s*|unnamed: 0|row[._ ]?names?|column0+|\.\.\.1", re.IGNORECASE)
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff\"'`]|<[a-zA-Z/!?]|^\s*[=+@-]")
 # what Arrow reads as a missing value, and the numbers that are written in letters
 _MISSING = {"#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "<NA>", "None"}
@@ -41,8 +43,8 @@ def choose(names: Sequence[str], columns: Any, drop: Any) -> list[int]:
         if name not in known:
             raise InputError(f"there is no column {name!r}", f"choose among {listed(names)}")
     if columns is None:
-        left_out = set(named)
-        positions = [position for position, name in enumerate(names) if name not in left_out]
+        left_out, first = set(named), 1 if has_row_names(names) else 0
+        positions = [position for position, name in enumerate(names) if position >= first and name not in left_out]
     else:
         if len(set(named)) < len(named):
             raise InputError("a column is asked for twice", "name each once")
@@ -53,6 +55,19 @@ def choose(names: Sequence[str], columns: Any, drop: Any) -> list[int]:
         raise InputError("no column is left" if names else "the table has no columns", "keep at least one")
     check_names([names[position] for position in positions])
     return positions
+
+
+def has_row_names(names: Sequence[str]) -> bool:
+    """Say whether the first of several columns is that of row names: it has no name, or one that says so."""
+    return len(names) > 1 and bool(_ROW_NAMES.fullmatch(names[0]))
+
+
+def row_names_left_out(names: Sequence[str], columns: Any, drop: Any) -> tuple[str, ...]:
+    """Say that the column of row names is left out, where it is and nobody asked for it."""
+    if columns is not None or not has_row_names(names) or names[0] in split_names(drop, set(names)):
+        return ()
+    called = f"({names[0]!r})" if names[0].strip() else "(it has no name)"
+    return (f"Left out the first column {called}: such a column holds row names, which describe nobody.",)
 
 
 def split_names(asked: Any, known: set[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """The gate: any table or file becomes a float64 matrix with column names, or a clear error."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -20,8 +21,13 @@ from allbutone.tables.declared.schema import Schema
 from allbutone.tables.files import read_table
 from allbutone.tables.frames import chosen_frame, frame_of, names_of
 from allbutone.tables.look import look_at, look_at_column
-from allbutone.tables.names import check_names, choose
+from allbutone.tables.names import check_names, choose, row_names_left_out
 from allbutone.tables.record_checks import check_categories, check_values, require_rows
+from allbutone.tables.repeated import require_different_rows, require_one_row_each
+
+
+class TableWarning(UserWarning):
+    """Something about a table that was read at once should be known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +38,8 @@ class Records:
     units. NaN where a value is missing, which it may be only with `gaps`.
     backend: the dataframe library the table came in, so that answers can go back in it.
     rows: the number of each record in the table as it came, from 1; left-out rows are missing here.
-    notes: what was left out of the table and what is doubtful about it, in words.
+    notes: what was left out of the table and what is doubtful about it, in words. cautions: those of them that
+    tell of something that nobody asked for, of which who fits a model to a table at once is warned.
     categories: the columns that are no measurements, by level number. order: all names in the table's own order.
     """
 
@@ -45,6 +52,7 @@ class Records:
     categories: Categories = field(default_factory=lambda: Categories.none(0))
     order: tuple[str, ...] = ()
     gaps: bool = False
+    cautions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check shape, names and numbers: nobody else asks again."""
@@ -107,6 +115,7 @@ class Records:
         drop_unusable: bool = False,
         categories: bool = False,
         gaps: bool = False,
+        rows_are_people: bool = False,
     ) -> "Records":
         """Turn a file, a dataframe (pandas, polars, pyarrow, …) or a NumPy matrix into records of people.
 
@@ -118,7 +127,9 @@ class Records:
         `missing_codes`: numbers that stand for no value in any column.
         `complete_cases` leaves out rows with gaps, `drop_unusable` columns that would be refused; `notes` says how
         many went. With `categories` columns may be categories (declared ones, text of few levels, numbers of two
-        values), with `gaps` values may be missing; else both are refused.
+        values), with `gaps` values may be missing; else both are refused. A table in which people have several
+        rows is refused: a column, used or not, that names people names some of them twice, or all rows are there
+        twice. `rows_are_people` says that each row is another person nevertheless.
         What is a `Records` already has been through the gate.
         """
         if isinstance(table, Records):
@@ -131,8 +142,12 @@ class Records:
         if len(frame) < 2:
             raise InputError("the table holds one row", "give at least two records")
         in_table = names_of(table)
+        if not rows_are_people:
+            require_one_row_each(table)
         declared = declared.adjusted(missing=missing_codes)
         looks = look_at(frame, declared, trusted=trusted, categories=categories)
+        if not rows_are_people:
+            require_different_rows(looks)
         admitted = admit(
             looks,
             len(frame),
@@ -143,7 +158,11 @@ class Records:
             gaps=gaps,
         )
         may_lack = gaps and not complete_cases
-        return cls(**vars(admitted), backend=frame.implementation, schema=declared, gaps=may_lack)
+        unasked = row_names_left_out(in_table, columns, drop)
+        found = vars(admitted) | {
+            "notes": (*unasked, *admitted.notes), "cautions": (*unasked, *admitted.cautions),
+        }  # fmt: skip
+        return cls(**found, backend=frame.implementation, schema=declared, gaps=may_lack)
 
     @classmethod
     def of_numbers(
@@ -194,6 +213,12 @@ class Records:
         )
         values = schema.to_model(natural)
         return cls(values, measured, frame.implementation, schema, categories=found, order=order, gaps=gaps)
+
+    def warn(self, table: Any) -> None:
+        """Warn of what nobody asked for, where they were read from `table` just now: nobody saw their notes."""
+        if table is not self:
+            for caution in self.cautions:
+                warnings.warn(caution, TableWarning, stacklevel=3)
 
     def to_frame(self, backend: Any = None, *, released: bool = False) -> Any:
         """Return the records as a dataframe in the table's order: natural units, levels by name, gaps as null.

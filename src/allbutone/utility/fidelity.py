@@ -235,6 +235,7 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
         from allbutone.utility.in_engine import CountedTable, fidelity_in_engine  # which needs this room
 
         tables = synthetic_tables(release)
+        how_to_read = {"rows_are_people": True} | how_to_read
         counted = LazyRecords.of(table, columns=tables.order, schema=tables.schema, **how_to_read)
         return fidelity_in_engine(CountedTable.of(counted), release)[0]
     pair = matched(table, release, **how_to_read)

@@ -35,6 +35,7 @@ def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
     categories = tables.categories[0]
     if tables.mixed:  # such a release may have come from a table with gaps
         how_to_read = {"categories": True, "gaps": True} | how_to_read
+    how_to_read = {"rows_are_people": True} | how_to_read
     records = Records.of(table, columns=tables.order, schema=tables.schema, **how_to_read)
     count = len(tables.columns)
     if len(records.columns) != count:

@@ -83,6 +83,9 @@ GAPS = Group(
         Choice("gaps", "Rows with gaps", "refuse", "Of the columns that are used.", OUT, reset_by="table"),
         Choice("unusable", "Columns that cannot be used", "refuse", "Text, dates, constants, copies of others, "
                "identifiers.", OUT, reset_by="table"),
+        Choice("repeats", "The same person twice", "refuse", "Every figure is for one row a person. A column that "
+               "names people, also one that is not ticked, tells who has several.",
+               {"refuse": "refuse the table", "people": "each row is another person"}, reset_by="table"),
         Codes("codes", "Codes for missing values", "", "Numbers that stand for no value in any column, such as "
               "-999, between commas.", -1e12, 1e12, reset_by="table"),
     ),

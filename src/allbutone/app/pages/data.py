@@ -127,7 +127,8 @@ class Asked:
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Name the table and say of each of its columns what there is to know, whatever the gate says of them."""
     table = table_of(query, context).thing
-    about = piece("data_about.html", name=table.name, rows=table.content.num_rows, columns=len(table.names))
+    size = {"rows": table.content.num_rows, "columns": len(table.names)}
+    about = piece("data_about.html", name=table.name, note=table.note, **size)
     with step("Looking at the columns", None):
         return Answer({"about": about, **columns_parts(query, context)})
 

@@ -45,6 +45,7 @@ class Reading:
     schema: Schema
     complete_cases: bool
     drop_unusable: bool
+    rows_are_people: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +99,7 @@ class Chosen:
         kept, reading = self.records.order, self.reading
         asked = [part for name, value in self.held.thing.asked.items() for part in (f"--{name}", value)]
         asked += ["--complete-cases"] if reading.complete_cases else []
+        asked += ["--rows-are-people"] if reading.rows_are_people else []
         asked += [part for name in self.keep for part in ("--keep", name)]
         if self.held.thing.header:
             named = reading.columns or reading.measured or reading.drop_unusable
@@ -167,6 +169,7 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
         _without_prior(said.schema.for_columns(columns or held.thing.names)),
         asked["gaps"] == "leave-out",
         asked["unusable"] == "leave-out",
+        asked["repeats"] == "people",
     )
     records = _admitted(held, reading, said.problems, _needs_prior(said.schema, keep) if public else None)
     keep = tuple(name for name in keep if name in records.order)
@@ -250,6 +253,7 @@ def _records(table: Uploaded, reading: Reading) -> Records:
             schema=reading.schema,
             complete_cases=reading.complete_cases,
             drop_unusable=reading.drop_unusable,
+            rows_are_people=reading.rows_are_people,
             categories=True,
         )
     except ColumnsError as error:

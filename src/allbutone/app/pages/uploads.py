@@ -12,7 +12,7 @@ from allbutone.app.page import RequestContext, templates
 from allbutone.support.errors import InputError
 from allbutone.tables.files import FORMATS, READABLE, format_of, read_table
 from allbutone.tables.formats.limits import Limits
-from allbutone.tables.names import check_names, reads_as_data
+from allbutone.tables.names import check_names, reads_as_data, row_names_left_out
 
 # Of an upload, known before it is read. At 200 columns the budget takes minutes; 20 million values are a million
 # records of 20 columns, 160 MB, and as much again while they are read.
@@ -24,13 +24,14 @@ templates.globals |= {"LIMITS": LIMITS, "ENDINGS": ",".join(FORMATS)}
 class Uploaded:
     """A table as it came; without a `header` its first line was a record, and its columns are x1, x2, …
 
-    `asked`: the encoding or the sheet that was chosen, by name.
+    `asked`: the encoding or the sheet that was chosen, by name. `note`: what was left out of it at once.
     """
 
     name: str
     content: pa.Table
     header: bool = True
     asked: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,5 +62,6 @@ def upload(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     content = read_table(named, header=header, limits=LIMITS, **asked)
     # names are shown as ticks and stand in addresses, so what may be someone's data is refused at once
     check_names([column for column in content.column_names if reads_as_data(column)])
-    table = Uploaded(named.name, content, header, asked)
+    note = " ".join(row_names_left_out(content.column_names, None, None))
+    table = Uploaded(named.name, content.remove_column(0) if note else content, header, asked, note)
     return Answer(fields={"table": context.session.keep(table, content.nbytes)})

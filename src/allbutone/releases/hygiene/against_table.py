@@ -14,10 +14,10 @@ from allbutone.releases.hygiene.dataset_values import FALSE_ALARM, Values, arran
 from allbutone.releases.hygiene.findings import Finding
 from allbutone.support.text import counted
 from allbutone.tables.declared.column import CATEGORY, Column
+from allbutone.tables.repeated import row_prints
 
 _AGAIN = "draw the release again with allbutone; nothing of the table goes out as it is"
 _CHANCE = 1e-6  # of so many equal rows, beyond which it is no coincidence
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +90,8 @@ def _equal_rows(data: Values, table: Table) -> int:
     mine, theirs = (each[~np.isnan(each).any(axis=1)] for each in both)
     if len(mine) < 2 or not len(theirs):
         return 0
-    prints = _prints(mine)
-    equal = int(np.isin(prints, _prints(theirs)).sum())
+    prints = row_prints([*mine.T])
+    equal = int(np.isin(prints, row_prints([*theirs.T])).sum())
     expected = len(mine) * len(theirs) * _pair_chance(mine, prints, [data.columns[place] for place in places])
     # of pairs, which come in clumps: so four times as many are let pass
     return equal if equal and pdtrc(equal - 1, 4 * expected) < _CHANCE else 0
@@ -129,13 +129,3 @@ def _repeats(values: Any) -> float:
 def _shares_squared(values: Float[np.ndarray, " n"]) -> float:
     shares = np.unique(values, return_counts=True)[1] / len(values)
     return float((shares**2).sum())
-
-
-def _prints(rows: Float[np.ndarray, "n d"]) -> UInt[np.ndarray, " n"]:
-    """Return a number of 64 bits for each row, the same for equal rows and else, but for 2⁻⁶⁴, another."""
-    found = np.zeros(len(rows), dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for column in (rows + 0.0).T:
-            found = (found ^ (found >> np.uint64(29))) * _MIX + np.ascontiguousarray(column).view(np.uint64)
-            found = (found ^ (found >> np.uint64(32))) * _MIX
-    return found

@@ -1,6 +1,6 @@
 """A release of a mixed table: synthetic tables, draws of the model's parameters, or both."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -144,7 +144,17 @@ def joined_parameters(parts: Sequence[MixedParameters]) -> MixedParameters:
     return MixedParameters(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def reading_of(release: MixedRelease) -> dict[str, Any]:
-    """Return how the table of a release is read: its columns, as it declares them, gaps where it took them."""
-    gaps = release.mechanism.missing != REFUSE
-    return {"columns": release.order, "schema": release.schema, "categories": True, "gaps": gaps}
+def reading_of(release: Any, how_to_read: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return how the table of a release is read: its columns, as it declares them, gaps where it took them.
+
+    What is asked besides comes on top; a schema must be the release's own. That there is one row a
+    person was seen to when the release was made.
+    """
+    found = {"columns": release.columns, "schema": release.schema, "rows_are_people": True}
+    if isinstance(release, MixedRelease):
+        gaps = release.mechanism.missing != REFUSE
+        found |= {"columns": release.order, "categories": True, "gaps": gaps}
+    asked = dict(how_to_read or {})
+    if (schema := asked.pop("schema", None)) is not None:
+        found["schema"] = release.schema.told_besides(Schema.of(schema))
+    return found | asked

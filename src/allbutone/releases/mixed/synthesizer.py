@@ -95,6 +95,7 @@ class MixedSynthesizer:
             return self._fit_cells(LazyRecords.of(table, **{"categories": True, **how_to_read}))
         gaps = self._missing != REFUSE
         records = Records.of(table, **{"categories": True, "gaps": gaps, **how_to_read})
+        records.warn(table)
         people = len(records.values)
         mechanism = self._mechanism(records, people)
         model = mechanism.prior

@@ -51,6 +51,13 @@ class Column:
             self.name, CATEGORY, self.label, self.unit, missing=self.missing, why=self.why, levels=tuple(levels)
         )
 
+    def releases_like(self, other: "Column") -> bool:
+        """Say whether the same draw goes out the same under both; levels that are not declared may be any."""
+        if self.kind != other.kind or self.kind == CATEGORY:
+            return self.kind == other.kind and other.levels in ((), self.levels)
+        names = ("scale", "low", "high", "decimals")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
     @property
     def is_plain(self) -> bool:
         """Whether what the model draws is released as it is."""

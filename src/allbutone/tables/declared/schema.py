@@ -178,6 +178,21 @@ class Schema:
         mine, theirs = ([replace(each, name="") for each in one.mechanism.columns] for one in (self, other))
         return mine == theirs
 
+    def told_besides(self, other: "Schema") -> "Schema":
+        """Return this schema with the tolerances and missing values of another, which else declares the same."""
+        declared = [(column, other.column(column.name)) for column in self.columns if other.declares(column.name)]
+        differ = [mine.name for mine, theirs in declared if not mine.releases_like(theirs)]
+        if differ:
+            raise InputError(
+                f"the schema declares {', '.join(differ)} otherwise than the release does",
+                "leave the schema out: the release has its own",
+            )
+        told = {
+            mine.name: replace(mine, tolerance=theirs.tolerance or mine.tolerance, missing=theirs.missing)
+            for mine, theirs in declared
+        }
+        return replace(self, columns=tuple(told.get(column.name, column) for column in self.columns))
+
     @property
     def mechanism(self) -> "Schema":
         """What is declared that changes the numbers that go out: no words, nothing about the prior."""

@@ -1,7 +1,7 @@
 """Records that stay where they are: checked in their engine, known by their sums, fetched only a few at a time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
@@ -16,10 +16,11 @@ from allbutone.tables.engines.asking import ask, names_in
 from allbutone.tables.engines.expressions import Measured, level_number, tree_sum
 from allbutone.tables.engines.gate import FirstPass, first_pass
 from allbutone.tables.engines.levels import Levels, read_levels
+from allbutone.tables.engines.repeated import require_one_row_each_there
 from allbutone.tables.engines.sums import Sums, read_sums, second_pass
 from allbutone.tables.engines.together import columns_together, two_valued
 from allbutone.tables.frames import is_lazy
-from allbutone.tables.names import choose
+from allbutone.tables.names import choose, row_names_left_out
 from allbutone.tables.record_checks import require_rows
 from allbutone.tables.records import Records
 
@@ -58,6 +59,7 @@ class LazyRecords:
         complete_cases: bool = False,
         drop_unusable: bool = False,
         categories: bool = False,
+        rows_are_people: bool = False,
     ) -> "LazyRecords":
         """Check a lazy frame of any library that narwhals knows, in two passes; arguments as to `Records.of`.
 
@@ -71,6 +73,8 @@ class LazyRecords:
         left_out = () if columns else [name for name in declared.left_out if name in kinds]
         names = [name for name in kinds if name not in left_out]
         chosen = [names[place] for place in choose(names, columns, drop)]
+        if not rows_are_people:
+            require_one_row_each_there(frame, kinds)
         told = {name: kinds[name] for name in chosen}
         seen = first_pass(frame, told, declared, trusted=columns is not None, categories=categories)
         require_rows(seen.rows)
@@ -101,7 +105,8 @@ class LazyRecords:
             more += two_valued(whole.select([measured.index(each) for each in open_kinds]), open_kinds, seen.seen)
         if (problems or more) and not drop_unusable:
             raise refusal([*problems, *more])
-        return _kept(frame, chosen, measured, found, whole, declared, seen.rows, [*problems, *more])
+        kept = _kept(frame, chosen, measured, found, whole, declared, seen.rows, [*problems, *more])
+        return replace(kept, notes=(*row_names_left_out(names, columns, drop), *kept.notes))
 
     def __len__(self) -> int:
         """Return the number of records."""
