@@ -100,8 +100,8 @@ def test_rows_keep_their_numbers_through_risk_and_budget(rng):
         (lambda rng, n: rng.normal(-5, 3, n), "measurement"),
         (lambda rng, n: np.where(np.arange(n) < 3, -9, rng.integers(0, 40, n)), "suspicious code"),
         (lambda rng, n: np.exp(rng.normal(0, 1, n)), "positive, skewed"),
-        # where many are 0, no scale that ends there would keep mean and spread
-        (lambda rng, n: np.exp(rng.normal(0, 1, n)) * (rng.random(n) > 0.2), "measurement"),
+        # where many are 0, what is drawn below is set to it
+        (lambda rng, n: np.exp(rng.normal(0, 1, n)) * (rng.random(n) > 0.2), "positive, skewed"),
     ],
 )
 def test_numbers_that_are_no_measurements_do_not_pass_as_such(rng, make, kind):

@@ -1,9 +1,12 @@
 """Tables as users have them: row names, several rows a person, dates, codes, labels; read, or refused in words."""
 
+import tomllib
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyreadstat
 import pytest
 
 import allbutone as abo
@@ -126,3 +129,180 @@ def test_people_with_several_rows_in_an_engine_are_refused(rng):
     fitted = abo.NIWSynthesizer().fit(frame, drop="Subject", rows_are_people=True)
     release = fitted.sample(datasets=1)
     assert len(abo.risk(frame, release, mass=False)) == 180
+
+
+def with_codes(rng, n=60):
+    """Return measurements beside a category and codes of one."""
+    sexes = {"sex": rng.choice(["f", "m"], n), "arm": rng.integers(0, 2, n), "stage": rng.integers(1, 4, n)}
+    return people(rng, n).assign(**sexes)
+
+
+def test_a_refused_category_names_what_takes_it(rng):
+    with pytest.raises(abo.InputError, match=r"'sex' is not numeric.*MixedSynthesizer"):
+        abo.NIWSynthesizer().fit(with_codes(rng)[["age", "sex"]])
+    table = people(rng)
+    table.loc[3, "age"] = np.nan
+    with pytest.raises(abo.InputError, match=r"complete_cases=True.*MixedSynthesizer") as told:
+        abo.NIWSynthesizer().fit(table)
+    assert "missing" not in {cure.argument for cure in told.value.cures}  # which fit does not take
+
+
+def test_codes_do_not_pass_as_measurements_in_silence(rng):
+    with pytest.warns(abo.TableWarning, match="'arm', 'stage': few different whole numbers"):
+        abo.NIWSynthesizer().fit(with_codes(rng), drop="sex")
+
+
+def test_risk_takes_the_schema_that_the_release_was_made_with(rng, tmp_path):
+    table, schema = people(rng), {"columns": {"bmi": {"scale": "log", "decimals": 1, "tolerance": 0.5}}}
+    for synthesizer in (abo.NIWSynthesizer(), abo.MixedSynthesizer()):
+        release = synthesizer.fit(table, schema=schema).sample(datasets=1)
+        found = abo.risk(table, release, schema=schema, mass=False)
+        np.testing.assert_array_equal(
+            found["tolerance_bmi"], abo.risk(table, release, mass=False)["tolerance_bmi"]
+        )
+        with pytest.raises(abo.InputError, match="declares bmi otherwise than the release"):
+            abo.risk(table, release, schema={"columns": {"bmi": {"scale": "sqrt"}}})
+        wider = {"columns": {"bmi": schema["columns"]["bmi"] | {"tolerance": 2.0}}}
+        assert min(abo.risk(table, release, schema=wider, mass=False)["tolerance_bmi"]) == pytest.approx(2)
+
+
+TABLE_FILE = """
+[columns.sex]
+kind = "category"
+levels = ["f", "m"]
+[columns.age]
+decimals = 1
+[columns.crp]
+scale = "log"
+[columns.stage]
+kind = "category"
+levels = ["1", "2", "3"]
+[columns.born]
+kind = "left out"
+why = "date"
+"""
+
+
+@pytest.fixture
+def clinic(rng, tmp_path):
+    """Write a clinical table with categories, a date and gaps, and its table file; return the table."""
+    table = (
+        with_codes(rng, 80)
+        .assign(crp=np.exp(rng.normal(0, 1, 80)).round(2), born="16-11-1990")
+        .drop(columns="arm")
+    )
+    table.loc[[3, 5, 8], "crp"] = np.nan
+    table.to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "table.toml").write_text(TABLE_FILE)
+    return table
+
+
+def test_what_follows_a_release_reads_the_table_as_it_was_made(allbutone, clinic, tmp_path):
+    code, _, err = allbutone("budget", "table.csv", "--rows", 20)
+    assert code == 2
+    assert "--complete-cases" in err
+    assert "imputed" not in err  # of which there is no budget
+    told = ["--table-file", "table.toml", "--complete-cases"]
+    assert allbutone("synthesize", "table.csv", *told, "--out", "release", "--datasets", 2, "--rows", 20)[0] == 0
+    for command in (
+        ["risk", "table.csv", "release"],
+        ["check", "release", "--table", "table.csv"],
+        ["budget", "table.csv", "--rows", 20],
+        ["synthesize", "table.csv", "--out", "again"],
+    ):
+        code, _, err = allbutone(*command)
+        assert code == 0, err
+        assert ("Read as release 1 of the ledger" in err) == (command[0] in ("budget", "synthesize"))
+        assert ("Left out 3 rows of 80 with gaps; 77 are used" in err) == (command[0] != "check")
+    one, two = (abo.load_release(tmp_path / name).schema for name in ("release", "again"))
+    assert one == two
+    assert allbutone("budget", "table.csv", "--drop", "born", "--rows", 20)[0] == 2  # told otherwise, and gaps
+
+
+def test_levels_that_the_table_file_declares_stay_declared(allbutone, clinic, tmp_path):
+    alone = clinic.assign(stage=[4, *([1, 2] * 39), 3])
+    alone.to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "table.toml").write_text(TABLE_FILE.replace('"3"]', '"3", "4"]'))
+    told = ["--table-file", "table.toml", "--complete-cases"]
+    assert allbutone("synthesize", "table.csv", *told, "--out", "release", "--rows", 20)[0] == 0
+    assert allbutone("check", "release", "--table", "table.csv")[0] == 0
+    (tmp_path / "table.toml").unlink()
+    code, out, _ = allbutone("check", "release", "--table", "table.csv")
+    assert code == 1
+    assert "only one person has the level '3', '4' of 'stage'" in out
+
+
+def test_check_says_which_rows_it_counts(allbutone, clinic):
+    told = ["--table-file", "table.toml", "--complete-cases"]
+    assert allbutone("synthesize", "table.csv", *told, "--out", "release")[0] == 0
+    _, out, err = allbutone("check", "release", "--table", "table.csv")
+    assert "as many rows as the table has without gaps" in out + err
+
+
+def test_a_date_is_called_one_and_shows_nobody_s(allbutone, clinic):
+    with pytest.raises(abo.InputError, match=r"'born' holds dates or times.*days since an origin") as told:
+        abo.Records.of(clinic[["age", "born"]], categories=True)
+    assert "1990" not in str(told.value)
+    _, out, err = allbutone("describe", "table.csv")
+    assert "1990" not in out + err
+
+
+def test_what_is_left_out_is_noted_without_anybody_s_value(rng):
+    table = people(rng).assign(remark=[f"Mrs Smith {place}" for place in range(40)])
+    for how in ({}, {"categories": True}):
+        (note, *_) = abo.Records.of(table, drop_unusable=True, **how).notes
+        assert "remark" in note
+        assert "Smith" not in note
+
+
+def drafted(tmp_path, allbutone, table):
+    """Return what describe drafts of a table, by column."""
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert allbutone("describe", "t.csv", "--out", "t.toml")[0] == 0
+    return tomllib.loads((tmp_path / "t.toml").read_text())["columns"]
+
+
+def test_what_a_draft_proposes_comes_out_plausible(allbutone, rng, tmp_path):
+    n = 300
+    trial = {
+        "time": np.ceil(rng.exponential(900, n)),
+        "follow_up": np.ceil(1500 * rng.weibull(1.5, n)),
+        "nodes": 1 + rng.negative_binomial(1, 0.2, n),
+        "receptor": np.where(rng.random(n) < 0.2, 0, np.exp(rng.normal(3, 1.5, n)).round()),
+        "seizures": rng.poisson(2, n),
+        "pressure": rng.normal(130, 15, n).round(),
+        "grade": rng.integers(1, 4, n),
+    }
+    found = drafted(tmp_path, allbutone, pd.DataFrame(trial))
+    assert all(entries["decimals"] == 0 for entries in found.values())
+    release = (
+        abo.NIWSynthesizer().fit(tmp_path / "t.csv", schema=tmp_path / "t.toml").sample(datasets=1, rows=2000)
+    )
+    for name, values in zip(release.columns, release.datasets[0].T, strict=True):
+        assert values.min() >= 0
+        assert np.all(values == values.round())
+        assert values.max() < 8 * max(trial[name])  # of seven times as many people
+        assert np.mean(values == 0) < np.mean(np.asarray(trial[name]) == 0) + 0.1
+
+
+def test_labels_of_spss_become_levels_and_labels(allbutone, rng, tmp_path):
+    table = people(rng, 60).assign(sex=rng.integers(1, 3, 60), pain=rng.integers(0, 11, 60))
+    pyreadstat.write_sav(
+        table, tmp_path / "t.sav",
+        column_labels={"sex": "Sex at birth", "bmi": "Body mass index"},
+        variable_value_labels={"sex": {1: "male", 2: "female", 3: "other"}, "pain": {0: "none", 10: "worst"}},
+    )  # fmt: skip
+    assert allbutone("describe", "t.sav", "--out", "t.toml")[0] == 0
+    found = tomllib.loads((tmp_path / "t.toml").read_text())["columns"]
+    assert found["sex"] == {"kind": "category", "label": "Sex at birth", "levels": ["male", "female", "other"]}
+    assert found["bmi"]["label"] == "Body mass index"
+    assert found["pain"]["kind"] == "measurement"  # a scale of which the ends alone are labelled
+    assert allbutone("synthesize", "t.sav", "--table-file", "t.toml", "--out", "r")[0] == 0
+
+
+def test_categories_alone_are_said_to_be_too_little(allbutone, rng, tmp_path):
+    with_codes(rng)[["sex", "arm"]].to_csv(tmp_path / "t.csv", index=False)
+    code, out, _ = allbutone("describe", "t.csv", "--out", "t.toml")
+    assert code == 0
+    assert "categories alone cannot be synthesized" in out
+    assert "synthesize t.csv" not in out

@@ -46,7 +46,7 @@ from allbutone.reports.report import Report, report
 from allbutone.support.errors import InputError
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.demo import demo_cohort
-from allbutone.tables.records import Records
+from allbutone.tables.records import Records, TableWarning
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.marginal_densities import Densities, densities
 from allbutone.utility.normality import Normality, Verdict, check_normality
@@ -89,6 +89,7 @@ __all__ = [
     "Rule",
     "Schema",
     "StudentT",
+    "TableWarning",
     "Together",
     "Verdict",
     "__version__",

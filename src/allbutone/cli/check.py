@@ -10,8 +10,10 @@ from allbutone.cli.options import as_argument, free_name
 from allbutone.cli.output import console, show_next, show_notes
 from allbutone.cli.reading import OF_TABLE, also_asked, read_content
 from allbutone.releases.archive import zip_release
+from allbutone.releases.folder import is_release
 from allbutone.releases.hygiene.check import check_release
 from allbutone.releases.hygiene.findings import ReleaseCheck
+from allbutone.releases.ledger.file import ledger_path, read_ledger, release_digest
 from allbutone.support.errors import InputError
 from allbutone.tables.safe_write import fresh_file, require_distinct
 
@@ -48,7 +50,8 @@ def check(
     if zip is not None:
         _require_zip(zip, release, table)
     content = None if table is None else read_content(given, table)
-    found = check_release(release, content, schema=given["table_file"], people_confidential=people_confidential)
+    schema = given["table_file"] or (None if table is None else _table_file(table, release))
+    found = check_release(release, content, schema=schema, people_confidential=people_confidential)
     _show(release, found)
     if not found.is_clean:
         raise typer.Exit(1)
@@ -59,6 +62,16 @@ def check(
     elif release.is_dir():
         name = free_name(f"{release.resolve().name}.zip")
         show_next("put it into one file to hand out:", ["check", as_argument(release), "--zip", str(name)])
+
+
+def _table_file(table: Path, release: Path) -> Path | None:
+    """Return the table file that the ledger says the release was made with, if both are still there."""
+    ledger = read_ledger(ledger_path(table))
+    entry = (
+        ledger.recorded(release_digest(release)) if ledger and release.is_dir() and is_release(release) else None
+    )
+    place = ledger.path.parent / entry.table_file if ledger and entry and entry.table_file else None
+    return place if place and place.is_file() else None
 
 
 def _require_zip(zip: Path, release: Path, table: Path | None) -> None:

@@ -35,6 +35,7 @@ from allbutone.tables.admission import (
 from allbutone.tables.declared.column import Column
 from allbutone.tables.declared.draft import MANY_GAPS, draft, left_out_because
 from allbutone.tables.declared.schema import Schema
+from allbutone.tables.formats.labels import labels_in
 from allbutone.tables.frames import chosen_frame
 from allbutone.tables.look import Look, look_at
 from allbutone.tables.names import row_names_left_out
@@ -61,19 +62,21 @@ def describe(
     frame = chosen_frame(content, columns, list(context.params["drop"] or ()) or None)
     looks, rows = look_at(frame, schema, trusted=columns is not None, categories=True), len(frame)
     if not context.params["rows_are_people"]:
-        require_one_row_each(content)
+        require_one_row_each(content, schema)
         require_different_rows(looks)
     others = _others(looks, rows, schema)
     if out is not None:
         require_distinct([out], [table, context.params["table_file"]])
         with fresh_file(out, force=force) as path:
-            path.write_text(draft(looks, rows, others, schema), encoding="utf-8")
+            path.write_text(draft(looks, rows, others, schema, labels_in(content)), encoding="utf-8")
     others |= dict.fromkeys((name for name in schema.left_out), "declared so")
     kept = [look for look in looks if not left_out_because(look, rows) and look.name not in others]
-    gaps = any(look.missing for look in kept)
+    gaps, measured_too = any(look.missing for look in kept), any(not look.is_category for look in kept)
     console.print(f"[bold]{escape(_sentence(table.name, looks, kept, rows))}[/bold]\n")
     _show(looks, rows, others, schema)
-    _show_onward(context, table, out, gaps, bool(kept))
+    if kept and not measured_too:
+        console.print("No measurement is among them, and categories alone cannot be synthesized yet.")
+    _show_onward(context, table, out, gaps, measured_too)
     row_names = row_names_left_out(content.column_names, columns, context.params["drop"])
     show_notes([*row_names, *doubts_of(kept), levels_in_words(kept), few_rows(rows, len(kept)) if kept else ""])
 

@@ -98,7 +98,7 @@ def require_ledger(context: typer.Context, table: Path, out: Path) -> Path | Non
 
 
 def recording(
-    path: Path | None, records: Any, out: Path, guarantee: Terms | None = None
+    path: Path | None, records: Any, out: Path, guarantee: Terms | None = None, table_file: Path | None = None
 ) -> Callable[[Path], object]:
     """Return what records a release whose files all lie aside, just before they are put into `out`.
 
@@ -106,7 +106,9 @@ def recording(
     """
     if path is None:
         return lambda work: None
-    return lambda work: record_release(path, records, work, how=DRAWN, place=out, guarantee=guarantee)
+    return lambda work: record_release(
+        path, records, work, how=DRAWN, place=out, guarantee=guarantee, table_file=table_file
+    )
 
 
 def require_within_limit(path: Path | None, planned: Terms | None) -> None:

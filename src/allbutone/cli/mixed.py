@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from allbutone.cli.options import ReleaseKind, Wanted, prior_and_worth, worded
 from allbutone.cli.output import console, late_progress, show, sparkline
-from allbutone.cli.reading import any_release_like, given_prior
+from allbutone.cli.reading import as_made, given_prior
 from allbutone.model.location import SEPARATE
 from allbutone.releases.folder import save_release
 from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism
@@ -70,7 +70,7 @@ OF_MIXED: dict[str, tuple[Any, Any]] = {
 
 def is_mixed(context: typer.Context, records: Records | LazyRecords) -> bool:
     """Say whether it takes more than the normal model: categories, columns to keep, or gaps."""
-    given, like = context.params, any_release_like(context)
+    given, like = context.params, as_made(context)
     if like is not None:
         return isinstance(like, MixedRelease)
     for name in ("cells", "cell_weight"):
@@ -111,7 +111,7 @@ def release_mixed(context: typer.Context, records: Records | LazyRecords, wanted
 
 def mechanism_options(context: typer.Context, records: Records | LazyRecords) -> dict[str, Any]:
     """Return what a `MixedSynthesizer` is asked by the options, or by the release to be like."""
-    given, like = context.params, any_release_like(context)
+    given, like = context.params, as_made(context)
     if isinstance(like, MixedRelease):
         old = like.mechanism
         names = ("cells", "cell_weight", "keep", "missing")

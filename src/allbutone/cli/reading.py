@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,9 @@ import pyarrow as pa
 import typer
 
 from allbutone.model.niw import NIW
-from allbutone.releases.folder import load_unguaranteed, without_categories
+from allbutone.releases.folder import is_release, load_unguaranteed, without_categories
 from allbutone.releases.joined import Released
+from allbutone.releases.ledger.file import ledger_path, read_ledger
 from allbutone.releases.mixed.mechanism import REFUSE
 from allbutone.releases.mixed.release import MixedRelease, reading_of
 from allbutone.releases.release import Release
@@ -108,6 +110,12 @@ OF_TABLE = OF_FILE | {
 }
 OF_RELEASE = OF_FILE | {"columns": (ReleaseColumns, None), "complete_cases": (CompleteCases, False)}
 LIKE: dict[str, tuple[Any, Any]] = {"like": (Like, None)}
+# what says how a table is read and modelled, and what a release decides instead
+HOW_READ = (
+    "prior", "table_file", "log", "positive", "decimals", "drop", "drop_unusable", "keep", "cells", "cell_weight",
+    "missing", "columns",
+)  # fmt: skip
+BEFORE = "allbutone.made_before"
 
 
 def also_asked(options: dict[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -137,23 +145,51 @@ def read_records(context: typer.Context, table: Path, *, mixed: bool = False) ->
     """
     given = context.params
     like = any_release_like(context) if mixed else release_like(context)
-    content = read_content(given, table)
+    content, said = read_content(given, table), ()
+    if like is None and (before := made_before(context, table, content.column_names)):
+        like, said = before
+        context.meta[BEFORE] = like
     columns, missing = chosen_columns(given), given.get("missing") or REFUSE
     if like is not None:
         columns = columns_of(like, content.column_names, table.name, given["no_header"])
         mixed = isinstance(like, MixedRelease)
         missing = like.mechanism.missing if isinstance(like, MixedRelease) else REFUSE
-    return Records.of(
-        content,
-        columns=columns,
-        drop=list(given["drop"] or ()) or None,
-        schema=declared(given, content.column_names, like),
-        complete_cases=given["complete_cases"],
-        drop_unusable=given["drop_unusable"],
-        rows_are_people=given["rows_are_people"] or like is not None,
-        categories=mixed,
-        gaps=missing != REFUSE,
-    )
+    with ways_out(without=() if "missing" in given else ("missing",)):
+        found = Records.of(
+            content,
+            columns=columns,
+            drop=list(given["drop"] or ()) or None,
+            schema=declared(given, content.column_names, like),
+            # a release that has no word for gaps was made from the rows without any
+            complete_cases=given["complete_cases"] or (like is not None and missing == REFUSE),
+            drop_unusable=given["drop_unusable"],
+            rows_are_people=given["rows_are_people"] or like is not None,
+            categories=mixed,
+            gaps=missing != REFUSE,
+        )
+    return replace(found, notes=(*said, *found.notes))
+
+
+def made_before(
+    context: typer.Context, table: Path, names: Sequence[str]
+) -> tuple[Release | MixedRelease, tuple[str]] | None:
+    """Return the last release of the table by its ledger, and a sentence: the table is read as that one was made.
+
+    None where the command has no part in the ledger, or is told how to read the table.
+    """
+    given = context.params
+    told = [name for name in HOW_READ if given.get(name) and not (name == "columns" and given["no_header"])]
+    if "ledger" not in given or given.get("no_ledger") or told:
+        return None
+    ledger = read_ledger(given["ledger"] or ledger_path(table))
+    for entry in reversed(ledger.counted if ledger else ()):
+        folder = ledger.folder_of(entry) if ledger else Path()
+        if entry.guarantee is None and is_release(folder) and set(entry.columns) <= set(names):
+            return load_unguaranteed(folder), (
+                f"Read as release {entry.number} of the ledger was made: its columns, scales, limits, model and "
+                "prior. --table-file, --columns, --drop or --prior would read it anew.",
+            )
+    return None
 
 
 def records_of(context: typer.Context, table: Path, release: Released | MixedRelease) -> Records:
@@ -195,14 +231,17 @@ def chosen_columns(given: dict[str, Any]) -> list[str] | None:
     return None if given["no_header"] else list(given["columns"] or ()) or None
 
 
+def as_made(context: typer.Context) -> Release | MixedRelease | None:
+    """Return the release whose reading, model and prior hold: that of --like, or the last one of the ledger."""
+    return any_release_like(context) or context.meta.get(BEFORE)
+
+
 def any_release_like(context: typer.Context) -> Release | MixedRelease | None:
     """Return the release that --like names; what it decides cannot be asked for besides."""
     given = context.params
     if given.get("like") is None:
         return None
-    decided = ["prior", "table_file", "log", "positive", "decimals", "drop", "drop_unusable"]
-    decided += ["keep", "cells", "cell_weight", "missing"]
-    decided += [] if given["no_header"] else ["columns"]
+    decided = [name for name in HOW_READ if name != "columns" or not given["no_header"]]
     if both := [name for name in decided if given.get(name)]:
         flag = f"--{both[0].replace('_', '-')}"
         raise InputError(f"--like and {flag} are both given", "leave one out: a release says it all")
@@ -217,7 +256,7 @@ def release_like(context: typer.Context) -> Release | None:
 
 def given_prior(context: typer.Context) -> NIW | Path | None:
     """Return the prior file of this command, or the prior of the release that it is to be like."""
-    like = any_release_like(context)
+    like = as_made(context)
     return context.params["prior"] if like is None else like.prior
 
 

@@ -126,7 +126,7 @@ def synthesize(
         require_within_limit(ledger, None)
     else:
         require_no_ledger(context)
-    record = recording(ledger, records, out)
+    record = recording(ledger, records, out, table_file=context.params["table_file"])
     wanted = Wanted(out, datasets, rows, release, format, key, force, record)
     mixed = False
     if isinstance(records, SiteMoments) or not (mixed := is_mixed(context, records)):

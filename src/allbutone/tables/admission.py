@@ -26,7 +26,10 @@ ROW_SHARE = 10  # rows a column below which a covariance is known too badly to b
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a column cannot be used, in words that follow its name, and what would help."""
+    """Why a column cannot be used, in words that follow its name, and what would help.
+
+    quietly: the words without a person's value, where they have one; these are written down.
+    """
 
     column: str
     words: str
@@ -34,6 +37,7 @@ class Problem:
     is_gap: bool = False
     is_name: bool = False
     is_category: bool = False
+    quietly: str = ""
 
 
 class ColumnsError(InputError):
@@ -79,7 +83,14 @@ def admit(
     may be missing.
     """
     problems = [
-        Problem(look.name, look.problem, look.cures, is_name=look.named, is_category=look.kind == "category")
+        Problem(
+            look.name,
+            look.problem,
+            look.cures,
+            is_name=look.named,
+            is_category=look.kind in ("category", "few values"),
+            quietly=look.quietly,
+        )
         for look in looks
         if look.problem
     ]
@@ -237,8 +248,9 @@ def refusal(problems: Sequence[Problem], *more: Cure | str, closed: Collection[s
     return error
 
 
-def _lines(problems: Sequence[Problem]) -> str:
-    return "".join(f"\n  {problem.column!r} {problem.words}" for problem in problems)
+def _lines(problems: Sequence[Problem], *, quietly: bool = False) -> str:
+    told = ((problem.column, problem.quietly if quietly else "", problem.words) for problem in problems)
+    return "".join(f"\n  {column!r} {quiet or words}" for column, quiet, words in told)
 
 
 def about_schema(declared: Schema, in_table: Collection[str], kept: Sequence[str]) -> list[str]:
@@ -263,7 +275,9 @@ def _doubts(looks: Sequence[Look], declared: Schema) -> tuple[str, ...]:
 
 def left_out_words(problems: Sequence[Problem], people: int, rows: int, which: str = "with gaps") -> list[str]:
     """Say which columns were left out, and how many rows."""
-    notes = [f"Left out {counted(len(problems), 'column')}:{_lines(problems)}"] if problems else []
+    # notes go into reports
+    left_out = _lines(problems, quietly=True)
+    notes = [f"Left out {counted(len(problems), 'column')}:{left_out}"] if problems else []
     if rows < people:
         notes.append(f"Left out {counted(people - rows, 'row')} of {people:,} {which}; {rows:,} are used.")
     return notes

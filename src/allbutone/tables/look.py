@@ -29,6 +29,7 @@ DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
 ALIKE = "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
 MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
 _OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Object)
+DAYS = "if it matters, put the days since an origin in its place, such as those since entry into the study"
 AS_CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
 _MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
 
@@ -38,7 +39,8 @@ class Look:
     """What one column is.
 
     kind: in a few words. missing: how many values it lacks. problem: why it cannot be modelled, in words that
-    follow the column's name; empty if it can. doubts: what a holder should know although it can. scale, positive,
+    follow the column's name; empty if it can; `quietly`: the same without a person's value, where it has one, for
+    what is written down. doubts: what a holder should know although it can. scale, positive,
     decimals: what a table file could declare. named: whether only its identifying look stands against it.
     levels, codes: of a category. fixed: whether its levels are declared, here or by the table's own type.
     """
@@ -47,6 +49,7 @@ class Look:
     kind: str
     missing: int = 0
     problem: str = ""
+    quietly: str = ""
     cures: tuple[Cure | str, ...] = ()
     doubts: tuple[str, ...] = ()
     scale: str = "as it is"
@@ -116,7 +119,7 @@ def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
         return Look(column.name, "empty", missing, "has no value at all")
     if column.dtype.is_temporal():
         if not declared.levels:
-            return Look(column.name, "date", missing, "holds dates or times")
+            return Look(column.name, "date", missing, "holds dates or times", cures=(DAYS,))
         column = column.cast(nw.String)  # levels such as 2020-01-01, which a file gives back as dates
     if not column.dtype.is_numeric() and column.dtype not in _OF_LEVELS:
         return _not_numeric(column)
@@ -156,21 +159,28 @@ def _no_category(
     few = different <= FEW and different * 5 <= len(there)
     if column.dtype == nw.String and not few and mostly_numbers(levels):
         row, value = _first_text(column)
-        problem = f"is not numeric: row {row} holds {value}, and most of its values are numbers"
-        return Look(column.name, "numbers and text", len(codes) - len(there), problem, ("correct it", AS_CATEGORY))
+        most = "and most of its values are numbers"
+        return Look(
+            column.name, "numbers and text", len(codes) - len(there),
+            f"is not numeric: row {row} holds {value}, {most}", f"is not numeric: row {row} holds text, {most}",
+            ("correct it", AS_CATEGORY),
+        )  # fmt: skip
     reason = "is different in every row" if 2 < different == len(there) else ""
     reason = "is named like one" if looks_like_identifier(column.name) else reason
     if reason and not trusted:
         return Look(column.name, "identifier", len(codes) - len(there), f"looks like an identifier (it {reason})",
-                    (AS_CATEGORY,), named=True)  # fmt: skip
+                    cures=(AS_CATEGORY,), named=True)  # fmt: skip
     plain = _not_numeric(column) if not column.dtype.is_numeric() else None
     if plain is not None and plain.kind == "date":
-        return replace(plain, cures=(AS_CATEGORY,))
+        return replace(plain, cures=(DAYS, AS_CATEGORY))
     if len(levels) <= MOST_LEVELS:
         return None
     row, value = _first_text(column)
-    problem = f"is not numeric: row {row} holds {value}, and {different:,} different texts are many for a category"
-    return Look(column.name, "text", len(codes) - len(there), problem, ("merge its levels", AS_CATEGORY))
+    many = f"and {different:,} different texts are many for a category"
+    return Look(
+        column.name, "text", len(codes) - len(there), f"is not numeric: row {row} holds {value}, {many}",
+        f"is not numeric: row {row} holds text, {many}", ("merge its levels", AS_CATEGORY),
+    )  # fmt: skip
 
 
 def _look_at_numbers(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
@@ -231,15 +241,14 @@ def _measurement(found: Look, there: Float[np.ndarray, " n"], declared: Column) 
     kind, scale = "whole numbers" if whole else "measurement", "as it is"
     doubts: tuple[str, ...] = ()
     if different <= FEW and different * 5 <= len(there):
-        kind, decimals, positive = "few values", None, False
+        kind = "few values"
         doubts = (FEW_VALUES,)
     elif positive:
         scale = proposed_scale(there)
         kind = kind if scale == "as it is" else "positive, skewed"
-    # a limit or a grid that would itself change the spread is not proposed
-    if scale == "as it is":
-        positive = positive and float(np.mean(there)) > 2 * spread
-        decimals = decimals if decimals is not None and spread > 2 * 10.0**-decimals else None
+    # a grid that would itself change the spread is not proposed, but for whole numbers, which come out as such
+    if scale == "as it is" and decimals and spread <= 2 * 10.0**-decimals:
+        decimals = None
     return replace(found, kind=kind, doubts=doubts, scale=scale, positive=positive, decimals=decimals)
 
 
@@ -250,18 +259,17 @@ def _not_numeric(column: nw.Series[Any]) -> Look:
         return Look(name, "empty", missing, "has no value at all")
     if column.dtype == nw.Boolean:
         return Look(name, "few values", missing, "is not numeric: it says true or false")
-    if column.dtype.is_temporal():
-        return Look(name, "date", missing, "holds dates or times")
     row, value = _first_text(column)
     kind = "text"
     shown = value.strip("'\"")
-    if DATE.fullmatch(shown):
-        kind = "date"
-    elif shown.isdigit() and shown.startswith("0"):
+    if column.dtype.is_temporal() or DATE.fullmatch(shown):
+        return Look(name, "date", missing, "holds dates or times", cures=(DAYS,))
+    if shown.isdigit() and shown.startswith("0"):
         return Look(name, "code", missing, f"is a code: row {row} begins with a zero, which no number does")
-    elif not column.dtype.is_nested() and column.n_unique() <= max(FEW, len(column) // 50):
+    if not column.dtype.is_nested() and column.n_unique() <= max(FEW, len(column) // 50):
         kind = "category"
-    return Look(name, kind, missing, f"is not numeric: row {row} holds {value}")
+    problem = f"is not numeric: row {row} holds {value}"
+    return Look(name, kind, missing, problem, f"is not numeric: row {row} holds text")
 
 
 def mostly_numbers(levels: Sequence[str]) -> bool:

@@ -143,7 +143,7 @@ class Records:
             raise InputError("the table holds one row", "give at least two records")
         in_table = names_of(table)
         if not rows_are_people:
-            require_one_row_each(table)
+            require_one_row_each(table, declared)
         declared = declared.adjusted(missing=missing_codes)
         looks = look_at(frame, declared, trusted=trusted, categories=categories)
         if not rows_are_people:

@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Float, Int, UInt
 
 from allbutone.support.errors import Cure, InputError
+from allbutone.tables.declared.column import CATEGORY
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.frames import column_at, names_of
-from allbutone.tables.look import DATE, MOST_LEVELS, Look
+from allbutone.tables.look import DATE, Look
 from allbutone.tables.names import looks_like_identifier
 
 # of people, not of places: site_id and ward_id repeat in any table
@@ -21,19 +23,23 @@ _PERSON = re.compile(
 )
 _NUMBERED = re.compile(r"nr|no|number|num", re.IGNORECASE)  # of people, or of lesions
 FEW = 10  # different values of what may be a count or a score: then only equal numbers of rows tell of people
+MANY = 30  # different texts or numbers of something that need not be people
 EQUAL = 0.8  # of the values that occur equally often: copies or visits, which chance does not make
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ONE_ROW = "give one row a person: a visit of each, or a mean of them"
 ROWS_ARE_PEOPLE = Cure("if each row is another person nevertheless, say so", "rows_are_people", True)
 
 
-def require_one_row_each(table: Any) -> None:
-    """Refuse a table in which a column, used or not, names the same people in several rows."""
+def require_one_row_each(table: Any, declared: Schema) -> None:
+    """Refuse a table in which a column, used or not, names the same people in several rows.
+
+    What is declared a category names nobody, unless it is called after people.
+    """
     if isinstance(table, np.ndarray):
         return
     names = names_of(table)
     for place, name in enumerate(names):
-        if names.count(name) == 1:
+        if names.count(name) == 1 and (is_person(name) or declared.column(name).kind != CATEGORY):
             column = column_at(table, place, name)
             if may_name_people(name, column.dtype) and (told := _told(name, column)):
                 raise several_rows(told)
@@ -82,7 +88,7 @@ def _told(name: str, column: nw.Series[Any]) -> str:
 def told_by_counts(name: str, counts: Int[np.ndarray, " values"]) -> str:
     """Say of a column whose values occur so often that people have several rows; nothing where it does not."""
     values, rows, times = len(counts), int(counts.sum()), equal_times(counts)
-    person, enough = is_person(name), FEW if _NUMBERED.fullmatch(name) else MOST_LEVELS + 1
+    person, enough = is_person(name), FEW if _NUMBERED.fullmatch(name) else MANY
     several = (person and values >= FEW) or (times and (person or values >= enough))
     if not 3 <= values < rows or not several:
         return ""

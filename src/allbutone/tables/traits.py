@@ -2,26 +2,41 @@
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtri
 
+from allbutone.tables.declared.scales import Scale
 from allbutone.tables.names import looks_like_identifier
 
 MOST_DECIMALS = 6
+FEWEST = 8  # values from which a scale can be told
+BELOW = 0.01  # of the drawn values, below 0
+FARTHEST = 2.0  # times the largest value: as far as the largest of as many drawn ones may be expected
+FARTHEST_LOG = 3.0  # whose own largest values vary that much
+ALIKE = 0.005  # correlations with normal scores that hardly differ
 CODES = (-9, -99, -999, -9999, -99999, -8, -88, -888, -8888, 999, 9999, 99999, 999999, 8888, 88888)
 
 
 def proposed_scale(there: Float[np.ndarray, " n"]) -> str:
-    """Return the scale on which values are least skewed, if as they are they are positive and much so."""
-    least = float(there.min())
-    if least < 0:
+    """Return the scale on which values that are never negative are nearest to a normal.
+
+    As they are, where that is not skewed and would give less than one in a hundred below 0. A scale whose normal
+    reaches far beyond the largest value is none: what is drawn from it has absurd tails. Of scales that are
+    nearly as good the first is taken, which is the one that needs no limit.
+    """
+    least, mean, spread = float(there.min()), float(np.mean(there)), float(np.std(there))
+    if least < 0 or len(there) < FEWEST or (abs(_skewness(there)) <= 1 and mean > -ndtri(BELOW) * spread):
         return "as it is"
-    usual = abs(_skewness(there))
-    if usual <= 1:
-        return "as it is"
-    ways = {"sqrt": np.sqrt(there), **({"log": np.log(there)} if least > 0 else {"log(x + 1)": np.log1p(there)})}
-    # both but the log end at 0, where what is drawn below would pile up
-    ways = {name: values for name, values in ways.items() if name == "log" or np.mean(values) > 2 * np.std(values)}
-    best = min(ways, key=lambda name: abs(_skewness(ways[name])), default="as it is")
-    return best if ways and abs(_skewness(ways[best])) < usual / 2 else "as it is"
+    scales = [*(["log"] if least > 0 else []), "sqrt", "log(x + 1)", "log(x + 10)", "log(x + 100)", "as it is"]
+    scores = ndtri((np.arange(len(there)) + 0.625) / (len(there) + 0.25))  # Blom's
+    near = {}
+    for name in scales:
+        scale = Scale.of(name)
+        on_scale = np.sort(scale.to_model(there))
+        highest = scale.to_natural(np.mean(on_scale) + scores[-1:] * np.std(on_scale))[0]
+        farthest = FARTHEST_LOG if name == "log" else FARTHEST
+        if name == "as it is" or highest <= farthest * there.max():
+            near[name] = float(np.corrcoef(on_scale, scores)[0, 1])
+    return next(name for name in scales if near.get(name, 0.0) > max(near.values()) - ALIKE)
 
 
 def _skewness(values: Float[np.ndarray, " n"]) -> float:

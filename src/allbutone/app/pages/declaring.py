@@ -31,6 +31,7 @@ from allbutone.tables.admission import ColumnsError, Problem, refusal
 from allbutone.tables.declared.column import LEFT_OUT
 from allbutone.tables.declared.draft import draft, left_out_because, table_file
 from allbutone.tables.declared.schema import Schema
+from allbutone.tables.formats.labels import labels_in
 from allbutone.tables.safe_read import parse
 
 
@@ -94,9 +95,9 @@ def read_table_file(query: QueryParams, context: RequestContext, place: Path) ->
 def take_proposals(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
     """Fill the fields with what a draft of a table file proposes."""
     table = table_of(query, context).thing
-    text = draft(_declared(query, context).looks, table.content.num_rows, {})
+    text = draft(_declared(query, context).looks, table.content.num_rows, {}, labels=labels_in(table.content))
     schema = Schema.of_entries(parse(text, "TOML", "the draft"), "the draft")
-    proposed = ("columns", "scale-", "low-", "decimals-")  # the rest is left as it is
+    proposed = ("columns", "scale-", "low-", "decimals-", "label-")  # the rest is left as it is
     fields = {name: text for name, text in fields_of(schema, table.names).items() if takes(proposed, name)}
     return Answer({"declared-note": piece("data_proposed.html")}, fields=fields)
 

@@ -46,8 +46,11 @@ def lonely_levels(table: Table) -> Iterator[Finding]:
 def people_told(content: dict[str, Any], table: Table) -> list[str]:
     """Return the ways in which a release tells how many people the table has."""
     ways = []
-    if table.people & set(content.get("rows", [])):
+    told = set(content.get("rows", []))
+    if len(table.values) in told:
         ways.append("its datasets have as many rows as the table")
+    elif table.people & told:
+        ways.append("its datasets have as many rows as the table has without gaps")
     if content.get("guarantee", {}).get("people") in table.people:
         ways.append("its guarantee names the number")
     cells = int(np.prod([len(each.levels) for each in table.values.columns if each.kind == CATEGORY]))

@@ -64,6 +64,7 @@ class Entry:
     place: its folder, as seen from the ledger's. how: drawn by allbutone, or added by hand. count: how many
     datasets, or parameter draws. rows: the sizes that its datasets have. prior: in words; the release has its
     numbers. columns: in the release's order. people: the number of records. table, declaration, files: digests.
+    table_file: where the table file was, as seen from the ledger's folder.
     """
 
     number: int
@@ -81,6 +82,7 @@ class Entry:
     files: str
     guarantee: Terms | None = None
     voided: Voided | None = None
+    table_file: str | None = None
 
     @property
     def counts(self) -> bool:
@@ -202,6 +204,8 @@ def _entry(given: Mapping[str, Any]) -> Entry:
         told[name] = int(told[name])
     for name in ("how", "place", "kind", "prior", "table", "declaration", "files"):
         _text(told[name])
+    if "table_file" in told:
+        _text(told["table_file"])
     return Entry(
         **told | {"date": _date(told["date"])},
         guarantee=_terms(guarantee) if guarantee else None,

@@ -73,10 +73,12 @@ def record_release(
     how: str = ADDED,
     place: Path | None = None,
     guarantee: Terms | None = None,
+    table_file: Path | None = None,
 ) -> Entry:
     """Record the release in this folder, or give one that is recorded already its new place.
 
     The records are those it was made from, in its columns. place: where the folder will be, if it lies aside now.
+    table_file: what was declared of the table, so that it need not be named again.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -103,6 +105,7 @@ def record_release(
             declaration=digest_of_declaration(records.schema),
             files=files,
             guarantee=guarantee,
+            table_file=_seen_from(path, table_file) if table_file else None,
         )
         return ledger.with_entry(entry)
 

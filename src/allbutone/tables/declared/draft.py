@@ -31,14 +31,22 @@ _PROPOSED = """\
 """
 
 
-def draft(looks: Sequence[Look], rows: int, others: dict[str, str], declared: Schema | None = None) -> str:
+def draft(
+    looks: Sequence[Look],
+    rows: int,
+    others: dict[str, str],
+    declared: Schema | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> str:
     """Return the text of a table file for columns that were looked at; `others`: why further ones are left out.
 
-    What is `declared` already stays; codes of missing values only where there are some.
+    What is `declared` already stays; codes of missing values only where there are some. `labels`: what columns are
+    called in words, where their file says so.
     """
     parts = [_TOP, _PROPOSED]
     for look in looks:
         known = (declared or Schema()).column(look.name).entries()
+        label = (labels or {}).get(look.name, look.name)
         if not look.missing:
             known.pop("missing", None)
         if known.get("kind") == LEFT_OUT:
@@ -46,10 +54,10 @@ def draft(looks: Sequence[Look], rows: int, others: dict[str, str], declared: Sc
         elif why := left_out_because(look, rows) or others.get(look.name, ""):
             parts.append(_column(look.name, {"kind": LEFT_OUT, "why": why}))
         elif look.is_category:
-            usual = {"kind": CATEGORY, "label": look.name, "levels": list(look.levels)}
+            usual = {"kind": CATEGORY, "label": label, "levels": list(look.levels)}
             parts.append(_column(look.name, usual | known, {} if look.fixed else {"levels": _LEVELS}))
         else:
-            usual = {"kind": MEASUREMENT, "label": look.name, "unit": ""}
+            usual = {"kind": MEASUREMENT, "label": label, "unit": ""}
             remarks = _REMARKS | ({"kind": _FEW} if look.kind == "few values" else {})
             parts.append(_column(look.name, usual | _proposals(look) | known, remarks))
     return "".join(parts)

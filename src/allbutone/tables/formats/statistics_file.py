@@ -1,4 +1,4 @@
-"""Reading the files of SPSS, SAS and Stata: codes stay numbers, and what their authors call missing is missing."""
+"""Reading the files of SPSS, SAS and Stata: labelled codes are levels, what is called missing is missing."""
 
 from io import BufferedIOBase
 from pathlib import PurePath
@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.formats.extras import reader
+from allbutone.tables.formats.labels import label_metadata
 from allbutone.tables.formats.limits import Limits
 
 EXTRA = "spss-sas-stata"
@@ -22,7 +23,11 @@ CELL_BYTES = 64  # of a number or an empty text in Python, with its place in a c
 
 
 def read_statistics(file: BufferedIOBase, name: str, limits: Limits, *, encoding: str | None = None) -> pa.Table:
-    """Read an open file by pyreadstat: values, not their labels; user-defined missing values become missing."""
+    """Read an open file by pyreadstat; user-defined missing values become missing.
+
+    Codes that all have labels become levels, in the order of the codes; a scale of which only some numbers are
+    labelled stays one of numbers. What a column is called in words goes into its metadata.
+    """
     pyreadstat = reader("pyreadstat", EXTRA, name)
     read = getattr(pyreadstat, READERS[PurePath(name).suffix.lower()])
     try:
@@ -32,7 +37,14 @@ def read_statistics(file: BufferedIOBase, name: str, limits: Limits, *, encoding
         columns, _ = read(file, encoding=encoding, output_format="dict", row_limit=most)
         rows = max(map(len, columns.values()), default=0)
         _require(about, rows, name, limits)
-        return pa.table({column: _column(values) for column, values in columns.items()})
+        arrays = {
+            name: _levels(values, about.variable_value_labels.get(name, {})) for name, values in columns.items()
+        }
+        words = about.column_names_to_labels
+        fields = [
+            pa.field(name, array.type, metadata=label_metadata(words.get(name))) for name, array in arrays.items()
+        ]
+        return pa.table(list(arrays.values()), pa.schema(fields))
     except InputError:
         raise
     except Exception as error:  # a damaged file can fail in any part of the library
@@ -60,6 +72,17 @@ def _row_bytes(about: Any) -> int:
 
 def _require(about: Any, rows: int, name: str, limits: Limits) -> None:
     limits.require(name, about.number_columns, about.number_columns * rows, _row_bytes(about) * rows)
+
+
+def _levels(values: list[Any], labels: dict[Any, str]) -> pa.Array:
+    """Return codes of which all are labelled as levels; anything else as it is."""
+    codes = sorted(labels) if all(isinstance(code, int | float) for code in labels) else []
+    names = [labels[code].strip() for code in codes]
+    there = {value for value in values if value is not None and value == value}
+    if len(codes) < 2 or not there or there - set(codes) or not all(names) or len(set(names)) < len(names):
+        return _column(values)
+    places = {code: place for place, code in enumerate(codes)}
+    return pa.DictionaryArray.from_arrays(pa.array([places.get(value) for value in values], pa.int32()), names)
 
 
 def _column(values: list[Any]) -> pa.Array:
