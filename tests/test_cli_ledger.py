@@ -232,7 +232,7 @@ def test_what_is_left_of_a_table_with_gaps_is_asked_as_it_was_released(allbutone
     (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(lines) + "\n")
     assert allbutone("synthesize", "t.csv", "--out", "r", "--complete-cases")[0] == 0
     hint = allbutone("ledger", "t.csv")[1].splitlines()[-1].split()
-    assert "--complete-cases" in hint
+    assert allbutone(*hint[1:])[0] == 0
     # a release decided what becomes of gaps, so nothing need be asked again
     code, _, said = allbutone("risk", "t.csv", "r")
     assert code == 0

@@ -10,6 +10,7 @@ import pyreadstat
 import pytest
 
 import allbutone as abo
+from allbutone.utility.given_categories import given_categories
 
 
 def people(rng, n=40):
@@ -306,3 +307,24 @@ def test_categories_alone_are_said_to_be_too_little(allbutone, rng, tmp_path):
     assert code == 0
     assert "categories alone cannot be synthesized" in out
     assert "synthesize t.csv" not in out
+
+
+def test_different_values_are_counted_in_the_table_itself(rng):
+    table = with_codes(rng, 90).assign(score=np.arange(90) % 3)[["sex", "age", "score"]]
+    records = abo.Records.of(table, categories=True)
+    mechanism = abo.MixedSynthesizer().fit(records).mechanism
+    left = given_categories(records, mechanism)
+    assert len(np.unique(left.values[:, 1])) == 6  # three in each sex
+    (_, score) = abo.check_normality(left, recorded=records.values).verdicts
+    assert score.reason == "takes only 3 different values"
+
+
+def test_a_report_tells_the_table_from_its_people_without_gaps(rng, tmp_path):
+    table = people(rng, 40)
+    whole = abo.NIWSynthesizer().fit(table).sample(datasets=1, rows=10)
+    abo.report(table, whole, out=tmp_path / "whole.html")
+    assert "made from a table of 40 people" in (tmp_path / "whole.html").read_text()
+    table.loc[4, "age"] = np.nan
+    part = abo.NIWSynthesizer().fit(table, complete_cases=True).sample(datasets=1, rows=10)
+    abo.report(table, part, complete_cases=True, out=tmp_path / "part.html")
+    assert "made from the 39 people of a table who miss no value" in (tmp_path / "part.html").read_text()

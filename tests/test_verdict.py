@@ -66,10 +66,18 @@ def test_what_is_no_worse_than_without_the_release_is_said_so():
     ]  # fmt: skip
 
 
+def test_numbers_that_differ_are_not_called_the_same():
+    found = risk_table(sex=([0.4451, 0.12], [0.4349, 0.12], None)) | {"probability_error_sex": np.full(2, 0.05)}
+    assert plain(verdict_of(found, Rule()).how_sure) == (
+        "The closest call is the sex of row 11: somebody who knows everybody else can say it with a probability "
+        "of 45 %, which is hardly more than the 43 % it would be without the release."
+    )
+
+
 def test_what_is_known_badly_does_not_pass_for_unchanged():
     found = risk_table(bmi=([0.33, 0.21], [0.15, 0.2], [1.0, 1.0])) | {"probability_error_bmi": np.full(2, 0.1)}
     assert [value.verdict for value in values_of(found, Rule(), 2)] == [
-        "not disclosed", "not worse than without the release",
+        "not disclosed", "hardly worse than without the release",
     ]  # fmt: skip
     assert "without the release it would be 15" in verdict_of(found, Rule()).how_sure
 

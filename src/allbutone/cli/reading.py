@@ -145,7 +145,8 @@ def read_records(context: typer.Context, table: Path, *, mixed: bool = False) ->
     """
     given = context.params
     like = any_release_like(context) if mixed else release_like(context)
-    content, said = read_content(given, table), ()
+    content = read_content(given, table)
+    said: tuple[str, ...] = ()
     if like is None and (before := made_before(context, table, content.column_names)):
         like, said = before
         context.meta[BEFORE] = like

@@ -75,6 +75,13 @@ class Assessment:
         return len(self.records.values) if self.standing is None else int(self.standing.moments.count)
 
     @property
+    def source(self) -> str:
+        """What it was made from, in words: the table, or those of its people who lack no value."""
+        if self.standing is None and len(self.records.rows) < self.records.rows[-1]:
+            return f"the {self.people:,} people of a table who miss no value"
+        return f"a table of {self.people:,} people"
+
+    @property
     def count(self) -> int:
         """How many datasets, or parameter draws, the release has."""
         return self.release.count
@@ -210,7 +217,9 @@ def _assess_mixed(
     normality = budget = None
     if not records.has_gaps and mechanism.cells != SEPARATE:
         with step("Judging the model", None):
-            normality = check_normality(given_categories(records, mechanism))
+            normality = check_normality(
+                given_categories(records, mechanism), recorded=mechanism.split(records).values
+            )
     with step("Attacking records", len(records.values)) as watch:
         risk = any_risk_columns(records, everything, rule=rule, rng=np.random.default_rng(0), watch=watch)
     if not records.has_gaps:

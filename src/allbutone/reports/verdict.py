@@ -45,6 +45,11 @@ class Value:
         return self.after - self.before <= max(min(UNSURE * self.error, MOST_UNSURE), NOTICED)
 
     @property
+    def seems_worse(self) -> bool:
+        """Whether it is better known by the numbers that are shown."""
+        return self.after > self.before and chance(self.after) != chance(self.before)
+
+    @property
     def within(self) -> str:
         """How near a guess must come, for a table: ±2.5, or of people far out under 63 (others: 87)."""
         if self.tolerance is None:
@@ -77,7 +82,10 @@ class Value:
             f"{whose}: somebody who knows everybody else {self.known} with a probability of {chance(self.after)}"
         )
         if self.is_unchanged:
-            return f"{words}, which is not worse than without the release"
+            more = (
+                f"hardly more than the {chance(self.before)} it would be" if self.seems_worse else "not worse than"
+            )
+            return f"{words}, which is {more} without the release"
         return f"{words}; without the release it would be {chance(self.before)}"
 
     @property
@@ -87,7 +95,9 @@ class Value:
             return "not computed: counts as disclosed"
         if self.disclosed:
             return "disclosed"
-        return "not worse than without the release" if self.is_unchanged else "not disclosed"
+        if not self.is_unchanged:
+            return "not disclosed"
+        return f"{'hardly' if self.seems_worse else 'not'} worse than without the release"
 
 
 @dataclass(frozen=True)

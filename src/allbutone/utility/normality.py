@@ -90,10 +90,13 @@ class Normality:
         return self.verdicts if self.together is None else (*self.verdicts, self.together)
 
 
-def check_normality(table: Any, **how_to_read: Any) -> Normality:
+def check_normality(
+    table: Any, *, recorded: Float[np.ndarray, "n p"] | None = None, **how_to_read: Any
+) -> Normality:
     """Judge whether a table is near enough to normal for this synthesizer, by column and together.
 
-    How it is read is said as to `Records.of` (schema, complete_cases, …).
+    How it is read is said as to `Records.of` (schema, complete_cases, …). `recorded`: where the table holds what
+    is left of values when others are taken into account, these values as they were.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -109,8 +112,10 @@ def check_normality(table: Any, **how_to_read: Any) -> Normality:
             )
     shape = Shape.of(values)
     verdicts = tuple(
-        judge_column(name, column, int(level))
-        for name, column, level in zip(records.columns, values.T, shape.levels, strict=True)
+        judge_column(name, column, int(level), was)
+        for name, column, level, was in zip(
+            records.columns, values.T, shape.levels, (values if recorded is None else recorded).T, strict=True
+        )
     )
     chosen = thin(n)
     place = positions(n)[chosen]
@@ -179,9 +184,12 @@ def thin(n: int) -> np.ndarray:
     return np.unique(np.clip(n * ndtr(np.linspace(-end, end, MOST_POINTS)), 0, n - 1).astype(int))
 
 
-def judge_column(name: str, column: Float[np.ndarray, " n"], level: int) -> Verdict:
-    """Put the shape of one column into words, and say what to do about it."""
-    n, (distinct, counts) = len(column), np.unique(column, return_counts=True)
+def judge_column(
+    name: str, column: Float[np.ndarray, " n"], level: int, recorded: Float[np.ndarray, " n"] | None = None
+) -> Verdict:
+    """Put the shape of one column into words, and say what to do about it; values are counted as `recorded`."""
+    n = len(column)
+    distinct, counts = np.unique(column if recorded is None else recorded, return_counts=True)
     if n < FEW:
         return _too_few(name, n)
     advice = "leave it out, or release it by another method: a normal model gives values in between"

@@ -69,10 +69,11 @@ def normality_of(chosen: Chosen, step: Progress) -> Normality:
     """Judge, once for all pages, whether the normal model fits: given the categories and what is kept, if any."""
 
     def judge() -> Normality:
-        records = chosen.records
-        if chosen.is_mixed:
-            records = given_categories(records, chosen.mixed_synthesizer().mechanism)
-        return check_normality(records)
+        if not chosen.is_mixed:
+            return check_normality(chosen.records)
+        mechanism = chosen.mixed_synthesizer().mechanism
+        recorded = mechanism.split(chosen.records).values
+        return check_normality(given_categories(chosen.records, mechanism), recorded=recorded)
 
     with step("Judging the model", None):
         return chosen.held.get_or_compute(("normality", chosen.reading, chosen.keep), judge)
