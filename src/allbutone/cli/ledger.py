@@ -12,7 +12,7 @@ from allbutone.cli.output import console, show, show_next, show_notes
 from allbutone.cli.private import records_as_told, terms_of
 from allbutone.cli.reading import OF_RELEASE, also_asked, records_of
 from allbutone.disclosure.composition import total_in_words
-from allbutone.releases.folder import load_release, load_unguaranteed
+from allbutone.releases.folder import load_release
 from allbutone.releases.ledger.entries import Entry, Ledger, Terms
 from allbutone.releases.ledger.file import declare_limit, read_ledger, record_release, void_release
 from allbutone.releases.ledger.together import lost
@@ -163,15 +163,6 @@ def _terms(terms: Terms) -> str:
     return escape(", ".join(numbers) + (f" ({terms.adjacency})" if terms.adjacency else ""))
 
 
-def _lost_rows(context: typer.Context, table: Path, folder: Path) -> bool:
-    """Say whether the table can be read as the release was only without its rows with gaps."""
-    try:
-        records_of(context, table, load_unguaranteed(folder))
-    except InputError as error:
-        return any(cure.argument == "complete_cases" for cure in error.cures)
-    return False
-
-
 def _next(context: typer.Context, table: Path, ledger: Ledger | None) -> None:
     """Name the command that says what is left, for more of what was released last."""
     assert ledger is not None
@@ -188,7 +179,6 @@ def _next(context: typer.Context, table: Path, ledger: Ledger | None) -> None:
             options["rows"] = last.rows[-1]
         if last.kind != ReleaseKind.datasets:
             options["release"] = ReleaseKind(last.kind)
-        options["complete_cases"] = _lost_rows(context, table, ledger.folder_of(last)) or None
         # the release has them; without a header --columns are the names of all
         options |= {"drop": None} | ({} if context.params["no_header"] else {"columns": None})
     show_next("what is left to be released:", following(context, "budget", table, **options))
