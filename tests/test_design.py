@@ -155,6 +155,27 @@ def test_the_papers_solver_takes_no_adversarys_prior():
         parse_design(text)
 
 
+def test_a_folder_of_that_name_does_not_hide_a_design_that_comes_with_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paper").mkdir()
+    assert read_design("paper").title == "The paper's simulation study"
+    (tmp_path / "lacking").write_text(GOOD)
+    assert read_design("lacking").cells == parse_design(GOOD).cells
+
+
+def test_a_reading_is_that_of_an_adversarys_prior():
+    text = GOOD.replace("seed = 3", 'reading = "mechanism"')
+    with pytest.raises(abo.InputError, match="line 2: reading says how an adversary's own prior is meant"):
+        parse_design(text)
+    (first, *_) = parse_design(text + "[adversary_prior]\nmean = 3\n").cells
+    assert first.reading == "mechanism"
+    (usual, *_) = parse_design(GOOD + "[adversary_prior]\nmean = 3\n").cells
+    assert usual.reading == "record"
+    assert "reading" not in usual.key  # the numbers of a seed are those of earlier versions
+    with pytest.raises(abo.InputError, match="reading must be 'record' or 'mechanism'"):
+        parse_design(text.replace("mechanism", "both") + "[adversary_prior]\nmean = 3\n")
+
+
 def test_a_published_number_belongs_to_one_cell(tmp_path):
     (tmp_path / "known.csv").write_text("release,p,n,count,rows,median\nparameters,2,10,4,,3.0\n")
     text = GOOD.replace("seed = 3", 'published = "known.csv"')

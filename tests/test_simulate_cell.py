@@ -36,12 +36,14 @@ variance = 3
 """
 
 
-def cell_of(release="datasets", p=2, n=50, count=5, rows=40, others="", position="target = 20", adversary=""):
+def cell_of(
+    release="datasets", p=2, n=50, count=5, rows=40, others="", position="target = 20", adversary="", top=""
+):
     rows = f"rows = {rows}" if release == "datasets" else ""
     text = ANY_TARGET.format(
         release=release, p=p, n=n, count=count, rows=rows, others=others, position=position, adversary=adversary
     )
-    return parse_design(text).cells[0]
+    return parse_design(top + text).cells[0]
 
 
 EQUAL = 'structure = "equicorrelated"\ncorrelation = 0.7'
@@ -83,10 +85,14 @@ def test_statistics_and_records_give_the_same_distances(place):
 
 
 @pytest.mark.parametrize("kind", [{"release": "parameters"}, {"release": "datasets"}])
-@pytest.mark.parametrize("adversary", ["", "[adversary_prior]\nmean = 5"])
-def test_a_cell_attacks_as_the_public_attack_does(kind, adversary):
+@pytest.mark.parametrize(
+    ("adversary", "reading"),
+    [("", "record"), ("[adversary_prior]\nmean = 5", "record"), ("[adversary_prior]\nmean = 5", "mechanism")],
+)
+def test_a_cell_attacks_as_the_public_attack_does(kind, adversary, reading):
     """From the same records, one table at a time, through the gate."""
-    cell = cell_of(**kind, others=EQUAL, n=20, adversary=adversary)
+    top = f'reading = "{reading}"\n' if adversary else ""
+    cell = cell_of(**kind, others=EQUAL, n=20, adversary=adversary, top=top)
     prior, own = cell.prior_of(cell.prior), cell.prior_of({"mean": 5.0}) if adversary else None
     ((seed, size),) = blocks_of(cell, 4, 7, 4, whole=True)
     rng = np.random.Generator(np.random.SFC64(seed))
@@ -97,9 +103,10 @@ def test_a_cell_attacks_as_the_public_attack_does(kind, adversary):
         releases = [abo.ParameterRelease(*pair) for pair in zip(means, covariances, strict=True)]
     else:
         releases = [abo.DatasetRelease(tuple(sets)) for sets in _drawn_datasets(cell, means, roots, rng)]
-    found = simulate_cell(cell, 4, 7, records=True)
+    found = simulate_cell(cell, 4, 7, records=reading == "record")  # who mistakes the mechanism needs them anyway
+    how = {"adversary_prior": own, "reading": reading}
     for known, release, candidate in zip(others, releases, found.candidate, strict=True):
-        assert candidate == pytest.approx(abo.attack(known, release, prior, adversary_prior=own).mode, rel=1e-7)
+        assert candidate == pytest.approx(abo.attack(known, release, prior, **how).mode, rel=1e-7)
     assert found.distance == pytest.approx(np.linalg.norm(found.candidate - 20, axis=1))
 
 

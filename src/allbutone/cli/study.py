@@ -109,6 +109,7 @@ def _describe(held: Study, out: Path, seconds: float) -> None:
         "Written: cells.csv and cells.parquet (one row for each cell), journal.jsonl (what --resume goes on from)."
     )
     whole = held.run.records or held.run.design.solver == "lbfgsb"
+    whole |= any(cell.reading == "mechanism" for cell in held.cells)
     drawn = "every record, as in the paper" if whole else "no more than the statistics that the attack sees"
     console.print(
         f"Assumed: tables from the design's normal distribution, {_adversaries(held)}. Drawn: {drawn}. "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from allbutone.adversary.inputs import Reading
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import prior_from
@@ -27,7 +28,8 @@ class Cell:
 
     The n − 1 others are drawn from N(mean, covariance). The target is a fixed vector, or lies at a Mahalanobis
     distance from the others' distribution, or at a leverage in each drawn table, in a direction. The adversary
-    lacks the last `lacking_columns` columns of everyone, and `lacking_records` of the others.
+    lacks the last `lacking_columns` columns of everyone, and `lacking_records` of the others. An adversary's own
+    prior is of the record alone, or what they take the release to be made with, too (`reading`: "mechanism").
     """
 
     release: str
@@ -47,13 +49,15 @@ class Cell:
     adversary_prior: dict[str, Any] | None
     lacking_columns: int = 0
     lacking_records: int = 0
+    reading: Reading = "record"
 
     @cached_property
     def key(self) -> str:
         """All that the cell is, in one line: its random numbers derive from it and the seed."""
         held = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("lacking_columns", "lacking_records"):
-            if not held[name]:  # as before there was anything to lack: the same cell, the same numbers
+        # as before there was anything to lack or to read otherwise: the same cell, the same numbers
+        for name, usual in (("lacking_columns", 0), ("lacking_records", 0), ("reading", "record")):
+            if held[name] == usual:
                 del held[name]
         return json.dumps(held, sort_keys=True)
 

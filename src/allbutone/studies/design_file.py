@@ -21,8 +21,9 @@ MOST_COLUMNS = 100
 FURTHEST = 1e6  # Mahalanobis distance of a target: beyond, double precision loses the others
 RELEASES = ("parameters", "datasets")
 SOLVERS = ("exact", "lbfgsb")
+READINGS = ("record", "mechanism")  # what an adversary's own prior speaks of
 DIRECTIONS = ("diagonal", "first", "strongest", "weakest")
-WHOLE = ("title", "seed", "replicates", "solver", "published", "prior", "adversary_prior", "cells")
+WHOLE = ("title", "seed", "replicates", "solver", "published", "prior", "adversary_prior", "reading", "cells")
 # a list of these makes a cell for each of its entries
 VARIED = (
     "release", "p", "n", "count", "rows", "structure", "correlation", "distance", "leverage", "direction",
@@ -35,7 +36,8 @@ POSITIONS = ("target", "distance", "leverage")
 def read_design(name: str | Path) -> Design:
     """Read a design file, or one of those that come with the package (`SHIPPED`)."""
     shipped = SHIPPED / f"{name}.toml"
-    path = shipped if shipped.is_file() and not Path(name).exists() else Path(name)
+    # a folder of that name is no design: `allbutone paper` leaves one
+    path = shipped if shipped.is_file() and not Path(name).is_file() else Path(name)
     known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.toml")))
     return parse_design(read_text(path, f"give a .toml file, or one of {known}"), path.name, path.parent)
 
@@ -51,6 +53,12 @@ def parse_design(text: str, name: str = "design", folder: Path = SHIPPED) -> Des
     solver = lines.one_of(entries.get("solver", "exact"), "solver", SOLVERS, None)
     if solver == "lbfgsb" and "adversary_prior" in entries:
         lines.fail("the paper's own solver knows no adversary's prior", "solver", cure="remove it or use 'exact'")
+    lines.one_of(entries.get("reading", "record"), "reading", READINGS, None)
+    if "reading" in entries and "adversary_prior" not in entries:
+        lines.fail(
+            "reading says how an adversary's own prior is meant, and there is none", "reading",
+            cure="add [adversary_prior] or remove it",
+        )  # fmt: skip
     made = (cell for place, block in enumerate(blocks) for cell in _Block(lines, entries, block, place).cells())
     cells = {cell.key: cell for cell in made}
     published = _published_file(lines, entries.get("published"), folder)
@@ -145,6 +153,7 @@ class _Block:
             adversary_prior=self.entries.get("adversary_prior"),
             lacking_columns=lines.whole(block.get("lacking_columns", 0), "lacking_columns", 0, place, most=p - 1),
             lacking_records=lines.whole(block.get("lacking_records", 0), "lacking_records", 0, place),
+            reading=self.entries.get("reading", "record"),
         )
         self._check_lacking(cell)
         self._check_priors(cell)

@@ -35,7 +35,10 @@ def study_landscapes(cell: Cell, counts: Sequence[int] = COUNTS, seed: int = 1, 
         release = ParameterRelease.draw(whole, max(counts), rng)
     else:
         release = DatasetRelease.draw(whole, [cell.rows] * max(counts), rng)
-    found = [log_posterior(others, release.first(count), prior, adversary_prior=own) for count in counts]
+    found = [
+        log_posterior(others, release.first(count), prior, adversary_prior=own, reading=cell.reading)
+        for count in counts
+    ]
     modes = [find_modes(each) for each in found]
     peaks = [each.unwhiten(at) for each, m in zip(found, modes, strict=True) for at in (m.best, m.other)]
     spans = spans_of(others[:, :2], target[:2], np.array(peaks)[:, :2])

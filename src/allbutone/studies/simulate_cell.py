@@ -73,9 +73,10 @@ def simulate_cell(
     """Simulate and attack the replicates of one cell.
 
     With `records` the records of every table and dataset are drawn themselves, as the paper does; otherwise only
-    the statistics that the attack sees. The solver "lbfgsb" is the paper's own and needs the records.
+    the statistics that the attack sees. The solver "lbfgsb" is the paper's own and needs the records; so does an
+    adversary who takes the mechanism for another: what they see is not drawn in coordinates of their own.
     """
-    whole = records or solver == "lbfgsb"
+    whole = records or solver == "lbfgsb" or cell.reading == "mechanism"
     blocks = []
     for sequence, size in blocks_of(cell, replicates, seed, _replicates_at_once(cell, whole), whole):
         rng = np.random.Generator(np.random.SFC64(sequence))
@@ -148,6 +149,9 @@ def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Mome
     """Draw every record of every table and dataset, and summarize them: the long way round."""
     _, moments, given_others, targets = _tables(cell, size, rng)
     released = _released(cell, given_others, targets, rng)
+    if cell.reading == "mechanism":
+        assert cell.adversary_prior is not None
+        given_others = cell.prior_of(cell.adversary_prior).update(moments)
     moments, given_others, targets = _as_known(cell, moments, given_others, targets)
     problem = from_statistics(given_others, released)
     return moments, targets, problem.whiten(targets), problem
@@ -223,7 +227,7 @@ def attacked(
     cell: Cell, moments: Moments, targets: Float[Array, "r p"], white: Float[Array, "r p"], problem: LogQuadratic
 ) -> Measures:
     """Attack, as an adversary with a prior of their own if the cell says so, and measure; `white`: the targets."""
-    if cell.adversary_prior is not None:
+    if cell.adversary_prior is not None and cell.reading == "record":
         own = cell.prior_of(cell.adversary_prior).marginal(cell.known).moved(like=targets)
         problem = with_own_prior(problem, own.update(moments))
     return measure(problem, targets, white=white)

@@ -26,6 +26,8 @@ def require_for_devices(cells: Iterable[Cell], solver: str, records: bool) -> No
         raise InputError("the paper's own solver runs on the processor alone", cure)
     if records:
         raise InputError("whole records are drawn on the processor alone", cure)
+    if any(cell.reading == "mechanism" for cell in cells):
+        raise InputError("an adversary who mistakes the mechanism is simulated on the processor alone", cure)
     if any(cell.lacking_records for cell in cells):
         raise InputError("an adversary who lacks several records is simulated on the processor alone", cure)
 
