@@ -1,5 +1,7 @@
 """The study where nothing but the library of arrays differs: the same draws give the same results to 1e-8."""
 
+import importlib.util
+import subprocess
 import sys
 from dataclasses import fields, replace
 
@@ -129,3 +131,32 @@ def test_a_study_is_not_resumed_on_another_kind_of_device(tmp_path):
     journal.write_text(header[:-1] + ', "device": "tpu"}\n' + rest)
     with pytest.raises(abo.InputError, match="not what a study writes"):
         load_study(tmp_path / "study")
+
+
+FIRST_USE = """
+import numpy as np
+import allbutone as abo
+from allbutone.support import devices
+devices.BLOCK_BYTES = 1 << 18  # many blocks, so that all threads begin together
+rng, prior = np.random.default_rng(1), abo.NIW.flat(3)
+values = rng.standard_normal((4000, 3))
+release = abo.DatasetRelease.draw(prior.update(values), [50] * 3, rng, prior=prior)
+found = abo.attack_all(values, release, prior, device="cuda")
+print(len(found.mode))
+"""
+
+
+def _has_card():
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@pytest.mark.skipif(not _has_card(), reason="no graphics card here")
+def test_the_first_attack_of_a_process_may_be_on_a_card():
+    """Several threads meet the card's linear algebra, which PyTorch loads at first use, for the first time."""
+    ran = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == "4000"

@@ -12,7 +12,7 @@ from allbutone.disclosure.alternatives import Alternative
 from allbutone.disclosure.engine_budget import plan_engine_budget
 from allbutone.reports.findings import Finding, budget_words, fidelity_finding, model_finding, remedies
 from allbutone.tables.engines.lazy_records import LazyRecords
-from allbutone.utility.normality import Verdict
+from allbutone.utility.normality import Fitness
 from cases import LONG
 
 TRIES = 40 if LONG else 20
@@ -109,7 +109,7 @@ def test_remedies_name_the_number_that_each_allows(plan):
 
 
 def test_of_many_columns_a_page_names_the_first():
-    doubtful = [Verdict("dose", "not fit", "long right tail", "leave it out")]
+    doubtful = [Fitness("dose", "not fit", "long right tail", "leave it out")]
     fit = [f"column_{place}" for place in range(1, 41)]
     said = piece("data_model.html", finding=Finding("Model", True, "Doubtful."), doubtful=doubtful, fit=fit)
     assert "column_20 and 20 more." in said
@@ -122,3 +122,13 @@ def test_a_guarantee_is_suggested_only_where_one_can_be_had(plan, rng):
     stays = plan_engine_budget(LazyRecords.of(frame), abo.NIW.flat(2), rows=40)
     assert remedies(stays, 20)
     assert not any(each.startswith(words) for each in remedies(stays, 20))
+
+
+def test_public_names_are_the_classes_that_a_report_returns(rng, tmp_path):
+    values = rng.standard_normal((40, 2))
+    table = abo.Records(values, ("a", "b"))
+    release = abo.NIWSynthesizer().fit(table).sample(datasets=1)
+    found = abo.report(table, release, out=tmp_path / "report.html")
+    assert isinstance(found.verdict, abo.Verdict)
+    assert found.findings
+    assert all(isinstance(each, abo.Finding) for each in found.findings)

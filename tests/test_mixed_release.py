@@ -292,3 +292,25 @@ def test_one_record_of_a_table_with_gaps_is_refused(table):
     release = fitted(holes, missing="impute").sample(datasets=2)
     with pytest.raises(abo.InputError, match="values are missing"):
         abo.attack_mixed(holes, release, 5)
+
+
+def test_rare_levels_come_out_as_often_as_they_are(rng):
+    """Of three categories whose levels make 60 cells the rarest level of one: its mean over many datasets."""
+    people = 600
+    rare = np.array(["yes"] * 18 + ["no"] * (people - 18))
+    table = pd.DataFrame(
+        {
+            "rare": rare,
+            "site": rng.choice(
+                [f"s{place}" for place in range(6)], people, p=[0.75, 0.05, 0.05, 0.05, 0.05, 0.05]
+            ),
+            "arm": rng.choice(["a", "b", "c", "d", "e"], people, p=[0.8, 0.05, 0.05, 0.05, 0.05]),
+            "x": rng.standard_normal(people),
+        }
+    )
+    release = abo.MixedSynthesizer().fit(table).sample(datasets=20, rows=1000)
+    shares = [np.mean(data["rare"] == "yes") for data in release.to_frames()]
+    # α₊ = 1: the posterior mean is (18 + ½)/(600 + 1), each dataset's share a draw around it
+    expected = 18.5 / 601
+    error = np.sqrt(expected * (1 - expected) * (1 / people + 1 / 1000) / 20)
+    assert abs(np.mean(shares) - expected) < 5 * error

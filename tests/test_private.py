@@ -14,7 +14,7 @@ from scipy.stats import t as student
 
 import allbutone as abo
 from allbutone.disclosure.private_risk import private_risk_columns
-from allbutone.releases.private import mechanism
+from allbutone.releases.private import mechanism, posterior
 from allbutone.releases.private.accounting import zcdp_epsilon, zcdp_rho
 from allbutone.releases.private.ball import PublicBall
 from allbutone.releases.private.mechanism import NoisyMoments, add_noise, load_opendp
@@ -314,3 +314,20 @@ def test_without_opendp_it_is_said_how_to_install_it(rng, monkeypatch):
     mechanism._gaussian.cache_clear()
     with pytest.raises(abo.InputError, match=r"allbutone\[dp\]"):
         abo.PrivateSynthesizer(1.0).fit(correlated(rng, 50, 1), schema=declared_x())
+
+
+@pytest.mark.parametrize("p", [2, 5])
+def test_what_can_be_fitted_can_be_drawn_from_and_what_cannot_costs_nothing(p, monkeypatch):
+    monkeypatch.setattr(posterior, "MOST_SWEEPS", 16)
+    monkeypatch.setattr(posterior, "FIRST_SWEEPS", 16)
+    names = tuple("abcde"[:p])
+    declared = {"columns": {name: {"low": -5.0, "high": 5.0} for name in names}}
+    values = np.random.default_rng(0).normal(size=(2 * p + 3, p))
+    least = max(p + 3, 2 * p)
+    synthesizer = abo.PrivateSynthesizer(epsilon=1.0)
+    with pytest.raises(abo.InputError, match="too few") as refused:
+        synthesizer.fit(abo.Records(values[: least - 1], names), schema=declared)
+    assert "no ε was spent" in refused.value.problem
+    assert "not fitted" in repr(synthesizer)
+    drawn = synthesizer.fit(abo.Records(values[:least], names), schema=declared).sample(datasets=1, rows=4)
+    assert drawn.rows == (4,)

@@ -12,6 +12,9 @@ for (name in arguments[-1]) {
   # >>>
   seconds <- proc.time()["user.self"] - start
   write.csv(drawn$syn, file.path(folder, paste0(name, "-synthpop.csv")), row.names = FALSE)
-  said <- c(said, sprintf('"%s-synthpop": {"seconds": %.3f, "replicated": %d}', name, seconds, sum(unique_rows$replications)))
+  # rows of the synthetic table that are unique in it and in the real one
+  if (is.null(unique_rows$repU.rm)) stop("replicated.uniques of this synthpop names no repU.rm: its answer is unknown")
+  replicated <- sum(unique_rows$repU.rm)
+  said <- c(said, sprintf('"%s-synthpop": {"seconds": %.3f, "replicated": %d}', name, seconds, replicated))
 }
 cat("{", paste(said, collapse = ", "), "}\n", sep = "")

@@ -30,7 +30,7 @@ from allbutone.releases.combining_tables import combine_proportions, combine_reg
 from allbutone.releases.entropy import new_repeat_key
 from allbutone.releases.folder import load_release, save_release
 from allbutone.releases.hygiene.check import check_release
-from allbutone.releases.hygiene.findings import Finding, ReleaseCheck
+from allbutone.releases.hygiene.findings import Flaw, ReleaseCheck
 from allbutone.releases.ledger.entries import Ledger
 from allbutone.releases.ledger.file import ledger_path, read_ledger, record_release, void_release
 from allbutone.releases.ledger.together import Together, with_earlier
@@ -42,14 +42,16 @@ from allbutone.releases.private.synthesizer import PrivateSynthesizer
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.releases.statistics import ParameterStatistics
 from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.reports.findings import Finding
 from allbutone.reports.report import Report, report
+from allbutone.reports.verdict import Verdict
 from allbutone.support.errors import InputError
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.demo import demo_cohort
 from allbutone.tables.records import Records, TableWarning
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.marginal_densities import Densities, densities
-from allbutone.utility.normality import Normality, Verdict, check_normality
+from allbutone.utility.normality import Fitness, Normality, check_normality
 
 __version__: str
 
@@ -64,6 +66,8 @@ __all__ = [
     "EngineBudget",
     "Fidelity",
     "Finding",
+    "Fitness",
+    "Flaw",
     "Guarantee",
     "GuaranteePlan",
     "InputError",

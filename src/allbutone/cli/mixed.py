@@ -50,7 +50,7 @@ Cells = Annotated[
 CellWeight = Annotated[
     float | None,
     typer.Option(
-        help="How many records the prior is worth in each combination of levels; 0.5 or less by default."
+        help="How many records the prior is worth in each combination of levels; by default one for all together."
     ),
 ]
 Missing = Annotated[
@@ -187,7 +187,7 @@ def _assumed(mechanism: MixedMechanism, prior: Path | None) -> str:
             what += ", with means and spreads of its own"
         else:
             what += ", with means that every level moves (main effects) and the same spread in all"
-        weight = f", and in each cell {_records(mechanism.cell_weight)} for its share"
+        weight = f", and {_records(mechanism.cell_weight * cells)} for the shares of all cells"
     if mechanism.covariates:
         what += f"; they depend on {_and(mechanism.covariates)} in straight lines"
     parts += [
@@ -207,7 +207,8 @@ def _assumed(mechanism: MixedMechanism, prior: Path | None) -> str:
 
 
 def _records(weight: float) -> str:
-    return "half a record" if weight == 0.5 else f"{weight:.2g} record{'' if weight == 1 else 's'}"
+    told = f"{weight:.2g}"
+    return "one record" if told == "1" else "half a record" if told == "0.5" else f"{told} records"
 
 
 def _and(names: Any) -> str:

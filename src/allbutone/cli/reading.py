@@ -246,7 +246,14 @@ def any_release_like(context: typer.Context) -> Release | MixedRelease | None:
     if both := [name for name in decided if given.get(name)]:
         flag = f"--{both[0].replace('_', '-')}"
         raise InputError(f"--like and {flag} are both given", "leave one out: a release says it all")
-    return load_unguaranteed(given["like"])
+    # once: a release may have many datasets, and several ask for it
+    if _LIKE not in context.meta:
+        context.meta[_LIKE] = load_unguaranteed(given["like"])
+    found: Release | MixedRelease = context.meta[_LIKE]
+    return found
+
+
+_LIKE = f"{__name__}.like"
 
 
 def release_like(context: typer.Context) -> Release | None:

@@ -16,8 +16,8 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 
 MAIN_EFFECTS, SEPARATE = "main effects", "separate"
-PRIOR_SHARE = 0.05  # of the records: what all cells' weights together are worth at most
 JEFFREYS = 0.5
+ALL_CELLS = 1.0  # record that the weights of all cells together are worth
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,9 +281,10 @@ class MixedPredictive:
         return MixedRecords(cells, values, covariates)
 
 
-def default_weight(people: int, cells: int) -> float:
-    """Return α of each cell: ½, or less where there are so many cells that it would outweigh the records.
+def default_weight(cells: int) -> float:
+    """Return α of each cell: all together are worth one record, however many they are.
 
-    All together are worth at most a twentieth of the records: more would level out what the categories tell.
+    As much in each cell would be worth the more records the more cells there are, and rare levels, which have as
+    many cells as frequent ones, would come out too often.
     """
-    return min(JEFFREYS, PRIOR_SHARE * people / cells)
+    return min(JEFFREYS, ALL_CELLS / cells)

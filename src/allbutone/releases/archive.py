@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from allbutone.releases.hygiene.findings import Finding
+from allbutone.releases.hygiene.findings import Flaw
 from allbutone.support.errors import InputError
 from allbutone.tables.formats.limits import LIMITS
 
@@ -32,13 +32,13 @@ def zip_release(folder: Path) -> bytes:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[tuple[Path, list[Finding]]]:
+def unpacked(path: Path) -> Iterator[tuple[Path, list[Flaw]]]:
     """Yield a folder with an archive's files, and what the archive tells besides."""
     with tempfile.TemporaryDirectory(prefix="allbutone-") as place:
         yield Path(place), _unpack(path, Path(place))
 
 
-def _unpack(path: Path, place: Path) -> list[Finding]:
+def _unpack(path: Path, place: Path) -> list[Flaw]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
@@ -58,22 +58,20 @@ def _is_plain(name: str) -> bool:
     return name not in ("", "..") and Path(name).name == name
 
 
-def _archive_findings(path: Path, archive: zipfile.ZipFile, deeper: int) -> Iterator[Finding]:
+def _archive_findings(path: Path, archive: zipfile.ZipFile, deeper: int) -> Iterator[Flaw]:
     entries = archive.infolist()
     if archive.comment or any(entry.comment for entry in entries):
-        yield Finding(path.name, "the archive holds a comment", _AGAIN)
+        yield Flaw(path.name, "the archive holds a comment", _AGAIN)
     if any(entry.date_time != _EPOCH for entry in entries):
-        yield Finding(path.name, "the archive tells when each file was written", _AGAIN)
+        yield Flaw(path.name, "the archive tells when each file was written", _AGAIN)
     if any(entry.extra for entry in entries):
-        yield Finding(
-            path.name, "the archive holds extra fields, such as the numbers of a user and a group", _AGAIN
-        )
+        yield Flaw(path.name, "the archive holds extra fields, such as the numbers of a user and a group", _AGAIN)
     if deeper:
-        yield Finding(path.name, "the archive holds folders, whose names tell a path", _AGAIN)
+        yield Flaw(path.name, "the archive holds folders, whose names tell a path", _AGAIN)
     if len({entry.filename for entry in entries}) < len(entries):
-        yield Finding(path.name, "the archive holds a file twice", _AGAIN)
+        yield Flaw(path.name, "the archive holds a file twice", _AGAIN)
     told = sum(entry.compress_size for entry in entries)
     # a local header of 30 bytes, an entry of the directory of 46, both with the name, and an end of 22
     frame = sum(30 + 46 + 2 * len(entry.filename.encode()) for entry in entries) + 22
     if path.stat().st_size != told + frame and not any(entry.extra or entry.comment for entry in entries):
-        yield Finding(path.name, "the archive holds bytes that belong to none of its files", _AGAIN)
+        yield Flaw(path.name, "the archive holds bytes that belong to none of its files", _AGAIN)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ HERE = "cpu"  # the processor, by NumPy
 BLOCK_BYTES = 4 << 30  # that each of its threads works with at a time, copies included
 AT_ONCE = 1 << 27  # numbers held at a time: 1 GB, and several times that while something is made of them
 THREADS = 4  # that attack blocks of records on a device: some copy their results while others keep it busy
+
+_LOADING = Lock()
 
 
 @cache
@@ -53,7 +56,17 @@ def device_of(name: str) -> Any:
     except (RuntimeError, AssertionError) as error:
         cards = torch.cuda.device_count()
         raise InputError(f"there is no device {name}: the last is cuda:{cards - 1}", here) from error
+    _load_linear_algebra(torch, device)
     return device
+
+
+def _load_linear_algebra(torch: Any, device: Any) -> None:
+    """Let PyTorch load the card's linear algebra, which it does at first use and not for two threads at once."""
+    with _LOADING:
+        some = torch.eye(2, dtype=torch.float64, device=device)
+        for use in (torch.linalg.inv, torch.linalg.cholesky, torch.linalg.eigh, torch.linalg.qr):
+            use(some)
+        torch.cuda.synchronize(device)
 
 
 def in_numpy(value: Any) -> Any:

@@ -40,7 +40,7 @@ TRANSFORMS: tuple[Transform, ...] = (
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Fitness:
     """Whether a column, or the whole table, is `fit`, `doubtful` or `not fit`; why; and what to do."""
 
     subject: str
@@ -72,8 +72,8 @@ class Normality:
     shape: Shape
     mardia: Mardia | None
     henze_zirkler: HenzeZirkler | None
-    verdicts: tuple[Verdict, ...]
-    together: Verdict | None
+    verdicts: tuple[Fitness, ...]
+    together: Fitness | None
     qq_normal: Float[np.ndarray, " q"]
     qq_values: Float[np.ndarray, "p q"]
     distance_quantiles: Float[np.ndarray, " d"]
@@ -85,7 +85,7 @@ class Normality:
         return LEVELS[max(LEVELS.index(verdict.level) for verdict in self.every)]
 
     @property
-    def every(self) -> tuple[Verdict, ...]:
+    def every(self) -> tuple[Fitness, ...]:
         """All verdicts there are."""
         return self.verdicts if self.together is None else (*self.verdicts, self.together)
 
@@ -186,7 +186,7 @@ def thin(n: int) -> np.ndarray:
 
 def judge_column(
     name: str, column: Float[np.ndarray, " n"], level: int, recorded: Float[np.ndarray, " n"] | None = None
-) -> Verdict:
+) -> Fitness:
     """Put the shape of one column into words, and say what to do about it; values are counted as `recorded`."""
     n = len(column)
     distinct, counts = np.unique(column if recorded is None else recorded, return_counts=True)
@@ -194,44 +194,44 @@ def judge_column(
         return _too_few(name, n)
     advice = "leave it out, or release it by another method: a normal model gives values in between"
     if len(distinct) <= FEW_VALUES:
-        return Verdict(name, "not fit", f"takes only {len(distinct)} different values", advice)
+        return Fitness(name, "not fit", f"takes only {len(distinct)} different values", advice)
     if 2 * np.max(counts) > n:
-        return Verdict(name, "not fit", f"takes one value in {percent(np.max(counts) / n)} of the records", advice)
+        return Fitness(name, "not fit", f"takes one value in {percent(np.max(counts) / n)} of the records", advice)
     if level == 0:
-        return Verdict(name, "fit", "", "use it as it is")
+        return Fitness(name, "fit", "", "use it as it is")
     shape = Shape.of(column[:, None])
     reason = _reason(float(shape.skewness[0]), float(shape.excess_kurtosis[0]), float(shape.gap[0]))
     distance = np.abs(column - np.median(column))
     outside = distance > ndtri(1 - OUTSIDE / 2 / n) * np.median(distance) / ndtri(0.75)
     if 0 < np.sum(outside) <= max(1, RARE * n) and Shape.of(column[~outside, None]).levels[0] == 0:
-        return Verdict(name, LEVELS[level], f"{reason}, from {_records(outside)}", _outlier_advice(outside))
-    return Verdict(name, LEVELS[level], reason, _transform_advice(column, level) or _last_advice(level))
+        return Fitness(name, LEVELS[level], f"{reason}, from {_records(outside)}", _outlier_advice(outside))
+    return Fitness(name, LEVELS[level], reason, _transform_advice(column, level) or _last_advice(level))
 
 
 def _judge_together(
-    values: Float[np.ndarray, "n p"], found: _Together | None, verdicts: tuple[Verdict, ...]
-) -> Verdict:
+    values: Float[np.ndarray, "n p"], found: _Together | None, verdicts: tuple[Fitness, ...]
+) -> Fitness:
     n, p = values.shape
     if n < p + FEW:  # of which p are spent on the directions themselves
         return _too_few(TOGETHER, n)
     if found is None:
-        return Verdict(TOGETHER, "not fit", "columns repeat each other", "leave out those that follow from others")
+        return Fitness(TOGETHER, "not fit", "columns repeat each other", "leave out those that follow from others")
     level = level_of(*found.effects)
     if level == 0:
-        return Verdict(TOGETHER, "fit", "", "use them as they are")
+        return Fitness(TOGETHER, "fit", "", "use them as they are")
     reason, outside = _reason(*found.effects[:3], kind="distances"), found.outside
     if 0 < np.sum(outside) <= max(1, RARE * n):
         rest = _Together.of(values[~outside], paired=False)
         if rest is not None and level_of(*rest.effects) == 0:
             reason = f"{reason}, from {_records(outside)}"
-            return Verdict(TOGETHER, LEVELS[level], reason, _outlier_advice(outside))
+            return Fitness(TOGETHER, LEVELS[level], reason, _outlier_advice(outside))
     if any(verdict.level != "fit" for verdict in verdicts):
-        return Verdict(TOGETHER, LEVELS[level], reason, "see to the columns that are not fit, then check again")
-    return Verdict(TOGETHER, LEVELS[level], reason, _last_advice(level, together=True))
+        return Fitness(TOGETHER, LEVELS[level], reason, "see to the columns that are not fit, then check again")
+    return Fitness(TOGETHER, LEVELS[level], reason, _last_advice(level, together=True))
 
 
-def _too_few(subject: str, n: int) -> Verdict:
-    return Verdict(subject, "doubtful", f"{n} records are too few to tell", "judge from what is publicly known")
+def _too_few(subject: str, n: int) -> Fitness:
+    return Fitness(subject, "doubtful", f"{n} records are too few to tell", "judge from what is publicly known")
 
 
 def _records(outside: np.ndarray) -> str:

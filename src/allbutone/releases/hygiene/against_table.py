@@ -11,7 +11,7 @@ from jaxtyping import Float, UInt
 from scipy.special import pdtrc
 
 from allbutone.releases.hygiene.dataset_values import FALSE_ALARM, Values, arrangements, goes_with
-from allbutone.releases.hygiene.findings import Finding
+from allbutone.releases.hygiene.findings import Flaw
 from allbutone.support.text import counted
 from allbutone.tables.declared.column import CATEGORY, Column
 from allbutone.tables.repeated import row_prints
@@ -45,11 +45,11 @@ class Table:
         return [place for place, each in enumerate(self.values.columns) if each.name not in self.kept]
 
 
-def dataset_against_table(where: str, data: Values, table: Table, tests: int) -> Iterator[Finding]:
+def dataset_against_table(where: str, data: Values, table: Table, tests: int) -> Iterator[Flaw]:
     """Find rows and values of the table in a synthetic dataset, and its order."""
     yield from _equal_values(where, data, table)
     if equal := _equal_rows(data, table):
-        yield Finding(where, f"{equal:,} of its rows are rows of the table, more than chance explains", _AGAIN)
+        yield Flaw(where, f"{equal:,} of its rows are rows of the table, more than chance explains", _AGAIN)
     for real in _aligned(data, table):
         for place, column in enumerate(data.columns):
             one, other = data.numbers[:, place], real[:, place]
@@ -57,7 +57,7 @@ def dataset_against_table(where: str, data: Values, table: Table, tests: int) ->
             one, other = one[both], other[both]
             same = np.array_equal(one, other) and arrangements(one) > -log(FALSE_ALARM / tests)
             if same or goes_with(one, other, tests):
-                yield Finding(where, f"its rows are in the table's order: {column.name!r} tells so", _AGAIN)
+                yield Flaw(where, f"its rows are in the table's order: {column.name!r} tells so", _AGAIN)
 
 
 def _aligned(data: Values, table: Table) -> Iterator[Float[np.ndarray, "n d"]]:
@@ -70,7 +70,7 @@ def _aligned(data: Values, table: Table) -> Iterator[Float[np.ndarray, "n d"]]:
         yield whole
 
 
-def _equal_values(where: str, data: Values, table: Table) -> Iterator[Finding]:
+def _equal_values(where: str, data: Values, table: Table) -> Iterator[Flaw]:
     """Find values of the table in columns that are drawn with all their digits: by chance there are none."""
     for place in table.drawn:
         column = data.columns[place]
@@ -80,7 +80,7 @@ def _equal_values(where: str, data: Values, table: Table) -> Iterator[Finding]:
         equal = int(np.isin(drawn[~np.isnan(drawn)], np.setdiff1d(real, column.bounds)).sum())
         if equal:
             problem = f"{counted(equal, 'value')} of {column.name!r} stand in the table, too, to the last digit"
-            yield Finding(where, problem, _AGAIN)
+            yield Flaw(where, problem, _AGAIN)
 
 
 def _equal_rows(data: Values, table: Table) -> int:

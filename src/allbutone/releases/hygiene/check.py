@@ -13,7 +13,7 @@ from allbutone.releases.description import MANIFEST, PARAMETERS
 from allbutone.releases.hygiene.against_table import Table, dataset_against_table
 from allbutone.releases.hygiene.contents import attribute_finding, attributes_of, content_findings, is_release_name
 from allbutone.releases.hygiene.dataset_values import Values, declared_findings, order_findings
-from allbutone.releases.hygiene.findings import Finding, ReleaseCheck, merged
+from allbutone.releases.hygiene.findings import Flaw, ReleaseCheck, merged
 from allbutone.releases.hygiene.manifest import (
     manifest_findings,
     name_findings,
@@ -96,24 +96,24 @@ class _Release:
         return self.content.get("missing") == KEEP_GAPS
 
 
-def _described(folder: Path, *, parameters: bool = True) -> tuple[list[Finding], _Release | None]:
+def _described(folder: Path, *, parameters: bool = True) -> tuple[list[Flaw], _Release | None]:
     """Return what is wrong with a folder's files and their description, and the release if they describe one.
 
     `parameters`: whether their draws are read, too.
     """
     if not (folder / MANIFEST).is_file():
         problem = "it is not there, so nobody can tell how the data were made"
-        return [Finding(MANIFEST, problem, "name the folder that allbutone wrote")], None
+        return [Flaw(MANIFEST, problem, "name the folder that allbutone wrote")], None
     text = read_text(folder / MANIFEST, "name a release")
     content = parse(text, "JSON", str(folder / MANIFEST))
     files = content.get("files") if isinstance(content, dict) else None
     if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
-        return [Finding(MANIFEST, "it is not the description of a release")], None
+        return [Flaw(MANIFEST, "it is not the description of a release")], None
     found = list(content_findings(folder, files))
     try:
         schema = Schema.of_entries({"columns": rebuilt(content).get("declared", {})}, MANIFEST)
     except InputError as error:
-        return [Finding(MANIFEST, f"it is not the description of a release ({error.problem})"), *found], None
+        return [Flaw(MANIFEST, f"it is not the description of a release ({error.problem})"), *found], None
     found += manifest_findings(text, content)
     there = [name for name in files if is_release_name(name) and (folder / name).is_file()]
     draws: dict[str, Any] = {}
@@ -151,10 +151,10 @@ def _check_folder(folder: Path, name: str, terms: _Terms) -> ReleaseCheck:
             measured.append(data.measurements(release.kept))
     announced = release.content.get("rows", [])
     if not isinstance(announced, list) or not all(type(count) is int for count in announced):
-        found.append(Finding(MANIFEST, "what it announces as rows are no whole numbers"))
+        found.append(Flaw(MANIFEST, "what it announces as rows are no whole numbers"))
     elif sum(rows) != sum(announced):
         problem = f"it announces {sum(announced):,} rows, and the datasets have {sum(rows):,}"
-        found.append(Finding(MANIFEST, problem))
+        found.append(Flaw(MANIFEST, problem))
     notes = names_of_people(release.content["columns"])
     drawn = [column for column in release.columns if column.kind != CATEGORY and column.name not in release.kept]
     if limited := Schema(tuple(drawn)).clipped_in_words(measured):
@@ -189,9 +189,7 @@ def _check_file(path: Path, terms: _Terms) -> ReleaseCheck:
     return ReleaseCheck(merged(found), "the file, its values and the order of its rows", tuple(notes))
 
 
-def _dataset_findings(
-    path: Path, release: _Release, table: Table | None
-) -> tuple[list[Finding], int, Values | None]:
+def _dataset_findings(path: Path, release: _Release, table: Table | None) -> tuple[list[Flaw], int, Values | None]:
     """Return what is wrong with one file of a dataset, how many rows it has, and its values where it has such."""
     from allbutone.releases.hygiene.dataset_form import form_findings, read_values
 
@@ -203,7 +201,7 @@ def _dataset_findings(
     try:
         data = Values.of_frame(frame, release.columns)
     except (ValueError, TypeError):
-        return [*found, Finding(path.name, "some of its values are no numbers")], frame.num_rows, None
+        return [*found, Flaw(path.name, "some of its values are no numbers")], frame.num_rows, None
     # along the rows, from one to the next, and beside the table
     tests = 3 * len(release.columns) * len(release.datasets)
     found += declared_findings(path.name, data, release.gaps, release.kept)
@@ -213,7 +211,7 @@ def _dataset_findings(
     return found, frame.num_rows, data
 
 
-def _told_findings(name: str, release: _Release, table: Table) -> Iterator[Finding]:
+def _told_findings(name: str, release: _Release, table: Table) -> Iterator[Flaw]:
     yield from names_of_table(name, release.content, release.columns, table)
     yield from lonely_levels(table)
     drawn = [place for place in table.drawn if release.columns[place].kind != CATEGORY]
@@ -223,11 +221,11 @@ def _told_findings(name: str, release: _Release, table: Table) -> Iterator[Findi
     yield from statistics_of_table(release.content, release.parameters, table, model)
 
 
-def _people_findings(ways: list[str], confidential: bool, notes: list[str]) -> Iterator[Finding]:
+def _people_findings(ways: list[str], confidential: bool, notes: list[str]) -> Iterator[Flaw]:
     """Tell how a release tells the number of people: a fault where that is confidential, else a note."""
     for way in ways:
         if confidential:
             cure = "draw the release again with another number of rows (--rows), and a cell weight (--cell-weight)"
-            yield Finding(MANIFEST, f"it tells how many people the table has: {way}", cure)
+            yield Flaw(MANIFEST, f"it tells how many people the table has: {way}", cure)
         else:
             notes.append(f"It tells how many people the table has: {way}. Fine where that is public.")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from allbutone.releases.description import MANIFEST, PARAMETERS
-from allbutone.releases.hygiene.findings import AS_WRITTEN, Finding
+from allbutone.releases.hygiene.findings import AS_WRITTEN, Flaw
 
 _DATASET = re.compile(r"dataset-\d{3,}(\.part-\d{4})?\.(csv|parquet)")
 _OUT = "move it out of the folder"
@@ -23,7 +23,7 @@ _KNOWN = {
 }
 
 
-def content_findings(folder: Path, listed: Collection[str]) -> Iterator[Finding]:
+def content_findings(folder: Path, listed: Collection[str]) -> Iterator[Flaw]:
     """Find what a folder holds besides what its description lists, and what is not as allbutone writes it.
 
     Times of files are not judged: they tell when a release was drawn or copied, and nothing of the table.
@@ -32,19 +32,19 @@ def content_findings(folder: Path, listed: Collection[str]) -> Iterator[Finding]
     for entry in os.scandir(folder):
         found.add(entry.name)
         if entry.is_symlink():
-            yield Finding(entry.name, "it is a link, which leads elsewhere and tells a path", _OUT)
+            yield Flaw(entry.name, "it is a link, which leads elsewhere and tells a path", _OUT)
         elif not entry.is_file():
-            yield Finding(entry.name, "it is a folder, and a release has none", _OUT)
+            yield Flaw(entry.name, "it is a folder, and a release has none", _OUT)
         elif entry.name not in listed and entry.name != MANIFEST:
-            yield Finding(entry.name, f"it is no part of the release: {_because(entry.name)}", _OUT)
+            yield Flaw(entry.name, f"it is no part of the release: {_because(entry.name)}", _OUT)
         elif attached := attributes_of(entry.path):
             yield attribute_finding(entry.name, attached)
     for name in listed:
         if not is_release_name(name):
             told = "a name that allbutone does not give, and a name can tell whose data it is"
-            yield Finding(MANIFEST, f"it lists {name!r:.80}, {told}", AS_WRITTEN)
+            yield Flaw(MANIFEST, f"it lists {name!r:.80}, {told}", AS_WRITTEN)
         elif name not in found:
-            yield Finding(MANIFEST, f"it lists {name}, which is not there", AS_WRITTEN)
+            yield Flaw(MANIFEST, f"it lists {name}, which is not there", AS_WRITTEN)
 
 
 def is_release_name(name: str) -> bool:
@@ -62,10 +62,10 @@ def attributes_of(path: str | Path) -> list[str]:
         return []
 
 
-def attribute_finding(name: str, attached: list[str]) -> Finding:
+def attribute_finding(name: str, attached: list[str]) -> Flaw:
     """Say that something is attached to a file."""
     problem = f"the file carries attributes beside its content: {', '.join(attached):.200}"
-    return Finding(name, problem, "remove them (setfattr -x), or copy the file without them")
+    return Flaw(name, problem, "remove them (setfattr -x), or copy the file without them")
 
 
 def _because(name: str) -> str:

@@ -13,7 +13,7 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
-from allbutone.releases.hygiene.findings import Finding
+from allbutone.releases.hygiene.findings import Flaw
 from allbutone.tables.declared.column import CATEGORY, Column
 from allbutone.tables.formats.limits import LIMITS
 from allbutone.tables.safe_read import read_bytes
@@ -24,7 +24,7 @@ _ENDS = 12  # bytes of a Parquet file besides its pages and footer: PAR1 twice, 
 _MADE_AGAIN = "write it again with allbutone (save_release), not with another program"
 
 
-def form_findings(path: Path, columns: Sequence[Column]) -> Iterator[Finding]:
+def form_findings(path: Path, columns: Sequence[Column]) -> Iterator[Flaw]:
     """Find, without reading its values, what a file holds besides the columns of the release."""
     names = [column.name for column in columns]
     try:
@@ -34,14 +34,14 @@ def form_findings(path: Path, columns: Sequence[Column]) -> Iterator[Finding]:
             expected = _first_line(tuple(names))
             with path.open("rb") as file:
                 if file.read(len(expected)) != expected:
-                    yield Finding(
+                    yield Flaw(
                         path.name, "its first line is not the names of the release's columns, and only these"
                     )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         yield _unreadable(path, error)
 
 
-def read_values(path: Path, columns: Sequence[Column]) -> tuple[pa.Table | None, list[Finding]]:
+def read_values(path: Path, columns: Sequence[Column]) -> tuple[pa.Table | None, list[Flaw]]:
     """Read a dataset's file, and find what its text or pages tell besides the values."""
     try:
         if path.suffix == ".parquet":
@@ -59,8 +59,8 @@ def read_values(path: Path, columns: Sequence[Column]) -> tuple[pa.Table | None,
         return None, [_unreadable(path, error)]
 
 
-def _unreadable(path: Path, error: Exception) -> Finding:
-    return Finding(path.name, f"it cannot be read as the release's columns ({str(error).splitlines()[0]:.120})")
+def _unreadable(path: Path, error: Exception) -> Flaw:
+    return Flaw(path.name, f"it cannot be read as the release's columns ({str(error).splitlines()[0]:.120})")
 
 
 @lru_cache(maxsize=1)  # the same for every dataset of a release
@@ -74,40 +74,40 @@ def _as_text(table: pa.Table) -> bytes:
     return file.getvalue()
 
 
-def _text_findings(path: Path, text: bytes, expected: bytes) -> Iterator[Finding]:
+def _text_findings(path: Path, text: bytes, expected: bytes) -> Iterator[Flaw]:
     """Find text that says more than its values: comments, spaces, digits in another form, a mark at its start."""
     if text == expected:
         return
     pairs = enumerate(zip(text.split(b"\n"), expected.split(b"\n"), strict=False), start=1)
     line = next((number for number, (found, wanted) in pairs if found != wanted), text.count(b"\n") + 1)
     problem = "its text is not as allbutone writes these values: comments, spaces, quotes or digits can carry more"
-    yield Finding(f"{path.name}, line {line}", problem, _MADE_AGAIN)
+    yield Flaw(f"{path.name}, line {line}", problem, _MADE_AGAIN)
 
 
-def _footer_findings(path: Path, names: list[str]) -> Iterator[Finding]:
+def _footer_findings(path: Path, names: list[str]) -> Iterator[Flaw]:
     """Find what a Parquet file tells beside its pages: Parquet has many pockets, and programs fill them."""
     with pyarrow.parquet.ParquetFile(path) as content:
         footer, schema = content.metadata, content.schema_arrow
         _require_whole(content)
     if schema.names != names:
-        yield Finding(path.name, f"its columns are {', '.join(schema.names):.200}, not those of the release")
+        yield Flaw(path.name, f"its columns are {', '.join(schema.names):.200}, not those of the release")
     told = [*(footer.metadata or {}), *(schema.metadata or {})]
     for field in schema:
         told += [key for key in field.metadata or {} if key != b"PARQUET:field_id"]
     if extra := sorted({key.decode(errors="replace") for key in told if key != _ARROW}):
         why = "; pandas puts the table's row labels there" if "pandas" in extra else ""
-        yield Finding(path.name, f"its footer holds metadata: {', '.join(extra):.200}{why}", _MADE_AGAIN)
+        yield Flaw(path.name, f"its footer holds metadata: {', '.join(extra):.200}{why}", _MADE_AGAIN)
     if not _CREATED_BY.fullmatch(footer.created_by or ""):
         problem = f"its footer says that {footer.created_by!r:.80} created it, which is not how allbutone writes"
-        yield Finding(path.name, problem, _MADE_AGAIN)
+        yield Flaw(path.name, problem, _MADE_AGAIN)
     places = np.ndindex(footer.num_row_groups, footer.num_columns)
     chunks = [footer.row_group(group).column(place) for group, place in places]
     if any(chunk.file_path for chunk in chunks):
-        yield Finding(path.name, "its footer holds paths of other files", _MADE_AGAIN)
+        yield Flaw(path.name, "its footer holds paths of other files", _MADE_AGAIN)
     used = sum(chunk.total_compressed_size for chunk in chunks) + footer.serialized_size + _ENDS
     if path.stat().st_size != used:
         problem = f"it holds {path.stat().st_size - used:,} bytes that belong to none of its columns"
-        yield Finding(path.name, problem, _MADE_AGAIN)
+        yield Flaw(path.name, problem, _MADE_AGAIN)
 
 
 def _require_whole(content: pyarrow.parquet.ParquetFile) -> None:
@@ -119,7 +119,7 @@ def _require_whole(content: pyarrow.parquet.ParquetFile) -> None:
         next(content.iter_batches(batch_size=1, row_groups=[group]), None)
 
 
-def _statistics_findings(path: Path, footer: Any, table: pa.Table) -> Iterator[Finding]:
+def _statistics_findings(path: Path, footer: Any, table: pa.Table) -> Iterator[Flaw]:
     """Find smallest and largest values in the footer that are not those of the synthetic values."""
     start = 0
     for group in range(footer.num_row_groups):
@@ -134,4 +134,4 @@ def _statistics_findings(path: Path, footer: Any, table: pa.Table) -> Iterator[F
             found = pa.compute.min_max(values)
             if (told.min, told.max) != (found["min"].as_py(), found["max"].as_py()):
                 problem = f"its footer tells other smallest and largest values of {name!r} than the column has"
-                yield Finding(path.name, problem, _MADE_AGAIN)
+                yield Flaw(path.name, problem, _MADE_AGAIN)

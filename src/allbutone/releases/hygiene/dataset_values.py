@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
-from allbutone.releases.hygiene.findings import AS_WRITTEN, Finding
+from allbutone.releases.hygiene.findings import AS_WRITTEN, Flaw
 from allbutone.tables.declared.column import CATEGORY, Column, level_name
 
 FALSE_ALARM = 1e-9  # the probability that a clean release is found in order, all columns and datasets together
@@ -51,40 +51,40 @@ class Values:
         return self.numbers[:, np.array(drawn, dtype=bool)]
 
 
-def declared_findings(where: str, data: Values, gaps: bool, kept: Sequence[str]) -> Iterator[Finding]:
+def declared_findings(where: str, data: Values, gaps: bool, kept: Sequence[str]) -> Iterator[Flaw]:
     """Find values that are not as declared: more digits, beyond the limits, levels that are not public, gaps."""
     for column, values in zip(data.columns, data.numbers.T, strict=True):
         missing = np.isnan(values)
         if missing.any() and not gaps:
-            yield Finding(where, f"{column.name!r} has missing values, and the release says that there are none")
+            yield Flaw(where, f"{column.name!r} has missing values, and the release says that there are none")
         there = values[~missing]
         if column.kind == CATEGORY:
             if np.any(there < 0):
                 problem = f"{column.name!r} has levels that release.json does not list"
-                yield Finding(where, problem, AS_WRITTEN)
+                yield Flaw(where, problem, AS_WRITTEN)
             continue
         low, high = column.bounds
         if np.any((there < low) | (there > high)):
-            yield Finding(where, f"{column.name!r} has values beyond its declared limits")
+            yield Flaw(where, f"{column.name!r} has values beyond its declared limits")
         digits = column.decimals
         if digits is not None and column.name not in kept and not _on_grid(there, digits, low, high):
-            yield Finding(where, f"{column.name!r} has more digits than the {digits} decimals declared")
+            yield Flaw(where, f"{column.name!r} has more digits than the {digits} decimals declared")
 
 
 def _on_grid(values: Float[np.ndarray, " n"], digits: int, low: float, high: float) -> bool:
     return bool(np.all((values == np.round(values, digits)) | (values == low) | (values == high)))
 
 
-def order_findings(where: str, data: Values, tests: int) -> Iterator[Finding]:
+def order_findings(where: str, data: Values, tests: int) -> Iterator[Flaw]:
     """Find rows that are sorted, or that follow one another as rows of a table do; `tests`: columns in all."""
     for column, values in zip(data.columns, data.numbers.T, strict=True):
         whole = values[~np.isnan(values)]
         steps = np.diff(whole)
         if arrangements(whole) > -log(FALSE_ALARM / tests) and (np.all(steps >= 0) or np.all(steps <= 0)):
-            yield Finding(where, f"its rows are sorted by {column.name!r}", _UNORDERED)
+            yield Flaw(where, f"its rows are sorted by {column.name!r}", _UNORDERED)
         elif goes_with(whole, np.arange(float(len(whole))), tests) or goes_with(whole[1:], whole[:-1], tests):
             problem = f"{column.name!r} changes along the rows, as in a table that is in some order"
-            yield Finding(where, problem, _UNORDERED)
+            yield Flaw(where, problem, _UNORDERED)
 
 
 def arrangements(values: Float[np.ndarray, " n"]) -> float:

@@ -10,7 +10,7 @@ AS_WRITTEN = "release the files as allbutone wrote them, or draw the release aga
 
 
 @dataclass(frozen=True)
-class Finding:
+class Flaw:
     """One thing that may not be released: the file it is in, what is wrong, and the cure."""
 
     where: str
@@ -30,7 +30,7 @@ class ReleaseCheck:
     notes: what is no fault, but worth a thought.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Flaw, ...]
     checked: str
     notes: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class ReleaseCheck:
             raise InputError(f"{first.problem}{more}", first.cure, where=first.where)
 
 
-def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def merged(findings: Iterable[Flaw]) -> tuple[Flaw, ...]:
     """Say once what is wrong in the same way with several files."""
     places: dict[tuple[str, str], list[str]] = {}
     for each in findings:
@@ -66,5 +66,5 @@ def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     found = []
     for (problem, cure), where in places.items():
         names = list(dict.fromkeys(where))
-        found.append(Finding(names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else ""), problem, cure))
+        found.append(Flaw(names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else ""), problem, cure))
     return tuple(found)

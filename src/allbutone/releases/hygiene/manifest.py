@@ -9,7 +9,7 @@ import numpy as np
 from allbutone.model.location import MixedParameters
 from allbutone.model.prior_file import prior_from
 from allbutone.releases.description import MADE_BY, MANIFEST, PARAMETERS, described, json_text, parameters_text
-from allbutone.releases.hygiene.findings import AS_WRITTEN, Finding
+from allbutone.releases.hygiene.findings import AS_WRITTEN, Flaw
 from allbutone.releases.mixed.folder import MECHANISM, terms_of
 from allbutone.releases.mixed.mechanism import MODEL, MixedMechanism
 from allbutone.releases.private.release import MODEL as PRIVATE
@@ -31,21 +31,21 @@ _REASONS = (  # why an entry of such a name may not go out
 _MADE_BY = re.compile(r"allbutone \d+(\.\d+)*([a-z]+\d*)*(\+[\w.]+)?")
 
 
-def manifest_findings(text: str, content: dict[str, Any]) -> Iterator[Finding]:
+def manifest_findings(text: str, content: dict[str, Any]) -> Iterator[Flaw]:
     """Find what release.json says beyond the public part of the mechanism."""
     if text != json_text(content):
-        yield Finding(MANIFEST, "it is not written as allbutone writes it: spaces, order or entries given twice")
+        yield Flaw(MANIFEST, "it is not written as allbutone writes it: spaces, order or entries given twice")
     made_by, expected = str(content.get("made_by")), rebuilt(content)
     if not _MADE_BY.fullmatch(made_by):
-        yield Finding(MANIFEST, "it does not say which version of allbutone made it, or says more")
+        yield Flaw(MANIFEST, "it does not say which version of allbutone made it, or says more")
     for name in content:
         if name not in expected and name not in {"made_by", *_SIZES}:
-            yield Finding(MANIFEST, f"it has an entry {name!r:.60}: {_reason(name)}", "remove the entry")
+            yield Flaw(MANIFEST, f"it has an entry {name!r:.60}: {_reason(name)}", "remove the entry")
     for name, value in expected.items():
         if name != "made_by" and content.get(name) != value:
             other = _MADE_BY.fullmatch(made_by) and made_by != MADE_BY
             cure = f"check it with the version that made it, {made_by}" if other else AS_WRITTEN
-            yield Finding(MANIFEST, f"its entry {name!r} is not as allbutone writes it", cure)
+            yield Flaw(MANIFEST, f"its entry {name!r} is not as allbutone writes it", cure)
     yield from _size_findings(content)
     yield from name_findings(content["columns"], MANIFEST)
 
@@ -79,22 +79,22 @@ def _reason(name: str) -> str:
     return next(found, "nothing that a release's description holds")
 
 
-def _size_findings(content: dict[str, Any]) -> Iterator[Finding]:
+def _size_findings(content: dict[str, Any]) -> Iterator[Flaw]:
     """Find sizes that are anything else than whole numbers."""
     counts = [content[name] for name in ("datasets", "draws") if name in content]
     for name in ("rows", "parts"):
         value = content.get(name, [])
         counts += value if isinstance(value, list) else ["no list"]
     if not all(type(count) is int and count >= 0 for count in counts):
-        yield Finding(MANIFEST, "its sizes are not all whole numbers")
+        yield Flaw(MANIFEST, "its sizes are not all whole numbers")
 
 
-def name_findings(names: list[str], where: str) -> Iterator[Finding]:
+def name_findings(names: list[str], where: str) -> Iterator[Flaw]:
     """Find names of columns that read as data."""
     try:
         check_names(names)
     except InputError as error:
-        yield Finding(where, error.problem, "rename the column in the table, and draw the release again")
+        yield Flaw(where, error.problem, "rename the column in the table, and draw the release again")
 
 
 def names_of_people(names: list[str]) -> list[str]:
@@ -103,16 +103,16 @@ def names_of_people(names: list[str]) -> list[str]:
     return [f"The column {name!r} is named as what tells people apart: leave it out if it does." for name in odd]
 
 
-def parameter_findings(text: str, content: dict[str, Any], manifest: dict[str, Any]) -> Iterator[Finding]:
+def parameter_findings(text: str, content: dict[str, Any], manifest: dict[str, Any]) -> Iterator[Flaw]:
     """Find what parameters.json holds beyond the draws that release.json announces."""
     try:
         expected = _mixed_text(content, manifest) if manifest.get("model") == MODEL else _text(content, manifest)
     except NOT_AS_WRITTEN as error:
-        yield Finding(PARAMETERS, f"it does not hold the draws that {MANIFEST} announces ({error!r:.120})")
+        yield Flaw(PARAMETERS, f"it does not hold the draws that {MANIFEST} announces ({error!r:.120})")
         return
     if text != expected:
         problem = "it holds more than draws of the parameters, or not as allbutone writes them"
-        yield Finding(PARAMETERS, problem)
+        yield Flaw(PARAMETERS, problem)
 
 
 def _text(content: dict[str, Any], manifest: dict[str, Any]) -> str:

@@ -7,20 +7,21 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.model.location import JEFFREYS, default_weight
+from allbutone.model.location import JEFFREYS
 from allbutone.releases.description import MANIFEST, PARAMETERS
 from allbutone.releases.hygiene.against_table import Table
-from allbutone.releases.hygiene.findings import Finding
+from allbutone.releases.hygiene.findings import Flaw
 from allbutone.tables.declared.column import CATEGORY, Column
 
 MANY_DIGITS = 6  # a number with so many that equals a statistic of the table was not public knowledge
 LIMIT_DIGITS = 4  # a limit with so many that equals the table's extreme value is a person's value
+OLD_SHARE = 0.05  # of the records, which all cells were worth by default up to version 0.2.0
 _PUBLIC = "take it from public knowledge, and draw the release again"
 
 
 def names_of_table(
     folder: str, content: dict[str, Any], columns: Sequence[Column], table: Table
-) -> Iterator[Finding]:
+) -> Iterator[Flaw]:
     """Find values of the table as names: of the folder, of columns, in labels."""
     labels = [text for each in columns for text in (each.label, each.unit, each.why) if text]
     named = {"the folder's name": [folder], "the column name": content.get("columns", []), "the text": labels}
@@ -28,10 +29,10 @@ def names_of_table(
         for name in names:
             if name.strip().casefold() in table.texts:
                 cure = "give it another name" if folder == name else "rename it, and draw the release again"
-                yield Finding(MANIFEST, f"{what} {name!r} is a value in the table", cure)
+                yield Flaw(MANIFEST, f"{what} {name!r} is a value in the table", cure)
 
 
-def lonely_levels(table: Table) -> Iterator[Finding]:
+def lonely_levels(table: Table) -> Iterator[Flaw]:
     """Find levels that only one person has: the list of levels tells that this person is in the table."""
     for column, codes in zip(table.values.columns, table.values.numbers.T, strict=True):
         if column.kind != CATEGORY or column.name in table.public:
@@ -40,7 +41,7 @@ def lonely_levels(table: Table) -> Iterator[Finding]:
         if alone := [level for level, count in zip(column.levels, counts, strict=True) if count == 1]:
             told = ", ".join(repr(level) for level in alone[:5])
             cure = "declare the levels from public knowledge in the table file (and name it here), or merge them"
-            yield Finding(MANIFEST, f"only one person has the level {told} of {column.name!r}", cure)
+            yield Flaw(MANIFEST, f"only one person has the level {told} of {column.name!r}", cure)
 
 
 def people_told(content: dict[str, Any], table: Table) -> list[str]:
@@ -55,14 +56,14 @@ def people_told(content: dict[str, Any], table: Table) -> list[str]:
         ways.append("its guarantee names the number")
     cells = int(np.prod([len(each.levels) for each in table.values.columns if each.kind == CATEGORY]))
     weight = content.get("cell_weight", JEFFREYS)
-    if weight < JEFFREYS and any(isclose(weight, default_weight(people, cells)) for people in table.people):
-        ways.append("its default cell_weight follows from the number")
+    if weight < JEFFREYS and any(isclose(weight, OLD_SHARE * people / cells) for people in table.people):
+        ways.append("its cell_weight follows from the number")
     return ways
 
 
 def statistics_of_table(
     content: dict[str, Any], parameters: dict[str, Any], table: Table, model: Float[np.ndarray, "n p"]
-) -> Iterator[Finding]:
+) -> Iterator[Flaw]:
     """Find numbers of the release that are the table's means, spreads, covariances or extremes.
 
     model: the values of the drawn measurements on the scale of the model.
@@ -78,32 +79,32 @@ def statistics_of_table(
         *([covariance * df] if df > 0 else []),
     ]
     if _equal(prior["mean"], [means, np.median(whole, axis=0)]):
-        yield Finding(MANIFEST, "the prior's mean is the table's", _PUBLIC)
+        yield Flaw(MANIFEST, "the prior's mean is the table's", _PUBLIC)
     if prior["mean_weight"] and _equal(prior["scale"], multiples):
-        yield Finding(MANIFEST, "the prior's scale is the table's covariance", _PUBLIC)
+        yield Flaw(MANIFEST, "the prior's scale is the table's covariance", _PUBLIC)
     for draw in parameters.get("draws", []):
         if _equal(draw["mean"], [means]) or _equal(draw["covariance"], multiples):
             problem = "a draw of the parameters is the table's own mean or covariance, not drawn"
-            yield Finding(PARAMETERS, problem, "draw the release again with allbutone")
+            yield Flaw(PARAMETERS, problem, "draw the release again with allbutone")
     for column, values in zip(table.values.columns, table.values.numbers.T, strict=True):
         if column.kind != CATEGORY:
             yield from _of_declared(column, values[~np.isnan(values)])
 
 
-def _of_declared(column: Column, values: Any) -> Iterator[Finding]:
+def _of_declared(column: Column, values: Any) -> Iterator[Flaw]:
     """Find declared limits that are someone's value, and a declared centre or spread that is the table's."""
     for name, extreme in (("low", values.min()), ("high", values.max())):
         if getattr(column, name) == extreme and digits_of(extreme) >= LIMIT_DIGITS:
             problem = f"the limit {name} = {extreme:g} of {column.name!r} is the value of a person in the table"
-            yield Finding(MANIFEST, problem, "declare a limit from public knowledge, and draw the release again")
+            yield Flaw(MANIFEST, problem, "declare a limit from public knowledge, and draw the release again")
     told = {"centre": [values.mean(), np.median(values)], "spread": [values.std(), values.std(ddof=1)]}
     for name, statistics in told.items():
         if getattr(column, name) is not None and _equal(getattr(column, name), statistics):
-            yield Finding(MANIFEST, f"the {name} declared of {column.name!r} is the table's", _PUBLIC)
+            yield Flaw(MANIFEST, f"the {name} declared of {column.name!r} is the table's", _PUBLIC)
     for share, value in column.scale.quantiles:
         if _equal(value, [np.quantile(values, share)]):
             problem = f"the quantiles declared of {column.name!r} are the table's"
-            yield Finding(MANIFEST, problem, _PUBLIC)
+            yield Flaw(MANIFEST, problem, _PUBLIC)
             return
 
 

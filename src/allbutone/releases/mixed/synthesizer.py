@@ -20,6 +20,7 @@ from allbutone.model.prior_file import AnyPrior, declared_prior, prior_of
 from allbutone.releases.draw_request import dataset_sizes, generator_for
 from allbutone.releases.mixed.mechanism import (
     KEEP_GAPS,
+    LEAST_WEIGHT,
     REFUSE,
     MixedMechanism,
     require_measurements,
@@ -62,7 +63,7 @@ class MixedSynthesizer:
 
     `prior`: of the measurements, as for `NIWSynthesizer`; flat by default. `cells`: "main effects" (one spread,
     each level moves the means) or "separate" (a normal in each cell). `cell_weight`: what the prior is worth in
-    each cell, in records; ½ by default, or less where there are many cells. `keep`: columns that are public and go
+    each cell, in records; by default all cells together are worth one. `keep`: columns that are public and go
     out as they are, the others drawn given each person's own. `missing`: "refuse" gaps, or "impute" them: the
     missing values are drawn given the observed ones, anew for each dataset, and synthetic tables are complete, or
     "keep" them: the synthetic tables have gaps of their own, in patterns as frequent as the table's.
@@ -136,7 +137,7 @@ class MixedSynthesizer:
         weight = self._weight
         if weight is None:
             sizes = (len(column.levels) for column in records.schema.categories)
-            weight = default_weight(people, prod(sizes))
+            weight = max(LEAST_WEIGHT, default_weight(prod(sizes)))
         return MixedMechanism(records.schema, normal, weight, self._cells, keep, self._missing)
 
     @property

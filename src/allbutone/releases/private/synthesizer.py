@@ -8,7 +8,7 @@ from allbutone.releases.private.accounting import DELTA, delta_of, epsilon_of, z
 from allbutone.releases.private.ball import PublicBall, model_limits, require_public, without_limits
 from allbutone.releases.private.mechanism import NoisyMoments, add_noise
 from allbutone.releases.private.release import PrivateRelease
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import listed
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.records import Records
@@ -42,8 +42,7 @@ class PrivateSynthesizer:
         """
         natural, declared = read_private(table, schema, **how_to_read)
         delta = delta_of(self.delta, len(natural))
-        if len(natural) < natural.shape[1] + 3:
-            raise InputError(f"{len(natural)} rows are too few for {natural.shape[1]} columns", "give more rows")
+        _require_enough(*natural.shape)
         require_public(declared, natural)
         mu = float(np.sqrt(2 * zcdp_rho(self.epsilon, delta)))
         ball = PublicBall.of(declared, len(natural), mu)
@@ -70,6 +69,18 @@ class PrivateSynthesizer:
         names = [column.name for column in self._moments.ball.schema.measurements]
         spent = f"ε = {self.epsilon:g} spent on {self._moments.people:,} records"
         return f"PrivateSynthesizer, {spent} of {listed(names)}"
+
+
+def _require_enough(people: int, p: int) -> None:
+    """Refuse, before any ε is spent, tables whose noisy moments no parameters could be drawn from."""
+    # the prior has −p degrees of freedom, and n − p of the posterior must exceed p − 1
+    least = max(p + 3, 2 * p)
+    if people < least:
+        raise InputError(
+            f"{people} rows are too few for {p} columns, which need {least}; no ε was spent",
+            "give more rows",
+            Cure("use fewer columns", "drop"),
+        )
 
 
 def read_private(table: Any, schema: Any, **how_to_read: Any) -> tuple[np.ndarray, Schema]:
