@@ -1,6 +1,7 @@
 """Combining rules: their formulas, and that 95 % intervals cover the population's value as often as they say."""
 
 import numpy as np
+import pyarrow
 import pytest
 from scipy import stats
 
@@ -189,3 +190,16 @@ def test_releases_without_datasets_or_with_one_row_are_refused():
         abo.combine_means(abo.ParameterRelease(np.zeros((1, 2)), np.eye(2)[None]), people=9)
     with pytest.raises(abo.InputError, match="dataset 2 has one row"):
         abo.combine_means(abo.DatasetRelease([np.eye(2), np.ones((1, 2))]), people=9)
+
+
+def test_means_of_a_column_at_its_limit_say_that_they_are_biased(rng):
+    values = np.stack([rng.exponential(size=200), rng.normal(10, 1, 200)], axis=1)
+    table = abo.Records.of(
+        pyarrow.table({"x": values[:, 0], "y": values[:, 1]}), schema={"columns": {"x": {"low": 0.0}}}
+    )
+    release = abo.NIWSynthesizer().fit(table).sample(datasets=3)
+    note = abo.combine_means(release, people=200).note
+    assert "x" in note
+    assert "biases" in note
+    free = abo.NIWSynthesizer().fit(abo.Records(values, ("x", "y"))).sample(datasets=3)
+    assert abo.combine_means(free, people=200).note == ""

@@ -22,7 +22,7 @@ class Combined:
 
     `within` is the mean v̄ of the datasets' own variances, `between` the variance b of their estimates (NaN for one
     dataset). `adjusted` says where the rule `between` came out negative and was replaced. `names`: of what was
-    estimated, where it has names.
+    estimated, where it has names. `note`: what the interval does not know of, or nothing.
     """
 
     estimate: Float[np.ndarray, "*q"]
@@ -36,6 +36,7 @@ class Combined:
     level: float
     rule: str
     names: tuple[str, ...] = ()
+    note: str = ""
 
     def table(self) -> dict[str, np.ndarray]:
         """Return a row for each name: estimate, standard error √T, and the interval's ends."""
@@ -124,6 +125,8 @@ def _ratio(part: Any, whole: Any) -> Any:
 def combine_means(release: Any, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
     """Estimate the population mean of each measurement, (p,): q = z̄ and v = s²/k of every dataset of a release.
 
+    Values drawn beyond a limit were moved to it, which biases the mean of such a column; `note` says which.
+
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
     >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
@@ -138,7 +141,13 @@ def combine_means(release: Any, *, people: int, rule: str = "within", level: flo
     rows = np.array(tables.rows)
     variances = scatter / (rows * (rows - 1))[:, None]
     found = combine(estimates, variances, people=people, rows=rows, rule=rule, level=level)
-    return replace(found, names=tables.columns)
+    limited = tables.schema.clipped_in_words(tables.values)
+    note = (
+        f"{limited}: moved there from beyond it, which biases these means; the intervals do not know."
+        if limited
+        else ""
+    )
+    return replace(found, names=tables.columns, note=note)
 
 
 def _check_rule(rule: str, level: float, datasets: int) -> None:
