@@ -125,7 +125,7 @@ def test_proposals_are_those_of_a_draft_and_tell_no_value(browser):
     assert fields["decimals-2"] == "1"
     assert fields["columns"] == ["age", "bili", "chol", "sex", "albumin", "twice"]
     assert {text for name, text in fields.items() if name.startswith("low-")} <= {"", "0"}
-    assert {re.sub(r"\d+$", "", name) for name in fields} == {"scale-", "low-", "decimals-", "columns"}
+    assert {re.sub(r"\d+$", "", name) for name in fields} == {"scale-", "low-", "decimals-", "label-", "columns"}
 
 
 @pytest.fixture
