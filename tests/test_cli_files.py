@@ -3,8 +3,13 @@
 import json
 import os
 
+import click
 import numpy as np
 import pytest
+import typer
+
+import allbutone as abo
+from allbutone.cli import reading
 
 TEXT = "\n".join(f"{a},{b}" for a, b in np.random.default_rng(1).standard_normal((20, 2)).round(3)) + "\n"
 COMMANDS = {
@@ -114,3 +119,16 @@ def test_a_cure_can_be_added_to_what_was_asked(allbutone, tmp_path):
         code, _, err = allbutone("synthesize", "t.csv", "--out", "r2", *keep)
         assert code == 2
         assert err.strip().endswith("leave it out")
+
+
+def test_a_release_to_be_like_is_read_once_however_many_ask(tmp_path, monkeypatch):
+    values = np.random.default_rng(1).normal(size=(30, 2))
+    abo.save_release(abo.NIWSynthesizer().fit(abo.Records(values, ("a", "b"))).sample(datasets=2), tmp_path / "r")
+    times = []
+    real = reading.load_unguaranteed
+    monkeypatch.setattr(reading, "load_unguaranteed", lambda path: (times.append(path), real(path))[1])
+    context = typer.Context(click.Command("synthesize"))
+    context.params = {"like": tmp_path / "r", "no_header": False}
+    assert reading.any_release_like(context) is reading.release_like(context)
+    assert reading.given_prior(context).p == 2
+    assert len(times) == 1
