@@ -10,9 +10,18 @@ import allbutone as abo
 from allbutone.app.page import piece
 from allbutone.disclosure.alternatives import Alternative
 from allbutone.disclosure.engine_budget import plan_engine_budget
-from allbutone.reports.findings import Finding, budget_words, fidelity_finding, model_finding, remedies
+from allbutone.reports.findings import (
+    Finding,
+    budget_words,
+    fidelity_finding,
+    model_finding,
+    remedies,
+    values_finding,
+)
+from allbutone.support.errors import Cure
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.utility.normality import Fitness
+from allbutone.utility.released_values import Oddity
 from cases import LONG
 
 TRIES = 40 if LONG else 20
@@ -62,7 +71,7 @@ def test_the_model_is_judged_in_plain_words():
     assert finding.against
     assert finding.words.startswith("The model assumes bell-shaped columns. Not bell-shaped: crp")
     assert "Why, for crp: long right tail (skewness" in finding.words
-    assert "synthesize its logarithm instead, which is fit" in finding.words
+    assert 'declare the scale "log" for it: skewness ' in finding.words
     fit = model_finding(abo.check_normality(abo.Records(values[:, :1], ("bmi",))))
     assert (
         fit.words == "The column has the bell shape that the model assumes, and on which the probabilities rest."
@@ -132,3 +141,14 @@ def test_public_names_are_the_classes_that_a_report_returns(rng, tmp_path):
     assert isinstance(found.verdict, abo.Verdict)
     assert found.findings
     assert all(isinstance(each, abo.Finding) for each in found.findings)
+
+
+def test_what_is_doubtful_is_worth_knowing_and_only_what_is_not_fit_needs_attention():
+    rng = np.random.default_rng(5)
+    skewed = rng.gamma(8, 1, 400)  # skewness 0.7
+    finding = model_finding(abo.check_normality(abo.Records(skewed[:, None], ("age",))))
+    assert (finding.against, finding.noted, finding.heading) == (False, True, "worth knowing")
+    wild = model_finding(abo.check_normality(abo.Records(np.exp(skewed)[:, None], ("crp",))))
+    assert wild.heading == "needs attention"
+    rounded = values_finding([Oddity("recorded with few decimals", Cure("declare the decimals"), False)], str)
+    assert rounded.heading == "worth knowing"

@@ -317,7 +317,7 @@ def test_different_values_are_counted_in_the_table_itself(rng):
     mechanism = abo.MixedSynthesizer().fit(records).mechanism
     left = given_categories(records, mechanism)
     assert len(np.unique(left.values[:, 1])) == 6  # three in each sex
-    (_, score) = abo.check_normality(left, recorded=records.values).verdicts
+    (_, score) = abo.check_normality(left, of=records).verdicts
     assert score.reason == "takes only 3 different values"
 
 

@@ -43,7 +43,7 @@ def describe(assessment: Assessment) -> None:
         console.print(f"How much in all: {escape(in_all)}")
     console.print("\nBefore it goes out, read also:")
     for finding in assessment.findings:
-        mark = "[yellow]![/yellow]" if finding.against else "[green]✔[/green]"
+        mark = "[yellow]![/yellow]" if finding.against else "·" if finding.noted else "[green]✔[/green]"
         console.print(f"{mark} [bold]{finding.subject}[/bold]: {escape(finding.words)}")
     console.print()
 

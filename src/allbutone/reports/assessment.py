@@ -217,9 +217,7 @@ def _assess_mixed(
     normality = budget = None
     if not records.has_gaps and mechanism.cells != SEPARATE:
         with step("Judging the model", None):
-            normality = check_normality(
-                given_categories(records, mechanism), recorded=mechanism.split(records).values
-            )
+            normality = check_normality(given_categories(records, mechanism), of=records)
     with step("Attacking records", len(records.values)) as watch:
         risk = any_risk_columns(records, everything, rule=rule, rng=np.random.default_rng(0), watch=watch)
     if not records.has_gaps:

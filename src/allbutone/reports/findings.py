@@ -20,11 +20,17 @@ AnyBudget = Budget | MixedBudget | EngineBudget
 
 @dataclass(frozen=True)
 class Finding:
-    """What else to know before a release goes out: does it need attention, and what it says."""
+    """What else to know before a release goes out: does it need attention, is it worth knowing, what it says."""
 
     subject: str
     against: bool
     words: str
+    noted: bool = False
+
+    @property
+    def heading(self) -> str:
+        """How much it matters."""
+        return "needs attention" if self.against else "worth knowing" if self.noted else "in order"
 
 
 def budget_words(budget: AnyBudget, released: int, earlier: int = 0) -> str:
@@ -85,6 +91,9 @@ def model_finding(normality: Normality) -> Finding:
         words = f"{some} the bell shape that the model assumes, and on which the probabilities rest."
         return Finding("Model", False, words)
     every = normality.every
+    # of a doubtful column, of what columns do together and of single records it is good to know; a shape that will
+    # not come out as it is needs attention
+    against = any(verdict.level == "not fit" for verdict in normality.verdicts)
     worst = max(every, key=lambda verdict: LEVELS.index(verdict.level))
     groups = [
         f"{name}: {_some([verdict.subject for verdict in every if verdict.level == level])}."
@@ -96,7 +105,7 @@ def model_finding(normality: Normality) -> Finding:
         f"What to do: {worst.advice}. As it is, synthetic values there look different from real ones, and",
         "somebody who knows the true shape may find out more than the probabilities say.",
     ]
-    return Finding("Model", True, " ".join(said))
+    return Finding("Model", against, " ".join(said), noted=True)
 
 
 def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding:
@@ -151,7 +160,7 @@ def values_finding(oddities: Sequence[Oddity], say: Callable[[Cure], str]) -> Fi
     if not oddities:
         return None
     words = " ".join(f"{oddity.words}: {say(oddity.cure)}." for oddity in oddities)
-    return Finding("Values", any(oddity.against for oddity in oddities), words)
+    return Finding("Values", any(oddity.against for oddity in oddities), words, noted=True)
 
 
 def _some(names: Sequence[str]) -> str:

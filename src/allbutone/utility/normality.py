@@ -1,16 +1,17 @@
 """Is the normal model fit to be used on this table? Tests, sizes of effect, and a verdict in words."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import betaincc, betaincinv, logit, ndtr, ndtri
+from scipy.special import betaincc, betaincinv, ndtr, ndtri
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import number, percent
+from allbutone.tables.declared.scales import Scale
 from allbutone.tables.records import Records
+from allbutone.tables.traits import proposed_scale
 from allbutone.utility.column_shape import (
     DOUBTFUL,
     FEW,
@@ -28,15 +29,6 @@ FEW_VALUES = 10  # a column that takes no more values than this is not continuou
 OUTSIDE = 0.005  # how many records beyond an outlier's limit a normal table would be expected to have
 RARE = 0.01  # outliers explain a verdict only where they are at most this share of the records
 TOGETHER = "all columns together"
-
-# in order of preference: what each is called, where it is defined, and what it is
-Transform = tuple[str, Callable[[np.ndarray], bool], Callable[[np.ndarray], np.ndarray]]
-TRANSFORMS: tuple[Transform, ...] = (
-    ("logarithm", lambda x: bool(np.min(x) > 0), np.log),
-    ("square root", lambda x: bool(np.min(x) >= 0), np.sqrt),
-    ("logit", lambda x: bool(np.min(x) > 0 and np.max(x) < 1), logit),
-    ("square", lambda x: bool(np.min(x) >= 0), np.square),
-)
 
 
 @dataclass(frozen=True)
@@ -90,13 +82,11 @@ class Normality:
         return self.verdicts if self.together is None else (*self.verdicts, self.together)
 
 
-def check_normality(
-    table: Any, *, recorded: Float[np.ndarray, "n p"] | None = None, **how_to_read: Any
-) -> Normality:
+def check_normality(table: Any, *, of: Records | None = None, **how_to_read: Any) -> Normality:
     """Judge whether a table is near enough to normal for this synthesizer, by column and together.
 
-    How it is read is said as to `Records.of` (schema, complete_cases, …). `recorded`: where the table holds what
-    is left of values when others are taken into account, these values as they were.
+    How it is read is said as to `Records.of` (schema, complete_cases, …). `of`: the records themselves where the
+    table holds what is left of them; scales are proposed for those.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -112,10 +102,8 @@ def check_normality(
             )
     shape = Shape.of(values)
     verdicts = tuple(
-        judge_column(name, column, int(level), was)
-        for name, column, level, was in zip(
-            records.columns, values.T, shape.levels, (values if recorded is None else recorded).T, strict=True
-        )
+        judge_column(name, column, int(level), *_natural(of or records, name))
+        for name, column, level in zip(records.columns, values.T, shape.levels, strict=True)
     )
     chosen = thin(n)
     place = positions(n)[chosen]
@@ -184,12 +172,25 @@ def thin(n: int) -> np.ndarray:
     return np.unique(np.clip(n * ndtr(np.linspace(-end, end, MOST_POINTS)), 0, n - 1).astype(int))
 
 
+def _natural(records: Records, name: str) -> tuple[Float[np.ndarray, " n"], Scale]:
+    place = records.columns.index(name)
+    return records.natural[:, place], records.schema.measurements[place].scale
+
+
 def judge_column(
-    name: str, column: Float[np.ndarray, " n"], level: int, recorded: Float[np.ndarray, " n"] | None = None
+    name: str,
+    column: Float[np.ndarray, " n"],
+    level: int,
+    natural: Float[np.ndarray, " n"] | None = None,
+    scale: Scale | None = None,
 ) -> Fitness:
-    """Put the shape of one column into words, and say what to do about it; values are counted as `recorded`."""
+    """Put the shape of one column into words, and say what to do about it.
+
+    `natural`: its values in natural units, as they were recorded and are counted, and `scale` that on which it is
+    modelled, where they are known.
+    """
     n = len(column)
-    distinct, counts = np.unique(column if recorded is None else recorded, return_counts=True)
+    distinct, counts = np.unique(column if natural is None else natural, return_counts=True)
     if n < FEW:
         return _too_few(name, n)
     advice = "leave it out, or release it by another method: a normal model gives values in between"
@@ -205,7 +206,8 @@ def judge_column(
     outside = distance > ndtri(1 - OUTSIDE / 2 / n) * np.median(distance) / ndtri(0.75)
     if 0 < np.sum(outside) <= max(1, RARE * n) and Shape.of(column[~outside, None]).levels[0] == 0:
         return Fitness(name, LEVELS[level], f"{reason}, from {_records(outside)}", _outlier_advice(outside))
-    return Fitness(name, LEVELS[level], reason, _transform_advice(column, level) or _last_advice(level))
+    advice = "" if natural is None else _scale_advice(natural, scale or Scale())
+    return Fitness(name, LEVELS[level], reason, advice or _last_advice(level))
 
 
 def _judge_together(
@@ -260,26 +262,21 @@ def _reason(skewness: float, excess_kurtosis: float, gap: float, *, kind: str = 
     return ", ".join(found)
 
 
-def _transform_advice(column: Float[np.ndarray, " n"], level: int) -> str | None:
-    """Name the first transform that makes the column fit, or else the first that makes it better."""
-    best = None
-    for name, defined, transform in TRANSFORMS:
-        if not defined(column):
-            continue
-        changed = transform(column)
-        if np.ptp(changed) == 0:  # rounding, where the column varies in its last digits
-            continue
-        shape = Shape.of(changed[:, None])
-        after = int(shape.levels[0])
-        if after < level:
-            skewness, kurtosis = float(shape.skewness[0]), float(shape.excess_kurtosis[0])
-            how = "is fit" if after == 0 else "is better, if still doubtful"
-            moments = f"skewness {number(skewness, 2)}, excess kurtosis {number(kurtosis, 2)}"
-            level, best = after, f"synthesize its {name} instead, which {how} ({moments})"
-    return best
+def _scale_advice(natural: Float[np.ndarray, " n"], scale: Scale) -> str:
+    """Name the scale that the table of columns proposes, too, where it is another and less skewed."""
+    proposed = proposed_scale(natural)
+    if proposed in ("as it is", scale.name):
+        return ""
+    before, after = (
+        float(Shape.of(each.to_model(natural)[:, None]).skewness[0]) for each in (scale, Scale.of(proposed))
+    )
+    if abs(after) >= abs(before):
+        return ""
+    return f'declare the scale "{proposed}" for it: skewness {number(after, 2)} instead of {number(before, 2)}'
 
 
 def _last_advice(level: int, *, together: bool = False) -> str:
     if level == 1:
-        return "release only for uses that rest on means and correlations, and say so; or find a transform"
-    return "do not release under this model" if together else "leave it out, or do not release under this model"
+        return "good for means and correlations; say so where single values or shapes matter"
+    what = "how the columns go together beyond correlations" if together else "its shape"
+    return f"good for means and correlations alone: {what} will not be that of the real data; say so"

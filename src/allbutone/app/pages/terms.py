@@ -72,8 +72,7 @@ def normality_of(chosen: Chosen, step: Progress) -> Normality:
         if not chosen.is_mixed:
             return check_normality(chosen.records)
         mechanism = chosen.mixed_synthesizer().mechanism
-        recorded = mechanism.split(chosen.records).values
-        return check_normality(given_categories(chosen.records, mechanism), recorded=recorded)
+        return check_normality(given_categories(chosen.records, mechanism), of=chosen.records)
 
     with step("Judging the model", None):
         return chosen.held.get_or_compute(("normality", chosen.reading, chosen.keep), judge)
