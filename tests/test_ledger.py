@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import allbutone as abo
+from allbutone.releases.ledger import entries
 from allbutone.releases.ledger.digests import digest_of_records
 from allbutone.releases.ledger.entries import Terms, ledger_from
 from allbutone.releases.ledger.file import (
@@ -183,3 +184,15 @@ def test_voiding_asks_for_a_reason_and_for_an_entry(released):
     with pytest.raises(abo.InputError, match="already"):
         void_release(path, 1, "never given out")
     assert not read_ledger(path).counted
+
+
+def test_a_ledger_is_parsed_once_as_long_as_its_text_is_the_same(released, monkeypatch):
+    records, path, (one, two) = released
+    record_release(path, records, one)
+    parsed, parse = [], entries.parse
+    monkeypatch.setattr(entries, "parse", lambda *how: parsed.append(how) or parse(*how))
+    first = read_ledger(path)
+    assert [read_ledger(path) for _ in range(3)] == [first] * 3
+    assert len(parsed) == 1
+    record_release(path, records, two)
+    assert len(read_ledger(path).releases) == 2

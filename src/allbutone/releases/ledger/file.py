@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,11 @@ def read_ledger(path: str | Path) -> Ledger | None:
     True
     """
     path = Path(path)
-    return ledger_from(read_text(path, "let it be readable"), path) if os.path.lexists(path) else None
+    return _parsed(read_text(path, "let it be readable"), path) if os.path.lexists(path) else None
+
+
+# a command asks for the ledger in several places; as long as its text is the same, so is what it says
+_parsed = lru_cache(maxsize=4)(ledger_from)
 
 
 def change_ledger(path: Path, change: Callable[[Ledger], Ledger]) -> Ledger:
