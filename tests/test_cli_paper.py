@@ -3,12 +3,15 @@
 import csv
 import re
 import stat
+from contextlib import nullcontext
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import allbutone as abo
 from allbutone.plots.p_value_densities import GRID, p_value_densities, reflected_density
+from allbutone.reports.paper import apply_paper, papers_prior
 from allbutone.studies.design_file import SHIPPED
 
 FIGURES = ("1A", "1B", "2", "3", "4", "5", "A1", "A2", "A3", "A4", "A5", "A6")
@@ -45,6 +48,20 @@ def test_every_figure_and_table_of_the_paper_in_one_run(allbutone, scores, tmp_p
     code, _, err = allbutone("paper", "--scores", scores, "--out", "p")
     assert code == 2
     assert "--force" in err
+
+
+def test_the_distances_are_those_of_the_risk():
+    """Which computes much else beside them."""
+    table = abo.demo_cohort()
+    release = apply_paper(table, 3, 1, lambda name, parts: nullcontext(lambda done: None)).by_count[3]
+    prior = papers_prior(5)
+    rows = [len(table.values)] * 3
+    drawn = abo.DatasetRelease.draw(
+        prior.update(table.values), rows, np.random.default_rng(1), columns=table.columns, prior=prior
+    )
+    found = abo.risk(table, drawn, prior=prior, mass=False)
+    for name in ("distance", "baseline_distance"):
+        np.testing.assert_allclose(release[name], np.asarray(found[name]), rtol=1e-9)
 
 
 def test_a_density_on_the_unit_interval_loses_nothing_at_its_ends(rng):

@@ -1,7 +1,7 @@
 """Every figure and table of the paper on one page, made again, the printed numbers beside ours."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.rule import Rule
+from allbutone.adversary.leave_one_out import attack_all
 from allbutone.model.niw import NIW
 from allbutone.plots.export import NO_REQUESTS, embedded, library
 from allbutone.plots.study import in_the_paper, study_drawings
@@ -74,12 +73,20 @@ def apply_paper(records: Records, datasets: int, seed: int, step: Step) -> Appli
     by_count = {}
     for count in sorted({*(each for each in PAPER_COUNTS if each < datasets), datasets}):
         with step(f"Attacking records after {counted(count, 'dataset')}", people) as watch:
-            rng = np.random.default_rng(0)
-            by_count[count] = risk_columns(
-                records, release.first(count), prior, rule=Rule(), mass=False, rng=rng, watch=watch
-            )
+            by_count[count] = _distances(records.values, release.first(count), prior, watch)
     with step("Comparing real and synthetic data", None):
         return Application(records, fidelity(records, release), by_count)
+
+
+def _distances(
+    values: np.ndarray, release: DatasetRelease, prior: NIW, watch: Callable[[int], None]
+) -> dict[str, np.ndarray]:
+    """Return how far from each record the guess is, and the centre of the others: the paper's measure alone."""
+    guess = attack_all(values, release, prior, watch=watch).mode
+    whole = prior.update(values)
+    centre = (whole.mean_weight * whole.mean - values) / (whole.mean_weight - 1)  # of all but this one
+    far = (np.linalg.norm(place - values, axis=1) for place in (guess, centre))
+    return dict(zip(("distance", "baseline_distance"), far, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
