@@ -84,11 +84,12 @@ def processes():
 @pytest.fixture
 def few_trials(monkeypatch):
     """A budget without simulated releases, or by as few as it takes, where what it finds is not the point."""
-    from allbutone.disclosure import budget, mixed_budget  # not above: the hook must be in place first
+    from allbutone.disclosure import budget, mixed_budget, simulated_budget  # not above: the hook must come first
 
-    monkeypatch.setattr(budget, "WORK", 0)
+    monkeypatch.setattr(simulated_budget, "WORK", 0)
     monkeypatch.setattr(budget, "alternatives_of", lambda *_: [])
-    monkeypatch.setattr(mixed_budget, "CHECKS", 2)
+    monkeypatch.setattr(simulated_budget, "RELEASES", 2)
+    monkeypatch.setattr(mixed_budget, "RELEASES", 2)
 
 
 @pytest.fixture

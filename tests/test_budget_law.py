@@ -11,6 +11,7 @@ from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.lineup import MOST, Lineup, largest
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.simulated_budget import Simulated, Tried
 from allbutone.disclosure.simulation import simulate
 from allbutone.disclosure.table_releases import TableReleases
 from allbutone.model.moments import Moments
@@ -162,9 +163,12 @@ def test_earlier_releases_count(rng):
         prior.update(records.values), [100] * (4 * whole.confident_count), rng, prior=prior
     )
     after = abo.plan_budget(records, prior, rows=100, alternatives=False, earlier=earlier, rng=1)
-    assert after.confident_count <= max(1, whole.confident_count)
-    assert "more" in after.sentence
-    assert after.simulated
+    assert after.in_all == whole.in_all
+    assert after.confident_count == 0
+    assert after.sentence.startswith("No more datasets of 100 rows may be released")
+    assert f"{whole.in_all:,} in all, and {4 * whole.in_all:,} are out" in after.sentence
+    assert after.luck is not None
+    assert after.luck.share > 0.05
 
 
 @pytest.mark.usefixtures("few_trials")
@@ -179,11 +183,12 @@ def test_earlier_releases_count(rng):
 )
 def test_the_verdict_is_a_sentence_whatever_the_count(rng, count, words):
     plan = abo.plan_budget(rng.normal(size=(20, 2)), abo.NIW.default(2), rows=30, alternatives=False)
-    found = replace(plan, confident_count=count)
+    found = replace(plan, in_all=count)
     assert found.sentence.startswith(words)
     assert repr(found) == f"Budget: {found.sentence}"
     assert "from a closed form" in found.assumptions
-    assert "was checked on 200 simulated releases" in replace(found, simulated=200, passed=1).assumptions
-    later = replace(found, before=3).sentence
-    assert "more dataset" in later
-    assert later.endswith("This counts what was released earlier (3), as it was drawn.")
+    tried = Simulated(count, {max(count, 1): Tried(max(count, 1), 200, 1, np.zeros(20, dtype=int))})
+    assert "was checked on 200 simulated releases" in replace(found, simulated=tried).assumptions
+    later = replace(found, in_all=count + 3, before=3)
+    assert later.confident_count == count
+    assert f"{count + 3:,} in all, and 3 are out" in later.sentence

@@ -87,17 +87,20 @@ def plan():
 @pytest.mark.parametrize(
     ("released", "words"),
     [
-        (3, "This release has 3 datasets; 4 more may follow."),
-        (7, "This release has 7 datasets, which is all of it. This was planned as if nothing had been drawn"),
-        (8, "This release has 8 datasets, which is more: in more than one of twenty cases"),
+        (3, "Up to 4 more datasets of 50 rows may be released"),
+        (6, "One more dataset of 50 rows may be released, but not two,"),
+        (7, "No more datasets of 50 rows may be released"),
+        (8, "No more datasets of 50 rows may be released"),
     ],
 )
 def test_the_budget_says_what_is_left(plan, released, words):
-    told = budget_words(replace(plan, confident_count=7), released)
-    assert told.startswith("Up to 7 datasets of 50 rows may be released")
-    assert words in told
-    earlier = budget_words(replace(plan, confident_count=7), 2, earlier=4)
-    assert earlier.endswith("This release has 2 datasets, and 4 went out earlier; 1 more may follow.")
+    told = budget_words(replace(plan, in_all=7, before=released), released)
+    assert told.startswith(words)
+    assert f": 7 in all, and {released} are out;" in told
+    assert told.endswith("This release is counted in.")
+    earlier = budget_words(replace(plan, in_all=7, before=6), 2, earlier=4)
+    assert earlier.startswith("One more dataset")
+    assert earlier.endswith("Counted in are this release (2) and what went out earlier (4).")
 
 
 def test_remedies_name_the_number_that_each_allows(plan):
@@ -106,15 +109,34 @@ def test_remedies_name_the_number_that_each_allows(plan):
         Alternative("leave the five people furthest from the others out", 12, "the others then vary less"),
         Alternative("datasets of 500 rows", 2),
     ]
-    told = remedies(replace(plan, confident_count=7, alternatives=others), 20)
+    told = remedies(replace(plan, in_all=7, before=20, alternatives=others), 20)
     assert told[:3] == [
-        "Fewer: up to 7 datasets of 50 rows, drawn anew.",
+        "Fewer: up to 7 datasets of 50 rows, drawn once, in place of this.",
         "Leave row 8 out: up to 30 datasets, which is enough for as many as these.",
         "Leave the five people furthest from the others out: up to 12 datasets (the others then vary less).",
     ]
     assert not any("500 rows" in words for words in told)
-    assert remedies(replace(plan, confident_count=30), 20)[0].startswith("Another draw of the same size")
-    assert remedies(None, 20)
+    assert remedies(replace(plan, in_all=30, before=20), 20)[0].startswith("As many, drawn once more")
+
+
+def test_what_is_out_already_is_not_there_to_be_drawn_instead(plan):
+    """Of seven in all five went out earlier: two may be drawn in place of the four that do not pass."""
+    others = [Alternative("datasets of 5 rows", 70, rows=5), Alternative("leave the column a out", 8, drop="a")]
+    told = remedies(replace(plan, in_all=7, before=9, alternatives=others), 4)
+    assert told[0] == "Fewer: up to 2 datasets of 50 rows, drawn once, in place of this."
+    assert told[1].startswith("Datasets of 5 rows: up to 20 datasets")  # two sevenths of them are left
+    assert not any("column a" in words for words in told)
+
+
+def test_nothing_that_was_not_tried_is_said_to_pass(plan):
+    told = remedies(replace(plan, in_all=0, before=1), 1)
+    assert told[0].startswith("Nothing else that was tried would pass")
+
+
+def test_without_a_budget_nobody_is_told_to_draw_until_it_passes():
+    (told,) = remedies(None, 20)
+    assert "Do not draw until something passes" in told
+    assert "anew" not in told
 
 
 def test_of_many_columns_a_page_names_the_first():

@@ -13,7 +13,9 @@ from allbutone.disclosure.cell_beliefs import cell_beliefs
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.disclosure.lineup import Lineup
 from allbutone.disclosure.mixed_budget import MixedBudget, _allowed, lineup_of
+from allbutone.disclosure.mixed_releases import MixedReleases
 from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.simulated_budget import Simulated, Tried
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
 from allbutone.model.cells import Cells
@@ -107,20 +109,24 @@ def test_the_verdict_says_who_and_why(rng):
         (0, "Not even one dataset of 50 rows may be released if"),
         (1, "One dataset of 50 rows may be released, but not two, if"),
         (7, "Up to 7 datasets of 50 rows may be released if"),
-        (100, "At least 100 datasets of 50 rows, the most that were tried, may be released if"),
+        (200, "At least 200 datasets of 50 rows, the most that were tried, may be released if"),
     ],
 )
 def test_the_verdict_is_a_sentence_whatever_the_count(count, words):
     each = {"rows": np.arange(1, 4), "leverage": np.ones(3), "max_datasets": np.full(3, 9.0)}
     alone = {"by_measurements": 9, "by_categories": 200, "limiting_row": 2, "limited_by": "its categories"}
-    how = {"rule": Rule(), "tried_up_to": 100, "checked": 0, "dataset_rows": 50}
-    plan = MixedBudget(confident_count=count, **how, **alone, **each)
+    tried = {count: Tried(count, 200, 2, np.array([2, 0])), count + 1: Tried(count + 1, 80, 9, np.array([3, 6]))}
+    how = {"rule": Rule(), "simulated": Simulated(count, tried), "dataset_rows": 50}
+    plan = MixedBudget(in_all=count, watched=np.array([0, 1]), **how, **alone, **each)
     assert plan.sentence.startswith(words)
     assert plan.sentence.endswith("; row 2 sets the limit, by its categories.")
     assert repr(plan) == f"MixedBudget: {plan.sentence}"
     assert "categories set no limit" in plan.parts
     assert "the categories alone 12" in replace(plan, by_categories=12).parts
     assert "; record b sets the limit" in replace(plan, keys=("a", "b", "c")).sentence
+    if count < 9:
+        assert f"What lowers it to {count}: of 80 simulated releases of {count + 1} dataset" in plan.parts
+        assert "2 different people, each with a small chance, make a large one together" in plan.parts
 
 
 def test_groups_far_apart_in_odds_are_judged_apart():
@@ -147,3 +153,32 @@ def test_cells_that_nobody_can_be_in_are_no_warning(rng):
 def test_counts_that_were_not_tried_are_not_allowed():
     assert _allowed(np.array([0.0, 0.01, 0.04])) == 3
     assert _allowed(np.array([0.0, 0.06, 0.04])) == 1
+
+
+def test_simulated_releases_are_judged_as_risk_judges_them(rng):
+    """Of the same drawn datasets: whom the quick look with its screens flags, `risk` of everybody discloses."""
+    n = 30
+    frame = pd.DataFrame(rng.standard_normal((n, 2)), columns=["x", "y"])
+    frame.loc[4, ["x", "y"]] = 6.0
+    frame["site"] = np.where(np.arange(n) == 7, "rare", "usual")
+    plan = abo.plan_mixed_budget(frame, rows=n, rng=1)
+    releases, mechanism = plan.releases, plan.releases.mechanism
+    assert isinstance(releases, MixedReleases)
+    found, wanted = [], []
+    for release in range(6):
+        drawn = releases._after(releases.everyone, 4, release).datasets
+        tables = tuple(mechanism.released(each, None) for each in drawn)
+        risk = abo.risk(frame, abo.MixedRelease(mechanism, tables))
+        wanted.append(np.asarray(risk["disclosed"]))
+        found.append(releases.discloses(4, np.arange(n), range(release, release + 1))[0])
+    assert np.sum(wanted) > 0
+    assert np.mean(np.array(found) == np.array(wanted)) > 0.98  # but for what lies at the limit
+
+
+def test_a_longer_release_begins_with_a_shorter_one(rng):
+    _, records = case(rng)
+    frame = pd.DataFrame(records.values, columns=["x", "y"]).assign(site=records.cells.astype(str))
+    releases = abo.plan_mixed_budget(frame, rows=60, rng=1).releases
+    three, five = (releases._after(releases.everyone, count, 2).datasets for count in (3, 5))
+    for short, long in zip(three, five, strict=False):
+        np.testing.assert_array_equal(short.values, long.values)

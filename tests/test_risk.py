@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.disclosure import budget as budgets
+from allbutone.disclosure import simulated_budget
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.lineup import MOST, Lineup
 from allbutone.disclosure.measures import prior_mass
@@ -210,8 +210,9 @@ def test_the_budget_says_who_sets_it(table, plan):
     assert plan.limiting_row == 7
     assert plan.limiting_column in table.columns
     assert f"{plan.limiting_column} of row 7 sets the limit" in plan.sentence
-    assert plan.passed <= budgets.ACCEPTED
-    assert plan.simulated == budgets.RELEASES
+    at = plan.simulated.tried[plan.in_all]
+    assert at.disclosing <= simulated_budget.ACCEPTED
+    assert at.releases == simulated_budget.RELEASES
     columns = plan.columns((1, 10))
     assert np.argmax(columns[f"chance_at_{2 * plan.confident_count}"]) == 6
     np.testing.assert_allclose(columns["exposure_at_10"], plan.law.exposure(plan.leverage, 10))
@@ -235,8 +236,8 @@ def test_alternatives_come_with_the_numbers_of_tables_made_so(table, plan):
 
 def test_what_was_released_earlier_counts(monkeypatch):
     """On average less is left than there was, and nothing where far more is out than the budget allowed."""
-    monkeypatch.setattr(budgets, "RELEASES", 60)
-    monkeypatch.setattr(budgets, "ACCEPTED", 3)
+    monkeypatch.setattr(simulated_budget, "RELEASES", 60)
+    monkeypatch.setattr(simulated_budget, "ACCEPTED", 3)
     column = abo.Records(np.clip(np.random.default_rng(2).standard_normal((60, 1)), -1.6, 1.6), ("bmi",))
     synthesizer = abo.NIWSynthesizer(abo.NIW.default(1)).fit(column)
     asked = {"rows": 60, "alternatives": False, "rng": 1}
@@ -245,13 +246,13 @@ def test_what_was_released_earlier_counts(monkeypatch):
     for seed in (1, 2, 3):
         before = synthesizer.sample(datasets=half, rows=60, rng_for_tests=np.random.default_rng(seed))
         plan = abo.plan_budget(column, synthesizer.prior, earlier=before, **asked)
-        assert f"This counts what was released earlier ({half}), as it was drawn." in plan.sentence
+        assert f"{whole:,} in all, and {half:,} are out" in plan.sentence
         left.append(plan.confident_count)
-    # how much depends on what the earlier ones happened to tell
-    assert 0 < np.mean(left) < whole
+    # fewer than planned may follow where the earlier ones happened to tell much, more never
+    assert 0 < np.mean(left) <= whole - half
     far = synthesizer.sample(datasets=8 * whole, rows=60, rng_for_tests=np.random.default_rng(1))
     plan = abo.plan_budget(column, synthesizer.prior, earlier=far, **asked)
-    assert plan.sentence.startswith("Not even one more dataset of 60 rows may be released")
+    assert plan.sentence.startswith("No more datasets of 60 rows may be released")
 
 
 def test_a_stricter_rule_allows_less(table):
@@ -273,7 +274,7 @@ def test_a_stricter_rule_allows_less(table):
 def test_the_verdict_is_a_sentence(table, rows, count, start):
     lineup = Lineup.of(table, PRIOR, rows, Rule())
     told = {"rows": table.rows, "columns_of_table": table.columns, "limiting_row": 7, "limiting_column": "ldl"}
-    plan = Budget(law=lineup.law, rule=Rule(), lineup=lineup, confident_count=count, **told)
+    plan = Budget(law=lineup.law, rule=Rule(), lineup=lineup, in_all=count, **told)
     assert plan.sentence.startswith(start)
     assert plan.sentence.endswith("ldl of row 7 sets the limit.")
     assert "closed form" in plan.assumptions
@@ -281,7 +282,7 @@ def test_the_verdict_is_a_sentence(table, rows, count, start):
 
 def test_a_budget_is_never_half_built(table):
     lineup = Lineup.of(table, PRIOR, 30, Rule())
-    with pytest.raises(TypeError, match="confident_count"):
+    with pytest.raises(TypeError, match="in_all"):
         Budget(  # type: ignore[call-arg]
             law=lineup.law,
             rule=Rule(),

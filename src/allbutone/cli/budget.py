@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import typer
 from rich.markup import escape
 
-from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
+from allbutone.cli.earlier import EARLIER, is_voided, judged_with_earlier, ledger_of, show_together
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, AnyTable, lazy_of, source_of
 from allbutone.cli.engine_budget import engine_budget
 from allbutone.cli.mixed import OF_MIXED, is_mixed, mechanism_options
@@ -32,14 +32,13 @@ from allbutone.cli.results import outputs, show_files, whole_numbers
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
 from allbutone.disclosure.engine_budget import COUNTS
-from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
+from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget
 from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.plots.budget import budget_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.mixed_budget import mixed_budget_figure
-from allbutone.releases.ledger.entries import Entry
-from allbutone.releases.ledger.together import Together, in_words
+from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.support.checks import count_of
@@ -100,30 +99,25 @@ def budget(
         # who has the parameters learns nothing more from the datasets drawn from them
         size = (rows or len(records.values)) if release is ReleaseKind.datasets else None
         mixed = is_mixed(context, records)
-        judged = judged_with_earlier(context, table, records, mixed=mixed)
+        judged = _out_already(context, table, records, mixed)
         if mixed:
             require_plain(context)
-            planned = _plan_mixed(context, records, size, rule, stream)
+            planned = _plan_mixed(context, records, size, rule, judged, stream)
         else:
             planned = _plan(context, records, size, rule, judged, stream)
         plan = planned.plan
         save(plan.columns(tuple(asked)) if isinstance(plan, Budget) else plan.columns(), planned.figure)
     console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
-    left, used = plan.confident_count, 0
+    show_together(judged)
     if isinstance(plan, Budget):
-        used = plan.before  # which the number counts already
-        show_together(judged)
         _show_budget(plan)
     else:
-        used = used_up(judged, size)
-        left -= used
-        _show_used(judged, size, plan.confident_count)
         show_mixed(plan)
     if planned.checked:
         console.print(planned.checked)
     show_files(out)
     console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, planned.prior))}.")
-    _next(context, table, left, used, size, out)
+    _next(context, table, plan, out)
     show_notes([*records.notes, planned.note])
 
 
@@ -136,19 +130,37 @@ def _plan(
     stream: np.random.Generator,
 ) -> Planned:
     synthesizer, note = fit(records, given_prior(context))
-    verify = context.params["verify"]
-    earlier = judged.earlier or any_release_like(context)
     with late_progress("Trying numbers of datasets", None) as watch:
         plan = plan_budget(
-            records, synthesizer.prior, rows=size, probability=rule, earlier=earlier, rng=stream, watch=watch
+            records,
+            synthesizer.prior,
+            rows=size,
+            probability=rule,
+            earlier=judged.release if judged.any else None,
+            rng=stream,
+            watch=watch,
         )
-    with late_progress("Simulating releases", verify) as watch:
-        checked = verify and verify_budget(records, synthesizer.prior, plan, verify, stream, watch)
-    return Planned(plan, budget_figure(plan), synthesizer.prior, _checked(plan, checked) if checked else "", note)
+    checked = _verified(context, plan, stream, records, synthesizer.prior)
+    return Planned(plan, budget_figure(plan), synthesizer.prior, checked, note)
+
+
+def _out_already(context: typer.Context, table: Path, records: Records, mixed: bool) -> Together:
+    """Return what is out: what the ledger counts, and the release to be like, unless the ledger says it is not."""
+    like, folder = any_release_like(context), context.params["like"]
+    if like is not None and not context.params["alone"] and is_voided(ledger_of(context, table), folder):
+        like = None
+    if like is None:
+        return judged_with_earlier(context, table, records, mixed=mixed)
+    return judged_with_earlier(context, table, records, like, [folder])
 
 
 def _plan_mixed(
-    context: typer.Context, records: Records, size: int | None, rule: Rule, stream: np.random.Generator
+    context: typer.Context,
+    records: Records,
+    size: int | None,
+    rule: Rule,
+    judged: Together,
+    stream: np.random.Generator,
 ) -> Planned:
     told = mechanism_options(context, records)
     if records.has_gaps:
@@ -158,23 +170,41 @@ def _plan_mixed(
         )
     told.pop("missing")
     mechanism = MixedSynthesizer(**told).fit(records).mechanism
-    with late_progress("Trying numbers of datasets", None) as watch:
-        plan = plan_mixed_budget(records, rows=size, probability=rule, **told, rng=stream, watch=watch)
-    return Planned(plan, titled(mixed_budget_figure(plan)).update_layout(height=None), mechanism.normal)
+    earlier = judged.release if judged.any else None
+    assert earlier is None or isinstance(earlier, MixedRelease)
+    with late_progress("Simulating releases", EXPECTED_RELEASES, cut_short=True) as watch:
+        plan = plan_mixed_budget(
+            records, rows=size, probability=rule, earlier=earlier, **told, rng=stream, watch=watch
+        )
+    figure = titled(mixed_budget_figure(plan)).update_layout(height=None)
+    return Planned(plan, figure, mechanism.normal, _verified(context, plan, stream))
+
+
+def _verified(
+    context: typer.Context,
+    plan: Budget | MixedBudget,
+    stream: np.random.Generator,
+    records: Records | None = None,
+    prior: NIW | None = None,
+) -> str:
+    """Check the number on as many simulated releases more as were asked for, and say what came of it."""
+    verify = context.params["verify"]
+    if not verify:
+        return ""
+    with late_progress("Simulating releases", verify) as watch:
+        return _checked(plan, verify_budget(records, prior, plan, verify, stream, watch))
 
 
 def _show_budget(plan: Budget) -> None:
     """Show whose values are likeliest to be disclosed, and what would allow more."""
-    at = max(plan.confident_count, 1)
+    at = max(plan.in_all, 1)
     here, twice = plan.chances(at), plan.chances(2 * at)
     rows = [
         [str(plan.rows[place]), f"{here[place]:.1%}", f"{twice[place]:.1%}", number(plan.leverage[place])]
         for place in plan.places[:10]
     ]
-    headings = ("row", f"disclosed by {at:,}", f"by {2 * at:,}", "leverage")
+    headings = ("row", f"disclosed by {at:,}{' in all' * bool(plan.before)}", f"by {2 * at:,}", "leverage")
     title = "The ten people at most risk: how often releases would disclose a value of theirs"
-    if plan.before:
-        title += " (so many more, if earlier ones told as much as others do on average)"
     show(title, headings, rows)
     console.print()
     if plan.alternatives:
@@ -185,60 +215,26 @@ def _show_budget(plan: Budget) -> None:
         console.print()
 
 
-def _checked(plan: Budget, checked: dict[str, Any]) -> str:
+def _checked(plan: Budget | MixedBudget, checked: dict[str, Any]) -> str:
     return (
-        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.confident_count, 1):,} "
+        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.in_all, 1):,} "
         f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to be disclosed: "
         f"{checked['passed']:,} disclosed someone ({checked['share']:.0%}; 95 % interval {checked['low']:.0%} to "
         f"{checked['high']:.0%})."
     )
 
 
-def used_up(judged: Together, size: int | None) -> int:
-    """Return how many of a budget of datasets of so many rows, or of parameter draws, were released before."""
-    return sum(entry.count for entry in judged.counted if _is_like(entry, size))
-
-
-def _is_like(entry: Entry, size: int | None) -> bool:
-    return entry.kind != "datasets" if size is None else entry.kind == "datasets" and entry.rows == (size,)
-
-
-def _show_used(judged: Together, size: int | None, count: int) -> None:
-    """Say what of the budget was released before, and what was released that it does not count."""
-    counted_ones = [entry for entry in judged.counted if _is_like(entry, size)]
-    if counted_ones:
-        used = used_up(judged, size)
-        console.print(
-            f"Released before, according to the ledger: {escape('; '.join(map(in_words, counted_ones)))}. "
-            f"That is {used:,} of these, which leaves {max(count - used, 0):,}.\n"
-        )
-    others = [
-        f"release {entry.number} ({in_words(entry)})" for entry in judged.counted if not _is_like(entry, size)
-    ]
-    others += [f"release {each.entry.number} ({in_words(each.entry)}): {each.why}" for each in judged.left_out]
-    if others:
-        console.print(
-            f"Also released, and not counted in this number: {escape('; '.join(others))}. So less is left than "
-            "this says; risk judges all of it together.\n"
-        )
-
-
-def _next(context: typer.Context, table: Path, left: int, used: int, size: int | None, out: Path) -> None:
+def _next(context: typer.Context, table: Path, plan: Budget | MixedBudget, out: Path) -> None:
     """Name the command that releases as much as the budget has left, or one that may leave more."""
-    like, given = any_release_like(context), context.params
+    like, given, left, size = any_release_like(context), context.params, plan.confident_count, plan.rows_of_each
     kept = given["keep"] or (isinstance(like, MixedRelease) and like.mechanism.keep)
     rows: dict[str, Any] = {"rows": None} if kept else {}  # then there is a row for each person
-    if used and left < 1:
-        words = "it is used up; see what was released before:"
-        command = following(context, "ledger", "show", table)
-        if like:
-            words = f"{given['like']} has used it up; see the case for or against it:"
-            command = following(context, "report", table, given["like"], out=free_name("report.html"))
-        show_next(words, command)
-    elif left > 0:
-        words = "release so many more:" if used else "release that much:"
-        command = following(context, "synthesize", table, out=free_name("release"), datasets=left, **rows)
-        show_next(words, command)
+    if left > 0:
+        words = "release so many more:" if plan.before else "release that much:"
+        show_next(words, following(context, "synthesize", table, out=free_name("release"), datasets=left, **rows))
+    elif plan.before and plan.in_all:
+        words = "it is used up; see what was released before, and void what nobody has:"
+        show_next(words, following(context, "ledger", "show", table))
     elif size is None or size == 1 or kept:
         show_next("see what leaving columns out would allow:", ["budget", "--help"])
     else:

@@ -68,6 +68,15 @@ def judged_with_earlier(
     return with_earlier(ledger, records, release, folders, mixed=mixed)
 
 
+def is_voided(path: Path, folder: Path) -> bool:
+    """Say whether the ledger has this release, and that it does not count."""
+    ledger = read_ledger(path)
+    if ledger is None:
+        return False
+    files = release_digest(folder)
+    return not ledger.recorded(files) and any(entry.files == files for entry in ledger.releases)
+
+
 def show_together(judged: Together) -> None:
     """Say what is judged together, and what the ledger does not know."""
     if judged.sentence:

@@ -50,7 +50,7 @@ def engine_report(context: typer.Context, table: Path | Address, release_dir: Pa
     for words in assessment.left_out:
         console.print(f"Not told, because the records stay where they are: {escape(words)}")
     console.print(f"Written: {escape(str(out))}. Confidential: keep it as you keep the table.")
-    if assessment.verdict.passed:
+    if assessment.verdict.may_go_out:
         onward = following(context, "report", table, release_dir, public=True, out=free_name("public.html"))
         show_next("a page about the release that may go with it:", onward)
     show_notes(records.notes)

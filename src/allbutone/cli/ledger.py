@@ -1,5 +1,6 @@
 """The commands about the ledger: what was released of a table, and what counts."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,6 +115,9 @@ def _void(context: typer.Context, table: Path, release: str, reason: str) -> Non
         raise InputError(
             f"a release is voided by its number, got {release!r:.60}", "see it in allbutone ledger show"
         )
+    if not reason.strip():
+        again = shlex.join(["ledger", "void", str(table), release, "--reason", "drawn, never given out"])
+        raise InputError("a release is voided for a reason", f"give one: allbutone {again}")
     found = void_release(ledger_of(context, table), int(release), reason)
     entry = found.entry(int(release))
     console.print(f"Release {entry.number} ({entry.what}, {escape(entry.place)}) does not count any more.")
@@ -166,7 +170,8 @@ def _terms(terms: Terms) -> str:
 def _next(context: typer.Context, table: Path, ledger: Ledger | None) -> None:
     """Name the command that says what is left, for more of what was released last."""
     assert ledger is not None
-    options: dict[str, Any] = {"out": free_name("budget.csv", ".html")}
+    # with void the argument RELEASE is a number, which is not what budget's --release means
+    options: dict[str, Any] = {"out": free_name("budget.csv", ".html"), "release": ReleaseKind.datasets}
     there = [entry for entry in ledger.counted if not lost(ledger, entry)]
     if there and there[-1].guarantee:
         folder, options = from_here(ledger.folder_of(there[-1])), {"out": free_name("risk.csv", ".html")}

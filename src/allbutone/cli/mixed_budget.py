@@ -6,7 +6,7 @@ from rich.markup import escape
 from allbutone.cli.output import console, show
 from allbutone.cli.results import whole_numbers
 from allbutone.disclosure.engine_budget import COUNTS
-from allbutone.disclosure.mixed_budget import CHECKS, MixedBudget
+from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.support.errors import InputError
 from allbutone.support.text import number
 
@@ -14,10 +14,6 @@ from allbutone.support.text import number
 def require_plain(context: typer.Context) -> None:
     """Refuse what can only be asked of tables of measurements alone."""
     only = "of a table with categories, or with columns to keep,"
-    if context.params["verify"] is not None:
-        raise InputError(
-            f"the budget {only} is always checked, on {CHECKS} simulated releases", "leave --verify out"
-        )
     if whole_numbers("counts", context.params["counts"]) != list(COUNTS):
         raise InputError(f"the file {only} has no exposures at numbers of datasets", "leave --counts out")
 

@@ -2,12 +2,14 @@
 
 import shlex
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from threading import Timer
+from threading import Timer, current_thread, main_thread
 from typing import Annotated
 
 import numpy as np
@@ -25,6 +27,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from allbutone.disclosure.simulated_budget import CutShort
 from allbutone.plots.export import write_figure, write_images
 from allbutone.tables.safe_write import fresh_file
 
@@ -32,6 +35,7 @@ console: Console = Console(highlight=False, soft_wrap=True, emoji=False)
 notes: Console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 PROGRESS_AFTER_SECONDS = 2.0
+LONG = 20.0  # seconds that are worth a word beforehand
 WIDEST = 1000  # characters of a table
 
 
@@ -46,8 +50,13 @@ Images = Annotated[ImageFormat | None, typer.Option(help="Write the figures as p
 
 
 @contextmanager
-def late_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yield a function that counts work done; a bar with the time left appears after two seconds."""
+def late_progress(what: str, total: int | None, cut_short: bool = False) -> Iterator[Callable[[int], None]]:
+    """Yield a function that counts work done; a bar with the time left appears after two seconds.
+
+    Of what takes long it is said how long, as soon as that can be told. With `cut_short` Ctrl-C ends it with what
+    is there (`CutShort`); pressed twice, it ends everything, as ever.
+    """
+    estimate = _Estimate(what, total, cut_short)
     shown = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     # a file or a pipe would get an empty line for a bar
     bar = Progress(*shown, console=notes, transient=True, disable=not notes.is_terminal)
@@ -57,12 +66,63 @@ def late_progress(what: str, total: int | None) -> Iterator[Callable[[int], None
     timer.daemon = True
     timer.start()
     try:
-        yield lambda count: bar.advance(task, count)
+        with estimate.asked_to_end():
+
+            def watch(count: int) -> None:
+                bar.advance(task, count)
+                estimate.count(count)
+
+            yield watch
     finally:
         timer.cancel()
         timer.join()
         if bar.live.is_started:
             bar.stop()
+
+
+class _Estimate:
+    """Says once how long something will take, if that is long, and whether Ctrl-C was pressed."""
+
+    def __init__(self, what: str, total: int | None, cut_short: bool) -> None:
+        self.what, self.total, self.cut_short = what, total, cut_short
+        self.start, self.done, self.told, self.ended = time.monotonic(), 0, False, False
+
+    def count(self, count: int) -> None:
+        """Count work done; end it where Ctrl-C was pressed."""
+        self.done += count
+        if self.ended:
+            raise CutShort
+        if self.told or not self.total or time.monotonic() - self.start < PROGRESS_AFTER_SECONDS:
+            return
+        self.told = True
+        left = (time.monotonic() - self.start) / self.done * (self.total - self.done)
+        if left >= LONG:
+            how = "Ctrl-C ends it with what is there." if self.cut_short else ""
+            notes.print(f"{escape(self.what)}: this will take about {_duration(left)} more. {how}")
+
+    @contextmanager
+    def asked_to_end(self) -> Iterator[None]:
+        """Take the first Ctrl-C as a wish to end this step, where it can be."""
+        if not self.cut_short or current_thread() is not main_thread():
+            yield
+            return
+
+        def pressed(signum: int, frame: object) -> None:
+            if self.ended:
+                raise KeyboardInterrupt
+            self.ended = True
+            notes.print("Ending with what is there; Ctrl-C once more ends everything.")
+
+        before = signal.signal(signal.SIGINT, pressed)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def _duration(seconds: float) -> str:
+    """Return about how long, in minutes or tens of seconds."""
+    return f"{10 * round(seconds / 10)} seconds" if seconds < 90 else f"{round(seconds / 60)} minutes"
 
 
 def show(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> None:

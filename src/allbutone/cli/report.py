@@ -2,20 +2,21 @@
 
 import secrets
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.markup import escape
 
 from allbutone.cli.assessed import describe, describe_public, write_page
-from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
+from allbutone.cli.earlier import EARLIER, judged_with_earlier, ledger_of, show_together
 from allbutone.cli.elsewhere import KEY, OF_ENGINE, AnyTable, source_of
 from allbutone.cli.engine_report import engine_report
 from allbutone.cli.options import (
     MechanismPrior,
     Probability,
     ReleaseDir,
+    ReleaseKind,
     describe_prior,
     following,
     free_name,
@@ -32,9 +33,11 @@ from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.folder import load_unguaranteed
+from allbutone.releases.ledger.file import read_ledger, release_digest
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
+from allbutone.reports.findings import instead_of, passing
 from allbutone.reports.html import paper_figures, public_report
 from allbutone.reports.paper import papers_prior
 from allbutone.support.checks import count_of
@@ -121,13 +124,42 @@ def report(
         f"Written: {escape(str(out))} (opens in any browser, offline, and prints). Confidential: keep it as "
         "you keep the table; only you can read it."
     )
-    if assessment.verdict.passed:
+    if assessment.verdict.may_go_out:
         onward = following(context, "report", table, release_dir, public=True, out=free_name("public.html"))
         show_next("a page about the release that may go with it:", onward)
     else:
-        words = "do not give it out; if nobody has it, void its number in the ledger (allbutone ledger void):"
-        show_next(words, following(context, "ledger", "show", table))
+        _next_instead(context, table, release_dir, assessment)
     show_notes([*records.notes, *judged.remarks])
+
+
+def _next_instead(context: typer.Context, table: Path, release_dir: Path, assessment: Assessment) -> None:
+    """Say how to take a release that must not go out out of account, and what may be drawn in its place."""
+    path = ledger_of(context, table)
+    ledger = None if context.params["alone"] else read_ledger(path)
+    entry = ledger.recorded(release_digest(release_dir)) if ledger else None
+    if entry:
+        void = ["ledger", "void", str(table), f"{entry.number}", "--reason", "drawn, never given out"]
+        if context.params["ledger"]:
+            void += ["--ledger", str(path)]
+        show_next("do not give it out; if nobody has it, say so:", void)
+    budget = assessment.budget
+    if budget is None:
+        return
+    options: dict[str, Any] = {"out": free_name("release"), "like": release_dir}
+    if budget.noun == "parameter draw":
+        options["release"] = ReleaseKind.parameters
+    elif not (isinstance(assessment.release, MixedRelease) and assessment.release.mechanism.keep):
+        options["rows"] = budget.rows_of_each
+    count = instead_of(budget, assessment.count)
+    if not count:
+        smaller = [one for one in passing(budget, assessment.count) if one.rows]
+        if not smaller:
+            return
+        options["rows"], count = smaller[-1].rows, smaller[-1].datasets
+    words = (
+        "then draw once what the budget allows:" if entry else "what the budget allows in its place, drawn once:"
+    )
+    show_next(words, following(context, "synthesize", table, datasets=count, **options))
 
 
 @also_asked(OF_TABLE)

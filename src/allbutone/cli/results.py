@@ -73,8 +73,10 @@ def show_files(out: Path, line: str = "one row for each person") -> None:
 
 def show_verdict(verdict: Verdict) -> None:
     """Print the decision, then who and what, and how sure."""
-    mark, colour = ("✔", "green") if verdict.passed else ("✘", "red")
-    console.print(f"[{colour}]{mark}[/{colour}] [bold]{escape(verdict.headline)}.[/bold]")
+    colour = {"for": "green", "luck": "yellow", "against": "red"}[verdict.standing]
+    console.print(f"[{colour}]{verdict.mark}[/{colour}] [bold]{escape(verdict.headline)}.[/bold]")
+    if verdict.remark:
+        console.print(verdict.remark)
     if not verdict.passed:
         console.print(f"Who, and what: {escape(verdict.who)}")
     console.print(f"How sure: {escape(verdict.how_sure)}")

@@ -31,10 +31,14 @@ from allbutone.cli.reading import (
 )
 from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files, show_verdict
 from allbutone.cli.streamed_risk import judge_all, tell_all
+from allbutone.disclosure.budget import plan_budget
+from allbutone.disclosure.how_many import Luck
 from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.mixed_budget import luck_of_mixed
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.simulated_budget import RELEASES
 from allbutone.disclosure.standing_out import StandingOut
 from allbutone.disclosure.told_values import Among, ToldValues
 from allbutone.model.moments import Moments
@@ -47,7 +51,7 @@ from allbutone.releases.folder import any_release_of, private_release_of, withou
 from allbutone.releases.joined import Released
 from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.release import DatasetRelease
+from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.reports.epsilons import epsilon_words
 from allbutone.reports.verdict import told_of, values_of, verdict_of
 from allbutone.support.cluster import on_cluster
@@ -143,8 +147,9 @@ def risk(
             else:
                 found = _risk_of_measurements(context, records, release, watch, worst, elsewhere)
         found = found if worst is None else worst.keyed(found)
+        luck = None if worst is not None or np.any(found["disclosed"]) else _luck(context, records, release, rule)
         save(found, *_figures(found, rule))
-    show_verdict(verdict_of(found, rule))
+    show_verdict(verdict_of(found, rule, luck=luck))
     show_together(judged)
     show_values(found, rule)
     if worst is not None:
@@ -162,6 +167,25 @@ def risk(
         console.print(_risk_assumed(context, records, judged.of(release_dir), limits_in_words(release)))
         _next_after_risk(context, table, release_dir, without_categories(asked))
     show_notes([*records.notes, *judged.remarks])
+
+
+def _luck(context: typer.Context, records: Records, release: Released | MixedRelease, rule: Rule) -> Luck | None:
+    """Say how often as much as this discloses somebody, where it is beyond the budget."""
+    given = context.params
+    if given["lacking_columns"] or given["lacking_records"] or given["pooled"] or records.has_gaps:
+        return None
+    if isinstance(release, MixedRelease):
+        with late_progress("Simulating releases of as much", RELEASES) as watch:
+            return luck_of_mixed(records, release, rule, watch)
+    prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else release.prior
+    if prior is None:
+        return None
+    rows = max(release.rows) if release.rows and not isinstance(release, ParameterRelease) else None
+    with late_progress("Comparing with the budget", None) as watch:
+        plan = plan_budget(
+            records, prior, rows=rows, probability=rule, earlier=release, alternatives=False, rng=0, watch=watch
+        )
+    return plan.luck
 
 
 def _risk_of_everyone(context: typer.Context, table: Path | Address, release_dir: list[Path]) -> None:

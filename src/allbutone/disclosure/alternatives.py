@@ -1,26 +1,42 @@
 """What stands beside a budget: what other sizes, other tables and a stronger prior would allow."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float
 
 from allbutone.disclosure.lineup import Lineup
 from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.simulated_budget import Allowed
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 
+SMALLER = (2, 5, 10)  # parts of the rows that smaller datasets have
+
 
 @dataclass(frozen=True)
 class Alternative:
-    """A change, and how many datasets (or draws) it would allow by the closed form."""
+    """A change, and how many datasets (or draws) it would allow in all, by the closed form until it is `tried`.
+
+    rows: of each dataset, where that is the change; drop: the column that is left out, where that is. case: the
+    table, prior and rows that the change leads to.
+    """
 
     change: str
     datasets: int
     why: str = ""
+    rows: int | None = None
+    drop: str | None = None
+    case: "tuple[Records, NIW, int | None] | None" = field(default=None, repr=False, compare=False)
+
+    def tried(self, rule: Rule, seed: int, watch: Callable[[int], None]) -> "Alternative":
+        """Return it with the number that the budget of the changed table would be, simulated as any budget is."""
+        return (
+            self if self.case is None else replace(self, datasets=Allowed.of(*self.case, rule, seed, watch).count)
+        )
 
     @property
     def in_words(self) -> str:
@@ -36,14 +52,16 @@ def alternatives_of(
     limiting: tuple[int, str],
     watch: Callable[[int], None],
 ) -> list[Alternative]:
-    """Return what would pass instead, each with the number it allows, computed anew from the table."""
+    """Return what could be done instead, each with the number it allows, computed anew from the table."""
     place, column = limiting
     rows, people = lineup.law.rows, len(records.values)
     worst = lineup.order[:5]
-    wished: list[tuple[str, Records, NIW, int | None]] = []
+    wished: list[tuple[Alternative, Records, NIW, int | None]] = []
     if rows is not None:
-        sizes = sorted({max(1, rows // 10), max(1, rows // 2), 2 * rows} - {rows})
-        wished += [(f"datasets of {size:,} rows", records, prior, size) for size in sizes]
+        sizes = sorted({*(max(1, rows // part) for part in SMALLER), 2 * rows} - {rows})
+        wished += [
+            (Alternative(f"datasets of {size:,} rows", 0, rows=size), records, prior, size) for size in sizes
+        ]
     fewest = records.values.shape[1] + 2 if prior.is_flat else 3
     for places, words in (
         (np.array([place]), f"leave row {records.rows[place]} out"),
@@ -51,11 +69,11 @@ def alternatives_of(
     ):
         if people - len(places) >= fewest:
             kept = np.delete(np.arange(people), places)
-            wished.append((words, records.take(kept), prior, rows))
+            wished.append((Alternative(words, 0), records.take(kept), prior, rows))
     if people > fewest:
         wished.append(
             (
-                f"bring row {records.rows[place]} in to where the next one stands",
+                Alternative(f"bring row {records.rows[place]} in to where the next one stands", 0),
                 _pulled_in(records, prior, lineup, place),
                 prior,
                 rows,
@@ -64,17 +82,18 @@ def alternatives_of(
     if len(records.columns) > 1:
         names = [name for name in records.columns if name != column]
         keep = [records.columns.index(name) for name in names]
-        wished.append((f"leave the column {column} out", records.select(names), prior.marginal(keep), rows))
+        without = Alternative(f"leave the column {column} out", 0, drop=column)
+        wished.append((without, records.select(names), prior.marginal(keep), rows))
     wished.append(
         (
-            f"a public prior worth {people:,} people that agrees with the table",
+            Alternative(f"a public prior worth {people:,} people that agrees with the table", 0),
             records,
             _stronger(records, prior),
             rows,
         )
     )
-    counts = in_parallel(lambda one: Lineup.of(one[1], one[2], one[3], rule).most(watch=watch), wished)
-    found = [Alternative(one[0], allowed) for one, allowed in zip(wished, counts, strict=True)]
+    counts = in_parallel(lambda one: Lineup.of(*one[1:], rule).most(watch=watch), wished)
+    found = [replace(one[0], datasets=allowed, case=one[1:]) for one, allowed in zip(wished, counts, strict=True)]
     return [_explained(each, found) for each in found]
 
 
@@ -86,7 +105,7 @@ def _explained(one: Alternative, every: list[Alternative]) -> Alternative:
     if alone is None or one.datasets >= alone.datasets:
         return one
     why = "the others then vary less, so that those who come next stand out more"
-    return Alternative(one.change, one.datasets, why)
+    return replace(one, why=why)
 
 
 def _pulled_in(records: Records, prior: NIW, lineup: Lineup, place: int) -> Records:

@@ -1,12 +1,15 @@
 """Checking a budget: simulated releases of the very table it was made for, attacked exactly."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import PEOPLE, Budget
+from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.disclosure.rule import near_truth
+from allbutone.disclosure.simulated_budget import PEOPLE, Simulates, try_count
 from allbutone.disclosure.table_releases import TableReleases
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.tables.records import Records
@@ -14,13 +17,16 @@ from allbutone.tables.records import Records
 
 def verify_budget(
     table: Any,
-    prior: AnyPrior,
-    plan: Budget,
+    prior: AnyPrior | None,
+    plan: Budget | MixedBudget,
     releases: int,
     rng: np.random.Generator | int | None = None,
     watch: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Simulate releases of this very table at the budget, attack the likeliest records, and count.
+    """Simulate releases of this very table of as many datasets as the budget allows in all, and count.
+
+    The records likeliest to be disclosed are attacked, with random numbers of their own. A plan of a table with
+    categories knows its table and prior.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -30,14 +36,20 @@ def verify_budget(
     """
     from scipy.stats import binomtest  # not above: it takes longer to load than all the rest
 
-    records, seed = Records.of(table), int(np.random.default_rng(rng).integers(2**63))
-    prior = prior_of(prior, records.columns, records.schema)
-    attacked = TableReleases.of(records.values, prior, near_truth(records), plan.rule, plan.law.rows, None, seed)
-    people, passed = plan.lineup.order[:PEOPLE], 0
-    for start in range(0, releases, 10):
-        some = range(start, min(start + 10, releases))
-        passed += int(np.sum(attacked.discloses(max(plan.confident_count, 1), people, some).any(axis=1)))
-        watch(len(some))
+    seed = int(np.random.default_rng(rng).integers(2**63))
+    if isinstance(plan, MixedBudget):
+        assert plan.releases is not None
+        simulates: Simulates = replace(plan.releases, seed=seed)
+        people = plan.watched
+    else:
+        records = Records.of(table)
+        assert prior is not None
+        prior = prior_of(prior, records.columns, records.schema)
+        near = near_truth(records)
+        simulates = TableReleases.of(records.values, prior, near, plan.rule, plan.law.rows, None, seed)
+        people = plan.lineup.order[:PEOPLE]
+    found = try_count(simulates, max(plan.in_all, 1), people, releases, watch=watch)
+    passed = found.disclosing
     # Wilson's interval is honest at none and at all
     low, high = binomtest(passed, releases).proportion_ci(method="wilson")
     return {

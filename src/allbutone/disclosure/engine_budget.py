@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.how_many import HowMany, Luck
+from allbutone.disclosure.lineup import MOST as MOST_DATASETS
 from allbutone.disclosure.lineup import Lineup
 from allbutone.disclosure.mixed_budget import MixedBudget, planned
 from allbutone.disclosure.rule import Rule
@@ -24,11 +26,11 @@ COUNTS = (1, 2, 5, 10, 20, 50, 100)
 
 
 @dataclass(frozen=True, eq=False)
-class EngineBudget:
+class EngineBudget(HowMany):
     """What may be released of a table that stays in its engine before a value of anyone is disclosed.
 
     Who has less leverage is disclosed later, so that the records of the highest set the limit for all.
-    confident_count: the most datasets, or draws, that disclose anyone with a chance of no more than 5 %.
+    in_all, before, luck: how many in all, how many of these are out (`HowMany`).
     """
 
     law: ExposureLaw
@@ -36,12 +38,21 @@ class EngineBudget:
     lineup: Lineup
     standing: StandingOut
     counts: tuple[int, ...]
-    confident_count: int
+    in_all: int
+    before: int = 0
+    lowered: int = 0
+    converted: bool = False
+    luck: Luck | None = None
 
     @property
-    def what(self) -> str:
-        """The thing that is counted: datasets of so many rows, or parameter draws."""
-        return "parameter draws" if self.law.rows is None else f"datasets of {self.law.rows:,} rows"
+    def rows_of_each(self) -> int | None:
+        """The rows of each dataset; None for parameter draws."""
+        return self.law.rows
+
+    @property
+    def tried_up_to(self) -> int:
+        """The most that were tried."""
+        return MOST_DATASETS
 
     @property
     def limiting_record(self) -> str:
@@ -51,11 +62,9 @@ class EngineBudget:
     @property
     def sentence(self) -> str:
         """The verdict, for a board."""
-        people, count = f"{self.standing.people:,} people", self.confident_count
-        verdict = f"Up to {count:,} {self.what}" if count else f"None of {self.what}"
-        return (
-            f"{verdict} may be released if no value of anyone of {people} is to be disclosed (95\u00a0% sure); "
-            f"{self.limiting_record}, of leverage {number(self.standing.leverage[0])}, sets the limit."
+        return self.answer(
+            f"of {self.standing.people:,} people {self.limiting_record}, of leverage "
+            f"{number(self.standing.leverage[0])}, sets the limit"
         )
 
     @property
@@ -70,7 +79,7 @@ class EngineBudget:
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return a row for each record that was fetched, the highest leverage first."""
-        leverage, at = self.standing.leverage, max(self.confident_count, 1)
+        leverage, at = self.standing.leverage, max(self.in_all, 1)
         chances = np.zeros(len(leverage))
         chances[self.lineup.order] = self.lineup.chances(at)
         keys = {"key": np.array(self.standing.keys)} if self.standing.keys else {}
@@ -163,8 +172,14 @@ def budget_of_standing(
     rows: int | None,
     probability: float | Rule = 0.5,
     counts: Sequence[int] = COUNTS,
+    before: int = 0,
 ) -> EngineBudget:
-    """Return the same, given the records that stand out."""
+    """Return the same, given the records that stand out; `before`: how many of these are out."""
     rule, elsewhere = Rule.of(probability), standing.elsewhere if standing.elsewhere.count else None
     lineup = Lineup.of(standing.records, prior, rows, rule, elsewhere)
-    return EngineBudget(lineup.law, rule, lineup, standing, tuple(counts), lineup.most())
+    in_all, luck = lineup.most(), None
+    if before > in_all:
+        chances = lineup.chances(before, 1.0)
+        named = f"record {standing.keys[0]}" if standing.keys else "the record of the highest leverage"
+        luck = Luck(min(1.0, float(np.sum(chances))), named, float(chances[0]))
+    return EngineBudget(lineup.law, rule, lineup, standing, tuple(counts), in_all, before, luck=luck)

@@ -9,73 +9,84 @@ from jaxtyping import Float, Int
 
 from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.disclosure.category_budget import MOST, CountedCells, category_chances
-from allbutone.disclosure.cell_beliefs import cell_beliefs
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.how_many import HowMany, Kinds, Luck, counted_as, kinds_of
 from allbutone.disclosure.lineup import CONFIDENCE, Lineup
-from allbutone.disclosure.measures import Effort, measure
+from allbutone.disclosure.mixed_releases import MixedReleases
 from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.simulated_budget import (
+    ACCEPTED,
+    RELEASES,
+    Simulated,
+    Tried,
+    checked_in_words,
+    luck_of,
+    most_safe,
+    try_count,
+)
 from allbutone.disclosure.standing import Standing
-from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.importance_sampling import Intervals
-from allbutone.integrals.proposal import Points
-from allbutone.model.location import LocationModel, MixedRecords
+from allbutone.model.location import LocationModel
 from allbutone.model.moments import Moments
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.mixed.mechanism import MixedMechanism
-from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.releases.mixed.release import MixedRelease
 from allbutone.releases.mixed.synthesizer import MixedSynthesizer
 from allbutone.support.errors import InputError
 from allbutone.support.notebook import paragraphs
+from allbutone.support.text import counted
 from allbutone.tables.records import Records
 
-CHECKS = 40  # releases that are drawn and attacked exactly
-ACCEPTED = 1  # of them may disclose someone: were it one in ten, so few would be seen in 8 cases of 100
 WATCHED = 20  # people of the highest leverage, and as many of the smallest cells
+EXPECTED_RELEASES = 2 * RELEASES  # about: all for the number that is safe, and some for others
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MixedBudget:
+class MixedBudget(HowMany):
     """How many datasets, or draws of the parameters, leave everyone unfound with 95 % confidence.
 
-    by_measurements, by_categories: what either alone would allow, before the check. checked: in how many of the
-    exactly attacked releases of `confident_count` someone was found. limiting_row: who sets the limit.
-    leverage, max_datasets: each record's leverage, and what its own chances allow. keys: what a key column calls
-    the records, where only those that stand out are here.
+    in_all, before, lowered, luck: how many in all, how many of these are out (`HowMany`). by_measurements,
+    by_categories: what either alone would allow by the closed form and by counts. simulated: the releases that
+    were drawn and attacked exactly, which can only lower that; watched: the places of the people attacked in them;
+    releases: what draws and judges them.
+    limiting_row: who is disclosed most often by one dataset more. leverage, max_datasets: each record's leverage,
+    and what its own chances allow. keys: what a key column calls the records, where only those that stand out are
+    here.
     """
 
     rule: Rule
-    confident_count: int
-    tried_up_to: int
+    in_all: int
     by_measurements: int
     by_categories: int
-    checked: int
+    simulated: Simulated
+    watched: Int[np.ndarray, " w"]
     limiting_row: int
     limited_by: str
     dataset_rows: int | None
     rows: Int[np.ndarray, " n"]
     leverage: Float[np.ndarray, " n"]
     max_datasets: Float[np.ndarray, " n"]
+    before: int = 0
+    lowered: int = 0
+    converted: bool = False
+    luck: Luck | None = None
+    releases: MixedReleases | None = None
     keys: tuple[Any, ...] = ()
 
     @property
-    def what(self) -> str:
-        """The thing that is counted."""
-        return "parameter draws" if self.dataset_rows is None else f"datasets of {self.dataset_rows:,} rows"
+    def rows_of_each(self) -> int | None:
+        """The rows of each dataset; None for parameter draws."""
+        return self.dataset_rows
+
+    @property
+    def tried_up_to(self) -> int:
+        """The most that were tried."""
+        return MOST
 
     @property
     def sentence(self) -> str:
         """The verdict, for a board."""
-        reason = "if no value of anyone is to be disclosed (95\u00a0% sure)"
-        one = self.what.replace("draws", "draw").replace("datasets", "dataset")
-        if self.confident_count == 0:
-            verdict = f"Not even one {one} may be released"
-        elif self.confident_count >= self.tried_up_to:
-            verdict = f"At least {self.confident_count:,} {self.what}, the most that were tried, may be released"
-        elif self.confident_count == 1:
-            verdict = f"One {one} may be released, but not two,"
-        else:
-            verdict = f"Up to {self.confident_count:,} {self.what} may be released"
-        return f"{verdict} {reason}; {self.limiting_record} sets the limit, by {self.limited_by}."
+        return self.answer(f"{self.limiting_record} sets the limit, by {self.limited_by}")
 
     @property
     def limiting_record(self) -> str:
@@ -85,29 +96,46 @@ class MixedBudget:
         return f"record {self.keys[self.rows.tolist().index(self.limiting_row)]}"
 
     @property
+    def beyond(self) -> Tried | None:
+        """The simulated releases of the fewest datasets that are more than the budget."""
+        more = [count for count in self.simulated.tried if count > self.in_all]
+        return self.simulated.tried[min(more)] if more else None
+
+    @property
     def parts(self) -> str:
-        """What measurements and categories would allow, each alone."""
+        """What measurements and categories would allow, each alone, and what lowers that."""
         categories = f"the categories alone {self.by_categories:,}"
         if self.by_categories >= MOST:
             categories = "categories set no limit"
-        return (
+        words = (
             "Before the check by exact attacks, the measurements alone would allow "
             f"{self.by_measurements:,}; {categories}."
         )
+        start = min(self.by_measurements, self.by_categories, MOST)
+        if self.beyond is None or self.in_all >= start:
+            return words
+        return f"{words} What lowers it to {self.in_all:,}: {self._lowered_by(self.beyond)}."
+
+    def _lowered_by(self, tried: Tried) -> str:
+        """Say how many simulated releases disclosed how many different people, and whom most often."""
+        people, most = int(np.sum(tried.each > 0)), int(np.max(tried.each))
+        words = (
+            f"of {counted(tried.releases, 'simulated release')} of {counted(tried.count, self.noun)}, "
+            f"{tried.disclosing:,} disclosed somebody, {self.limiting_record} most often (in {most:,})"
+        )
+        if people > 1 and most < tried.disclosing:
+            words += f"; {people:,} different people, each with a small chance, make a large one together"
+        return words
 
     @property
     def assumptions(self) -> str:
         """What the verdict rests on."""
-        checked = (
-            f"{CHECKS} releases of so many were drawn and attacked exactly; {self.checked} disclosed someone "
-            f"(up to {ACCEPTED} may). "
-        )
         return (
             "Assumed: within each cell of the categories the measurements are jointly normal; the prior was "
             "written without looking at the records; the adversary has every other record, the release and the "
             f"mechanism, and takes the categories as known where it guesses measurements. {self.rule.in_words} "
-            + (checked if self.confident_count else "")
-            + "This is a prediction, not a guarantee."
+            f"The number was checked on {checked_in_words(self.simulated)}. "
+            "This is a prediction, not a guarantee."
         )
 
     @property
@@ -137,6 +165,7 @@ def plan_mixed_budget(
     cells: str = "main effects",
     cell_weight: float | None = None,
     keep: str | Sequence[str] = (),
+    earlier: MixedRelease | None = None,
     rng: np.random.Generator | int | None = None,
     watch: Callable[[int], None] = lambda done: None,
     **how_to_read: Any,
@@ -146,6 +175,7 @@ def plan_mixed_budget(
     Measurements by the closed form, as for tables without categories, where each record stands among the others;
     categories by the counts of simulated releases. Then releases of so many are drawn
     and the people most at risk attacked exactly; where more are found than one in twenty allows, fewer are tried.
+    `earlier`: what was released already, which counts. `watch` is called with the number of releases simulated.
     The other arguments are those of `MixedSynthesizer` and of `Records.of`.
 
     >>> import pyarrow as pa, allbutone as abo
@@ -157,7 +187,8 @@ def plan_mixed_budget(
     mechanism = MixedSynthesizer(prior, cells=cells, cell_weight=cell_weight, keep=keep).fit(records).mechanism
     if keep and rows not in (None, len(records.values)):
         raise InputError("with columns to keep there is a row for each person", "leave rows out")
-    return planned(records, mechanism, rows, Rule.of(probability), rng=np.random.default_rng(rng), watch=watch)
+    rng = np.random.default_rng(rng)
+    return planned(records, mechanism, rows, Rule.of(probability), earlier=earlier, rng=rng, watch=watch)
 
 
 def planned(
@@ -166,45 +197,148 @@ def planned(
     rows: int | None,
     rule: Rule,
     *,
+    earlier: MixedRelease | None = None,
     elsewhere: Moments | None = None,
     rng: np.random.Generator,
     watch: Callable[[int], None],
 ) -> MixedBudget:
     """Return the budget of records; `elsewhere`: the moments of each cell's further ones, of less leverage."""
+    releases = _releases(records, mechanism, rows, rule, elsewhere, rng)
+    everyone, near = releases.everyone, releases.near
+    start = _Start.of(everyone, mechanism, rows, near, rule, rng)
+    watched = _watched(start.lineup.leverage, everyone.whole.weights[everyone.records.cells])
+    simulated = most_safe(releases, watched, start.count, watch)
+    in_all = simulated.count
+    before, lowered, kinds, luck = 0, 0, Kinds(), None
+    if earlier is not None:
+        kinds = kinds_of(earlier)
+        before = counted_as(
+            kinds, rows, lambda kind: _Start.of(everyone, mechanism, kind, near, rule, rng).count, start.count
+        )
+        left = max(0, in_all - before)
+        if left and not simulated.cut_short:
+            # what is out may tell more than as much mostly does
+            out = MixedLeaveOneOut.of(everyone.records, mechanism.prior, *earlier.opinions(), elsewhere)
+            lowered = left - most_safe(replace(releases, everyone=out), watched, left, watch).count
+        if before > in_all:
+            tried = try_count(releases, before, watched, RELEASES, watch=watch)
+            luck = luck_of(tried, watched, lambda place: f"row {records.rows[place]}")
+    limiting, limited_by = _limiting(releases, simulated, in_all, watched, start)
+    return MixedBudget(
+        rule=rule,
+        in_all=in_all,
+        by_measurements=start.by_measurements,
+        by_categories=start.by_categories,
+        simulated=simulated,
+        watched=watched,
+        releases=releases,
+        limiting_row=int(records.rows[limiting]),
+        limited_by=limited_by,
+        dataset_rows=rows,
+        rows=records.rows,
+        leverage=start.lineup.leverage,
+        max_datasets=start.own(everyone.records.cells),
+        before=before,
+        lowered=lowered,
+        converted=kinds.keys() - {rows} != set(),
+        luck=luck,
+    )
+
+
+def _releases(
+    records: Records,
+    mechanism: MixedMechanism,
+    rows: int | None,
+    rule: Rule,
+    elsewhere: Moments | None,
+    rng: np.random.Generator,
+) -> MixedReleases:
+    """Return what draws and judges releases of these records."""
     everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, elsewhere=elsewhere)
     places = [records.columns.index(name) for name in mechanism.measurements]
     near = near_truth(records, elsewhere).take(np.arange(len(records.values)), places)
-    lineup = lineup_of(everyone, rows, near, rule)
-    by_measurements = lineup.most(watch=watch)
-    whole, leverage = everyone.whole, lineup.leverage
-    people = np.rint(whole.weights - everyone.prior.weights)
-    counted_cells = CountedCells.of(whole.cells, whole.weights, people, mechanism.kept_categories)
-    anyone, each = (np.zeros(MOST), np.zeros((MOST, whole.cells.count)))
-    if counted_cells.judged:
-        anyone, each = category_chances(counted_cells, rows, rng, rule)
-    by_categories = _allowed(anyone)
-    start = min(by_measurements, by_categories, MOST)
-    own_by_cells = np.array([_allowed(chances) for chances in each.T])[everyone.records.cells]
-    own = np.minimum(lineup.own_most(min(MOST, 4 * start + 4)), own_by_cells)
-    company = whole.weights[everyone.records.cells]  # who is in the same cell
-    watched = _watched(leverage, company)
-    count, checked = _checked(everyone, mechanism, rows, start, watched, (near, rule), rng, watch)
-    by_counts = by_categories < by_measurements
-    limiting = int(np.lexsort((-leverage, company, own_by_cells))[0] if by_counts else np.argmax(leverage))
-    return MixedBudget(
-        rule=rule,
-        confident_count=count,
-        tried_up_to=MOST,
-        by_measurements=by_measurements,
-        by_categories=by_categories,
-        checked=checked,
-        limiting_row=int(records.rows[limiting]),
-        limited_by="its categories" if by_counts else "its measurements",
-        dataset_rows=rows,
-        rows=records.rows,
-        leverage=leverage,
-        max_datasets=own,
-    )
+    return MixedReleases(everyone, mechanism, rows, near, rule, int(rng.integers(2**63)))
+
+
+def luck_of_mixed(
+    records: Records, release: MixedRelease, rule: Rule, watch: Callable[[int], None] = lambda done: None
+) -> Luck | None:
+    """Return how often releases of as much as this disclose somebody, where that is more than a budget accepts.
+
+    By the same simulated releases as the budget. Datasets of several sizes count as of the largest.
+    """
+    rows = max(release.rows) if release.datasets else None
+    releases = _releases(records, release.mechanism, rows, rule, None, np.random.default_rng(0))
+    everyone = releases.everyone
+    leverage = lineup_of(everyone, rows, releases.near, rule).leverage
+    watched = _watched(leverage, everyone.whole.weights[everyone.records.cells])
+    tried = try_count(releases, release.count, watched, RELEASES, watch=watch)
+    if tried.disclosing <= ACCEPTED:
+        return None
+    return luck_of(tried, watched, lambda place: f"row {records.rows[place]}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """What measurements, by the closed form, and categories, by their counts, allow: where the search begins."""
+
+    lineup: Lineup
+    by_measurements: int
+    by_cells: Float[np.ndarray, "k cells"]
+    by_categories: int
+
+    @classmethod
+    def of(
+        cls,
+        everyone: MixedLeaveOneOut,
+        mechanism: MixedMechanism,
+        rows: int | None,
+        near: Intervals,
+        rule: Rule,
+        rng: np.random.Generator,
+    ) -> "_Start":
+        """Look at measurements and at categories, each alone."""
+        lineup, whole = lineup_of(everyone, rows, near, rule), everyone.whole
+        people = np.rint(whole.weights - everyone.prior.weights)
+        cells = CountedCells.of(whole.cells, whole.weights, people, mechanism.kept_categories)
+        anyone, each = np.zeros(MOST), np.zeros((MOST, whole.cells.count))
+        if cells.judged:
+            anyone, each = category_chances(cells, rows, rng, rule)
+        return cls(lineup, lineup.most(), each, _allowed(anyone))
+
+    @property
+    def count(self) -> int:
+        """The most that both allow."""
+        return min(self.by_measurements, self.by_categories, MOST)
+
+    def own_by_cells(self, cells: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return what each person's own categories allow."""
+        return np.array([_allowed(chances) for chances in self.by_cells.T], dtype=float)[cells]
+
+    def own(self, cells: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return what each person's own chances allow."""
+        return np.minimum(self.lineup.own_most(min(MOST, 4 * self.count + 4)), self.own_by_cells(cells))
+
+
+def _limiting(
+    releases: MixedReleases, simulated: Simulated, in_all: int, watched: Int[np.ndarray, " w"], start: _Start
+) -> tuple[int, str]:
+    """Return who sets the limit, and by what: who is disclosed most often by more than may be released.
+
+    Where the simulation lowered nothing, who allows least by what limits the start.
+    """
+    more = [one for count, one in simulated.tried.items() if count > in_all and one.disclosing]
+    everyone = releases.everyone
+    if more:
+        tried = min(more, key=lambda one: one.count)
+        place = int(watched[np.argmax(tried.each)])
+        kinds = releases.by_kind(tried.count, np.array([place]), range(tried.releases)).sum(axis=(0, 1))
+        return place, "its categories" if kinds[1] > kinds[0] else "its measurements"
+    leverage, cells = start.lineup.leverage, everyone.records.cells
+    if start.by_categories < start.by_measurements:
+        company = everyone.whole.weights[cells]  # who is in the same cell
+        return int(np.lexsort((-leverage, company, start.own_by_cells(cells)))[0]), "its categories"
+    return int(np.argmax(leverage)), "its measurements"
 
 
 def lineup_of(everyone: MixedLeaveOneOut, rows: int | None, near: Intervals, rule: Rule) -> Lineup:
@@ -240,61 +374,3 @@ def _allowed(chances: Float[np.ndarray, " k"]) -> int:
 def _watched(leverage: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> Int[np.ndarray, " w"]:
     """Return the people of the highest leverage, and those of the smallest cells."""
     return np.union1d(np.argsort(-leverage)[:WATCHED], np.argsort(weight, kind="stable")[:WATCHED])
-
-
-def _checked(
-    everyone: MixedLeaveOneOut,
-    mechanism: MixedMechanism,
-    rows: int | None,
-    count: int,
-    watched: Int[np.ndarray, " w"],
-    judged_by: tuple[Intervals, Rule],
-    rng: np.random.Generator,
-    watch: Callable[[int], None],
-) -> tuple[int, int]:
-    """Return the largest count, at most the one given, at which few exactly attacked releases find anyone."""
-    while count:
-        found = 0
-        for _ in range(CHECKS):
-            watch(1)
-            found += _finds_someone(everyone, mechanism, rows, count, watched, judged_by, rng)
-            if found > ACCEPTED:
-                break
-        if found <= ACCEPTED:
-            return count, found
-        count = int(0.8 * count)
-    return 0, 0
-
-
-def _finds_someone(
-    everyone: MixedLeaveOneOut,
-    mechanism: MixedMechanism,
-    rows: int | None,
-    count: int,
-    watched: Int[np.ndarray, " w"],
-    judged_by: tuple[Intervals, Rule],
-    rng: np.random.Generator,
-) -> bool:
-    """Draw a release and attack the people watched, exactly."""
-    near, rule = judged_by
-    records, whole = everyone.records, everyone.whole
-    drawn, datasets = None, list[MixedRecords]()
-    if rows is None:
-        drawn = whole.draw(rng, count)
-    else:
-        kept = mechanism.prior.cells.codes[records.cells] if mechanism.keep else None
-        if kept is not None:
-            kept = kept.copy()
-            kept[:, [place for place in range(kept.shape[1]) if place not in mechanism.kept_categories]] = -1
-        known = records.covariates if mechanism.keep else None
-        datasets, _ = draw_mixed([whole], [rows] * count, rng, kept=kept, covariates=known)
-    updated = tuple(whole.update(data) for data in datasets)
-    after = replace(everyone, datasets=tuple(datasets), after=updated, parameters=drawn)
-    beliefs = cell_beliefs(CellIntegrals.of(after, Points.of(rng)), watched, mechanism.kept_categories)
-    for category in set(range(len(whole.cells.sizes))) - set(mechanism.kept_categories):
-        share, _, baseline = beliefs.of_true_level(category)
-        if np.any(rule.discloses(share, baseline)):
-            return True
-    posteriors, _ = after.problem(watched, records.cells[watched])
-    found = measure(posteriors, records.values[watched], Effort(size=256), near=near.take(watched))
-    return bool(np.any(rule.discloses(found.probability, found.baseline)))

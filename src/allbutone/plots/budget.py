@@ -39,12 +39,19 @@ def budget_figure(budget: Budget) -> go.Figure:
         x=0.995, xref="paper", xanchor="right", y=accepted, yanchor="bottom", showarrow=False,
         text=f"accepted: {chance(accepted)}", font={"size": 12, "color": "#555555"},
     )  # fmt: skip
-    if budget.confident_count and not budget.before:
-        _mark(figure, budget.confident_count, counted(budget.confident_count, noun), float(counts[-1]))
+    if budget.before:
+        shade_what_is_out(figure, budget.before)
+    if budget.in_all:
+        _mark(figure, budget.in_all, counted(budget.in_all, noun), float(counts[-1]))
     frame(figure, _message(budget, counts, anybody, noun), 360, t=36)
     figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0,
                                                   "yanchor": "bottom", "traceorder": "reversed"})  # fmt: skip
-    figure.update_xaxes(title_text=f"Number of {budget.what}", type="log", dtick="D2", tickformat=",d")
+    figure.update_xaxes(
+        title_text=f"Number of {budget.what}{', in all' * bool(budget.before)}",
+        type="log",
+        dtick="D2",
+        tickformat=",d",
+    )
     figure.update_xaxes(range=[np.log10(0.95), np.log10(counts[-1])])
     figure.update_yaxes(title_text="Chance to be disclosed", range=[-0.02, 1.04], tickformat=".0%")
     return figure
@@ -52,8 +59,9 @@ def budget_figure(budget: Budget) -> go.Figure:
 
 def _counts(budget: Budget) -> np.ndarray:
     """Return numbers of datasets, most of them where the chance rises."""
-    near = max(budget.confident_count, 2)
-    return np.unique([1, *np.geomspace(max(1, near / 2), 4 * near, POINTS).round()]).astype(int)
+    near = max(budget.in_all, 2)
+    last = max(4 * near, min(budget.before, 40 * near))
+    return np.unique([1, *np.geomspace(max(1, near / 2), last, POINTS).round()]).astype(int)
 
 
 def _own_chances(budget: Budget, count: int) -> np.ndarray:
@@ -61,6 +69,17 @@ def _own_chances(budget: Budget, count: int) -> np.ndarray:
     found = np.zeros(len(budget.rows))
     found[budget.lineup.order] = budget.lineup.chances(count, 1.0)
     return found
+
+
+def shade_what_is_out(figure: go.Figure, count: int, first: float = 0.95, logarithmic: bool = True) -> None:
+    """Shade the start of the axis, which begins at `first`, up to what is out already."""
+    figure.add_vrect(x0=first, x1=count, fillcolor=GREY, opacity=0.25, line_width=0, layer="below")
+    ends = np.array([first, count], dtype=float)
+    middle = float(np.mean(np.log10(ends))) if logarithmic else float(np.mean(ends))
+    figure.add_annotation(
+        x=middle, y=0.5, yref="paper", showarrow=False, textangle=-90, text=f"out already: {count:,}",
+        font={"size": 12, "color": "#555555"},
+    )  # fmt: skip
 
 
 def _mark(figure: go.Figure, count: int, text: str, last: float) -> None:
@@ -74,7 +93,7 @@ def _mark(figure: go.Figure, count: int, text: str, last: float) -> None:
 
 
 def _message(budget: Budget, counts: np.ndarray, anybody: np.ndarray, noun: str) -> str:
-    count = budget.confident_count
+    count = budget.in_all
     many = int(counts[np.argmax(anybody >= 0.5)]) if np.any(anybody >= 0.5) else None
     words = (
         f"Up to {counted(count, noun)} the chance that anybody is disclosed stays within {chance(1 - CONFIDENCE)}"

@@ -11,7 +11,7 @@ import numpy as np
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.engine_budget import EngineBudget
 from allbutone.disclosure.gap_risk import any_risk_columns
-from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
+from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget
 from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
 from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
@@ -94,7 +94,7 @@ class Assessment:
     @cached_property
     def verdict(self) -> Verdict:
         """What the rule says."""
-        return verdict_of(self.risk, self.rule)
+        return verdict_of(self.risk, self.rule, luck=self.budget.luck if self.budget else None)
 
     @cached_property
     def epsilons(self) -> np.ndarray | None:
@@ -106,7 +106,7 @@ class Assessment:
     @cached_property
     def remedies(self) -> list[str]:
         """What would pass, where this does not."""
-        return [] if self.verdict.passed else remedies(self.budget, self.count)
+        return [] if self.verdict.may_go_out else remedies(self.budget, self.count)
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -180,7 +180,11 @@ def assess(
     with step("Planning the budget", None) as watch:
         # what else would pass takes longer than all the rest, and is asked where this does not
         failed = bool(np.any(whole["disclosed"]))
-        budget = plan_budget(records, prior, rows=rows, probability=rule, alternatives=failed, rng=0, watch=watch)
+        asked = {"rows": rows, "probability": rule, "earlier": without_categories(everything), "watch": watch}
+        budget = plan_budget(records, prior, alternatives=failed, rng=0, **asked)
+        if budget.luck and not failed:
+            budget = plan_budget(records, prior, alternatives=True, rng=0, **asked)
+        budget = budget.tried(watch)
     compared = _compared(records, release, step)
     return Assessment(records, release, prior, normality, whole, budget, *compared, by_count, judged, rule)
 
@@ -221,7 +225,7 @@ def _assess_mixed(
     with step("Attacking records", len(records.values)) as watch:
         risk = any_risk_columns(records, everything, rule=rule, rng=np.random.default_rng(0), watch=watch)
     if not records.has_gaps:
-        with step("Planning the budget", None) as watch:
+        with step("Simulating releases for the budget", EXPECTED_RELEASES) as watch:
             budget = plan_mixed_budget(
                 records,
                 rows=max(release.rows) if release.datasets else None,
@@ -230,6 +234,7 @@ def _assess_mixed(
                 cells=mechanism.cells,
                 cell_weight=mechanism.cell_weight,
                 keep=mechanism.keep,
+                earlier=everything,
                 rng=0,
                 watch=watch,
             )

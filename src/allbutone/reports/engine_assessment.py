@@ -47,7 +47,7 @@ def assess_in_engine(
         found = standing.keyed(found)
     rows = None if isinstance(release, ParameterRelease) else max(release.rows)
     with step("Planning the budget", None):
-        budget = budget_of_standing(standing, prior, rows=rows, probability=rule)
+        budget = budget_of_standing(standing, prior, rows=rows, probability=rule, before=release.count)
     with step("Counting values", None):
         table = CountedTable.of(records)
         several = min(release.rows, default=0) > 1

@@ -1,10 +1,11 @@
 """Results in words: what a board reads first."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from allbutone.disclosure.alternatives import Alternative
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.engine_budget import EngineBudget
 from allbutone.disclosure.mixed_budget import MixedBudget
@@ -34,49 +35,55 @@ class Finding:
 
 
 def budget_words(budget: AnyBudget, released: int, earlier: int = 0) -> str:
-    """Say how much may be given out in all, and what this release, and what went out earlier, leave of it."""
-    noun = "parameter draw" if budget.what == "parameter draws" else "dataset"
-    has, left = counted(released, noun), budget.confident_count - released - earlier
-    if earlier:
-        has += f", and {earlier:,} went out earlier"
-    if left > 0:
-        return f"{budget.sentence} This release has {has}; {left:,} more may follow."
-    if left == 0:
-        return f"{budget.sentence} This release has {has}, which is all of it.{_as_planned(budget)}"
-    return (
-        f"{budget.sentence} This release has {has}, which is more: in more than one of twenty cases as much as "
-        f"this discloses somebody.{_as_planned(budget)}"
-    )
+    """Say how many more may be given out, the release and what went out earlier being counted in."""
+    if not earlier:
+        return f"{budget.sentence} This release is counted in."
+    return f"{budget.sentence} Counted in are this release ({released:,}) and what went out earlier ({earlier:,})."
 
 
-def _as_planned(budget: AnyBudget) -> str:
-    """Say why the budget command, which goes by what earlier releases really tell, may answer otherwise."""
-    if not isinstance(budget, Budget):
-        return ""
-    return " This was planned as if nothing had been drawn; allbutone budget goes by what was, and may allow more."
+def instead_of(budget: AnyBudget, released: int) -> int:
+    """Return how many may be drawn in place of a release that nobody has: what went out earlier stays out."""
+    return max(0, budget.in_all - max(0, budget.before - released))
+
+
+def passing(budget: AnyBudget, released: int) -> list[Alternative]:
+    """Return the changes that were tried and leave something to release, after what went out earlier."""
+    earlier = max(0, budget.before - released)
+    used = min(1.0, earlier / budget.in_all) if budget.in_all else float(earlier > 0)
+    found = []
+    for each in getattr(budget, "alternatives", ()):
+        left = int(each.datasets * (1 - used))
+        if left > instead_of(budget, released):
+            found.append(replace(each, datasets=left))
+    return found
 
 
 def remedies(budget: AnyBudget | None, released: int) -> list[str]:
-    """Say what would pass in place of a release that does not, each with the number that it allows."""
+    """Say what would pass in place of a release that does not, each with the number it allows: all were tried."""
     if budget is None:
-        return ["Fewer or smaller datasets tell less; draw them anew, and judge them again."]
-    noun = "parameter draw" if budget.what == "parameter draws" else "dataset"
-    found = []
-    if released <= budget.confident_count:
+        return [
+            "Nothing is known to pass: there is no budget for a table with gaps. Leave the rows with gaps out, "
+            "plan a budget, and draw once within it. Do not draw until something passes: who gives out only what "
+            "happened to pass tells by that, too."
+        ]
+    found, instead = [], instead_of(budget, released)
+    if released <= instead:
         found.append(
-            "Another draw of the same size: fewer than one of twenty such releases disclose anybody, and this is "
-            "one of them. Do not give it out, and draw another."
+            "As many, drawn once more: so much is within the budget, fewer than one of twenty such releases "
+            "disclose anybody, and this is one of them. Do not give it out."
         )
-    elif budget.confident_count:
-        found.append(f"Fewer: up to {budget.confident_count:,} {budget.what}, drawn anew.")
-    for each in getattr(budget, "alternatives", ()):
-        if each.datasets > budget.confident_count:
-            enough = ", which is enough for as many as these" * (each.datasets >= released)
-            why = f" ({each.why})" if each.why else ""
-            found.append(
-                f"{each.change[0].upper()}{each.change[1:]}: up to {counted(each.datasets, noun)}{enough}{why}."
-            )
-    if not isinstance(budget, EngineBudget):  # noise is added to tables that are read, not where they lie
+    elif instead:
+        found.append(f"Fewer: up to {instead:,} {budget.what}, drawn once, in place of this.")
+    for each in passing(budget, released):
+        enough = ", which is enough for as many as these" * (each.datasets >= released)
+        why = f" ({each.why})" if each.why else ""
+        found.append(
+            f"{each.change[0].upper()}{each.change[1:]}: up to {counted(each.datasets, budget.noun)}{enough}{why}."
+        )
+    if not found:
+        found.append("Nothing else that was tried would pass: release nothing of this table as it is.")
+    if isinstance(budget, Budget) and len(budget.rows) >= 2 * len(budget.columns_of_table):
+        # noise is added to measurements of tables that are read, and that have rows enough for it
         found.append(
             "A guarantee, which adds noise and holds whatever anybody knows: "
             "allbutone guarantee says what it costs."

@@ -149,7 +149,7 @@ def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any
     if not isinstance(plan, Budget) or not plan.alternatives:
         return []
     lines = [{"change": each.in_words, "allows up to": each.datasets} for each in plan.alternatives]
-    return [("What would allow more, or less (closed form)", lines)]
+    return [("What would allow more (tried on simulated releases where that is quick)", lines)]
 
 
 def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:

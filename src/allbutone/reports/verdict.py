@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from allbutone.disclosure.how_many import Luck
 from allbutone.disclosure.rule import BEYOND, ERROR, OTHERS, TOLERANCE, Rule
 from allbutone.disclosure.told_values import Among, ToldValues, called
 from allbutone.support.text import chance, counted, joined, listed, number
 
 NAMED = 5  # rows that a sentence names
 NOTICED = 0.005  # half a per cent: a smaller rise is none that a person would notice
+BY_LUCK = (
+    "That this one discloses nobody is luck; and who gives out only what happened to pass tells by that, too."
+)
 UNSURE, MOST_UNSURE = 3.0, 0.02  # standard errors within which a probability counts as unchanged, if small
 
 
@@ -106,7 +110,7 @@ class Verdict:
 
     `people`: how many are in it; `disclosed`: the values that are, the surest first; `nearest`: the value that
     comes closest to it where none is. `persons`: of how many people values are disclosed, where not all of them
-    are listed.
+    are listed. `luck`: where as much as this is more than the budget allows, how often it discloses somebody.
     """
 
     rule: Rule
@@ -114,11 +118,27 @@ class Verdict:
     disclosed: tuple[Value, ...]
     nearest: Value
     persons: int | None = None
+    luck: Luck | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether the release may be given out by the rule."""
+        """Whether the release, as it was drawn, discloses nothing of anybody."""
         return not self.disclosed
+
+    @property
+    def may_go_out(self) -> bool:
+        """Whether it may be given out: it discloses nobody, and not by luck. Rule and budget are one decision."""
+        return self.passed and self.luck is None
+
+    @property
+    def mark(self) -> str:
+        """The decision as a sign."""
+        return "✔" if self.may_go_out else "!" if self.passed else "✘"
+
+    @property
+    def standing(self) -> str:
+        """The decision as a word, by which pages colour it."""
+        return "for" if self.may_go_out else "luck" if self.passed else "against"
 
     @property
     def rows(self) -> list[int]:
@@ -128,10 +148,20 @@ class Verdict:
     @property
     def headline(self) -> str:
         """The decision in one sentence."""
+        if self.passed and self.luck:
+            return (
+                f"It passes, but {self.luck.in_words}: it is more than the budget allows, and should not be given "
+                "out"
+            )
         if self.passed:
             return f"By the rule this may be given out: it discloses no value of any of {self.people:,} people"
         persons = f"{self.persons or len(self.rows):,} of {self.people:,} people"
         return f"By the rule this should not be given out: it discloses values of {persons}"
+
+    @property
+    def remark(self) -> str:
+        """What to think of a release that passes by luck; nothing of others."""
+        return BY_LUCK if self.standing == "luck" else ""
 
     @property
     def who(self) -> str:
@@ -157,7 +187,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """All of it, to be read aloud."""
-        middle = "" if self.passed else f" {self.who}"
+        middle = f" {self.who}" if not self.passed else f" {self.remark}" if self.remark else ""
         return f"{self.headline}.{middle} {self.how_sure}"
 
 
@@ -172,14 +202,16 @@ def rule_in_words(rule: Rule) -> str:
     )
 
 
-def verdict_of(found: Mapping[str, np.ndarray], rule: Rule, among: Among | None = None) -> Verdict:
-    """Judge the columns of a risk table, or of the worst `among` so many people."""
+def verdict_of(
+    found: Mapping[str, np.ndarray], rule: Rule, among: Among | None = None, luck: Luck | None = None
+) -> Verdict:
+    """Judge the columns of a risk table, or of the worst `among` so many people; `luck` as a budget has it."""
     told = ToldValues.of(found, rule)
     disclosed = [_value(found, told, *place) for place in zip(*told.surest, strict=True)]
     first = told.order[0]
     nearest = _value(found, told, first, told.worst[first])
     people, persons = (among.people, among.disclosed) if among else (len(found["row"]), None)
-    return Verdict(rule, people, tuple(disclosed), nearest, persons)
+    return Verdict(rule, people, tuple(disclosed), nearest, persons, luck)
 
 
 def values_of(found: Mapping[str, np.ndarray], rule: Rule, most: int) -> list[Value]:

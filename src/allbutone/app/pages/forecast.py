@@ -15,7 +15,7 @@ from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
 from allbutone.app.pages.mixed_plan import mixed_budget_of
 from allbutone.app.pages.source import Chosen
-from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, rows_of
+from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, out_already, rows_of
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.lineup import CONFIDENCE, MOST, likeliest
 from allbutone.disclosure.mixed_budget import MixedBudget
@@ -132,7 +132,7 @@ class Forecast:
 
     request: ReleaseRequest
     plan: Budget
-    chances: np.ndarray
+    chances: np.ndarray  # of all that is out then
 
     @property
     def beyond(self) -> bool:
@@ -157,10 +157,10 @@ class Forecast:
         return [dict(zip(("row", "chance", "leverage"), line, strict=True)) for line in zip(*columns, strict=True)]
 
 
-def forecast(request: ReleaseRequest, step: Progress) -> Forecast:
-    """Return what may be expected of a release."""
-    plan = budget_of(request.chosen, request.rows, request.rule, step)
-    return Forecast(request, plan, plan.chances(min(request.number, MOST)))
+def forecast(request: ReleaseRequest, context: RequestContext, step: Progress) -> Forecast:
+    """Return what may be expected of a release, with what is out already."""
+    plan = budget_of(request.chosen, request.rows, request.rule, step, *out_already(request.chosen, context))
+    return Forecast(request, plan, plan.chances(min(plan.before + request.number, MOST)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +179,13 @@ class MixedForecast:
     def at_stake(self) -> list[int]:
         """The rows whose own chances allow less, who sets the limit first."""
         first, *others = self.plan.places
-        allow_less = [place for place in others if self.plan.max_datasets[place] < self.request.number]
+        allow_less = [
+            place for place in others if self.plan.max_datasets[place] < self.plan.before + self.request.number
+        ]
         return self.plan.rows[[first, *allow_less]].tolist()
 
 
-def mixed_forecast(request: ReleaseRequest, step: Progress) -> MixedForecast:
+def mixed_forecast(request: ReleaseRequest, context: RequestContext, step: Progress) -> MixedForecast:
     """Return what may be expected of a release of a table with categories or columns to keep."""
-    return MixedForecast(request, mixed_budget_of(request.chosen, request.rows, request.rule, step))
+    out = out_already(request.chosen, context)
+    return MixedForecast(request, mixed_budget_of(request.chosen, request.rows, request.rule, step, *out))

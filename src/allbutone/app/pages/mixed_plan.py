@@ -6,30 +6,40 @@ from allbutone.app.answer import Answer
 from allbutone.app.jobs import Progress
 from allbutone.app.page import piece
 from allbutone.app.pages.source import Chosen
-from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
+from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget
 from allbutone.disclosure.rule import Rule
 from allbutone.plots.export import untitled
 from allbutone.plots.mixed_budget import mixed_budget_figure
+from allbutone.releases.ledger.together import Together
+from allbutone.releases.mixed.release import MixedRelease
 
 SHOWN = 10  # of those who allow least
 
 
-def mixed_budget_of(chosen: Chosen, rows: int | None, rule: Rule, step: Progress) -> MixedBudget:
-    """Return the budget of a table with categories or columns to keep, which is simulated once for all pages."""
+def mixed_budget_of(
+    chosen: Chosen, rows: int | None, rule: Rule, step: Progress, out: Together | None = None, key: str = ""
+) -> MixedBudget:
+    """Return the budget of a table with categories or columns to keep, which is simulated once for all pages.
+
+    `out`: what is out already, known by a `key`.
+    """
+    earlier = out.release if out and out.any else None
+    assert earlier is None or isinstance(earlier, MixedRelease)
 
     def plan() -> MixedBudget:
-        with step("Trying numbers of datasets", None) as watch:
+        with step("Simulating releases", EXPECTED_RELEASES) as watch:
             return plan_mixed_budget(
                 chosen.records,
                 rows=rows,
                 probability=rule,
                 prior=chosen.prior,
                 keep=chosen.keep,
+                earlier=earlier,
                 rng=0,
                 watch=watch,
             )
 
-    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule), plan)
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule, key), plan)
 
 
 def least_first(plan: MixedBudget) -> dict[str, list[Any]]:

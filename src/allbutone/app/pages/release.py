@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from allbutone.app.pages.mixed_plan import mixed_budget_of
 from allbutone.app.pages.source import CARRIED
 from allbutone.app.pages.terms import budget_of, normality_of
 from allbutone.app.sessions import Held
+from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.gap_risk import any_risk_columns
+from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.told_values import ToldValues
 from allbutone.plots.budget import budget_figure
@@ -77,9 +80,9 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     request = ReleaseRequest.of(query, context)
     if request.chosen.is_mixed:
-        mixed = mixed_forecast(request, step)
+        mixed = mixed_forecast(request, context, step)
         return Answer({"ahead": piece("release_mixed_ahead.html", found=mixed, words=_within(mixed))})
-    found = forecast(request, step)
+    found = forecast(request, context, step)
     lines = found.lines(SHOWN)
     words = _within(found)
     part = piece("release_ahead.html", found=found, lines=lines, words=words)
@@ -87,20 +90,20 @@ def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 
 def _within(found: Forecast | MixedForecast) -> str:
-    return budget_words(found.plan, found.request.number)
+    return found.plan.sentence
 
 
 def _marked(found: Forecast) -> go.Figure:
     """Return the budget's figure with this number on it."""
     figure, number = untitled(budget_figure(found.plan)), found.request.number
     last = 10 ** figure.layout.xaxis.range[1]
-    x = min(number, last)
+    x = min(found.plan.before + number, last)
     figure.add_vline(x=x, line={"color": INK, "width": 6}, opacity=0.25, layer="below")
     # upright, so that it fits between the lines of the budget
     figure.add_annotation(
         x=np.log10(x), y=0.06, yref="paper", yanchor="bottom", textangle=-90, showarrow=False,
         xanchor="right" if x > 2 else "left", xshift=-4 if x > 2 else 4, bgcolor="white", borderpad=1,
-        text=f"<b>this release: {number:,}</b>" + " →" * (number > last),
+        text=f"<b>this release: {number:,}</b>" + " →" * (found.plan.before + number > last),
     )  # fmt: skip
     return figure
 
@@ -110,7 +113,7 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
     if request.too_large:
         raise InputError("this release is too large to be drawn here", "\n".join(["run", *request.commands]))
     mixed = request.chosen.is_mixed
-    found = mixed_forecast(request, step) if mixed else forecast(request, step)
+    found = (mixed_forecast if mixed else forecast)(request, context, step)
     if found.beyond and sent.get("confirm") != request.mark:
         asked = piece("release_mixed_confirm.html" if mixed else "release_confirm.html", found=found, shown=SHOWN)
         refused = f"Nothing was drawn. {_within(found)} Confirm it to draw it."
@@ -194,11 +197,16 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     with step("Attacking records", len(records.values)) as watch:
         risk = held.get_or_compute(("risk",), lambda: _attacked(held.thing, watch))
         risk = risk | request.rule.judge(risk)
-    plan = (
-        mixed_budget_of(chosen, request.rows, request.rule, step)
-        if chosen.is_mixed
-        else budget_of(chosen, request.rows, request.rule, step)
-    )
+    # with what is out and this very release counted in, as a report by the command line counts them
+    key = query.get("drawn", "")
+    plan: Budget | MixedBudget
+    if chosen.is_mixed:
+        plan = mixed_budget_of(chosen, request.rows, request.rule, step, held.thing.judged, key)
+    else:
+        plan = budget_of(chosen, request.rows, request.rule, step, held.thing.judged, key)
+        if plan.luck or np.any(risk["disclosed"]):
+            with step("Trying what would pass", None) as watch:
+                plan = held.get_or_compute(("tried", request.rule), partial(plan.tried, watch))
     compared = shapes = None
     if min(release.rows, default=0) > 1:
         with step("Comparing real and synthetic data", None):

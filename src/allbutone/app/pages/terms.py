@@ -5,9 +5,12 @@ from typing import Any
 
 from allbutone.app.forms import Choice, Whole
 from allbutone.app.jobs import Progress
+from allbutone.app.page import RequestContext
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.rule import Rule
+from allbutone.releases.ledger.file import read_ledger
+from allbutone.releases.ledger.together import Together, with_earlier
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.utility.given_categories import given_categories
 from allbutone.utility.normality import Normality, check_normality
@@ -55,14 +58,33 @@ def rows_of(asked: dict[str, Any], chosen: Chosen) -> int | None:
     return None if asked["kind"] == "parameters" else asked["rows"] or len(chosen.records.values)
 
 
-def budget_of(chosen: Chosen, rows: int | None, rule: Rule, step: Progress) -> Budget:
-    """Return the budget, which is simulated once for all pages."""
+def budget_of(
+    chosen: Chosen, rows: int | None, rule: Rule, step: Progress, out: Together | None = None, key: str = ""
+) -> Budget:
+    """Return the budget, which is simulated once for all pages; `out`: what is out already, known by a `key`."""
 
     def plan() -> Budget:
         with step("Trying numbers of datasets", None) as watch:
-            return plan_budget(chosen.records, chosen.prior, rows=rows, probability=rule, rng=0, watch=watch)
+            return plan_budget(
+                chosen.records,
+                chosen.prior,
+                rows=rows,
+                probability=rule,
+                earlier=out.release if out and out.any else None,
+                rng=0,
+                watch=watch,
+            )
 
-    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule), plan)
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule, key), plan)
+
+
+def out_already(chosen: Chosen, context: RequestContext) -> tuple[Together | None, str]:
+    """Return what the ledger says is out of a table, and a key of it."""
+    path = None if chosen.simulated else context.settings.ledger_of(chosen.name)
+    ledger = read_ledger(path) if path else None
+    if ledger is None:
+        return None, ""
+    return with_earlier(ledger, chosen.records, mixed=chosen.is_mixed), repr([one.files for one in ledger.counted])
 
 
 def normality_of(chosen: Chosen, step: Progress) -> Normality:

@@ -48,6 +48,11 @@ class Together:
     remarks: tuple[str, ...] = ()
 
     @property
+    def any(self) -> bool:
+        """Whether anything was released at all."""
+        return self.asked is not None or self.earlier is not None
+
+    @property
     def release(self) -> AReleased:
         """All of it, as one release."""
         parts = [part for part in (self.asked, self.earlier) if part is not None]

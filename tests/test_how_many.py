@@ -1,0 +1,194 @@
+"""How many more? One number and one sentence, whoever is asked; and a release that passes by luck."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allbutone as abo
+from allbutone.disclosure import simulated_budget
+from allbutone.disclosure.how_many import Luck, counted_as, kinds_of
+from allbutone.disclosure.mixed_budget import luck_of_mixed
+from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.simulated_budget import CutShort, most_safe
+from allbutone.releases.joined import join_releases
+from allbutone.reports.assessment import assess
+from allbutone.reports.verdict import verdict_of
+from test_cli_hints import hints_of
+
+FEW = 1  # datasets that are out
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    """Sixty people of two columns, of whom row 4 stands out."""
+    values = np.clip(np.random.default_rng(2).standard_normal((60, 2)), -1.6, 1.6)
+    values[3] = 4.5
+    return abo.Records(values.round(3), ("bmi", "ldl"))
+
+
+@pytest.fixture(autouse=True)
+def fewer(monkeypatch):
+    """Half as many releases as usual."""
+    monkeypatch.setattr(simulated_budget, "RELEASES", 100)
+    monkeypatch.setattr(simulated_budget, "ACCEPTED", 2)
+
+
+@pytest.fixture
+def table(cohort, tmp_path):
+    cohort.to_frame("pandas").to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+def drawn(cohort, datasets, rows=None, seed=1):
+    synthesizer = abo.NIWSynthesizer().fit(cohort)
+    return synthesizer.sample(datasets=datasets, rows=rows, rng_for_tests=np.random.default_rng(seed))
+
+
+def told(words):
+    """Return how many more, how many in all, and how many are out."""
+    found = re.search(r"Up to (\d+) more datasets.*: (\d+) in all, and (\d+) (?:is|are) out", words)
+    assert found, words
+    return tuple(map(int, found.groups()))
+
+
+def test_report_and_budget_name_one_number(allbutone, table, cohort, tmp_path):
+    """With some datasets in the ledger: the same number of the same sentence, and it is what is left of all."""
+    abo.save_release(drawn(cohort, FEW), tmp_path / "out")
+    assert allbutone("ledger", "add", "table.csv", "out")[0] == 0
+    _, reported, _ = allbutone("report", "table.csv", "out")
+    _, planned, _ = allbutone("budget", "table.csv")
+    assert told(reported) == told(planned)
+    more, in_all, out = told(planned)
+    assert out == FEW
+    assert more <= in_all - out
+    alone = abo.plan_budget(cohort, abo.NIW.flat(2), rows=60, rng=0, alternatives=False)
+    assert in_all == alone.in_all == alone.confident_count
+
+
+def test_releases_of_another_kind_use_up_their_share(cohort):
+    """Five of the twenty small ones that would be allowed are a quarter of eight large ones."""
+    assert counted_as(Counter({50: 5, 100: 1}), 100, {50: 20}.__getitem__, 8) == 3
+    assert counted_as(Counter({50: 1}), 100, {50: 0}.__getitem__, 8) >= 8
+    release = join_releases([drawn(cohort, 2, 50), drawn(cohort, 1, seed=2)])
+    assert kinds_of(release) == Counter({50: 2, 60: 1})
+
+
+def test_what_passes_by_luck_is_no_tick(cohort):
+    """Thrice the budget, and as if nothing of it were disclosed: such releases disclose the limiting row."""
+    release = drawn(cohort, 20)
+    plan = abo.plan_budget(cohort, abo.NIW.flat(2), rows=60, rng=0, earlier=release, alternatives=False)
+    assert plan.confident_count == 0
+    assert plan.luck.share > 0.5
+    columns = risk_columns(cohort, drawn(cohort, 1), abo.NIW.flat(2), mass=False)
+    passed = verdict_of(columns, Rule())
+    assert (passed.mark, passed.may_go_out) == ("✔", True)
+    lucky = verdict_of(columns, Rule(), luck=plan.luck)
+    assert (lucky.mark, lucky.passed, lucky.may_go_out) == ("!", True, False)
+    share = round(100 * plan.luck.share)
+    assert lucky.headline.startswith(f"It passes, but about {share} of 100 such releases would disclose row 4")
+    assert "luck" in lucky.sentence
+
+
+@pytest.mark.parametrize(
+    ("share", "own", "words"),
+    [
+        (0.97, 0.97, "about 97 of 100 such releases would disclose row 2"),
+        (0.4, 0.1, "about 40 of 100 such releases would disclose somebody, row 2 most often (10 of 100)"),
+        (0.001, 0.001, "about 1 of 100 such releases would disclose row 2"),
+    ],
+)
+def test_luck_in_words(share, own, words):
+    assert Luck(share, "row 2", own).in_words == words
+
+
+def test_a_report_beyond_the_budget_offers_what_was_tried(cohort):
+    assessment = assess(cohort, drawn(cohort, 20))
+    assert not assessment.verdict.may_go_out
+    first, *others = assessment.remedies
+    assert first == f"Fewer: up to {assessment.budget.in_all} datasets of 60 rows, drawn once, in place of this."
+    for each in assessment.budget.alternatives:
+        if each.rows:
+            again = abo.plan_budget(cohort, abo.NIW.flat(2), rows=each.rows, rng=0, alternatives=False)
+            assert again.in_all == each.datasets, "the budget of what is offered is what was said"
+    assert any("Datasets of 6 rows" in words for words in others)
+
+
+def test_after_no_there_is_a_way_out(allbutone, table, cohort, tmp_path):
+    """The commands that a report names void the release and draw what passes."""
+    abo.save_release(drawn(cohort, 20), tmp_path / "out")
+    assert allbutone("ledger", "add", "table.csv", "out")[0] == 0
+    _, reported, _ = allbutone("report", "table.csv", "out")
+    assert "Yes" not in reported
+    [[_, *void], [_, *draw]] = hints_of(reported)
+    assert void[:2] == ["ledger", "void"]
+    code, said, err = allbutone(*void)
+    assert code == 0, err
+    [[_, *after]] = hints_of(said)
+    assert "--release" not in after
+    assert allbutone(*after)[0] == 0
+    assert draw[0] == "synthesize"
+    assert allbutone(*draw)[0] == 0
+    _, planned, _ = allbutone("budget", "table.csv", "--out", "again.csv")
+    assert "No more datasets of 60 rows" in planned
+
+
+def test_void_names_its_option(allbutone, table, cohort, tmp_path):
+    abo.save_release(drawn(cohort, 1), tmp_path / "out")
+    assert allbutone("ledger", "add", "table.csv", "out")[0] == 0
+    code, _, err = allbutone("ledger", "void", "table.csv", "1")
+    assert code != 0
+    assert "allbutone ledger void table.csv 1 --reason 'drawn, never given out'" in err
+
+
+class Simulated:
+    """Releases of which those of more than three datasets disclose the first person."""
+
+    def discloses(self, count, people, releases):
+        return np.tile((np.arange(len(people)) == 0) & (count > 3), (len(releases), 1))
+
+
+def test_cut_short_keeps_what_was_found_safe():
+    """Ended in the middle of the second number, only the first counts; ended at once, none."""
+
+    def ending(after):
+        done = []
+
+        def watch(count):
+            done.append(count)
+            if sum(done) > after:
+                raise CutShort
+
+        return watch
+
+    people = np.arange(5)
+    whole = most_safe(Simulated(), people, 10, lambda done: None)
+    assert (whole.count, whole.cut_short) == (3, False)
+    assert most_safe(Simulated(), people, 10, ending(0)).count == 0
+    several = [most_safe(Simulated(), people, 10, ending(after)) for after in range(0, 400, 40)]
+    assert all(each.count <= 3 for each in several)
+    assert any(each.cut_short and each.count for each in several)
+
+
+def test_as_much_as_a_mixed_budget_allows_is_no_luck_and_far_more_is(rng):
+    values = rng.standard_normal((60, 2))
+    values[3] = 6.0
+    table = {"x": values[:, 0], "y": values[:, 1], "sex": rng.permutation(["f", "m"] * 30).tolist()}
+    table["x"], table["y"] = table["x"].tolist(), table["y"].tolist()
+    frame = pd.DataFrame(table)
+    synthesizer = abo.MixedSynthesizer().fit(frame)
+    records = abo.Records.of(frame, categories=True)
+    plan = abo.plan_mixed_budget(frame, rows=60, rng=0)
+    far = synthesizer.sample(datasets=4 * plan.in_all + 8, rng_for_tests=rng)
+    luck = luck_of_mixed(records, far, Rule())
+    assert luck.share > 0.05
+    after = abo.plan_mixed_budget(frame, rows=60, rng=0, earlier=far)
+    assert (after.in_all, after.confident_count, after.luck) == (plan.in_all, 0, luck)
+    if plan.in_all:
+        within = synthesizer.sample(datasets=plan.in_all, rng_for_tests=rng)
+        assert luck_of_mixed(records, within, Rule()) is None
+        assert replace(plan, before=1).confident_count == plan.in_all - 1
