@@ -82,7 +82,7 @@ def test_beyond_the_budget_the_server_draws_only_what_was_confirmed(page, served
         answer = posted(page, served, state, **said)
         assert answer["fields"] == {}
         assert "Nothing was drawn" in answer["error"]
-        assert "which is more" in answer["error"]
+        assert "may be released" in answer["error"]
         assert f"row {most_exposed_row(table)}" in answer["parts"]["confirm"]
     assert releases(served, name) == []
     assert drawn_anyway(page, served, state)
@@ -115,7 +115,8 @@ def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)
     assert len(releases(served, name)) == 1
-    assert "which is more" in page.inner_text("#after .decision")
+    assert "may be released" in page.inner_text("#after .decision")
+    assert "No, as the verdict above says why." in page.inner_text("#downloads")
 
 
 def test_going_back_leaves_no_dialog_about_another_release(page, served, table):

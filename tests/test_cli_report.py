@@ -33,7 +33,7 @@ def test_no_page_to_go_with_it_is_proposed_for_what_should_not_go_out(allbutone,
 def test_a_report_is_written_and_said(allbutone, table, release, tmp_path):
     code, out, err = allbutone("report", table, release, "--note", "Made up.")
     assert (code, err) == (0, "")
-    assert "By the rule this" in out
+    assert "By the rule this" in out or "It passes, but" in out
     for subject in ("How sure:", "How much in all:", "Model", "Likeness"):
         assert subject in out
     assert ("--public" in out) == ("may be given out" in out)

@@ -37,7 +37,7 @@ def test_the_case_for_a_mixed_release(rng, tmp_path):
     found = abo.report(table, release, out=tmp_path / "report.html")
     subjects = [finding.subject for finding in found.findings]
     assert (subjects[0], subjects[-1]) == ("Model", "Likeness")
-    assert found.headline.startswith("By the rule this ")
+    assert found.headline.startswith(("By the rule this ", "It passes, but "))
     page = (tmp_path / "report.html").read_text()
     for name in (
         "disclosure",
@@ -108,7 +108,7 @@ def test_parameters_and_separate_cells(rng, tmp_path):
     found = abo.report(table, synthesizer.sample_parameters(2), out=tmp_path / "report.html")
     assert not {"Model", "Likeness"} & {finding.subject for finding in found.findings}
     told = words_of(tmp_path / "report.html")
-    assert "This release has 2 parameter draws" in told
+    assert "This release is counted in." in told
     assert "Not checked: each cell has a normal of its own" in told
     assert "parameters were released, not datasets" in told
 
@@ -178,7 +178,7 @@ def test_the_command(rng, allbutone, tmp_path):
     assert allbutone("synthesize", "t.csv", "--log", "bili", "--out", "r", "--datasets", 2)[0] == 0
     code, out, err = allbutone("report", "t.csv", "r")
     assert (code, err) == (0, "")
-    assert "By the rule this" in out
+    assert "By the rule this" in out or "It passes, but" in out
     code, out, err = allbutone("report", "t.csv", "r", "--public", "--out", "p.html")
     assert (code, err) == (0, "")
     assert "levels, their shares" in out

@@ -10,6 +10,8 @@ from allbutone.releases.joined import JoinedRelease, OfFewer, Released, Releases
 from allbutone.releases.mixed.release import MixedRelease
 from allbutone.support.text import counted
 
+ACCEPTED_SHARE = 0.02  # of simulated releases that disclose somebody: four of two hundred
+
 Kinds = Counter[int | None]  # how many datasets of so many rows, and of None parameter draws
 
 
@@ -27,6 +29,8 @@ class Luck:
     @property
     def in_words(self) -> str:
         """How many of a hundred, and whom."""
+        if self.share <= ACCEPTED_SHARE:  # simulated releases did no harm, but the closed form stopped before them
+            return "the closed form cannot exclude that more than 5 of 100 such releases disclose somebody"
         share, own = (max(1, round(100 * each)) for each in (self.share, self.own))
         if own >= share - 1:
             return f"about {share} of 100 such releases would disclose {self.person}"
