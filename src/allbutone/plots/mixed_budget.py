@@ -49,6 +49,7 @@ def mixed_budget_figure(budget: MixedBudget) -> go.Figure:
     frame(figure, _message(budget, noun), 340)
     words = f"Number of {budget.what}{', in all' * bool(budget.before)}"
     figure.update_xaxes(title_text=words, range=[0.5, last + 0.5], tickformat=",d")
+    figure.update_xaxes(tick0=0, dtick=max(1, round(last / 8)))  # whole numbers only
     figure.update_yaxes(title_text="Chance that anybody is disclosed", range=[-0.02, 1.04], tickformat=".0%")
     return figure
 
