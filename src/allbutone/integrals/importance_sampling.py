@@ -26,6 +26,7 @@ HOPELESS = 25.0  # effective points below which it is given up
 AGAIN = 8  # times more points, then
 DECIDED, MARGIN = 4.0, 0.01  # standard errors, and more, from its limit: there a probability is on one side of it
 MORE, MOST_POINTS = 4, 1 << 13  # times more points to decide it, and the most of them
+WORK_TO_DECIDE = 1 << 23  # points times wells times features of one posterior: a fraction of a second
 AT_ONCE = 1 << 20  # numbers in the points that are held at a time
 
 
@@ -139,7 +140,9 @@ def integrate(
     if intervals is not None and limits is not None:
         more = 2 * replicates  # which know their spread better
         again = partial(_in_blocks, problem, modes, inside, points=points, replicates=more, care=1)
-        _decide(found, limits, again, size)
+        # weighing a point costs as much as ten wells
+        affordable = WORK_TO_DECIDE // (more * (problem.wells + 10) * problem.p)
+        _decide(found, limits, again, size, min(MOST_POINTS, affordable))
     hopeless = ~(found.effective_size >= HOPELESS)
     found.mass[hopeless], found.within[hopeless] = np.nan, np.nan
     return found if intervals is not None else replace(found, within=within, within_error=np.zeros(within.shape))
@@ -150,16 +153,17 @@ def _decide(
     limits: Float[np.ndarray, "n p"],
     again: Callable[..., Integrals],
     size: int,
+    most: int,
 ) -> None:
-    """Integrate again, with ever more points, whose probability may lie on either side of its limit."""
+    """Integrate again, with more points up to `most`, whose probability may lie on either side of its limit."""
 
     def undecided(margin: float) -> Bool[np.ndarray, "n p"]:
         with np.errstate(invalid="ignore"):  # what could not be computed, and infinite limits, which nobody meets
             return np.abs(found.within - limits) < DECIDED * found.within_error + margin
 
     # by a margin, too: four replicates may agree by chance
-    while size < MOST_POINTS and len(rows := np.nonzero(undecided(MARGIN).any(axis=1))[0]):
-        size = min(MORE * size, MOST_POINTS)
+    while size < most and len(rows := np.nonzero(undecided(MARGIN).any(axis=1))[0]):
+        size = min(MORE * size, most)
         part = again(which=rows, size=size)
         found.within[rows], found.within_error[rows] = part.within, part.within_error
     close = undecided(0.0)
