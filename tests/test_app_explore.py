@@ -1,6 +1,7 @@
 """The Explore page in a browser: every control reaches the adversary, the star is dragged, the release played."""
 
 import csv
+import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -134,6 +135,41 @@ def test_the_star_is_dragged_and_moved_by_the_arrow_keys(tab, address):
     tab.go_back()
     settled(tab)
     assert [float(text) for text in query(tab)["target"].split(",")] == dragged
+
+
+COVERED = """() => {
+  const { data, layout } = document.querySelector('[data-figure="landscape"] .plot');
+  const values = given => Array.from(given._inputArray ?? given);
+  return ["x", "y"].map(axis => {
+    const along = values(data[0][axis]);
+    return [layout[`${axis}axis`].range, [Math.min(...along), Math.max(...along)]];
+  });
+}"""
+
+
+def test_the_landscape_fills_the_window_while_the_star_is_dragged(tab, address):
+    opened(tab, f"{address}/explore")
+    x, y = tab.evaluate(STAR)
+    before = [window for window, _ in tab.evaluate(COVERED)]
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(x - 150, y - 90, steps=6)  # towards the centre, where the hills of their own need less room
+    settled(tab)
+    for (window, landscape), stood in zip(tab.evaluate(COVERED), before, strict=True):
+        assert window == stood, "it stands still"
+        assert landscape[0] <= window[0] < window[1] <= landscape[1], "no bands"
+    tab.mouse.up()
+    settled(tab)
+    assert "held" not in query(tab)
+    for (window, landscape), stood in zip(tab.evaluate(COVERED), before, strict=True):
+        assert window == pytest.approx(landscape), "the axes follow again"
+        assert window[1] - window[0] < stood[1] - stood[0]
+
+
+@pytest.mark.parametrize("held", ["1,2,3", "2,1,0,1", "0,1,1,1", "here"])
+def test_a_window_that_is_none_is_refused(browser, held):
+    status, _, body = browser.ask(f"/explore/answer?held={held}")
+    assert (status, json.loads(body)["field"]) == (422, "held")
 
 
 def test_dragging_leaves_other_features_alone(tab, address):

@@ -291,6 +291,15 @@ def test_the_window_shows_the_whole_region(count):
     assert edge.max() < one.region(0.95)
 
 
+def test_a_window_that_is_held_is_filled_and_nothing_else_is_lost():
+    stage = simulated(np.zeros(2), np.eye(2), np.array([4.0, -2.0]), n=30, rows=30, most=5)
+    usual = view_attack(stage, 5).landscape
+    for held in (((-20.0, 0.0), (-1.0, 30.0)), ((-0.1, 0.1), (-0.1, 0.1))):
+        one = view_attack(stage, 5, held=held).landscape
+        for along, before, (low, high) in ((one.x, usual.x, held[0]), (one.y, usual.y, held[1])):
+            np.testing.assert_allclose(along[[0, -1]], [min(before[0], low), max(before[-1], high)])
+
+
 def test_a_curve_says_whose_prior_it_expects():
     own = abo.NIW(np.full(2, 3.0), 5.0, 6.0, np.eye(2))
     for prior, told in ((None, False), (own, True)):

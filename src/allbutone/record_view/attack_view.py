@@ -237,14 +237,24 @@ class AttackView:
 
 
 def view_attack(
-    attack: RecordAttack, count: int, *, shown: tuple[int, int] = (0, 1), hidden: Hidden = "mode", size: int = 60
+    attack: RecordAttack,
+    count: int,
+    *,
+    shown: tuple[int, int] = (0, 1),
+    hidden: Hidden = "mode",
+    size: int = 60,
+    held: tuple[Span, Span] | None = None,
 ) -> AttackView:
     """Return what is seen after the first `count` datasets or draws, of the two features `shown`.
 
-    `hidden`: the other features are held at the mode, or integrated out.
+    `hidden`: the other features are held at the mode, or integrated out. `held`: a window that the landscape
+    fills, whatever else it shows.
     """
     posterior = attack.posterior(count)
     found = describe(posterior, posterior.modes)
+    spans = attack.spans(shown, found)
+    if held is not None:
+        spans = spans_of(*(np.array(window).T for window in (spans, held)), margin=0)
     ground = landscape(
         posterior,
         attack.others,
@@ -252,7 +262,7 @@ def view_attack(
         shown=shown,
         hidden=hidden,
         size=size,
-        spans=attack.spans(shown, found),
+        spans=spans,
         synthetic=attack.synthetic(count),
     )
     measures = measures_of(

@@ -1,6 +1,6 @@
 """Explore: how data, prior and release change what the adversary infers, on a simulated table."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from allbutone.app.forms import (
     Field,
     FieldError,
     Group,
+    Hidden,
     Matrix,
     Number,
     Numbers,
@@ -37,6 +38,7 @@ from allbutone.record_view.attack_view import (
     simulated,
     view_attack,
 )
+from allbutone.record_view.landscape import Span
 from allbutone.studies.design import correlations
 from allbutone.support.text import counted
 
@@ -44,7 +46,23 @@ WIDEST = 10  # columns
 MOST_NUMBERS = 2_000_000  # in a simulated release
 STILL = 1e-6  # the smallest eigenvalue of a correlation matrix, and of a shape
 NUMBERED = {f"{place}": f"column {place}" for place in range(1, WIDEST + 1)}
-VIEW = ("count", "x", "y", "hidden", "level")  # fields that change what is seen of an attack, not the attack
+# fields that change what is seen of an attack, not the attack
+VIEW = ("count", "x", "y", "hidden", "level", "held")
+
+
+@dataclass(frozen=True)
+class HeldWindow(Hidden):
+    """The window that stands still while the star is dragged, which what comes back must fill; usually none."""
+
+    def value(self, text: str) -> tuple[Span, Span] | None:
+        """Return the spans across and upwards."""
+        if not text:
+            return None
+        ends = Numbers(self.name, self.label, low=-1e7, high=1e7).value(text)
+        if len(ends) != 4 or ends[0] >= ends[1] or ends[2] >= ends[3]:
+            raise self.refuse(text, "four numbers: from and to across, from and to upwards")
+        return (ends[0], ends[1]), (ends[2], ends[3])
+
 
 RELEASE = (
     Choice(
@@ -157,6 +175,7 @@ SHOWN = (
         "section 3.",
         {"0.5": "50 %", "0.8": "80 %", "0.95": "95 %", "0.99": "99 %"},
     ),
+    HeldWindow("held", "The window that is held"),
 )  # fmt: skip
 SEED = (Whole("seed", "Seed", "1", "The same seed gives the same table and release.", 0, 2**32 - 1),)
 
@@ -206,7 +225,7 @@ def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
             "y", "Across and upwards are not two different columns", f"choose two of the {attack.release.p}"
         )
     return (
-        view_attack(attack, asked["count"], shown=shown, hidden=asked["hidden"]),
+        view_attack(attack, asked["count"], shown=shown, hidden=asked["hidden"], held=asked["held"]),
         attack,
         float(asked["level"]),
     )

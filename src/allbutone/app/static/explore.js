@@ -102,7 +102,8 @@ const shown = () => figure("landscape").layout.meta.shown; // the columns across
 function moved(x, y, lasting) {
   const texts = targets();
   [x, y].forEach((one, axis) => { texts[shown()[axis]] = String(Number(one.toPrecision(4))); });
-  change({ target: texts.join(", ") }, lasting);
+  // what comes back while the picture stands still fills it
+  change({ target: texts.join(", "), held: held ? [...held.x, ...held.y].join(",") : "" }, lasting);
 }
 
 land.addEventListener("pointerdown", event => {
@@ -126,7 +127,7 @@ for (const end of ["pointerup", "pointercancel"]) {
     if (!held) return;
     held = null;
     hold("landscape", null);
-    keep();
+    change({ held: "" });
   }, true);
 }
 

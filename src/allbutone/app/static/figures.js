@@ -29,10 +29,9 @@ const ranges = new Map(); // of axes that stay as they are, by figure
 export const plot = name => document.querySelector(`[data-figure="${name}"] .plot`);
 export const figure = name => drawn.get(name);
 
-// Lets the axes of a figure stay as they are, or, with null, follow what is drawn again.
+// Lets the axes of a figure stay as they are, or, with null, follow what is drawn next.
 export function hold(name, axes) {
-  if (axes) ranges.set(name, axes);
-  else if (ranges.delete(name) && drawn.has(name)) draw(name, drawn.get(name));
+  if (axes) ranges.set(name, axes); else ranges.delete(name);
 }
 
 export async function draw(name, given) {
