@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pyarrow.csv
 import pytest
+from pandas.testing import assert_frame_equal
 
 import allbutone as abo
 from allbutone.releases.ledger.file import ledger_path, read_ledger
@@ -36,12 +37,12 @@ def test_the_sum_is_the_joint_attack_and_voided_releases_have_no_part_in_it(allb
     joint = risks(allbutone, two, "r2", "r1", "--alone")[0]
     alone, out, _ = risks(allbutone, two, "r2", "--alone")
     assert "Judged together" not in out
-    np.testing.assert_array_equal(together, joint)
+    assert_frame_equal(together, joint)
     assert not np.allclose(together["information_gain"], alone["information_gain"])
     code, out, _ = allbutone("ledger", "void", two, 1, "--reason", "drawn, never given out")
     assert code == 0
     voided, out, _ = risks(allbutone, two, "r2")
-    np.testing.assert_array_equal(voided, alone)
+    assert_frame_equal(voided, alone)
     assert "Judged together" not in out
     # asked about by name it is judged, and the ledger's word on it is told
     assert "voided: drawn, never given out" in risks(allbutone, two, "r1", "r2")[2]
@@ -101,7 +102,7 @@ def test_a_table_that_grew_is_recognised_and_each_release_judged_by_its_own_reco
         found, out, _ = risks(allbutone, two, "r2")
         assert words in out
         assert "Judged together with 1 earlier release" in out, "of the same records"
-        np.testing.assert_array_equal(found.drop(columns="row"), before.drop(columns="row"))
+        assert_frame_equal(found.drop(columns="row"), before.drop(columns="row"))
     assert allbutone("synthesize", two, "--out", "r3")[0] == 0
     found, out, _ = risks(allbutone, two, "r3")
     assert "Judged together with 2 earlier releases (1: 3 datasets of 12 rows" in out
@@ -202,7 +203,7 @@ def test_a_table_with_categories_has_its_ledger_too(allbutone, tmp_path, rng):
     together, out, _ = risks(allbutone, "t.csv", "r2")
     assert "Judged together with 1 earlier release (1: 1 dataset of 40 rows" in out
     joint = risks(allbutone, "t.csv", "r2", "r1", "--alone")[0]
-    np.testing.assert_array_equal(together, joint)
+    assert_frame_equal(together, joint)
     assert allbutone("synthesize", "t.csv", "--out", "r3", "--cell-weight", 2)[0] == 0
     assert "made with another prior, other cells" in risks(allbutone, "t.csv", "r3")[1]
 
