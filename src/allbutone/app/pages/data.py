@@ -11,7 +11,7 @@ from allbutone.app.jobs import Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages.columns import GAPS
 from allbutone.app.pages.declaring import columns_parts, read_table_file, take_proposals, write_table_file
-from allbutone.app.pages.measures import measures_csv, measures_piece, values_of, verdict_piece
+from allbutone.app.pages.measures import OneDraw, measures_csv, measures_piece, values_of, verdict_piece
 from allbutone.app.pages.mixed_plan import least_first, mixed_budget_answer, mixed_budget_of
 from allbutone.app.pages.record import (
     MOST_MISSING,
@@ -39,7 +39,7 @@ from allbutone.record_view import landscape
 from allbutone.releases.parts import known_columns
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import counted
+from allbutone.support.text import counted, joined
 
 MOST_SHOWN = 1000  # records in the page's table
 
@@ -198,7 +198,7 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     released = counted(found.count, found.attack.noun)
     values = values_of(found.row, found.attack, found.measures, asked.rule)
     parts = {
-        "told": verdict_piece(values, asked.rule, f"this trial release of {released}"),
+        "told": verdict_piece(values, asked.rule, f"this trial release of {released}", _one_draw(asked, found)),
         "record": piece(
             "data_record.html", found=found, lines=lines(found.attributes, schema), columns=columns,
             across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.attack.most,
@@ -206,6 +206,19 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
         "measures": measures_piece(found.measures, found.attack.noun, "/data/measures.csv", epsilon),
     }  # fmt: skip
     return Answer(parts, {"landscape": view_drawing(found.view, labels)} if found.view else {})
+
+
+def _one_draw(asked: Asked, found: RecordFindings) -> OneDraw:
+    """Return how often such releases disclose the record, as the list of records has it, and what is lacked."""
+    lineup, place = asked.lineup, asked.table.records.place_of(found.row)
+    (own,) = lineup.chances(found.count)[lineup.order == place]
+    without = names_in(asked.values["without"])
+    lacking = []
+    if found.missing:
+        lacking.append(f"{counted(found.missing, 'record')} besides this one")
+    if without:
+        lacking.append(f"the column{'s' * (len(without) > 1)} {joined(without)} of everyone")
+    return OneDraw(float(own), joined(lacking))
 
 
 def _epsilon(asked: Asked, found: RecordFindings) -> float | None:

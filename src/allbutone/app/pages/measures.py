@@ -6,6 +6,7 @@ import numpy as np
 
 from allbutone.app.answer import Download, as_csv
 from allbutone.app.page import piece
+from allbutone.disclosure.lineup import CONFIDENCE
 from allbutone.disclosure.rule import Rule
 from allbutone.record_view.attack_view import RecordAttack
 from allbutone.record_view.record_measures import RecordMeasures
@@ -34,12 +35,56 @@ def values_of(row: int, attack: RecordAttack, found: RecordMeasures, rule: Rule)
     return [Value(row, *one) for one in known]
 
 
-def verdict_piece(values: list[Value], rule: Rule, release: str) -> str:
-    """Return the rule's verdict on one record, and how well each value is known; `release` names what tells it."""
+@dataclass(frozen=True)
+class OneDraw:
+    """What the verdict on one trial draw leaves open.
+
+    own: the share of such releases that disclose a value of the record, to the usual adversary. lacking: what the
+    adversary of the trial lacks besides the record, in words; nothing for the usual one.
+    """
+
+    own: float
+    lacking: str = ""
+
+    @property
+    def is_lucky(self) -> bool:
+        """Whether more such releases disclose the record than a budget accepts."""
+        return self.own > 1 - CONFIDENCE
+
+    @property
+    def share(self) -> str:
+        """How many of a hundred such releases disclose the record."""
+        if self.own < 0.005:
+            return "fewer than one of 100"
+        return f"about {round(100 * self.own)} of 100" if self.own < 0.995 else "more than 99 of 100"
+
+    def would(self, what: str = "") -> str:
+        """How many such releases would; to whom, where that is not the adversary of the trial."""
+        usual = (
+            " to the usual one, who has all of everybody else’s records and learns more" if self.lacking else ""
+        )
+        return f"{self.share} such releases would{what}{usual}"
+
+
+def verdict_piece(values: list[Value], rule: Rule, release: str, draw: OneDraw | None = None) -> str:
+    """Return the rule's verdict on one record, and how well each value is known; `release` names what tells it.
+
+    `draw`: what to say where it is one trial draw, which another may contradict.
+    """
     disclosed = [value.column for value in values if value.disclosed]
     found = f"{counted(len(disclosed), 'value')} of this record: {listed(disclosed, NAMED)}"
-    words = f"By the rule {release} discloses {found if disclosed else 'no value of this record'}"
-    return piece("record_verdict.html", words=words, passed=not disclosed, values=values, rule_words=rule.in_words)
+    words = f"{release} discloses {found if disclosed else 'no value of this record'}"
+    to_whom = f", and to an adversary who lacks {draw.lacking}," if draw and draw.lacking else ""
+    said, remark = f"By the rule{to_whom} {words}", ""
+    mark, standing = ("✘", "against") if disclosed else ("✔", "for")
+    if draw:
+        remark = "This is the verdict on one draw alone"
+        if draw.is_lucky and not disclosed:
+            mark, standing, said = "!", "luck", f"{said}; but {draw.would()}"
+        else:
+            remark += f"; {draw.would(' disclose this record')}"
+    shown = {"words": said, "mark": mark, "standing": standing, "remark": remark}
+    return piece("record_verdict.html", **shown, values=values, rule_words=rule.in_words)
 
 
 def lines(found: RecordMeasures) -> list[Line]:
