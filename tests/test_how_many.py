@@ -17,6 +17,7 @@ from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort, most_safe
 from allbutone.releases.joined import join_releases
 from allbutone.reports.assessment import assess
+from allbutone.reports.findings import remedies
 from allbutone.reports.verdict import verdict_of
 from test_cli_hints import hints_of
 
@@ -107,6 +108,16 @@ def test_luck_in_words(share, own, words):
     assert Luck(share, "row 2", own).in_words == words
 
 
+def test_who_was_stopped_by_the_closed_form_alone_is_not_called_lucky(cohort):
+    columns = risk_columns(cohort, drawn(cohort, 1), abo.NIW.flat(2), mass=False)
+    cautious, lucky = (verdict_of(columns, Rule(), luck=Luck(share, "row 4", share)) for share in (0.01, 0.3))
+    assert (cautious.mark, lucky.mark) == ("!", "!")
+    assert "is luck" in lucky.remark
+    assert "is luck" not in cautious.remark
+    assert "need not be luck" in cautious.sentence
+    assert all("tells by that, too" in each.remark for each in (cautious, lucky))
+
+
 def test_a_report_beyond_the_budget_offers_what_was_tried(cohort):
     assessment = assess(cohort, drawn(cohort, 20))
     assert not assessment.verdict.may_go_out
@@ -193,3 +204,26 @@ def test_as_much_as_a_mixed_budget_allows_is_no_luck_and_far_more_is(rng):
         within = synthesizer.sample(datasets=plan.in_all, rng_for_tests=rng)
         assert luck_of_mixed(records, within, Rule()) is None
         assert replace(plan, before=1).confident_count == plan.in_all - 1
+
+
+def test_where_a_mixed_table_allows_none_smaller_datasets_are_tried_and_offered(rng):
+    """Fourteen people and one far out: not one dataset of 14 or 7 rows, but one of 2, as its own budget says."""
+    values = np.clip(np.random.default_rng(1).standard_normal((14, 2)), -1.6, 1.6)
+    values[3] = 6.0
+    frame = pd.DataFrame(values, columns=["x", "y"]).assign(sex=["f", "m"] * 7)
+    release = abo.MixedSynthesizer().fit(frame).sample(datasets=1, rng_for_tests=rng)
+    assessment = assess(abo.Records.of(frame, categories=True), release)
+    assert assessment.budget.in_all == 0
+    tried = {each.rows: each.datasets for each in assessment.budget.alternatives}
+    assert tried == {rows: abo.plan_mixed_budget(frame, rows=rows, rng=0).in_all for rows in (7, 2)}
+    assert (tried[7], tried[2] > 0) == (0, True)
+    enough = ", which is enough for as many as these"
+    number = f"{tried[2]} dataset{'s' * (tried[2] > 1)}"
+    assert assessment.remedies == [f"Datasets of 2 rows: up to {number}{enough}."]
+    none = replace(assessment.budget, alternatives=assessment.budget.alternatives[:1])
+    assert remedies(none, 1) == [
+        "Nothing that was tried would pass, neither this nor datasets of 7 rows: release nothing of this table as "
+        "it is."
+    ]
+    (untried,) = remedies(replace(none, alternatives=()), 1)
+    assert "other ways were not tried for a table with categories" in untried

@@ -27,9 +27,14 @@ class Luck:
     own: float
 
     @property
+    def is_caution(self) -> bool:
+        """Whether simulated releases did no harm, but the closed form stopped before them."""
+        return self.share <= ACCEPTED_SHARE
+
+    @property
     def in_words(self) -> str:
         """How many of a hundred, and whom."""
-        if self.share <= ACCEPTED_SHARE:  # simulated releases did no harm, but the closed form stopped before them
+        if self.is_caution:
             return "the closed form cannot exclude that more than 5 of 100 such releases disclose somebody"
         share, own = (max(1, round(100 * each)) for each in (self.share, self.own))
         if own >= share - 1:

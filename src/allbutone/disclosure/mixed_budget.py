@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.mixed import MixedLeaveOneOut
+from allbutone.disclosure.alternatives import SMALLER, Alternative
 from allbutone.disclosure.category_budget import MOST, CountedCells, category_chances
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.how_many import HowMany, Kinds, Luck, counted_as, kinds_of
@@ -37,6 +38,7 @@ from allbutone.support.notebook import paragraphs
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
 
+QUICK = 50_000  # people times cells, up to which trying smaller datasets does not take long
 WATCHED = 20  # people of the highest leverage, and as many of the smallest cells
 EXPECTED_RELEASES = 2 * RELEASES  # about: all for the number that is safe, and some for others
 
@@ -48,7 +50,7 @@ class MixedBudget(HowMany):
     in_all, before, lowered, luck: how many in all, how many of these are out (`HowMany`). by_measurements,
     by_categories: what either alone would allow by the closed form and by counts. simulated: the releases that
     were drawn and attacked exactly, which can only lower that; watched: the places of the people attacked in them;
-    releases: what draws and judges them.
+    releases: what draws and judges them. alternatives: smaller datasets that were tried.
     limiting_row: who is disclosed most often by one dataset more. leverage, max_datasets: each record's leverage,
     and what its own chances allow. keys: what a key column calls the records, where only those that stand out are
     here.
@@ -71,6 +73,7 @@ class MixedBudget(HowMany):
     converted: bool = False
     luck: Luck | None = None
     releases: MixedReleases | None = None
+    alternatives: tuple[Alternative, ...] = ()
     keys: tuple[Any, ...] = ()
 
     @property
@@ -243,6 +246,25 @@ def planned(
         converted=kinds.keys() - {rows} != set(),
         luck=luck,
     )
+
+
+def with_smaller(
+    budget: MixedBudget, records: Records, mechanism: MixedMechanism, watch: Callable[[int], None]
+) -> MixedBudget:
+    """Return it with what smaller datasets allow, where it allows none: ever smaller ones until some may go out.
+
+    Not where columns are kept, which have a row for each person, nor where it would take long.
+    """
+    rows, tried = budget.dataset_rows, []
+    people = len(records.values)
+    if budget.in_all or rows is None or mechanism.keep or people * mechanism.prior.cells.count > QUICK:
+        return budget
+    for size in sorted({max(1, rows // part) for part in SMALLER} - {rows}, reverse=True):
+        found = planned(records, mechanism, size, budget.rule, rng=np.random.default_rng(0), watch=watch)
+        tried.append(Alternative(f"datasets of {size:,} rows", found.in_all, rows=size))
+        if found.in_all:
+            break
+    return replace(budget, alternatives=tuple(tried))
 
 
 def _releases(

@@ -11,7 +11,7 @@ import numpy as np
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.engine_budget import EngineBudget
 from allbutone.disclosure.gap_risk import any_risk_columns
-from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget
+from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget, with_smaller
 from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
 from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
@@ -238,5 +238,9 @@ def _assess_mixed(
                 rng=0,
                 watch=watch,
             )
+        nothing_earlier = budget.before <= release.count  # else what is left of anything is used up
+        if nothing_earlier and (budget.luck or np.any(risk["disclosed"])):
+            with step("Trying smaller datasets", None) as watch:
+                budget = with_smaller(budget, records, mechanism, watch)
     compared = _compared(records, release, step)
     return Assessment(records, release, release.prior, normality, risk, budget, *compared, rule=rule)

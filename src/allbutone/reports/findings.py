@@ -81,7 +81,7 @@ def remedies(budget: AnyBudget | None, released: int) -> list[str]:
             f"{each.change[0].upper()}{each.change[1:]}: up to {counted(each.datasets, budget.noun)}{enough}{why}."
         )
     if not found:
-        found.append("Nothing else that was tried would pass: release nothing of this table as it is.")
+        found.append(_nothing_else(budget))
     if isinstance(budget, Budget) and len(budget.rows) >= 2 * len(budget.columns_of_table):
         # noise is added to measurements of tables that are read, and that have rows enough for it
         found.append(
@@ -89,6 +89,22 @@ def remedies(budget: AnyBudget | None, released: int) -> list[str]:
             "allbutone guarantee says what it costs."
         )
     return found
+
+
+def _nothing_else(budget: AnyBudget) -> str:
+    """Say that nothing is known to pass, and what was tried."""
+    if isinstance(budget, Budget):
+        return "Nothing else that was tried would pass: release nothing of this table as it is."
+    if isinstance(budget, MixedBudget) and budget.alternatives:
+        tried = joined([each.change for each in budget.alternatives], "or")
+        return (
+            f"Nothing that was tried would pass, neither this nor {tried}: release nothing of this table as it is."
+        )
+    kind = "with categories" if isinstance(budget, MixedBudget) else "that stays in its engine"
+    return (
+        f"Nothing is known to pass: other ways were not tried for a table {kind}. Release nothing of it as it is; "
+        "smaller datasets, or fewer columns, may pass, and a budget of these says so before anything is drawn."
+    )
 
 
 def model_finding(normality: Normality) -> Finding:

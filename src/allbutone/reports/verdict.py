@@ -12,8 +12,11 @@ from allbutone.support.text import chance, counted, joined, listed, number
 
 NAMED = 5  # rows that a sentence names
 NOTICED = 0.005  # half a per cent: a smaller rise is none that a person would notice
-BY_LUCK = (
-    "That this one discloses nobody is luck; and who gives out only what happened to pass tells by that, too."
+PASSING = "who gives out only what happened to pass tells by that, too."
+BY_LUCK = f"That this one discloses nobody is luck; and {PASSING}"
+BY_CAUTION = (
+    "That this one discloses nobody need not be luck: hardly any simulated release of as much did. But a budget "
+    f"holds by the closed form, too; and {PASSING}"
 )
 UNSURE, MOST_UNSURE = 3.0, 0.02  # standard errors within which a probability counts as unchanged, if small
 
@@ -160,8 +163,10 @@ class Verdict:
 
     @property
     def remark(self) -> str:
-        """What to think of a release that passes by luck; nothing of others."""
-        return BY_LUCK if self.standing == "luck" else ""
+        """What to think of a release that passes beyond its budget; nothing of others."""
+        if not (self.passed and self.luck):
+            return ""
+        return BY_CAUTION if self.luck.is_caution else BY_LUCK
 
     @property
     def who(self) -> str:
