@@ -86,6 +86,28 @@ def test_too_many_cells_are_refused_by_the_column_with_most_levels():
         Categories(np.zeros((3, 3), int), ("a", "b", "c"), levels).require_few_cells()
 
 
+def test_of_too_many_cells_what_others_tell_is_left_out_and_never_the_treatment(rng):
+    arm = rng.integers(0, 4, 300)
+    flags = rng.integers(0, 2, (300, 13))
+    codes = np.column_stack([arm > 0, flags, arm]).astype(int)
+    names = ("treated", *(f"flag{place}" for place in range(13)), "arm")
+    found = Categories(codes, names, tuple(tuple("0123"[:size]) for size in codes.max(axis=0) + 1))
+    with pytest.raises(abo.InputError) as refused:
+        found.require_few_cells()
+    dropped = [cure.value for cure in refused.value.cures if getattr(cure, "argument", "") == "drop"]
+    assert dropped == [["treated"]]  # the arm tells it
+    with pytest.raises(abo.InputError) as refused:
+        found.select(names[1:]).require_few_cells()
+    assert [getattr(cure, "argument", "") for cure in refused.value.cures] == ["", "columns"]
+
+
+def test_of_copies_one_is_kept_and_names_of_people_tell_nothing(rng):
+    arm, name = rng.integers(0, 3, 60), np.arange(60)
+    levels = tuple(tuple(f"{place}" for place in range(size)) for size in (3, 3, 60))
+    found = Categories(np.column_stack([arm, 2 - arm, name]), ("arm", "group", "name"), levels)
+    assert found.told_by_others() == ["arm"]
+
+
 def test_declared_levels_are_exact_and_keep_their_order(rng):
     table = pd.DataFrame(clinic(rng))
     declared = {"sex": ["m", "other", "f"], "arm": [2, 1, 9], "treated": [True, False]}

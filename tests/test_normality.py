@@ -168,7 +168,7 @@ SHAPES = {
         "not fit",
         "good for means and correlations alone",
     ),
-    "binary": (lambda rng, n: rng.integers(0, 2, n), "not fit", "another method"),
+    "binary": (lambda rng, n: rng.integers(0, 2, n), "not fit", "declare it a category"),
     "spike": (lambda rng, n: np.maximum(rng.standard_normal(n) - 0.5, 0), "not fit", "another method"),
 }
 

@@ -319,6 +319,7 @@ def test_different_values_are_counted_in_the_table_itself(rng):
     assert len(np.unique(left.values[:, 1])) == 6  # three in each sex
     (_, score) = abo.check_normality(left, of=records).verdicts
     assert score.reason == "takes only 3 different values"
+    assert score.advice.startswith("declare it a category")
 
 
 def test_a_report_tells_the_table_from_its_people_without_gaps(rng):

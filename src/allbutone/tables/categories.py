@@ -14,6 +14,8 @@ from allbutone.tables.declared.column import check_levels, level_name
 from allbutone.tables.names import check_names
 
 MOST_CELLS = 10_000
+MANY_LEVELS = 20  # more are those of a place or a diagnosis, hardly of a design
+PEOPLE_A_LEVEL = 10  # on average, of a column that is said to tell another
 MISSING = -1
 
 
@@ -79,7 +81,25 @@ class Categories:
 
     def require_few_cells(self) -> None:
         """Refuse a cross-classification of more cells than can be counted."""
-        require_few_cells(dict(zip(self.columns, self.sizes, strict=True)))
+        if self.cells > MOST_CELLS:
+            require_few_cells(dict(zip(self.columns, self.sizes, strict=True)), self.told_by_others())
+
+    def told_by_others(self) -> list[str]:
+        """Return the columns whose level another one tells of everybody, as a trial's arm tells who is treated.
+
+        Of copies all but one are returned. What has few people a level, as a name has, would tell everything.
+        """
+        told: list[int] = []
+        for place in np.argsort(self.sizes, kind="stable").tolist():
+            others = (other for other in range(len(self.columns)) if other != place and other not in told)
+            if any(self._tells(other, place) for other in others):
+                told.append(place)
+        return [self.columns[place] for place in sorted(told)]
+
+    def _tells(self, one: int, other: int) -> bool:
+        pairs = self.codes[(self.codes[:, [one, other]] >= 0).all(axis=1)][:, [one, other]]
+        levels = len(np.unique(pairs[:, 0]))
+        return 0 < PEOPLE_A_LEVEL * levels <= len(pairs) and len(np.unique(pairs, axis=0)) == levels
 
     def take(self, rows: Any) -> "Categories":
         """Return these rows, by number, slice or mask."""
@@ -96,17 +116,26 @@ class Categories:
         return np.array([*self.levels[place], None], dtype=object)[self.codes[:, place]]  # −1 is the last, None
 
 
-def require_few_cells(sizes: dict[str, int]) -> None:
-    """Refuse columns whose numbers of levels multiply to more than 10,000 cells; name the one with most levels."""
+def require_few_cells(sizes: dict[str, int], told: Sequence[str] = ()) -> None:
+    """Refuse columns whose numbers of levels multiply to more than 10,000 cells.
+
+    `told`: those that other categories tell, which can be left out at no loss. Besides these only a column of
+    very many levels is named as one to leave out: which of the others matter, such as the treatment, users say.
+    """
     if (cells := prod(sizes.values())) <= MOST_CELLS:
         return
     largest = max(sizes, key=lambda name: sizes[name])
-    raise InputError(
-        f"the {len(sizes)} columns of categories have {cells:,} combinations of levels, more than {MOST_CELLS:,}; "
-        f"{largest!r} has most levels, {sizes[largest]}",
-        "merge some of its levels",
-        Cure("leave it out", "drop", [largest]),
-    )
+    problem = f"the {len(sizes)} columns of categories have {cells:,} combinations of levels"
+    problem += f", more than {MOST_CELLS:,}"
+    cures: list[Cure | str] = []
+    if told:
+        cures.append(Cure("leave out those that another category tells anyway", "drop", list(told)))
+    if sizes[largest] > MANY_LEVELS:
+        problem += f"; {largest!r} has most levels, {sizes[largest]}"
+        cures += ["merge some of its levels", Cure("leave it out", "drop", [largest])]
+    else:
+        cures += ["merge levels", Cure("name the columns that matter most", "columns")]
+    raise InputError(problem, *cures)
 
 
 def encode(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[np.ndarray, " n"], tuple[str, ...]]:

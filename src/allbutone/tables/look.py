@@ -23,7 +23,7 @@ SMALLEST_SPREAD = 1e-150
 FEW = 10  # different values: as many as a code or a score has
 FEW_VALUES = (
     "few different whole numbers. As measurements they come out with values in between; declare what are codes "
-    'of categories so (kind = "category") or leave them out, and declare 0 decimals for what are scores.'
+    'of categories so (kind = "category"), and declare 0 decimals for what are scores.'
 )
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
 ALIKE = "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."

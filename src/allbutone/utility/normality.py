@@ -193,10 +193,11 @@ def judge_column(
     distinct, counts = np.unique(column if natural is None else natural, return_counts=True)
     if n < FEW:
         return _too_few(name, n)
-    advice = "leave it out, or release it by another method: a normal model gives values in between"
     if len(distinct) <= FEW_VALUES:
+        advice = 'declare it a category (kind = "category"): a normal model gives values in between'
         return Fitness(name, "not fit", f"takes only {len(distinct)} different values", advice)
     if 2 * np.max(counts) > n:
+        advice = "leave it out, or release it by another method: a normal model gives values in between"
         return Fitness(name, "not fit", f"takes one value in {percent(np.max(counts) / n)} of the records", advice)
     if level == 0:
         return Fitness(name, "fit", "", "use it as it is")
