@@ -14,6 +14,7 @@ NAMED = 5  # rows that a sentence names
 NOTICED = 0.005  # half a per cent: a smaller rise is none that a person would notice
 PASSING = "who gives out only what happened to pass tells by that, too."
 BY_LUCK = f"That this one discloses nobody is luck; and {PASSING}"
+BY_RISK = f"That this one discloses nobody does not make as much safe; and {PASSING}"
 BY_CAUTION = (
     "That this one discloses nobody need not be luck: hardly any simulated release of as much did. But a budget "
     f"holds by the closed form, too; and {PASSING}"
@@ -166,7 +167,9 @@ class Verdict:
         """What to think of a release that passes beyond its budget; nothing of others."""
         if not (self.passed and self.luck):
             return ""
-        return BY_CAUTION if self.luck.is_caution else BY_LUCK
+        if self.luck.is_caution:
+            return BY_CAUTION
+        return BY_LUCK if self.luck.share > 0.5 else BY_RISK
 
     @property
     def who(self) -> str:
