@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pandas.testing import assert_frame_equal
 
 import allbutone as abo
 import paper
@@ -51,7 +52,7 @@ def test_the_joint_density_of_datasets_given_their_parameters_is_free_of_the_rec
 def test_every_attack_is_that_on_the_parameters(records, both):
     theta = alone(both)
     ours, theirs = (abo.risk(records, each, rng=np.random.default_rng(1)).to_pandas() for each in (both, theta))
-    np.testing.assert_array_equal(ours.to_numpy(), theirs.to_numpy())
+    assert_frame_equal(ours, theirs)
     one, two = (of_record(records, 3, each) for each in (both, theta))
     assert one.law == two.law
     assert one.posterior(2).log_total == two.posterior(2).log_total

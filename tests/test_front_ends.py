@@ -2,6 +2,7 @@
 
 import html
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -38,12 +39,10 @@ def test_risk_report_and_budget_say_the_same(place, allbutone, monkeypatch):
     assert 8 in verdict.rows
 
     assessed = assess(records, release)
-    assert assessed.verdict == verdict
+    assert replace(assessed.verdict, luck=None) == verdict  # which the budget adds
     plan = abo.plan_budget(records, release.prior, rows=40, rng=0)
-    assert assessed.budget.sentence == plan.sentence
-    assert [each.datasets for each in assessed.budget.alternatives] == [
-        each.datasets for each in plan.alternatives
-    ]
+    after = abo.plan_budget(records, release.prior, rows=40, earlier=release, rng=0)
+    assert assessed.budget.sentence == after.sentence
 
     monkeypatch.chdir(place)
     said = {name: allbutone(name, "table.csv", "r")[1] for name in ("risk", "report")}
@@ -51,7 +50,7 @@ def test_risk_report_and_budget_say_the_same(place, allbutone, monkeypatch):
     for told in said.values():
         for sentence in (verdict.headline, verdict.who, verdict.how_sure):
             assert words(sentence) in words(told)
-    assert words(plan.sentence) in words(said["page"])
+    assert words(after.sentence) in words(said["page"])
     assert words(allbutone("budget", "table.csv", "--seed", 0)[1]).startswith(words(plan.sentence)[:30])
     written = pd.read_csv(place / "risk.csv")
     np.testing.assert_allclose(written["risk"], columns["risk"], rtol=1e-9)

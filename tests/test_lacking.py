@@ -81,7 +81,7 @@ def test_who_lacks_nothing_is_the_usual_adversary(table, kind):
         abo.risk(table, release, rng=np.random.default_rng(1), **lacking).to_pandas()
         for lacking in ({}, {"lacking_columns": (), "lacking_records": 0})
     )
-    np.testing.assert_array_equal(usual.to_numpy(), same.to_numpy())
+    pandas.testing.assert_frame_equal(usual, same)
     assert abo.without_columns(release, ()) is release
     found = abo.posterior_missing(table.values[1:], release, release.prior, 1, 5, chains=16, sweeps=40, warm_up=0)
     exactly = abo.posterior(table.values[1:], release, release.prior)
@@ -261,6 +261,8 @@ def test_the_flat_prior_of_all_columns_is_not_that_of_some(table, kind):
     else:
         release = abo.DatasetRelease.draw(whole, [20] * 3, rng, **about)
     found = abo.risk(table, release, lacking_columns=["b"], rng=np.random.default_rng(1)).to_pandas()
-    assert np.isfinite(found.drop(columns="riskiest").to_numpy(dtype=float)).all()
+    # those are told of people far out alone
+    far = [name for name in found.columns if name.startswith(("beyond_", "others_"))]
+    assert np.isfinite(found.drop(columns=["riskiest", *far]).to_numpy(dtype=float)).all()
     with pytest.raises(abo.InputError, match="2 for 3"):
         part.update(table.values[:2, KEPT])
