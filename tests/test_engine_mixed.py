@@ -8,7 +8,6 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure import mixed_budget
 from allbutone.disclosure.engine_budget import plan_mixed_engine_budget
 from allbutone.disclosure.mixed_risk import mixed_risk_columns
 from allbutone.disclosure.standing import leverages_among
@@ -120,8 +119,7 @@ def test_risk_is_that_in_memory(cells, rng, tmp_path, request):
 
 
 @pytest.mark.parametrize("rows", [None, 100])
-def test_the_budget_is_that_in_memory(rows, rng, tmp_path, request, monkeypatch):
-    monkeypatch.setattr(mixed_budget, "CHECKS", 2)
+def test_the_budget_is_that_in_memory(rows, rng, tmp_path, request, few_trials):
     lazy, records, synthesizer = fitted(a_clinic(rng, 8.0), "main effects", tmp_path, request)
     found, standing = plan_mixed_engine_budget(
         lazy, synthesizer.mechanism, rows=rows, most=60, key="person", rng=np.random.default_rng(3)
