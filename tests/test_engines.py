@@ -216,7 +216,7 @@ def everything_wrong(rng, n=60):
         "numbers_and_text": ["n/a", *odd[1:]],
         "days_as_text": days,
         "day": pa.array([row * 86_400_000_000 for row in range(n)], pa.timestamp("us")),
-        "free_text": [f"word {row % 30}" for row in range(n)],
+        "free_text": [f"word {row % 25}" for row in range(n)],
         "named": [f"someone {row}" for row in range(n)],
         "number": rng.permutation(n) + 123456,
         "coded": [-999.0, *np.linspace(1, 2, n - 1) + rng.normal(size=n - 1) / 9],

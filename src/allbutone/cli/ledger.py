@@ -173,6 +173,8 @@ def _next(context: typer.Context, table: Path, ledger: Ledger | None) -> None:
     # with void the argument RELEASE is a number, which is not what budget's --release means
     options: dict[str, Any] = {"out": free_name("budget.csv", ".html"), "release": ReleaseKind.datasets}
     there = [entry for entry in ledger.counted if not lost(ledger, entry)]
+    if not ledger.counted:  # what was voided still says how the table is read
+        there = [entry for entry in ledger.releases if not (entry.guarantee or lost(ledger, entry))]
     if there and there[-1].guarantee:
         folder, options = from_here(ledger.folder_of(there[-1])), {"out": free_name("risk.csv", ".html")}
         show_next("what the last release gives away:", following(context, "risk", table, folder, **options))

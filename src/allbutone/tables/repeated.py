@@ -74,6 +74,8 @@ def is_person(name: str) -> bool:
 
 def _told(name: str, column: nw.Series[Any]) -> str:
     """Say how a column tells that people have several rows; nothing where it does not."""
+    if column.dtype == nw.String and column.implementation.is_pyarrow():
+        column = _as_plain_text(column)
     column = column.drop_nulls()
     if column.dtype.is_float():
         numbers = column.to_numpy()
@@ -83,6 +85,16 @@ def _told(name: str, column: nw.Series[Any]) -> str:
         return ""
     counts = column.value_counts(name="rows of the value")["rows of the value"].to_numpy().astype(np.int64)
     return told_by_counts(name, counts)
+
+
+def _as_plain_text(column: nw.Series[Any]) -> nw.Series[Any]:
+    """Return Arrow's views of text as text of its own, for which alone Arrow can drop and count values."""
+    import pyarrow as pa
+
+    native = column.to_native()
+    if not pa.types.is_string_view(native.type):
+        return column
+    return nw.from_native(native.cast(pa.large_string()), series_only=True).alias(column.name)
 
 
 def told_by_counts(name: str, counts: Int[np.ndarray, " values"]) -> str:
