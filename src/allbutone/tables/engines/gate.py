@@ -15,7 +15,7 @@ from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.asking import ask
 from allbutone.tables.engines.expressions import Measured
 from allbutone.tables.engines.texts import text_problems
-from allbutone.tables.look import AS_CATEGORY, LARGEST_VALUE
+from allbutone.tables.look import AS_CATEGORY, DAYS, LARGEST_VALUE
 from allbutone.tables.names import looks_like_identifier
 from allbutone.tables.traits import CODES
 
@@ -73,7 +73,7 @@ def _kind(name: str, kind: Any, declared: Schema, categories: bool, trusted: boo
         return Problem(name, "looks like an identifier (it is named like one)", (cure,), is_name=True)
     if said.kind == CATEGORY or not kind.is_numeric():
         if kind.is_temporal():
-            return Problem(name, "holds dates or times")
+            return Problem(name, "holds dates or times", (DAYS,))
         if not kind.is_numeric() and kind not in _OF_LEVELS:
             return Problem(name, f"is of a kind that cannot be used ({kind})")
         if not categories and said.kind == CATEGORY:

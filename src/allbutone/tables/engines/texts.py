@@ -7,7 +7,7 @@ import narwhals as nw
 
 from allbutone.tables.admission import Problem
 from allbutone.tables.engines.asking import ask
-from allbutone.tables.look import AS_CATEGORY, DATE, FEW, MOST_LEVELS, is_number, mostly_numbers
+from allbutone.tables.look import AS_CATEGORY, DATE, DAYS, FEW, MOST_LEVELS, is_number, mostly_numbers
 
 SEEN = 1000  # different texts of a column that are looked at
 
@@ -52,7 +52,7 @@ def _no_category(name: str, texts: Sequence[str], different: int, rows: int, tru
         words = "looks like an identifier (it is different in every row)"
         return Problem(name, words, (AS_CATEGORY,), is_name=True)
     if DATE.fullmatch(shown.strip("'\"")):
-        return Problem(name, f"is not numeric: it holds {shown}", (AS_CATEGORY,))
+        return Problem(name, "holds dates or times", (DAYS, AS_CATEGORY))
     if different <= MOST_LEVELS:
         return None
     words = f"is not numeric: it holds {shown}, and {different:,} different texts are many for a category"
@@ -64,6 +64,8 @@ def _not_numeric(name: str, texts: Sequence[str]) -> Problem:
     if not texts:
         return Problem(name, "has no value at all")
     shown = _shown(texts)
+    if DATE.fullmatch(shown.strip("'\"")):
+        return Problem(name, "holds dates or times", (DAYS,))
     if shown.strip("'\"").isdigit() and shown.strip("'\"").startswith("0"):
         return Problem(name, "is a code: it begins with a zero, which no number does")
     return Problem(name, f"is not numeric: it holds {shown}")
