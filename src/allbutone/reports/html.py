@@ -46,7 +46,7 @@ MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mas
 
 WORDS = [key for key in GLOSSARY if key not in ("published", "threshold", "most")]  # those that a report uses
 
-environment = Environment(
+environment: Environment = Environment(
     loader=PackageLoader("allbutone.reports"),
     autoescape=True,
     undefined=StrictUndefined,
