@@ -15,6 +15,7 @@ from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.with_gaps import risk_with_gaps
 from allbutone.model.incomplete import IncompleteRecords, draw_between
 from allbutone.model.location import LocationModel
+from allbutone.model.moments import Moments
 from allbutone.releases.mixed.sampling import draw_mixed
 from allbutone.tables.declared.column import column_from
 from allbutone.tables.declared.schema import Schema
@@ -292,3 +293,18 @@ def test_whole_numbers_of_nearly_collinear_columns_reveal_nobody_who_is_not_ther
     # who takes rounded values for drawn ones comes to believe what is not so
     assert wrong < 0 < right < most
     assert np.sum(found["disclosed"]) <= np.sum(unrounded["disclosed"])
+
+
+def test_further_records_are_known_in_the_columns_that_are_not_lacking() -> None:
+    """Moments of records that are elsewhere count as the records do, with limits and lacking columns, too."""
+    rng = np.random.default_rng(9)
+    values = (rng.standard_normal((60, 3)) + 0.7).clip(0.0)
+    schema = {"columns": {"a": {"low": 0.0}}}
+    fitted = abo.NIWSynthesizer().fit(pandas.DataFrame(values, columns=list("abc")), schema=schema)
+    release = fitted.sample(datasets=2, rng_for_tests=rng)
+    near = {"lacking_columns": ["b"], "mass": False, "rng": np.random.default_rng(0)}
+    here = Records(values[:20], tuple("abc"), schema=release.schema)
+    found = risk_columns(here, release, elsewhere=Moments.of(values[20:]), **near)
+    whole = risk_columns(Records(values, tuple("abc"), schema=release.schema), release, **near)
+    errors = 5 * np.hypot(found["probability_error_a"], whole["probability_error_a"][:20]) + 0.01
+    assert np.all(np.abs(found["probability_a"] - whole["probability_a"][:20]) < errors)

@@ -75,7 +75,7 @@ def _part_before_limits(
         return replace(part, synthetic=drawn)  # type: ignore[arg-type]
     if not isinstance(part, DatasetRelease) or part.prior is None or part.is_as_drawn:
         return part
-    if not any(column.is_limited for column in part.schema.measurements):
+    if not part.schema.is_limited:
         return part
     moments = Moments.of(records) if elsewhere is None else Moments.of(records).merge(elsewhere)
     return _redrawn(part, part.prior.update(moments))

@@ -72,7 +72,7 @@ def _before_limits(records: Records, release: MixedRelease, elsewhere: Moments |
 def has_bounds(records: Records, release: MixedRelease, elsewhere: Moments | None = None) -> bool:
     """Say whether limits or rounding of released values make a difference to who attacks; there are no gaps."""
     mechanism = release.mechanism
-    if not release.datasets or not any(column.is_limited for column in mechanism.schema.measurements):
+    if not release.datasets or not mechanism.schema.is_limited:
         return False
     seen = [mechanism.as_drawn(each) for each in release.datasets]
     whole = _with_elsewhere(mechanism.prior, elsewhere).plus(mechanism.split(records))

@@ -1,5 +1,6 @@
 """How many more? The one answer of every budget, from what may be released in all and what is out already."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Luck:
         )
 
 
-class HowMany:
+class HowMany(ABC):
     """What every budget says alike: how many in all, how many of these are out, how many may follow.
 
     in_all: the most datasets, or parameter draws, that disclose anyone with a chance of at most 5 %. It is found
@@ -61,14 +62,14 @@ class HowMany:
     luck: Luck | None
 
     @property
+    @abstractmethod
     def rows_of_each(self) -> int | None:
         """The rows of each dataset; None for parameter draws."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def tried_up_to(self) -> int:
         """The most that were tried."""
-        raise NotImplementedError
 
     @property
     def confident_count(self) -> int:

@@ -145,8 +145,10 @@ def risk_columns(
     all_columns = records.columns
     if lacking_columns:
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
+        if elsewhere is not None:
+            elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
     told = release.synthetic if isinstance(release, JoinedRelease) else release
-    usual = device == HERE and not lacks_records(lacking_records)
+    usual = device == HERE and not lacks_records(lacking_records) and records.schema.is_limited
     if usual and isinstance(told, DatasetRelease) and not told.is_as_drawn:
         mixed = as_mixed(release, prior)  # type: ignore[arg-type]
         if can_be_averaged(records, mixed) and has_bounds(records, mixed, elsewhere):
@@ -160,8 +162,6 @@ def risk_columns(
         _require_nothing_known(known)
         _require_all_here(elsewhere)
         require_processor(device, "an adversary who lacks several records")
-    if elsewhere is not None and lacking_columns:
-        elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
     near = near_truth(records, elsewhere)
     parts = _measured(
         records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere, device, judged, rule

@@ -116,6 +116,11 @@ class Schema:
         return all(column.is_plain for column in self.columns)
 
     @property
+    def is_limited(self) -> bool:
+        """Whether released values of any column can tell less than their draws: by rounding, or at a limit."""
+        return any(column.is_limited for column in self.measurements)
+
+    @property
     def scales_in_words(self) -> str:
         """Where scales are declared, words to go after "normal"; else nothing."""
         declared = [f"{column.name} {column.scale.name}" for column in self.columns if not column.scale.is_plain]
@@ -162,7 +167,7 @@ class Schema:
     def clipped_in_words(self, datasets: Iterable[Float[np.ndarray, "_ p"]]) -> str:
         """Say how many released values stand at a limit, column by column; nothing where hardly any does."""
         every = [np.asarray(each, dtype=np.float64) for each in datasets]
-        if not every or not any(column.is_limited for column in self.measurements):
+        if not every or not self.is_limited:
             return ""
         shares = self.clipped(np.concatenate(every))
         parts = [
