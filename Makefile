@@ -143,13 +143,13 @@ published: $(VENV)/dev ## Run the causes of the differences from the published t
 	$(BIN)/python -m replication page >docs/explained.md
 	$(BIN)/python -m replication ks
 
-compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/compare.md
+compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/records/compare.md
 	TORCH=$(TORCH) $(BIN)/python -m comparison
 
 fuzz: $(VENV)/fuzz ## Run spoiled inputs against everything that reads: FUZZ="--inputs 100000 --seconds 3600"
 	$(BIN)/python -m fuzz $(FUZZ)
 
-bench: $(VENV)/dev ## Measure everything beside what it is compared with and write docs/benchmarks.md; needs an idle machine
+bench: $(VENV)/dev ## Measure everything beside what it is compared with and write docs/records/benchmarks.md; needs an idle machine
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/docs system-parts ## Build the documentation's site into build/docs; it reads offline

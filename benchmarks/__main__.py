@@ -1,4 +1,4 @@
-"""Runs every part, or those named, and prints one table; a whole run writes docs/benchmarks.md.
+"""Runs every part, or those named, and prints one table; a whole run writes docs/records/benchmarks.md.
 
 `python -m benchmarks`, `python -m benchmarks budget growth`
 """
@@ -15,7 +15,7 @@ PARTS = (
     "floors", "start", "foundations", "adversary", "budget", "risk", "law", "growth", "study", "memory", "mixed",
     "missing", "application", "app", "scale", "gpu",
 )  # fmt: skip
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs" / "records" / "benchmarks.md"
 HEAD = ("work", "ours", "compared with", "ratio", "bar")
 WORDS = """# Benchmarks
 

@@ -18,7 +18,7 @@ from benchmarks.clock import Row, seconds
 from benchmarks.study import needed
 
 DEVICE = "cuda"
-EARLIER = Path(__file__).parents[1] / "docs" / "devices.md"
+EARLIER = Path(__file__).parents[1] / "docs" / "records" / "devices.md"
 
 
 def rows() -> Iterator[Row]:
@@ -35,12 +35,12 @@ def rows() -> Iterator[Row]:
 
 
 def measured_earlier() -> Iterator[Row]:
-    """Return the rows of the table in docs/devices.md: there is no card here."""
+    """Return the rows of the table in docs/records/devices.md: there is no card here."""
     for line in EARLIER.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and len(cells) == 4 and (took := re.match(r"[0-9.]+", cells[1])):
             floor = re.match(r"([0-9.]+): (.*)", cells[2])
-            what = f"on an H200, measured earlier (docs/devices.md): {cells[0]}"
+            what = f"on an H200, measured earlier (docs/records/devices.md): {cells[0]}"
             words, number = (f"floor: {floor[2]}", float(floor[1])) if floor else ("", None)
             yield Row(what, float(took[0]), words, number)
 

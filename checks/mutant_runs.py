@@ -57,7 +57,7 @@ class Outcome:
         return self.module, self.place, self.words
 
     def __str__(self) -> str:
-        """Return the change as docs/mutation.md names it."""
+        """Return the change as docs/records/mutation.md names it."""
         return f"{Path(self.module).stem}.{self.place}: {self.words}".replace(".:", ":")
 
 

@@ -5,7 +5,7 @@
 Each mutant is written into a copy of the package and tried in a fork of a process that has loaded the libraries,
 but nothing of the package: whatever the tests load, they load from that copy. The quickest tests go first, and the
 first that fails ends it. Before that the code as it is must pass, and a module that cannot be loaded must fail.
-What survives is explained in docs/mutation.md; what is not named there is printed as new.
+What survives is explained in docs/records/mutation.md; what is not named there is printed as new.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from checks.mutant_runs import (
 )
 from checks.mutants import Mutant, mutant, places
 
-EXPLAINED = ROOT / "docs" / "mutation.md"
+EXPLAINED = ROOT / "docs" / "records" / "mutation.md"
 # what the package and its tests load
 LIBRARIES = ["numpy", "scipy.stats", "scipy.optimize", "hypothesis.extra.numpy", "mpmath", "pandas", "narwhals"]
 LIBRARIES += ["array_api_strict", "array_api_compat", "jaxtyping", "beartype", "asyncio"]
@@ -87,7 +87,7 @@ def _summary(outcomes: list[Outcome]) -> bool:
     error = math.sqrt(share * (1 - share) / len(outcomes))
     print(
         f"{share:.1%} of {len(outcomes)} mutants killed (standard error, as a sample: {error:.1%}); "
-        f"{len(survivors)} survived, {len(new)} of them not explained in docs/mutation.md"
+        f"{len(survivors)} survived, {len(new)} of them not explained in docs/records/mutation.md"
     )
     return share >= BAR
 

@@ -1,4 +1,4 @@
-"""Sets up every tool, runs all of them on the same tables, and writes docs/compare.md: `python -m comparison`."""
+"""Sets up every tool, runs all of them on the same tables, and writes docs/records/compare.md: `python -m comparison`."""
 
 import argparse
 import tempfile
@@ -26,7 +26,7 @@ RECORDS = 40  # that the paper's printed attack is timed on
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--environments", type=Path, default=ROOT / "build" / "compare")
-    options.add_argument("--out", type=Path, default=ROOT / "docs")
+    options.add_argument("--out", type=Path, default=ROOT / "docs" / "records")
     given = options.parse_args()
     given.environments.mkdir(parents=True, exist_ok=True)
     environments = {name: environment(name, given.environments) for name in WANTED} | {"synthpop": synthpop()}

@@ -18,7 +18,7 @@ _WORDS = (
     "causes](differences.md) together, over {many:,} simulated tables a cell (the range: the typical extremes "
     "of 1000 of them). **Bold** is a printed number that lies, rounding allowed for, outside the 99 % interval "
     "for another 1000 replicates. These are not the numbers to cite for the paper's method: those are "
-    "[computed without the causes](published.md)."
+    "[computed without the causes](records/published.md)."
 )
 
 

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").glob("records/*.md")),
     *sorted((ROOT / "docs").glob("tutorials/*.md")),
 ]
 RUN = ("python", "sh", "toml", "setup")
