@@ -1,5 +1,6 @@
 from allbutone.adversary.leave_one_out import attack_all
 from allbutone.adversary.one_target import Attack, attack, attack_many
+from allbutone.adversary.who import Adversary
 from allbutone.disclosure.audit import MechanismWarning, audit
 from allbutone.disclosure.budget import Budget, budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
@@ -57,6 +58,7 @@ __version__: str
 
 __all__ = [
     "NIW",
+    "Adversary",
     "Attack",
     "Budget",
     "Certificate",
