@@ -1,4 +1,4 @@
-"""One posterior alone is computed by shorter ways; they lead where those of a batch lead."""
+"""What a release keeps of itself gives the posterior of its rows and draws; one posterior is a batch of one."""
 
 import numpy as np
 import pytest
@@ -6,61 +6,12 @@ from hypothesis import given, settings
 
 import allbutone as abo
 from allbutone.adversary.build import from_whitened, log_posterior
-from allbutone.adversary.climb import climb
 from allbutone.adversary.modes import find_modes
 from allbutone.releases.statistics import whitened_datasets, whitened_parameters, whitened_sums
-from cases import LONG, positive_definite
+from cases import LONG
 from targets import make, recipes
 
 EXAMPLES = settings(max_examples=100 if LONG else 20)
-
-
-def alone(target, own_prior=False):
-    """Return the posterior of a target, and the same as a batch of one."""
-    options = {}
-    if own_prior:
-        scale = positive_definite(target.rng, target.p)
-        options = {"adversary_prior": abo.NIW(target.rng.standard_normal(target.p), 2.0, target.p + 3.0, scale)}
-    one = log_posterior(target.others, target.release, target.prior, **options)
-    return one, one.as_batch()
-
-
-@EXAMPLES
-@given(recipes(max_p=6, max_releases=10))
-def test_value_gradient_and_hessian_are_those_of_a_batch(recipe):
-    target = recipe.make()
-    one, batch = alone(target, own_prior=recipe.seed % 2 == 1)
-    for white in one.whiten(target.candidates(3)):
-        for ours, theirs in zip(one.local(white), batch.local(white[None]), strict=True):
-            np.testing.assert_allclose(ours, theirs[0], rtol=1e-9, atol=1e-11 * (1 + np.abs(theirs).max()))
-
-
-@EXAMPLES
-@given(recipes(max_p=6, max_releases=10))
-def test_a_climb_ends_where_that_of_a_batch_ends(recipe):
-    target = recipe.make()
-    one, batch = alone(target)
-    with np.errstate(all="ignore"):
-        for white in one.whiten(target.candidates(3)):
-            ours, theirs = climb(one, white), climb(batch, white[None])
-            assert ours.done == theirs.done[0]
-            apart = ours.white - theirs.white[0]
-            assert -apart @ ours.hessian @ apart <= 1e-10
-
-
-@pytest.mark.parametrize("kind", ["parameters", "datasets"])
-@pytest.mark.parametrize("own_prior", [False, True])
-def test_the_modes_are_those_of_a_batch(kind, own_prior):
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        target = make(rng, kind, int(rng.integers(1, 9)), int(rng.integers(0, 80)), int(rng.integers(1, 12)))
-        one, batch = alone(target, own_prior)
-        ours, theirs = find_modes(one), find_modes(batch)
-        size = 1 + np.abs(ours.best).max()
-        np.testing.assert_allclose(ours.best, theirs.best[0], atol=1e-7 * size, err_msg=f"seed {seed}")
-        np.testing.assert_allclose(ours.other, theirs.other[0], atol=1e-7 * size, err_msg=f"seed {seed}")
-        np.testing.assert_allclose(ours.gap, theirs.gap[0], rtol=1e-6, atol=1e-8)
-        assert ours.converged == theirs.converged[0]
 
 
 @EXAMPLES
@@ -103,7 +54,7 @@ def test_where_sums_would_cost_digits_they_are_not_used(kind):
 def test_many_that_share_their_quadratic_have_the_modes_of_each(kind):
     """One feature is known, with one value or another: what was released is the same for all."""
     target = make(np.random.default_rng(5), kind, 3, 40, 6, outlying=4.0)
-    one, _ = alone(target)
+    one = log_posterior(target.others, target.release, target.prior)
     values = target.record[0] + np.linspace(-1, 1, 4)[:, None]
     together = find_modes(one.given((0,), values))
     for row, value in enumerate(values):

@@ -1,19 +1,19 @@
 """The exact maxima of a quadratic and one logarithm: the posterior after parameters, a bound after datasets."""
 
-from math import isfinite
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.bound_of_many import maximize_many
-from allbutone.adversary.bound_of_one import ARRIVED, MOST_STEPS, maxima_of_one
 from allbutone.support.arrays import array_namespace, eigh_or_nan
-from allbutone.support.definite import by_rows_pays
 
 Array = Any
 
+MOST_STEPS = 100
+ARRIVED = 1e-7  # the size of a step whose end has all digits, since Newton's steps square their error
 
+
+@np.errstate(all="ignore")  # what is lost to rounding is NaN
 def maximize_bound(
     outward: Any, inflation: Any, precision: Float[Array, "*#batch p p"], pull: Float[Array, "*#batch p"]
 ) -> Float[Array, "*batch p"]:
@@ -25,22 +25,11 @@ def maximize_bound(
     The search runs over log δ, δ = ω₁ − τ, where the pole at δ = 0 is a straight line. If β has no component on
     the lowest eigenvector the two modes tie; a component too small to matter breaks the tie.
     """
-    if pull.ndim == 1:
-        return maxima_of_one(outward, inflation, precision, pull, (1,))[0]
-    if isinstance(precision, np.ndarray) and precision.shape[:-1] == pull.shape and by_rows_pays(precision):
-        found, arrived = maximize_many(outward, inflation, precision, pull)
-        if not arrived.all():
-            a, c = (np.broadcast_to(each, arrived.shape)[~arrived] for each in (outward, inflation))
-            found[~arrived] = _maximize(a, c, precision[~arrived], pull[~arrived])
-        return found
-    return _maximize(outward, inflation, precision, pull)
-
-
-def _maximize(outward: Any, inflation: Any, precision: Array, pull: Array) -> Array:
     omega, beta, vectors = _axes(precision, pull)
     return _place(omega, beta, vectors, _pole_distance(outward, inflation, omega, beta, 1))
 
 
+@np.errstate(all="ignore")  # what is lost to rounding is NaN
 def both_maxima(
     outward: Any, inflation: Any, precision: Float[Array, "*#batch p p"], pull: Float[Array, "*#batch p"]
 ) -> tuple[Float[Array, "*batch p"], Float[Array, "*batch p"]]:
@@ -52,15 +41,13 @@ def both_maxima(
     is), so it falls through a·c once at most: there is one other maximum or none.
     """
     xp = array_namespace(precision, pull)
-    if pull.ndim == 1:
-        best, other = maxima_of_one(outward, inflation, precision, pull, (1, -1))
-        return best, other if isfinite(other[0]) else best
     omega, beta, vectors = _axes(precision, pull)
     best = _place(omega, beta, vectors, _pole_distance(outward, inflation, omega, beta, 1))
     other = _place(omega, beta, vectors, _pole_distance(outward, inflation, omega, beta, -1))
     return best, xp.where(xp.isnan(other), best, other)
 
 
+@np.errstate(all="ignore")  # what is lost to rounding is NaN
 def opposite_maximum(
     outward: Any,
     inflation: Any,
@@ -74,9 +61,6 @@ def opposite_maximum(
     one; then β₁ is taken with its sign turned around, which leads to the global one's side, if not quite to it.
     """
     xp = array_namespace(precision, pull)
-    if pull.ndim == 1:
-        (other,) = maxima_of_one(outward, inflation, precision, pull, (-1,))
-        return maximize_bound(outward, inflation, precision, pull) if float(other @ known) > 0 else other
     omega, beta, vectors = _axes(precision, pull)
     lowest = xp.copysign(beta[..., :1], xp.vecdot(vectors[..., 0], known)[..., None])
     beta = xp.concat([lowest, beta[..., 1:]], axis=-1)

@@ -1,20 +1,17 @@
 """Newton's way up a posterior, many at once: ℓ never falls, and no step leaps onto another hill."""
 
 from dataclasses import dataclass, fields, replace
-from math import inf, sqrt
 from typing import Any
 
-import numpy as np
 from jaxtyping import Bool, Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.support.arrays import all_true, array_namespace, as_array, eigh_or_nan
+from allbutone.support.arrays import all_true, array_namespace, eigh_or_nan
 from allbutone.support.definite import solve_definite
 
 Array = Any
 
 MOST_STEPS = 100
-FEW, WELLS = 4, 100  # of so few, with no more wells, each goes on alone: calls for arrays would take longer
 # squared lengths of a Newton step, in posterior standard deviations
 CLOSE = 1e-10  # which leads to the mode to ten digits
 SAME_BEND = 1e-16  # and over which the Hessian keeps its first nine
@@ -44,12 +41,6 @@ class Summit:
         found = {name: _put(places, array, rest._arrays[name]) for name, array in self._arrays.items()}
         return replace(self, **found, steps=max(self.steps, rest.steps))
 
-    @staticmethod
-    def of_each(alone: "list[Summit]") -> "Summit":
-        """Return single summits as a batch."""
-        arrays = {name: np.stack([one._arrays[name] for one in alone]) for name in alone[0]._arrays}
-        return replace(alone[0], **arrays, steps=max(one.steps for one in alone))
-
     @property
     def _arrays(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "steps"}
@@ -75,7 +66,7 @@ class _Ascent:
     bend: Any = None
 
     def take(self, rows: Any) -> "_Ascent":
-        """Return the climbs at these positions of the one batch axis; at a number a single one."""
+        """Return the climbs at these positions of the one batch axis."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
         xp = array_namespace(self.white)
         return _Ascent(**{name: None if a is None else xp.take(a, rows, axis=0) for name, a in held.items()})
@@ -94,43 +85,12 @@ def climb(
     if not all_true(finite):  # what rounding left no start
         start = xp.where(xp.all(finite, axis=-1)[..., None], start, 0.0)
     local = posterior.local(start)
-    if start.ndim == 1:
-        return _ascend_alone(posterior, _Ascent(start, *local, 1.0, inf, False), 0)
     value = local[0]
     new = (xp.ones_like(value), xp.full_like(value, xp.inf), xp.zeros_like(value, dtype=xp.bool))
     before = (None, None)
     if known is not None:  # where that climb arrived
         before = (xp.where(known.done[..., None], known.white, xp.nan), known.hessian)
     return _ascend(posterior, _Ascent(start, *local, *new, beat, *before), 0)
-
-
-def _ascend_alone(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
-    """Climb one posterior by the rules of `_ascend`, decided by Python's numbers, not by arrays.
-
-    Arrays of one number take most of the time of a single attack.
-    """
-    noise, least, length, last = float(posterior.rounding), float(posterior.df) ** -0.5, at.length, at.last
-    place, value, gradient, hessian = at.white, at.value, at.gradient, at.hessian
-    close, beat = (SAME_BEND, -inf) if at.beat is None else (CLOSE, float(at.beat))
-    while steps < MOST_STEPS:
-        steps += 1
-        step, definite = solve_definite(-hessian, gradient)
-        step = step if definite else _uphill(-hessian, gradient, step, definite)
-        gain = float(step @ gradient)
-        if 0 <= gain < close:
-            return Summit(place + step, value, hessian, as_array(True, like=place), steps)
-        out_of_reach = definite and float(value) + 2 * gain + min(10 * gain, 1.0) < beat
-        if out_of_reach or (0 <= gain < STALLED and gain > last / 16):
-            return Summit(place, value, hessian, as_array(True, like=place), steps)
-        reach, size = 0.5 * sqrt(float(place @ place)) + least, sqrt(float(step @ step))
-        trial = place + (length * reach / size if size > reach else length) * step
-        there = posterior.local(trial)
-        if gain >= 0 and float(there[0]) >= float(value) - (noise if gain < noise else 0.0):
-            place, (value, gradient, hessian), length = trial, there, min(2 * length, 1.0)
-        else:
-            length /= 4
-        last = gain
-    return Summit(place, value, hessian, as_array(False, like=place), MOST_STEPS)
 
 
 def _ascend(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
@@ -211,10 +171,7 @@ def _ascend_rest(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
     """Go on with those of a batch that have not arrived, without the others' weight."""
     xp = array_namespace(at.white)
     (late,) = xp.nonzero(~at.done)
-    if isinstance(late, np.ndarray) and len(late) <= FEW and posterior.wells <= WELLS:
-        rest = Summit.of_each([_ascend_alone(posterior.take(row), at.take(row), steps) for row in late.tolist()])
-    else:
-        rest = _ascend(posterior.take(late), at.take(late), steps)
+    rest = _ascend(posterior.take(late), at.take(late), steps)
     return Summit(at.white, at.value, at.hessian, at.done, steps).with_rest(at.done, rest)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.adversary.forms import Forms
 from allbutone.adversary.wells import taken_rows, times, times_each, weighted_sum
 from allbutone.model.distributions import Normal, StudentT
 from allbutone.support.arrays import (
@@ -106,8 +105,6 @@ class LogQuadratic:
         ∇ℓ  = τv − Av + b − Σ ωⱼGⱼ                     τ = a·c/(1 + c‖v‖²),  ωⱼ = wⱼ/qⱼ,  Gⱼ = Mⱼv − mⱼ
         ∇²ℓ = τI − (2τc/(1 + c‖v‖²))·vvᵀ − A − Σ ωⱼMⱼ + 2 Σ (ωⱼ/qⱼ)·GⱼGⱼᵀ
         """
-        if white.ndim == 1 and self.centre.ndim == 1:
-            return self._forms.local(white)
         xp = array_namespace(white)
         levels, slopes = self.well_terms(white)
         strength = self.weights / levels
@@ -130,8 +127,6 @@ class LogQuadratic:
         −log q lies above its tangent in q, so with ωⱼ = wⱼ/qⱼ(v) the wells become the quadratic A + Σ ωⱼMⱼ,
         b + Σ ωⱼmⱼ: a parameter release's posterior, whose maxima are known exactly.
         """
-        if white is not None and white.ndim == self.centre.ndim == 1:
-            return self._forms.tangent(white)
         strength = self.strengths(white)
         if strength.ndim < self.centre.ndim:
             strength = array_namespace(strength).broadcast_to(strength, (*self.centre.shape[:-1], self.wells))
@@ -252,10 +247,6 @@ class LogQuadratic:
     def has_quadratic(self) -> bool:
         """Whether parameters were released: they give ℓ its quadratic."""
         return not all_true(self.precision == 0)
-
-    @cached_property
-    def _forms(self) -> Forms:
-        return Forms.of(self)
 
     def well_terms(
         self, white: Float[Array, "*points p"]

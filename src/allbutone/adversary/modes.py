@@ -42,7 +42,7 @@ class Modes:
         return replace(self, **{name: getattr(self, name)[None, ...] for name in arrays})
 
     def take(self, rows: Any) -> "Modes":
-        """Return the modes at these positions of the one batch axis."""
+        """Return the modes at these positions of the one batch axis; at a number one."""
         arrays = [field.name for field in fields(self) if field.name != "steps"]
         return replace(self, **{name: getattr(self, name)[rows, ...] for name in arrays})
 
@@ -54,6 +54,8 @@ def find_modes(posterior: LogQuadratic) -> Modes:
     Newton climbs from the exact maximum of a bound (for released parameters it is the maximum already), then where
     another hill may stand, on the other side of the others' centre; the better mode wins.
     """
+    if posterior.centre.ndim == 1:
+        return find_modes(posterior.as_batch()).take(0)
     xp = array_namespace(posterior.centre)
     summits = _summits(posterior)
     best = other = summits[0]
@@ -87,6 +89,8 @@ def find_best(posterior: LogQuadratic) -> Modes:
 
     `other` is NaN, `gap` infinite, and `hessian` the best mode's to five digits.
     """
+    if posterior.centre.ndim == 1:
+        return find_best(posterior.as_batch()).take(0)
     xp = array_namespace(posterior.centre)
     best, *others = _summits(posterior, only_best=True)
     for summit in others:
@@ -149,12 +153,6 @@ def _other_summit(posterior: LogQuadratic, first: Summit) -> Summit:
     if all_true(none):
         return first
     terms = bound.outward, bound.inflation, precision, PULL_LEFT * pull, first.white
-    if pull.ndim == 1:
-        start = opposite_maximum(*terms)
-        if not bool(xp.isfinite(start[0])):
-            return first
-        found = climb(posterior, start)  # as it is, from where one climb in two thousand leads back to the first
-        return climb(posterior, -first.white) if bool(_same_place(first, found)) else found
     if bool(xp.any(none)):  # what comes is dear for many columns
         (rows,) = xp.nonzero(~none)
         return first.with_rest(none, _other_summit(posterior.take(rows), first.take(rows)))
@@ -206,8 +204,6 @@ def _same_place(one: Summit, two: Summit) -> Bool[Array, "*batch"]:
 
 
 def _choose(flags: Bool[Array, "*batch"], yes: Summit, no: Summit) -> Summit:
-    if not flags.ndim:
-        return yes if flags else no
     xp = array_namespace(flags)
     return Summit(
         xp.where(flags[..., None], yes.white, no.white),

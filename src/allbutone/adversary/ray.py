@@ -17,10 +17,9 @@ NO_HILL = 0.3  # of the length: who is led so far back is led back to the centre
 def best_on_ray(posterior: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
     """Return r·v with the r > 0 to which Newton's steps lead from r = 1, where ℓ is higher there.
 
-    A step costs next to nothing beside one of many dimensions. For a posterior alone both cost the same, the time
-    of calling NumPy, and v itself is as good a start.
+    A step costs next to nothing beside one of many dimensions.
     """
-    return white if white.ndim == 1 else _ratio(posterior, white)[..., None] * white
+    return _ratio(posterior, white)[..., None] * white
 
 
 def hill_on_ray(posterior: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:

@@ -20,9 +20,6 @@ def solve_definite(
     matrix: Float[Array, "*batch p p"], vectors: Float[Array, "*batch p"]
 ) -> tuple[Float[Array, "*batch p"], Bool[Array, "*batch"]]:
     """Return matrix⁻¹v for each vector, and which of the matrices are positive definite; of others anything."""
-    if vectors.ndim == 1 and isinstance(matrix, np.ndarray):
-        _, found, trouble = _lapack().dposv(matrix, vectors)
-        return found, np.array(trouble == 0)
     xp = array_namespace(matrix, vectors)
     if is_torch_array(matrix):
         root, definite = _factored(matrix)
