@@ -107,7 +107,7 @@ def test_budget_answers_in_words_numbers_and_a_picture(allbutone, table, tmp_pat
 def test_budget_of_parameters_by_any_probability(allbutone, table, tmp_path, probability):
     code, out, _ = allbutone("budget", table, "--release", "parameters", "--probability", probability)
     assert code == 0
-    assert f"at least {100 * probability:g} % sure" in " ".join(out.split())
+    assert f"a probability of at least {100 * probability:g} %" in " ".join(out.split())
     assert (tmp_path / "budget.html").exists()
 
 

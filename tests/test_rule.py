@@ -18,6 +18,7 @@ from allbutone.integrals.importance_sampling import Intervals, integrate
 from allbutone.integrals.proposal import Points
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.tables.records import Records
+from pages import ROOT
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 
@@ -226,3 +227,8 @@ def test_a_rule_of_another_probability_decides_at_that_one():
     near, near_error = known(usual)
     assert near_error < 0.7 * usual_error
     assert abs(near - usual) < 6 * usual_error
+
+
+def test_the_rule_is_worded_once():
+    page = (ROOT / "docs" / "rule.md").read_text(encoding="utf-8")
+    assert Rule().in_words in " ".join(page.split())

@@ -5,7 +5,7 @@ import pytest
 
 from allbutone.disclosure.rule import Rule
 from allbutone.plots.disclosure import disclosure_figure
-from allbutone.reports.verdict import rule_in_words, told_of, values_of, verdict_of
+from allbutone.reports.verdict import told_of, values_of, verdict_of
 from allbutone.support.text import chance
 
 
@@ -105,7 +105,7 @@ def test_the_table_holds_disclosed_values_first_then_one_for_each_person():
 
 
 def test_another_probability_is_named_in_the_rule():
-    assert "at least 90 %" in plain(rule_in_words(Rule(0.9)))
+    assert "at least 90 %" in plain(Rule(0.9).in_full)
     found = risk_table(bmi=([0.8], [0.1], [1.0]))
     assert not verdict_of(found, Rule()).passed
     found |= Rule(0.9).judge({name: found[name] for name in found if "_" in name})
@@ -187,4 +187,4 @@ def test_of_people_far_out_it_is_said_that_they_are(beyond, others, words, short
         "probability of 90 %; without the release it would be 5 %."
     )
     assert [line["within"] for line in told_of(values_of(found, Rule(), 2))] == [short, "±3.1"]
-    assert "what the table file declares; without that a quarter" in rule_in_words(Rule())
+    assert "what the table file declares; without that a quarter" in Rule().in_full

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from allbutone.cli.output import console
 from allbutone.plots.export import write_figure
-from allbutone.reports.verdict import Verdict, rule_in_words
+from allbutone.reports.verdict import Verdict
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.files import TableWriter
@@ -80,7 +80,7 @@ def show_verdict(verdict: Verdict) -> None:
     if not verdict.passed:
         console.print(f"Who, and what: {escape(verdict.who)}")
     console.print(f"How sure: {escape(verdict.how_sure)}")
-    console.print(f"The rule: {escape(rule_in_words(verdict.rule))}")
+    console.print(f"The rule: {escape(verdict.rule.in_full)}")
 
 
 def adversary_in_words(

@@ -63,11 +63,21 @@ class Rule:
 
     @property
     def in_words(self) -> str:
-        """The rule, for a board."""
+        """The rule, for a board; the one place where it is worded."""
         return (
-            f"A value is disclosed when the adversary is at least {100 * self.probability:g} % sure of it, a "
-            "measurement within its tolerance, would not be without the release, and the release at least doubles "
-            "the odds."
+            "A value is disclosed if somebody who has everybody else’s records and all that was released can say "
+            "what it is, a measurement within its tolerance, with a probability of at least "
+            f"{100 * self.probability:g} %, could not without the release, and the release at least doubles the "
+            "odds, as from 33 % to 50 %."
+        )
+
+    @property
+    def in_full(self) -> str:
+        """The rule, and where tolerances come from."""
+        return (
+            f"{self.in_words} The tolerance is what the table file declares; without that a quarter of the "
+            "column’s standard deviation, or, of people far from the others, half-way to them: to know that "
+            "somebody is far out is knowledge, too."
         )
 
     def needed(self, without: Float[np.ndarray, "*each"]) -> Float[np.ndarray, "*each"]:

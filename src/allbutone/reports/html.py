@@ -35,7 +35,7 @@ from allbutone.reports.epsilons import epsilon_words
 from allbutone.reports.findings import AnyBudget, budget_words
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.mixed_columns import declared_columns, released_columns
-from allbutone.reports.verdict import rule_in_words, told_of, values_of
+from allbutone.reports.verdict import told_of, values_of
 from allbutone.support.text import listed, number
 from allbutone.utility.fidelity import Fidelity
 from allbutone.utility.marginal_densities import Densities
@@ -71,7 +71,7 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         figures=_figures(assessment, order),
         assessment=assessment,
         verdict=assessment.verdict,
-        rule_words=rule_in_words(assessment.rule),
+        rule_words=assessment.rule.in_full,
         values=told_of(values_of(assessment.risk, assessment.rule, SHOWN)),
         remedies=assessment.remedies,
         budget_words=budget_words(assessment.budget, assessment.count, assessment.earlier_count)

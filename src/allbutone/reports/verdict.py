@@ -199,17 +199,6 @@ class Verdict:
         return f"{self.headline}.{middle} {self.how_sure}"
 
 
-def rule_in_words(rule: Rule) -> str:
-    """Say the rule, for a board."""
-    return (
-        "A value is disclosed if somebody who has everybody else’s records and all that was released can say what "
-        f"it is, within its tolerance, with a probability of at least {chance(rule.probability)}, could not "
-        "without the release, and the release at least doubles the odds, as from 33 % to 50 %. The tolerance is "
-        "what the table file declares; without that a quarter of the column’s standard deviation, or, of people "
-        "far from the others, half-way to them: to know that somebody is far out is knowledge, too."
-    )
-
-
 def verdict_of(
     found: Mapping[str, np.ndarray], rule: Rule, among: Among | None = None, luck: Luck | None = None
 ) -> Verdict:

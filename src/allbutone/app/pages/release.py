@@ -50,7 +50,7 @@ from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import budget_words
 from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
-from allbutone.reports.verdict import rule_in_words, told_of, values_of
+from allbutone.reports.verdict import told_of, values_of
 from allbutone.support.errors import InputError
 from allbutone.utility.fidelity import fidelity
 from allbutone.utility.marginal_densities import densities
@@ -162,7 +162,7 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         budget_words=budget_words(assessment.budget, assessment.count, assessment.earlier_count)
         if assessment.budget
         else "not computed.",
-        rule_words=rule_in_words(assessment.rule),
+        rule_words=assessment.rule.in_full,
         values=told_of(values_of(assessment.risk, assessment.rule, SHOWN)),
         figures=list(figures),
         lines=[[assessment.risk[name][place] for name in measures] for place in order[:SHOWN]],
