@@ -6,7 +6,7 @@ from time import perf_counter
 import numpy as np
 
 from allbutone.disclosure.mixed_risk import mixed_risk_columns
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.tables.categories import Categories
 from allbutone.tables.records import Records
 from benchmarks.clock import Row, seconds, variates
@@ -31,7 +31,7 @@ def rows() -> Iterator[Row]:
     rng = np.random.default_rng(1)
     records = table(rng)
     start = perf_counter()
-    release = MixedSynthesizer().fit(records).sample(datasets=10, rng_for_tests=rng)
+    release = Synthesizer().fit(records).sample(datasets=10, rng_for_tests=rng)
     took, floor = perf_counter() - start, 10 * PEOPLE * COLUMNS * variates()[0]
     what = f"{PEOPLE:,} people, {COLUMNS} measurements, 48 combinations of categories"
     yield Row(f"{what}: fit and ten datasets", took, "floor: its normal numbers", floor, most=2)

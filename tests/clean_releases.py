@@ -10,7 +10,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.releases import dataset_files
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.synthesizer import Synthesizer
 
 N = 60
 DECLARED = {"columns": {"age": {"decimals": 0, "low": 0.0, "high": 120.0}, "ldl": {"low": 0.0, "high": 15.0}}}
@@ -33,9 +33,9 @@ def releases(tmp_path_factory):
     place, table = tmp_path_factory.mktemp("releases"), confidential()
     measured, mixed = table.select(["age", "ldl"]), table.select(["sex", "age", "ldl"])
     normal = abo.NIWSynthesizer().fit(measured, schema=DECLARED)
-    located = MixedSynthesizer(keep="sex").fit(mixed, schema=DECLARED)
+    located = Synthesizer(keep="sex").fit(mixed, schema=DECLARED)
     holes = mixed.set_column(1, "age", pa.array([None, *mixed["age"].to_pylist()[1:]], pa.float64()))
-    gappy = MixedSynthesizer(missing="keep").fit(holes, schema=DECLARED)
+    gappy = Synthesizer(missing="keep").fit(holes, schema=DECLARED)
     abo.save_release(normal.sample(datasets=2), place / "datasets")
     abo.save_release(normal.sample(datasets=2), place / "parquet", format="parquet")
     abo.save_release(normal.sample(datasets=2, parameters=True), place / "both")

@@ -110,7 +110,7 @@ def test_intervals_cover_with_the_synthesizer_itself(rng):
     truth, hits, tables = true_line(), [], 50
     for _ in range(tables):
         real = location.records(*location.population_table(rng, 150))
-        release = abo.MixedSynthesizer().fit(real).sample(datasets=3, rng_for_tests=rng)
+        release = abo.Synthesizer().fit(real).sample(datasets=3, rng_for_tests=rng)
         found = abo.combine_regression(release, "bmi", ["age", "sex", "event", "stage"], people=150)
         hits.append((found.low <= truth) & (truth <= found.high))
     # six coefficients of one table are worth about three

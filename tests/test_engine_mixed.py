@@ -51,7 +51,7 @@ def leverages_in_memory(records, mechanism):
 def fitted(table, cells, tmp_path, request, engine="duckdb"):
     lazy = LazyRecords.of(lazily(engine, table, tmp_path, request), **HOW)
     prior = abo.NIW.default(2) if cells == "separate" else None
-    return lazy, Records.of(table, **HOW), abo.MixedSynthesizer(prior, cells=cells).fit(lazy)
+    return lazy, Records.of(table, **HOW), abo.Synthesizer(prior, cells=cells).fit(lazy)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -98,7 +98,7 @@ def test_synthesizers_fit_the_same_model(cells, rng, tmp_path, request):
     lazy = lazily("duckdb", table, tmp_path, request)
     how = {"schema": DECLARED, "complete_cases": True}
     prior = abo.NIW.default(4)  # in the west there is nobody
-    mixed = [abo.MixedSynthesizer(prior, cells=cells).fit(each, **how) for each in (lazy, table)]
+    mixed = [abo.Synthesizer(prior, cells=cells).fit(each, **how) for each in (lazy, table)]
     assert mixed[0].mechanism.same_as(mixed[1].mechanism)
     one, other = (each.posterior for each in mixed)
     assert np.array_equal(one.weights, other.weights)
@@ -178,7 +178,7 @@ def test_levels_of_rows_with_gaps_alone_are_no_levels(rng, tmp_path, request):
     how = {"categories": True, "complete_cases": True, "schema": {"columns": {"sex": {"kind": "category"}}}}
     lazy, records = LazyRecords.of(lazily("duckdb", table, tmp_path, request), **how), Records.of(table, **how)
     assert lazy.categories.levels == records.categories.levels == (("north", "south"), ("f", "m", "x"))
-    assert standing_out_in_cells(lazy, abo.MixedSynthesizer().fit(lazy).mechanism.prior).others == 0
+    assert standing_out_in_cells(lazy, abo.Synthesizer().fit(lazy).mechanism.prior).others == 0
     alone = table.set_column(1, "site", [["near" if place != 7 else "far away" for place in range(60)]])
     for read, given in ((LazyRecords, lazily("duckdb", alone, tmp_path, request)), (Records, alone)):
         with pytest.raises(InputError, match="one level only in the rows without gaps"):

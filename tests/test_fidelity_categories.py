@@ -308,14 +308,14 @@ def test_the_counts_of_pairs_are_made_of_those_of_columns(rng):
 
 def test_a_release_of_the_synthesizer_and_its_folder(rng, tmp_path):
     real = records(*location.population_table(rng, 200))
-    release = abo.MixedSynthesizer().fit(real).sample(datasets=4, rng_for_tests=rng)
+    release = abo.Synthesizer().fit(real).sample(datasets=4, rng_for_tests=rng)
     abo.save_release(release, tmp_path / "release")
     one, other = abo.fidelity(real, release), abo.fidelity(real, tmp_path / "release")
     np.testing.assert_allclose(one.pmse, other.pmse, rtol=1e-6)
     np.testing.assert_array_equal(one.categories.tables[0].synthetic, other.categories.tables[0].synthetic)
     shares = abo.combine_proportions(tmp_path / "release", people=200)
     np.testing.assert_allclose(shares.estimate[:2], one.categories.shares[0].synthetic_shares.mean(axis=0))
-    parameters = abo.MixedSynthesizer().fit(real).sample_parameters(draws=2)
+    parameters = abo.Synthesizer().fit(real).sample_parameters(draws=2)
     with pytest.raises(abo.InputError, match="parameters alone"):
         abo.fidelity(real, parameters)
 

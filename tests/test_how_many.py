@@ -194,7 +194,7 @@ def test_as_much_as_a_mixed_budget_allows_is_no_luck_and_far_more_is(rng):
     table = {"x": values[:, 0], "y": values[:, 1], "sex": rng.permutation(["f", "m"] * 30).tolist()}
     table["x"], table["y"] = table["x"].tolist(), table["y"].tolist()
     frame = pd.DataFrame(table)
-    synthesizer = abo.MixedSynthesizer().fit(frame)
+    synthesizer = abo.Synthesizer().fit(frame)
     records = abo.Records.of(frame, categories=True)
     plan = abo.plan_mixed_budget(frame, rows=60, rng=0)
     far = synthesizer.sample(datasets=2 * plan.in_all + 4, rng_for_tests=rng)
@@ -213,7 +213,7 @@ def test_where_a_mixed_table_allows_none_smaller_datasets_are_tried_and_offered(
     values = np.clip(np.random.default_rng(1).standard_normal((14, 2)), -1.6, 1.6)
     values[3] = 6.0
     frame = pd.DataFrame(values, columns=["x", "y"]).assign(sex=["f", "m"] * 7)
-    release = abo.MixedSynthesizer().fit(frame).sample(datasets=1, rng_for_tests=rng)
+    release = abo.Synthesizer().fit(frame).sample(datasets=1, rng_for_tests=rng)
     assessment = assess(abo.Records.of(frame, categories=True), release)
     assert assessment.budget.in_all == 0
     tried = {each.rows: each.datasets for each in assessment.budget.alternatives}

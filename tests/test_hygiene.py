@@ -17,7 +17,7 @@ from allbutone.releases import dataset_files
 from allbutone.releases.archive import unpacked, zip_release
 from allbutone.releases.hygiene.check import require_clean
 from allbutone.releases.hygiene.dataset_form import form_findings
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.tables.declared.column import Column
 from allbutone.tables.safe_write import fresh_folder
 from clean_releases import KINDS, N, confidential, edit, found_in
@@ -182,7 +182,7 @@ def test_names_levels_limits_and_people_of_the_table(tmp_path):
     ldl = np.r_[0.1234, np.maximum(rng.normal(3, 1, N - 1), 0.2)].round(4)
     table = pa.table({"site": ["a", "b", "b"] * 19 + ["b", "b", "jo"], "ldl": ldl, "remark": ["Ldl"] * N})
     low = {"columns": {"ldl": {"low": float(ldl.min()), "centre": round(float(ldl.mean()), 7), "spread": 1.0}}}
-    release = MixedSynthesizer().fit(table.select(["site", "ldl"]), schema=low).sample(datasets=1)
+    release = Synthesizer().fit(table.select(["site", "ldl"]), schema=low).sample(datasets=1)
     abo.save_release(release, tmp_path / "jo")
     assert abo.check_release(tmp_path / "jo").is_clean
     found = found_in(
@@ -207,10 +207,10 @@ def test_the_number_of_people_by_other_ways(releases, tmp_path):
     levels = [str(place) for place in range(10)]
     table = pa.table({"a": levels * 4, "b": sorted(levels * 4), "x": np.random.default_rng(1).normal(size=40)})
     # a twentieth of the people over a hundred cells, the default of version 0.2.0; today's tells nothing
-    old = MixedSynthesizer(cell_weight=0.05 * 40 / 100).fit(table)
+    old = Synthesizer(cell_weight=0.05 * 40 / 100).fit(table)
     abo.save_release(old.sample(datasets=1, rows=30), tmp_path / "old")
     found_in(tmp_path / "old", "cell_weight", table=table, people_confidential=True)
-    abo.save_release(MixedSynthesizer().fit(table).sample(datasets=1, rows=30), tmp_path / "r")
+    abo.save_release(Synthesizer().fit(table).sample(datasets=1, rows=30), tmp_path / "r")
     assert "cell_weight" not in str(abo.check_release(tmp_path / "r", table, people_confidential=True))
 
 

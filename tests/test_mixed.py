@@ -14,7 +14,7 @@ from allbutone.disclosure.cell_beliefs import cell_beliefs
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
 from allbutone.model.cells import Cells
-from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.releases.mixed.sampling import draw_mixed
 from cases import positive_definite
 
@@ -193,7 +193,7 @@ def test_one_level_is_the_normal_model(rng, kind):
     for sizes in ((), (1,), (1, 1)):
         prior = LocationModel.prior(sizes, abo.NIW.flat(3))
         if kind == "parameters":
-            drawn = MixedParameters(np.ones((3, 1)), release.means[:, None], release.covariances[:, None])
+            drawn = Parameters(np.ones((3, 1)), release.means[:, None], release.covariances[:, None])
         everyone = MixedLeaveOneOut.of(MixedRecords.of(np.zeros(30), records), prior, datasets, drawn)
         problem, _ = everyone.problem(rows, np.zeros(30, dtype=int))
         found = problem.log_density_unnormalized(points) - problem.log_density_unnormalized(records)

@@ -168,7 +168,7 @@ def test_simulated_releases_are_judged_as_risk_judges_them(rng):
     for release in range(6):
         drawn = releases._after(releases.everyone, 4, release).datasets
         tables = tuple(mechanism.released(each, None) for each in drawn)
-        risk = abo.risk(frame, abo.MixedRelease(mechanism, tables))
+        risk = abo.risk(frame, abo.Release(mechanism, tables))
         wanted.append(np.asarray(risk["disclosed"]))
         found.append(releases.discloses(4, np.arange(n), range(release, release + 1))[0])
     assert np.sum(wanted) > 0

@@ -15,7 +15,7 @@ def table(rng):
 
 
 def fitted(table, **how):
-    return abo.MixedSynthesizer(**how).fit(table)
+    return abo.Synthesizer(**how).fit(table)
 
 
 @pytest.mark.parametrize("levels", [("1", "1.0"), ("100", "1e2"), ("TRUE", "true"), ("01", "1")])

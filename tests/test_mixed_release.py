@@ -8,7 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.mixed_risk import is_found
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.release import Release
 
 CELLS = ["main effects", "separate"]
 
@@ -33,7 +33,7 @@ DECLARED = {"columns": {"crp": {"scale": "log", "decimals": 2}, "age": {"decimal
 
 
 def fitted(table, **how):
-    return abo.MixedSynthesizer(**how).fit(table, schema=DECLARED)
+    return abo.Synthesizer(**how).fit(table, schema=DECLARED)
 
 
 def test_synthetic_tables_look_like_the_table(table):
@@ -125,16 +125,16 @@ def test_a_saved_synthesizer_draws_the_same(table, tmp_path):
     key = abo.new_repeat_key()
     synthesizer = fitted(table, keep=["sex", "smoker", "age"])
     synthesizer.save(tmp_path / "fit.json")
-    loaded = abo.MixedSynthesizer.load(tmp_path / "fit.json")
+    loaded = abo.Synthesizer.load(tmp_path / "fit.json")
     one, two = (each.sample(datasets=1, repeat_key=key).to_frames()[0] for each in (synthesizer, loaded))
     pd.testing.assert_frame_equal(one, two)
     assert (tmp_path / "fit.json").stat().st_mode & 0o077 == 0
 
 
 def test_nothing_of_the_table_is_shown(table):
-    assert repr(fitted(table)) == "MixedSynthesizer, fitted to 120 records of sex, age, smoker, ldl, crp"
+    assert repr(fitted(table)) == "Synthesizer, fitted to 120 records of sex, age, smoker, ldl, crp"
     release = fitted(table).sample(datasets=2)
-    assert repr(release) == "MixedRelease: 2 datasets of 120 rows, columns sex, age, smoker, ldl, crp"
+    assert repr(release) == "Release: 2 datasets of 120 rows, columns sex, age, smoker, ldl, crp"
     assert release._repr_html_().count("<tr>") == 6
 
 
@@ -212,7 +212,7 @@ def test_a_saved_synthesizer_keeps_its_gaps(table, tmp_path):
     holes.loc[:10, "ldl"] = None
     synthesizer = fitted(holes, missing="impute", keep=["sex", "smoker", "age"])
     synthesizer.save(tmp_path / "fit.json")
-    loaded = abo.MixedSynthesizer.load(tmp_path / "fit.json")
+    loaded = abo.Synthesizer.load(tmp_path / "fit.json")
     one, two = (each.sample(datasets=1, repeat_key=key).to_frames()[0] for each in (synthesizer, loaded))
     pd.testing.assert_frame_equal(one, two)
 
@@ -280,7 +280,7 @@ def test_gaps_tell_the_same_beside_released_parameters(table, rng):
     holes = table[["sex", "age", "ldl"]].iloc[:30].copy()
     holes.loc[3, "ldl"], holes.loc[5, "age"] = None, None
     both = fitted(holes, missing="keep").sample(datasets=4, parameters=True)
-    apart = abo.risk(holes, MixedRelease(both.mechanism, both.illustrating), mass=False)
+    apart = abo.risk(holes, Release(both.mechanism, both.illustrating), mass=False)
     found = abo.risk(holes, both, mass=False)
     np.testing.assert_allclose(found["probability_gaps"], apart["probability_gaps"], rtol=1e-12)
     assert not np.allclose(found["probability_gaps"], found["baseline_gaps"], rtol=1e-3)
@@ -308,7 +308,7 @@ def test_rare_levels_come_out_as_often_as_they_are(rng):
             "x": rng.standard_normal(people),
         }
     )
-    release = abo.MixedSynthesizer().fit(table).sample(datasets=20, rows=1000)
+    release = abo.Synthesizer().fit(table).sample(datasets=20, rows=1000)
     shares = [np.mean(data["rare"] == "yes") for data in release.to_frames()]
     # α₊ = 1: the posterior mean is (18 + ½)/(600 + 1), each dataset's share a draw around it
     expected = 18.5 / 601

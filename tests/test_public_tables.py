@@ -61,12 +61,12 @@ TABLES = {
 
 
 def _order(release):
-    return release.order if isinstance(release, abo.MixedRelease) else release.columns
+    return release.order if isinstance(release, abo.Release) else release.columns
 
 
 def _tables(release):
     """The synthetic tables as records, of whatever kind the release is."""
-    if isinstance(release, abo.MixedRelease):
+    if isinstance(release, abo.Release):
         return release.tables
     return [abo.Records(each, release.columns, schema=release.schema) for each in release.modelled]
 

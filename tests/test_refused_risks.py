@@ -26,7 +26,7 @@ def measured(people):
 
 @pytest.fixture(scope="module")
 def mixed(people):
-    return abo.MixedSynthesizer().fit(people).sample(datasets=1)
+    return abo.Synthesizer().fit(people).sample(datasets=1)
 
 
 @pytest.mark.parametrize(

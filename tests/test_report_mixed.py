@@ -33,7 +33,7 @@ def words_of(path):
 
 def test_the_case_for_a_mixed_release(rng, tmp_path):
     table = people(rng)
-    release = abo.MixedSynthesizer().fit(table, schema=LOG).sample(datasets=2)
+    release = abo.Synthesizer().fit(table, schema=LOG).sample(datasets=2)
     found = abo.report(table, release, out=tmp_path / "report.html")
     subjects = [finding.subject for finding in found.findings]
     assert (subjects[0], subjects[-1]) == ("Model", "Likeness")
@@ -62,7 +62,7 @@ def test_lines_and_verdict_are_those_of_the_risk(rng, tmp_path):
     """The page's words follow from the columns of `risk`."""
     table = people(rng)
     table.loc[5, "sex"] = "x"  # nobody else's: many datasets disclose it, and much else
-    release = abo.MixedSynthesizer().fit(table, schema=LOG).sample(datasets=30)
+    release = abo.Synthesizer().fit(table, schema=LOG).sample(datasets=30)
     found = abo.risk(table, release, mass=False)
     columns = {name: found[name].to_numpy() for name in found.columns}
     verdict = verdict_of(columns, Rule())
@@ -83,7 +83,7 @@ def test_of_a_table_with_gaps_what_is_not_computed_is_said(rng, tmp_path):
     table = people(rng)
     table.loc[::7, "age"] = np.nan
     table.loc[3, "sex"] = None
-    synthesizer = abo.MixedSynthesizer(missing="impute").fit(table, schema=LOG)
+    synthesizer = abo.Synthesizer(missing="impute").fit(table, schema=LOG)
     found = abo.report(table, synthesizer.sample(datasets=2), out=tmp_path / "report.html")
     assert "Model" not in [finding.subject for finding in found.findings]
     told = words_of(tmp_path / "report.html")
@@ -93,7 +93,7 @@ def test_of_a_table_with_gaps_what_is_not_computed_is_said(rng, tmp_path):
 
 def test_nothing_is_said_of_categories_that_are_kept(rng, tmp_path):
     table = people(rng)
-    release = abo.MixedSynthesizer(keep=["sex", "stage", "age"]).fit(table, schema=LOG).sample(datasets=2)
+    release = abo.Synthesizer(keep=["sex", "stage", "age"]).fit(table, schema=LOG).sample(datasets=2)
     found = abo.report(table, release, out=tmp_path / "report.html")
     assert {value.column for value in (*found.verdict.disclosed, found.verdict.nearest)} == {"bili"}
     told = words_of(tmp_path / "report.html")
@@ -104,7 +104,7 @@ def test_nothing_is_said_of_categories_that_are_kept(rng, tmp_path):
 
 def test_parameters_and_separate_cells(rng, tmp_path):
     table = people(rng)[["stage", "age", "bili"]]
-    synthesizer = abo.MixedSynthesizer(cells="separate").fit(table, schema=LOG)
+    synthesizer = abo.Synthesizer(cells="separate").fit(table, schema=LOG)
     found = abo.report(table, synthesizer.sample_parameters(2), out=tmp_path / "report.html")
     assert not {"Model", "Likeness"} & {finding.subject for finding in found.findings}
     told = words_of(tmp_path / "report.html")
@@ -117,7 +117,7 @@ def test_a_public_page_is_the_releases_own(rng, tmp_path):
     """Another table with the same columns and levels gives the same page: it says nothing of the table."""
     table, other = people(rng), people(rng)
     other.insert(0, "patient", "not in the release")
-    synthesizer = abo.MixedSynthesizer().fit(table, schema=LOG)
+    synthesizer = abo.Synthesizer().fit(table, schema=LOG)
     for name, release in (
         ("datasets", synthesizer.sample(datasets=2)),
         ("draws", synthesizer.sample_parameters(2)),
@@ -140,7 +140,7 @@ def test_a_public_page_is_the_releases_own(rng, tmp_path):
 
 def test_shares_and_means_on_the_public_page_are_those_of_the_rows(rng):
     table = people(rng)
-    release = abo.MixedSynthesizer().fit(table, schema=LOG).sample(datasets=3)
+    release = abo.Synthesizer().fit(table, schema=LOG).sample(datasets=3)
     rows = pd.concat(release.to_frames())
     lines = {line["column"]: line for line in released_columns(release)}
     assert f"f {100 * np.mean(rows['sex'] == 'f'):.1f}\u00a0%" in lines["sex"]["shares"]
@@ -152,7 +152,7 @@ def test_effects_of_levels_are_taken_out_before_normality_is_judged(rng):
     """A mixture of well separated normals is far from normal as a whole, and normal given the cell."""
     level = rng.integers(0, 2, 400)
     table = pd.DataFrame({"arm": np.array(["a", "b"])[level], "x": rng.normal(0, 1, 400) + 12 * level})
-    mechanism = abo.MixedSynthesizer().fit(table).mechanism
+    mechanism = abo.Synthesizer().fit(table).mechanism
     records = abo.Records.of(table, categories=True)
     left = given_categories(records, mechanism)
     assert abo.check_normality(records.select(["x"])).level != "fit"
@@ -166,7 +166,7 @@ def test_effects_of_levels_are_taken_out_before_normality_is_judged(rng):
 def test_levels_that_are_not_as_the_real_ones_speak_against(rng):
     table = people(rng, 300)
     wrong = table.assign(sex=np.where(rng.random(300) < 0.9, "f", "m"), stage=rng.permutation(table["stage"]))
-    release = abo.MixedSynthesizer().fit(wrong, schema=LOG).sample(datasets=5)
+    release = abo.Synthesizer().fit(wrong, schema=LOG).sample(datasets=5)
     finding = fidelity_finding(abo.fidelity(table, release))
     assert finding.against
     assert "the shares of sex (by more than 0.1, Cohen’s w)" in finding.words

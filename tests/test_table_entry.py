@@ -141,11 +141,11 @@ def with_codes(rng, n=60):
 
 
 def test_a_refused_category_names_what_takes_it(rng):
-    with pytest.raises(abo.InputError, match=r"'sex' is not numeric.*MixedSynthesizer"):
+    with pytest.raises(abo.InputError, match=r"'sex' is not numeric.*Synthesizer"):
         abo.NIWSynthesizer().fit(with_codes(rng)[["age", "sex"]])
     table = people(rng)
     table.loc[3, "age"] = np.nan
-    with pytest.raises(abo.InputError, match=r"complete_cases=True.*MixedSynthesizer") as told:
+    with pytest.raises(abo.InputError, match=r"complete_cases=True.*Synthesizer") as told:
         abo.NIWSynthesizer().fit(table)
     assert "missing" not in {cure.argument for cure in told.value.cures}  # which fit does not take
 
@@ -157,7 +157,7 @@ def test_codes_do_not_pass_as_measurements_in_silence(rng):
 
 def test_risk_takes_the_schema_that_the_release_was_made_with(rng, tmp_path):
     table, schema = people(rng), {"columns": {"bmi": {"scale": "log", "decimals": 1, "tolerance": 0.5}}}
-    for synthesizer in (abo.NIWSynthesizer(), abo.MixedSynthesizer()):
+    for synthesizer in (abo.NIWSynthesizer(), abo.Synthesizer()):
         release = synthesizer.fit(table, schema=schema).sample(datasets=1)
         found = abo.risk(table, release, schema=schema, mass=False)
         np.testing.assert_array_equal(
@@ -316,7 +316,7 @@ def test_different_values_are_counted_in_the_table_itself(rng):
     few = table.index[(table["sex"] == "f") & (table["score"] == 2)][:9]
     table.loc[few, "score"] = 0  # so that the mean depends on the sex
     records = abo.Records.of(table, categories=True)
-    mechanism = abo.MixedSynthesizer().fit(records).mechanism
+    mechanism = abo.Synthesizer().fit(records).mechanism
     left = given_categories(records, mechanism)
     assert len(np.unique(left.values[:, 1].round(6))) == 6  # three in each sex
     (_, score) = abo.check_normality(left, of=records).verdicts

@@ -22,7 +22,7 @@ from allbutone.integrals.with_gaps import candidate_log_density, measure_gaps
 from allbutone.model.augmentation import augment
 from allbutone.model.cells import Cells
 from allbutone.model.incomplete import IncompleteRecords
-from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.releases.mixed.sampling import draw_mixed
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
@@ -41,7 +41,7 @@ def normal_case(rng, kind, n=30, p=3):
     if kind == "parameters":
         release = abo.ParameterRelease.draw(posterior, 3, rng, prior=prior)
         covariances = release.covariances[:, None]
-        parameters = MixedParameters(np.ones((3, 1)), release.means[:, None], covariances)
+        parameters = Parameters(np.ones((3, 1)), release.means[:, None], covariances)
         return values, prior, release, {"parameters": parameters}
     release = abo.DatasetRelease.draw(posterior, [20, 30, 25], rng, prior=prior)
     return values, prior, release, {"datasets": [IncompleteRecords.of(None, data) for data in release.datasets]}
@@ -91,7 +91,7 @@ def test_without_gaps_everyones_risk_is_the_usual_one(kind, rng):
 class Drawn:
     """One released draw of the parameters as a distribution of a mixed record."""
 
-    parameters: MixedParameters
+    parameters: Parameters
     model: LocationModel
 
     def log_density(self, records):
@@ -117,8 +117,8 @@ def test_without_gaps_mixed_records_have_the_product_of_predictives(kind, separa
         exact = log_posterior_of_model(candidates, others, datasets=drawn)
     else:
         released = {"parameters": parameters}
-        names = MixedParameters.__dataclass_fields__
-        each = [MixedParameters(*(getattr(parameters, name)[at : at + 1] for name in names)) for at in (0, 1)]
+        names = Parameters.__dataclass_fields__
+        each = [Parameters(*(getattr(parameters, name)[at : at + 1] for name in names)) for at in (0, 1)]
         exact = log_posterior_of_model(candidates, others, parameters=[Drawn(draw, prior) for draw in each])
     adversary = GapAdversary.of(incomplete(prior, table if inside else rest), prior, rng, **released)
     found = adversary.posteriors(incomplete(prior, one), np.array([6]) if inside else None)

@@ -35,8 +35,8 @@ from allbutone.releases.hygiene.findings import Flaw, ReleaseCheck
 from allbutone.releases.ledger.entries import Ledger
 from allbutone.releases.ledger.file import ledger_path, read_ledger, record_release, void_release
 from allbutone.releases.ledger.together import Together, with_earlier
-from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.releases.parts import without_columns
 from allbutone.releases.private.release import PrivateRelease
 from allbutone.releases.private.synthesizer import PrivateSynthesizer
@@ -76,8 +76,6 @@ __all__ = [
     "Ledger",
     "MechanismWarning",
     "MixedBudget",
-    "MixedRelease",
-    "MixedSynthesizer",
     "Moments",
     "NIWSynthesizer",
     "Normal",
@@ -90,11 +88,13 @@ __all__ = [
     "PrivateRelease",
     "PrivateSynthesizer",
     "Records",
+    "Release",
     "ReleaseCheck",
     "Report",
     "Rule",
     "Schema",
     "StudentT",
+    "Synthesizer",
     "TableWarning",
     "Together",
     "Verdict",

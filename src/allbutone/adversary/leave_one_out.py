@@ -22,7 +22,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior
 from allbutone.releases.folder import AnyRelease
 from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
-from allbutone.releases.release import Release
+from allbutone.releases.release import PlainRelease
 from allbutone.support import devices, parallel
 from allbutone.support.arrays import array_namespace, as_array, solve_rows, to_numpy
 from allbutone.support.devices import HERE, device_of, moved_to, own_queue
@@ -138,7 +138,7 @@ class LeaveOneOut:
 
     @classmethod
     def _part(
-        cls, records: Array, part: Release | JoinedRelease | OfFewer, prior: NIW, elsewhere: Moments | None
+        cls, records: Array, part: PlainRelease | JoinedRelease | OfFewer, prior: NIW, elsewhere: Moments | None
     ) -> "LeaveOneOut":
         """Do the same for one part of several releases; of one that was made from fewer records, by those."""
         if not isinstance(part, OfFewer):

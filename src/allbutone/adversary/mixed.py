@@ -12,7 +12,7 @@ from allbutone.adversary.build import from_parameters, from_updated, together
 from allbutone.adversary.leave_one_out import MOST_HAT
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.model.cell_moments import merge_cells
-from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.regression import Regression
@@ -37,7 +37,7 @@ class MixedLeaveOneOut:
     whole: LocationModel
     datasets: tuple[MixedRecords, ...]
     after: tuple[LocationModel, ...]
-    parameters: MixedParameters | None
+    parameters: Parameters | None
     elsewhere: Moments | None = None
 
     @classmethod
@@ -46,7 +46,7 @@ class MixedLeaveOneOut:
         records: MixedRecords,
         prior: LocationModel,
         datasets: Sequence[MixedRecords] = (),
-        parameters: MixedParameters | None = None,
+        parameters: Parameters | None = None,
         elsewhere: Moments | None = None,
     ) -> "MixedLeaveOneOut":
         """Fit the table, and the table with each dataset."""

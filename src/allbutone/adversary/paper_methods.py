@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.model.niw import NIW
-from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.release import ParameterRelease, PlainRelease
 
 Score = Callable[[np.ndarray], float]
 
@@ -26,7 +26,7 @@ class PrintedAttack:
     evaluations: int
 
 
-def printed_score(others: Float[np.ndarray, "n p"], release: Release, prior: NIW) -> Score:
+def printed_score(others: Float[np.ndarray, "n p"], release: PlainRelease, prior: NIW) -> Score:
     """Return the score s of Algorithm 2 (parameters) or Algorithm 3 (datasets) as a function of the candidate."""
     given_others = prior.update(others)
     mean, weight, scale, p = given_others.mean, given_others.mean_weight, given_others.scale, given_others.p
@@ -70,7 +70,7 @@ def _dataset_terms(datasets: Any, mean: np.ndarray, weight: float, df: float, sc
 
 
 def grid_search(
-    others: Float[np.ndarray, "n p"], release: Release, prior: NIW, candidates: Float[np.ndarray, "c p"]
+    others: Float[np.ndarray, "n p"], release: PlainRelease, prior: NIW, candidates: Float[np.ndarray, "c p"]
 ) -> PrintedAttack:
     """Return the best of the candidates (Algorithms 2 and 3)."""
     score = printed_score(others, release, prior)
@@ -79,7 +79,7 @@ def grid_search(
     return PrintedAttack(np.asarray(candidates[best]), float(scores[best]), len(scores))
 
 
-def lbfgsb(others: Float[np.ndarray, "n p"], release: Release, prior: NIW) -> PrintedAttack:
+def lbfgsb(others: Float[np.ndarray, "n p"], release: PlainRelease, prior: NIW) -> PrintedAttack:
     """Maximise the score by L-BFGS-B with numerical gradients from the paper's starting value.
 
     Parameters: the mean of the released means. Datasets: (κ₀μ₀ + Σ n_z·z̄ⱼ)/(κ₀ + Σ n_z).

@@ -12,7 +12,7 @@ from allbutone.model.location import LocationModel
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
-from allbutone.releases.release import DatasetRelease, Release
+from allbutone.releases.release import DatasetRelease, PlainRelease
 from allbutone.support.arrays import to_numpy
 from allbutone.support.parallel import in_parallel
 
@@ -65,8 +65,8 @@ def before_limits(
 
 
 def _part_before_limits(
-    part: Release | JoinedRelease | OfFewer, records: Float[np.ndarray, "n p"], elsewhere: Moments | None
-) -> Release | JoinedRelease | OfFewer:
+    part: PlainRelease | JoinedRelease | OfFewer, records: Float[np.ndarray, "n p"], elsewhere: Moments | None
+) -> PlainRelease | JoinedRelease | OfFewer:
     if isinstance(part, OfFewer):
         found = _part_before_limits(part.first, records[part.people], None)
         return OfFewer(found, part.people)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from allbutone.adversary.gap_predictives import CellPredictives, next_record, of
 from allbutone.adversary.released_bounds import noticed_bounds, spread_given_others
 from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import IncompleteRecords
-from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
 
@@ -67,7 +67,7 @@ class GapAdversary:
     datasets: tuple[IncompleteRecords, ...]
     before: FilledTable
     after: tuple[FilledTable, ...]
-    parameters: MixedParameters | None
+    parameters: Parameters | None
 
     @classmethod
     def of(
@@ -77,7 +77,7 @@ class GapAdversary:
         rng: np.random.Generator,
         *,
         datasets: Sequence[IncompleteRecords] = (),
-        parameters: MixedParameters | None = None,
+        parameters: Parameters | None = None,
         chains: int = CHAINS,
         draws: int = DRAWS,
         watch: Callable[[int], None] = lambda tables: None,

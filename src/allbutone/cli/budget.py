@@ -39,8 +39,8 @@ from allbutone.plots.budget import budget_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.mixed_budget import mixed_budget_figure
 from allbutone.releases.ledger.together import Together
-from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
@@ -169,9 +169,9 @@ def _plan_mixed(
             Cure("leave rows with gaps out", "complete_cases", True),
         )
     told.pop("missing")
-    mechanism = MixedSynthesizer(**told).fit(records).mechanism
+    mechanism = Synthesizer(**told).fit(records).mechanism
     earlier = judged.release if judged.any else None
-    assert earlier is None or isinstance(earlier, MixedRelease)
+    assert earlier is None or isinstance(earlier, Release)
     with late_progress("Simulating releases", EXPECTED_RELEASES, cut_short=True) as watch:
         plan = plan_mixed_budget(
             records, rows=size, probability=rule, earlier=earlier, **told, rng=stream, watch=watch
@@ -227,7 +227,7 @@ def _checked(plan: Budget | MixedBudget, checked: dict[str, Any]) -> str:
 def _next(context: typer.Context, table: Path, plan: Budget | MixedBudget, out: Path) -> None:
     """Name the command that releases as much as the budget has left, or one that may leave more."""
     like, given, left, size = any_release_like(context), context.params, plan.confident_count, plan.rows_of_each
-    kept = given["keep"] or (isinstance(like, MixedRelease) and like.mechanism.keep)
+    kept = given["keep"] or (isinstance(like, Release) and like.mechanism.keep)
     rows: dict[str, Any] = {"rows": None} if kept else {}  # then there is a row for each person
     if left > 0:
         words = "release so many more:" if plan.before else "release that much:"

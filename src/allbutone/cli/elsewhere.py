@@ -14,7 +14,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.joined import Released
 from allbutone.releases.mixed.mechanism import require_nothing_kept
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.release import Release
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.engines.asking import names_in
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -145,7 +145,7 @@ def lazy_of(context: typer.Context, table: Path | Address, *, mixed: bool = Fals
     names = list(names_in(nw.from_native(frame)))
     columns = chosen_columns(given)
     if like is not None:
-        columns, mixed = columns_of(like, names, str(source), False), isinstance(like, MixedRelease)
+        columns, mixed = columns_of(like, names, str(source), False), isinstance(like, Release)
     return LazyRecords.of(
         frame,
         columns=columns,
@@ -158,14 +158,12 @@ def lazy_of(context: typer.Context, table: Path | Address, *, mixed: bool = Fals
     )
 
 
-def worst_of(
-    context: typer.Context, table: Path | Address, release: Released | MixedRelease
-) -> StandingOut | None:
+def worst_of(context: typer.Context, table: Path | Address, release: Released | Release) -> StandingOut | None:
     """Fetch the records that stand out most of a table that stays where it is; None if it is a file to be read."""
     if source_of(context, table) is None:
         return None
     most, key = context.params["worst"], context.params["key"]
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         require_nothing_kept(release.mechanism)
         return standing_out_in_cells(
             lazy_like(context, table, release), release.mechanism.prior, most=most, key=key
@@ -173,7 +171,7 @@ def worst_of(
     return standing_out(*lazy_and_prior(context, table, release), most=most, key=key)
 
 
-def lazy_like(context: typer.Context, table: Path | Address, release: Released | MixedRelease) -> LazyRecords:
+def lazy_like(context: typer.Context, table: Path | Address, release: Released | Release) -> LazyRecords:
     """Have the engine add up a table that stays where it is, in the release's columns."""
     source, given = source_of(context, table), context.params
     assert source is not None
@@ -186,7 +184,7 @@ def lazy_like(context: typer.Context, table: Path | Address, release: Released |
         schema=declared(given, names, release),
         complete_cases=given["complete_cases"],
         rows_are_people=True,
-        categories=isinstance(release, MixedRelease),
+        categories=isinstance(release, Release),
     )
 
 

@@ -29,7 +29,7 @@ from allbutone.model.niw import NIW
 from allbutone.plots.engine_budget import engine_budget_figure
 from allbutone.plots.framing import titled
 from allbutone.plots.mixed_budget import mixed_budget_figure
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.support.errors import InputError
 from allbutone.support.text import number
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -95,7 +95,7 @@ def _plain(context: typer.Context, records: LazyRecords, size: int | None, count
 def _mixed(
     context: typer.Context, records: LazyRecords, size: int | None, stream: np.random.Generator
 ) -> _Planned:
-    synthesizer = MixedSynthesizer(**mechanism_options(context, records)).fit(records)
+    synthesizer = Synthesizer(**mechanism_options(context, records)).fit(records)
     mechanism = synthesizer.mechanism
     with late_progress("Trying numbers of datasets", None) as watch:
         plan, standing = plan_mixed_engine_budget(

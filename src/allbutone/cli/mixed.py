@@ -13,9 +13,9 @@ from allbutone.cli.output import console, late_progress, show, sparkline
 from allbutone.cli.reading import as_made, given_prior
 from allbutone.model.location import SEPARATE
 from allbutone.releases.folder import save_release
-from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism
-from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.mechanism import REFUSE, Mechanism
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.support.errors import InputError
 from allbutone.support.text import bell_curves, counted, percent
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -72,7 +72,7 @@ def is_mixed(context: typer.Context, records: Records | LazyRecords) -> bool:
     """Say whether it takes more than the normal model: categories, columns to keep, or gaps."""
     given, like = context.params, as_made(context)
     if like is not None:
-        return isinstance(like, MixedRelease)
+        return isinstance(like, Release)
     for name in ("cells", "cell_weight"):
         if given[name] is not None and not records.categories.columns:
             flag = f"--{name.replace('_', '-')}"
@@ -87,7 +87,7 @@ def is_mixed(context: typer.Context, records: Records | LazyRecords) -> bool:
 
 def release_mixed(context: typer.Context, records: Records | LazyRecords, wanted: Wanted) -> list[str]:
     """Draw and write a release of a mixed table, say so, and return what there is to note."""
-    synthesizer = MixedSynthesizer(**mechanism_options(context, records)).fit(records)
+    synthesizer = Synthesizer(**mechanism_options(context, records)).fit(records)
     with late_progress("Drawing", None):
         if wanted.kind is ReleaseKind.parameters:
             release = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
@@ -110,9 +110,9 @@ def release_mixed(context: typer.Context, records: Records | LazyRecords, wanted
 
 
 def mechanism_options(context: typer.Context, records: Records | LazyRecords) -> dict[str, Any]:
-    """Return what a `MixedSynthesizer` is asked by the options, or by the release to be like."""
+    """Return what a `Synthesizer` is asked by the options, or by the release to be like."""
     given, like = context.params, as_made(context)
-    if isinstance(like, MixedRelease):
+    if isinstance(like, Release):
         old = like.mechanism
         names = ("cells", "cell_weight", "keep", "missing")
         return {"prior": old.normal, **{name: getattr(old, name) for name in names}}
@@ -123,7 +123,7 @@ def mechanism_options(context: typer.Context, records: Records | LazyRecords) ->
     return {"prior": given_prior(context), **told}
 
 
-def _describe_tables(release: MixedRelease, out: Path) -> None:
+def _describe_tables(release: Release, out: Path) -> None:
     """Show the shape of the first synthetic table."""
     first = release.tables[0]
     natural = dict(zip(first.columns, first.natural.T, strict=True))
@@ -143,7 +143,7 @@ def _describe_tables(release: MixedRelease, out: Path) -> None:
     show(f"{what}: the first synthetic dataset", headings, lines, words=(headings[0], headings[-1]))
 
 
-def _describe_parameters(release: MixedRelease, out: Path) -> None:
+def _describe_parameters(release: Release, out: Path) -> None:
     """Show the shares of the levels in the first draw."""
     mechanism, parameters = release.mechanism, release.parameters
     assert parameters is not None
@@ -170,7 +170,7 @@ def _shares(levels: tuple[str, ...], shares: np.ndarray, most: int = 8) -> str:
     return ", ".join(some) + (f" and {len(levels) - most} more" if len(levels) > most else "")
 
 
-def _assumed(mechanism: MixedMechanism, prior: Path | None) -> str:
+def _assumed(mechanism: Mechanism, prior: Path | None) -> str:
     """Say what the model takes for granted, and what is public from now on."""
     p, sizes = len(mechanism.measurements), mechanism.sizes
     drawn = mechanism.schema.for_columns(mechanism.measurements)

@@ -20,7 +20,7 @@ from allbutone.disclosure.mixed_risk import (
 )
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.release import Release
 from allbutone.support.devices import require_processor
 from allbutone.support.text import bell_curves, counted
 from allbutone.tables.names import split_names
@@ -30,7 +30,7 @@ from allbutone.tables.records import Records
 def mixed_risk(
     context: typer.Context,
     records: Records,
-    release: MixedRelease,
+    release: Release,
     watch: Callable[[int], None],
     elsewhere: Moments | None = None,
 ) -> dict[str, np.ndarray]:
@@ -53,7 +53,7 @@ def mixed_risk(
 
 
 def mixed_assumed(
-    context: typer.Context, release: MixedRelease, found: dict[str, np.ndarray], releases: Sequence[object]
+    context: typer.Context, release: Release, found: dict[str, np.ndarray], releases: Sequence[object]
 ) -> str:
     """Say what the risk of these releases rests on."""
     mechanism = release.mechanism
@@ -72,7 +72,7 @@ def mixed_assumed(
 
 
 def next_after_mixed(
-    context: typer.Context, table: Path | Address, release: MixedRelease, found: dict[str, np.ndarray]
+    context: typer.Context, table: Path | Address, release: Release, found: dict[str, np.ndarray]
 ) -> None:
     """Name the adversary who knows all of a person but one category; after that one, the report or the budget."""
     # not the pattern of gaps, which is judged like a category
@@ -96,6 +96,6 @@ def next_after_mixed(
     show_next(f"see whose {told_most} is disclosed to somebody who knows all else of them:", command)
 
 
-def _known(context: typer.Context, release: MixedRelease) -> list[str]:
+def _known(context: typer.Context, release: Release) -> list[str]:
     given = context.params["known"]
     return split_names(given, set(release.order)) if given else []

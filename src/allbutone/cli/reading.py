@@ -16,8 +16,8 @@ from allbutone.releases.folder import is_release, load_unguaranteed, without_cat
 from allbutone.releases.joined import Released
 from allbutone.releases.ledger.file import ledger_path, read_ledger
 from allbutone.releases.mixed.mechanism import REFUSE
-from allbutone.releases.mixed.release import MixedRelease, reading_of
-from allbutone.releases.release import Release
+from allbutone.releases.mixed.release import Release, reading_of
+from allbutone.releases.release import PlainRelease
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.declared.schema import Schema
 from allbutone.tables.files import read_table
@@ -153,8 +153,8 @@ def read_records(context: typer.Context, table: Path, *, mixed: bool = False) ->
     columns, missing = chosen_columns(given), given.get("missing") or REFUSE
     if like is not None:
         columns = columns_of(like, content.column_names, table.name, given["no_header"])
-        mixed = isinstance(like, MixedRelease)
-        missing = like.mechanism.missing if isinstance(like, MixedRelease) else REFUSE
+        mixed = isinstance(like, Release)
+        missing = like.mechanism.missing if isinstance(like, Release) else REFUSE
     with ways_out(without=() if "missing" in given else ("missing",)):
         found = Records.of(
             content,
@@ -173,7 +173,7 @@ def read_records(context: typer.Context, table: Path, *, mixed: bool = False) ->
 
 def made_before(
     context: typer.Context, table: Path, names: Sequence[str]
-) -> tuple[Release | MixedRelease, tuple[str]] | None:
+) -> tuple[PlainRelease | Release, tuple[str]] | None:
     """Return the last release of the table by its ledger, and a sentence: the table is read as that one was made.
 
     None where the command has no part in the ledger, or is told how to read the table.
@@ -193,7 +193,7 @@ def made_before(
     return None
 
 
-def records_of(context: typer.Context, table: Path, release: Released | MixedRelease) -> Records:
+def records_of(context: typer.Context, table: Path, release: Released | Release) -> Records:
     """Read the release's columns of the table, or those asked for."""
     given = context.params
     content = read_content(given, table)
@@ -232,12 +232,12 @@ def chosen_columns(given: dict[str, Any]) -> list[str] | None:
     return None if given["no_header"] else list(given["columns"] or ()) or None
 
 
-def as_made(context: typer.Context) -> Release | MixedRelease | None:
+def as_made(context: typer.Context) -> PlainRelease | Release | None:
     """Return the release whose reading, model and prior hold: that of --like, or the last one of the ledger."""
     return any_release_like(context) or context.meta.get(BEFORE)
 
 
-def any_release_like(context: typer.Context) -> Release | MixedRelease | None:
+def any_release_like(context: typer.Context) -> PlainRelease | Release | None:
     """Return the release that --like names; what it decides cannot be asked for besides."""
     given = context.params
     if given.get("like") is None:
@@ -249,14 +249,14 @@ def any_release_like(context: typer.Context) -> Release | MixedRelease | None:
     # once: a release may have many datasets, and several ask for it
     if _LIKE not in context.meta:
         context.meta[_LIKE] = load_unguaranteed(given["like"])
-    found: Release | MixedRelease = context.meta[_LIKE]
+    found: PlainRelease | Release = context.meta[_LIKE]
     return found
 
 
 _LIKE = f"{__name__}.like"
 
 
-def release_like(context: typer.Context) -> Release | None:
+def release_like(context: typer.Context) -> PlainRelease | None:
     """Return the release of measurements that --like names; one with categories is refused."""
     like = any_release_like(context)
     return None if like is None else without_categories(like)
@@ -268,7 +268,7 @@ def given_prior(context: typer.Context) -> NIW | Path | None:
     return context.params["prior"] if like is None else like.prior
 
 
-def declared(given: dict[str, Any], names: list[str], like: Released | MixedRelease | None = None) -> Schema:
+def declared(given: dict[str, Any], names: list[str], like: Released | Release | None = None) -> Schema:
     """Return what the table file, or a release, and the short options declare of the columns."""
     schema = Schema.of(given.get("table_file")) if like is None else like.schema
     log, positive = (named_columns(given.get(option), names) for option in ("log", "positive"))
@@ -303,11 +303,11 @@ def _codes(asked: Sequence[str] | None) -> list[float]:
         raise InputError(f"--missing-codes cannot be {', '.join(asked or ())!r:.60}", cure) from error
 
 
-def _names_of(release: Released | MixedRelease) -> tuple[str, ...]:
-    return release.order if isinstance(release, MixedRelease) else release.column_names
+def _names_of(release: Released | Release) -> tuple[str, ...]:
+    return release.order if isinstance(release, Release) else release.column_names
 
 
-def columns_of(release: Released | MixedRelease, names: list[str], file: str, no_header: bool) -> list[str]:
+def columns_of(release: Released | Release, names: list[str], file: str, no_header: bool) -> list[str]:
     """Return the release's columns, which the table must have."""
     absent = [name for name in _names_of(release) if name not in names]
     if not absent:

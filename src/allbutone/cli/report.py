@@ -34,7 +34,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_file import read_prior
 from allbutone.releases.folder import load_unguaranteed
 from allbutone.releases.ledger.file import read_ledger, release_digest
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.release import Release
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.findings import instead_of, passing
@@ -114,7 +114,7 @@ def report(
             again = following(context, "report", table, release_dir)
             write_page(path, assessment, again, note)
     if public:
-        describe_public(out, table, bool(note), isinstance(release, MixedRelease))
+        describe_public(out, table, bool(note), isinstance(release, Release))
         onward = following(context, "check", release_dir, table=table)
         show_next("look at the folder itself once more, before it goes out:", onward)
         return
@@ -148,7 +148,7 @@ def _next_instead(context: typer.Context, table: Path, release_dir: Path, assess
     options: dict[str, Any] = {"out": free_name("release"), "like": release_dir}
     if budget.noun == "parameter draw":
         options["release"] = ReleaseKind.parameters
-    elif not (isinstance(assessment.release, MixedRelease) and assessment.release.mechanism.keep):
+    elif not (isinstance(assessment.release, Release) and assessment.release.mechanism.keep):
         options["rows"] = budget.rows_of_each
     count = instead_of(budget, assessment.count)
     if not count:

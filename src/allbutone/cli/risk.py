@@ -50,7 +50,7 @@ from allbutone.plots.risk import risk_figure
 from allbutone.releases.folder import any_release_of, private_release_of, without_categories
 from allbutone.releases.joined import Released
 from allbutone.releases.ledger.together import Together
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.release import Release
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.reports.epsilons import epsilon_words
 from allbutone.reports.verdict import told_of, values_of, verdict_of
@@ -142,7 +142,7 @@ def risk(
         release, records = judged.release, judged.records
         elsewhere = _elsewhere(context, records, worst)
         with on_cluster(dask), late_progress("Attacking records", len(records.values)) as watch:
-            if isinstance(release, MixedRelease):
+            if isinstance(release, Release):
                 found = mixed_risk(context, records, release, watch, elsewhere)
             else:
                 found = _risk_of_measurements(context, records, release, watch, worst, elsewhere)
@@ -160,7 +160,7 @@ def risk(
     show_files(out)
     if "epsilon" in found:
         console.print(escape(epsilon_words(found["epsilon"])))
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         console.print(mixed_assumed(context, release, found, judged.of(release_dir)))
         next_after_mixed(context, table, release, found)
     else:
@@ -169,12 +169,12 @@ def risk(
     show_notes([*records.notes, *judged.remarks])
 
 
-def _luck(context: typer.Context, records: Records, release: Released | MixedRelease, rule: Rule) -> Luck | None:
+def _luck(context: typer.Context, records: Records, release: Released | Release, rule: Rule) -> Luck | None:
     """Say how often as much as this discloses somebody, where it is beyond the budget."""
     given = context.params
     if given["lacking_columns"] or given["lacking_records"] or given["pooled"] or records.has_gaps:
         return None
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         with late_progress("Simulating releases of as much", RELEASES) as watch:
             return luck_of_mixed(records, release, rule, watch)
     prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else release.prior

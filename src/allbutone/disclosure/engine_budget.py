@@ -15,7 +15,7 @@ from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import MOST, StandingOut, standing_out, standing_out_in_cells
 from allbutone.model.niw import NIW
 from allbutone.model.prior_file import AnyPrior, prior_of
-from allbutone.releases.mixed.mechanism import MixedMechanism
+from allbutone.releases.mixed.mechanism import Mechanism
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import number
@@ -108,7 +108,7 @@ def ladder_of(standing: StandingOut, law: ExposureLaw) -> list[dict[str, Any]]:
 
 def plan_mixed_engine_budget(
     records: LazyRecords,
-    mechanism: MixedMechanism,
+    mechanism: Mechanism,
     *,
     rows: int | None,
     probability: float | Rule = 0.5,

@@ -34,8 +34,8 @@ from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import Moments
-from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.mechanism import KEEP_GAPS, Mechanism
+from allbutone.releases.mixed.release import Release
 from allbutone.tables.records import Records
 
 MOST_WORK = 2.5e8  # numbers that mixtures hold for all records: one or two minutes
@@ -43,7 +43,7 @@ FEW_DRAWS = 2  # of each chain, where more would take too long
 
 
 def any_risk_columns(
-    records: Records, release: MixedRelease, elsewhere: Moments | None = None, **how: Any
+    records: Records, release: Release, elsewhere: Moments | None = None, **how: Any
 ) -> dict[str, np.ndarray]:
     """Return the risk of a mixed table's records as columns, by what its gaps, limits and rounding need."""
     if any(each.has_gaps for each in (records, *release.datasets)):
@@ -55,7 +55,7 @@ def any_risk_columns(
     return mixed_risk_columns(records, release, elsewhere=elsewhere, **how)
 
 
-def _before_limits(records: Records, release: MixedRelease, elsewhere: Moments | None) -> MixedRelease:
+def _before_limits(records: Records, release: Release, elsewhere: Moments | None) -> Release:
     """Return the release with one draw of what its limited and coarsely rounded values may have been before."""
     mechanism = release.mechanism
     whole = _with_elsewhere(mechanism.prior, elsewhere).plus(mechanism.split(records))
@@ -69,7 +69,7 @@ def _before_limits(records: Records, release: MixedRelease, elsewhere: Moments |
     return replace(release, datasets=tuple(tables))
 
 
-def has_bounds(records: Records, release: MixedRelease, elsewhere: Moments | None = None) -> bool:
+def has_bounds(records: Records, release: Release, elsewhere: Moments | None = None) -> bool:
     """Say whether limits or rounding of released values make a difference to who attacks; there are no gaps."""
     mechanism = release.mechanism
     if not release.datasets or not mechanism.schema.is_limited:
@@ -79,12 +79,12 @@ def has_bounds(records: Records, release: MixedRelease, elsewhere: Moments | Non
     return any(each.bounded.any() for each in noticed_bounds(seen, spread_given_others(whole)))
 
 
-def can_be_averaged(records: Records, release: MixedRelease) -> bool:
+def can_be_averaged(records: Records, release: Release) -> bool:
     """Say whether everybody can be attacked by averages over draws, though perhaps few, in a minute or two."""
     return _work(records, release, FEW_DRAWS) < MOST_WORK
 
 
-def _work(records: Records, release: MixedRelease, draws: int) -> float:
+def _work(records: Records, release: Release, draws: int) -> float:
     """Return how many numbers the mixtures of all records hold, about 0.4 µs of work each."""
     (n, p), cells = records.values.shape, release.mechanism.prior.cells.count
     return float(cells * n * release.count * CHAINS * draws * (p + 3) ** 2)
@@ -103,7 +103,7 @@ def _with_elsewhere(prior: LocationModel, elsewhere: Moments | None) -> Location
 
 def gap_risk_columns(
     records: Records,
-    release: MixedRelease,
+    release: Release,
     *,
     rule: Rule | None = None,
     known: str | Sequence[str] = (),
@@ -157,7 +157,7 @@ def gap_risk_columns(
 
 
 def _measured(
-    records: Records, near: Known, found: GapRisk, mechanism: MixedMechanism, given: Sequence[int]
+    records: Records, near: Known, found: GapRisk, mechanism: Mechanism, given: Sequence[int]
 ) -> dict[str, np.ndarray]:
     """Return how well each observed measurement that is not given is known."""
     unknown = [place for place in range(len(mechanism.measurements)) if place not in given]
@@ -226,7 +226,7 @@ def _patterns(table: IncompleteRecords, datasets: Sequence[IncompleteRecords]) -
 
 
 def _levels(
-    found: GapRisk, codes: np.ndarray, mechanism: MixedMechanism, known: Sequence[int]
+    found: GapRisk, codes: np.ndarray, mechanism: Mechanism, known: Sequence[int]
 ) -> dict[str, Float[np.ndarray, " n"]]:
     """Return the probability of each record's own level of the categories that the adversary does not know."""
     columns = {}
@@ -243,9 +243,7 @@ def _levels(
     return columns
 
 
-def _errors(
-    records: Records, found: GapRisk, mechanism: MixedMechanism, given: Sequence[int]
-) -> dict[str, np.ndarray]:
+def _errors(records: Records, found: GapRisk, mechanism: Mechanism, given: Sequence[int]) -> dict[str, np.ndarray]:
     """Return the errors of the guess in each column's units, of columns that are not given."""
     guesses = records.values.copy()
     places = [records.columns.index(name) for name in mechanism.measurements]

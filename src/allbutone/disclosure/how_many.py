@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.release import Release
 from allbutone.support.text import counted
 
 ACCEPTED_SHARE = 0.02  # of simulated releases that disclose somebody: four of two hundred
@@ -119,7 +119,7 @@ class HowMany(ABC):
         return " What is out happens to tell more than as much mostly does, so that fewer may follow."
 
 
-def kinds_of(released: Released | OfFewer | MixedRelease) -> Kinds:
+def kinds_of(released: Released | OfFewer | Release) -> Kinds:
     """Return how many of each kind were released: datasets by their rows, parameter draws by None.
 
     Who has the parameters learns nothing more from datasets that were drawn from them.
@@ -130,7 +130,7 @@ def kinds_of(released: Released | OfFewer | MixedRelease) -> Kinds:
         return sum((kinds_of(part) for part in (released.first, *released.rest)), Counter())
     if isinstance(released, JoinedRelease):
         return kinds_of(released.first) + kinds_of(released.synthetic)
-    if isinstance(released, MixedRelease):
+    if isinstance(released, Release):
         found: Kinds = Counter(len(each.values) for each in released.datasets)
         return found + Counter({None: released.draws})
     if draws := getattr(released, "draws", 0):

@@ -30,9 +30,9 @@ from allbutone.integrals.importance_sampling import Intervals
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import Moments
 from allbutone.model.prior_file import AnyPrior
-from allbutone.releases.mixed.mechanism import MixedMechanism
-from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.mechanism import Mechanism
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.support.errors import InputError
 from allbutone.support.notebook import paragraphs
 from allbutone.support.text import counted
@@ -168,7 +168,7 @@ def plan_mixed_budget(
     cells: str = "main effects",
     cell_weight: float | None = None,
     keep: str | Sequence[str] = (),
-    earlier: MixedRelease | None = None,
+    earlier: Release | None = None,
     rng: np.random.Generator | int | None = None,
     watch: Callable[[int], None] = lambda done: None,
     **how_to_read: Any,
@@ -179,7 +179,7 @@ def plan_mixed_budget(
     categories by the counts of simulated releases. Then releases of so many are drawn
     and the people most at risk attacked exactly; where more are found than one in twenty allows, fewer are tried.
     `earlier`: what was released already, which counts. `watch` is called with the number of releases simulated.
-    The other arguments are those of `MixedSynthesizer` and of `Records.of`.
+    The other arguments are those of `Synthesizer` and of `Records.of`.
 
     >>> import pyarrow as pa, allbutone as abo
     >>> table = pa.table({"age": [50.0, 61, 47, 70, 66, 58] * 5, "sex": ["f", "m", "f", "m", "f", "m"] * 5})
@@ -187,7 +187,7 @@ def plan_mixed_budget(
     1
     """
     records = Records.of(table, categories=True, **how_to_read)
-    mechanism = MixedSynthesizer(prior, cells=cells, cell_weight=cell_weight, keep=keep).fit(records).mechanism
+    mechanism = Synthesizer(prior, cells=cells, cell_weight=cell_weight, keep=keep).fit(records).mechanism
     if keep and rows not in (None, len(records.values)):
         raise InputError("with columns to keep there is a row for each person", "leave rows out")
     rng = np.random.default_rng(rng)
@@ -196,11 +196,11 @@ def plan_mixed_budget(
 
 def planned(
     records: Records,
-    mechanism: MixedMechanism,
+    mechanism: Mechanism,
     rows: int | None,
     rule: Rule,
     *,
-    earlier: MixedRelease | None = None,
+    earlier: Release | None = None,
     elsewhere: Moments | None = None,
     rng: np.random.Generator,
     watch: Callable[[int], None],
@@ -249,7 +249,7 @@ def planned(
 
 
 def with_smaller(
-    budget: MixedBudget, records: Records, mechanism: MixedMechanism, watch: Callable[[int], None]
+    budget: MixedBudget, records: Records, mechanism: Mechanism, watch: Callable[[int], None]
 ) -> MixedBudget:
     """Return it with what smaller datasets allow, where it allows none: ever smaller ones until some may go out.
 
@@ -269,7 +269,7 @@ def with_smaller(
 
 def _releases(
     records: Records,
-    mechanism: MixedMechanism,
+    mechanism: Mechanism,
     rows: int | None,
     rule: Rule,
     elsewhere: Moments | None,
@@ -283,7 +283,7 @@ def _releases(
 
 
 def luck_of_mixed(
-    records: Records, release: MixedRelease, rule: Rule, watch: Callable[[int], None] = lambda done: None
+    records: Records, release: Release, rule: Rule, watch: Callable[[int], None] = lambda done: None
 ) -> Luck | None:
     """Return how often releases of as much as this disclose somebody, where that is more than a budget accepts.
 
@@ -313,7 +313,7 @@ class _Start:
     def of(
         cls,
         everyone: MixedLeaveOneOut,
-        mechanism: MixedMechanism,
+        mechanism: Mechanism,
         rows: int | None,
         near: Intervals,
         rule: Rule,

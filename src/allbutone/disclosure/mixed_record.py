@@ -14,7 +14,7 @@ from allbutone.disclosure.mixed_risk import known_columns_of, require_same_table
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
 from allbutone.releases.folder import AnyRelease, any_release_of
-from allbutone.releases.mixed.release import MixedRelease, reading_of
+from allbutone.releases.mixed.release import Release, reading_of
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 
@@ -38,12 +38,12 @@ def attack_mixed(
 
     >>> import pyarrow as pa, allbutone as abo
     >>> table = pa.table({"age": [50.0, 61, 47, 70, 66, 58], "sex": ["f", "m", "f", "m", "f", "m"]})
-    >>> release = abo.MixedSynthesizer().fit(table).sample(datasets=1)
+    >>> release = abo.Synthesizer().fit(table).sample(datasets=1)
     >>> abo.attack_mixed(table, release, row=1, rng=1)["sex"].to_pylist()
     ['f', 'm']
     """
     release = any_release_of(release)
-    if not isinstance(release, MixedRelease):
+    if not isinstance(release, Release):
         raise InputError("the release has neither categories nor kept columns", "use attack")
     records = Records.of(table, **reading_of(release, how_to_read))
     require_same_table(records, release)

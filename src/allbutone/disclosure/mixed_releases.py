@@ -16,8 +16,8 @@ from allbutone.integrals.importance_sampling import Intervals, integrate
 from allbutone.integrals.proposal import Points
 from allbutone.integrals.two_hills import estimated_within
 from allbutone.model.cell_moments import cells_without, merge_cells
-from allbutone.model.location import MixedParameters, MixedRecords
-from allbutone.releases.mixed.mechanism import MixedMechanism
+from allbutone.model.location import MixedRecords, Parameters
+from allbutone.releases.mixed.mechanism import Mechanism
 from allbutone.releases.mixed.sampling import draw_mixed
 from allbutone.support.parallel import in_parallel
 
@@ -34,7 +34,7 @@ class MixedReleases:
     """
 
     everyone: MixedLeaveOneOut
-    mechanism: MixedMechanism
+    mechanism: Mechanism
     rows: int | None
     near: Intervals
     rule: Rule
@@ -85,9 +85,9 @@ class MixedReleases:
         if self.rows is None:
             draws = [whole.draw(rng, 1) for rng in streams]
             draws = [*([] if few.parameters is None else [few.parameters]), *draws]
-            names = MixedParameters.__dataclass_fields__
+            names = Parameters.__dataclass_fields__
             both = (np.concatenate([getattr(one, name) for one in draws]) for name in names)
-            return replace(few, parameters=MixedParameters(*both))
+            return replace(few, parameters=Parameters(*both))
         kept, known = self._kept
         datasets: list[MixedRecords] = []
         for rng in streams:

@@ -26,8 +26,8 @@ from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.importance_sampling import Intervals
 from allbutone.integrals.proposal import Points
 from allbutone.model.moments import Moments
-from allbutone.releases.mixed.mechanism import MixedMechanism
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.mechanism import Mechanism
+from allbutone.releases.mixed.release import Release
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.names import split_names
@@ -39,7 +39,7 @@ WORK = 1 << 28  # of all records: points times wells times columns
 
 def mixed_risk_columns(
     records: Records,
-    release: MixedRelease,
+    release: Release,
     *,
     rule: Rule | None = None,
     known: str | Sequence[str] = (),
@@ -111,7 +111,7 @@ def judged_categories(found: Mapping[str, np.ndarray]) -> list[str]:
     return [name for name in judged_columns(found) if TOLERANCE + name not in found]
 
 
-def require_same_table(records: Records, release: MixedRelease) -> None:
+def require_same_table(records: Records, release: Release) -> None:
     """Refuse a table that is not read as the release declares it."""
     if records.order != release.order or not records.schema.same_mechanism(release.schema):
         raise InputError(
@@ -121,9 +121,7 @@ def require_same_table(records: Records, release: MixedRelease) -> None:
         )
 
 
-def known_columns_of(
-    known: str | Sequence[str], mechanism: MixedMechanism
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def known_columns_of(known: str | Sequence[str], mechanism: Mechanism) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the positions of the categories and of the drawn measurements that the adversary knows."""
     names = split_names(known, set(mechanism.order)) if known else []
     if unknown := [name for name in names if name not in mechanism.order]:
@@ -136,7 +134,7 @@ def known_columns_of(
     return categories, measurements
 
 
-def unknown_names(mechanism: MixedMechanism, categories: Sequence[int], measurements: Sequence[int]) -> list[str]:
+def unknown_names(mechanism: Mechanism, categories: Sequence[int], measurements: Sequence[int]) -> list[str]:
     """Return the names of what the adversary does not know, given the positions of what is known."""
     return [name for place, name in enumerate(mechanism.measurements) if place not in measurements] + [
         name for place, name in enumerate(mechanism.categories) if place not in categories
@@ -168,7 +166,7 @@ def _attack(
 def _beliefs(
     records: Records,
     near: Known,
-    mechanism: MixedMechanism,
+    mechanism: Mechanism,
     parts: list[tuple[np.ndarray, LevelBeliefs, Measures | None]],
     given: tuple[int, ...],
 ) -> dict[str, np.ndarray]:
@@ -187,7 +185,7 @@ def _beliefs(
 
 def _columns(
     records: Records,
-    mechanism: MixedMechanism,
+    mechanism: Mechanism,
     parts: list[tuple[np.ndarray, LevelBeliefs, Measures | None]],
     known: tuple[int, ...],
     given: tuple[int, ...],

@@ -27,7 +27,7 @@ from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, any_release_of, private_release_of
 from allbutone.releases.joined import JoinedRelease, Released
 from allbutone.releases.mixed.plain import as_mixed
-from allbutone.releases.mixed.release import MixedRelease, reading_of
+from allbutone.releases.mixed.release import Release, reading_of
 from allbutone.releases.parts import AReleased, in_columns, known_columns
 from allbutone.releases.private.release import PrivateRelease
 from allbutone.releases.release import DatasetRelease
@@ -100,7 +100,7 @@ def risk(
     asked: dict[str, Any] = {
         "rule": Rule.of(probability), "known": known, "radius": radius, "mass": mass, "rng": rng,
     }  # fmt: skip
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         require_processor(device, "a table with categories or gaps")
         require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
         records = Records.of(table, **reading_of(release, how_to_read))

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.model.incomplete import LEAST_SHARE
-from allbutone.model.location import LocationModel, MixedParameters
+from allbutone.model.location import LocationModel, Parameters
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.regression import Regression
@@ -54,7 +54,7 @@ class ChainPosteriors:
         coded = weight * prior.cells.main_effects
         return cls(weights, BatchedRegression.of(prior.measured, coded, weight * means, within, values.shape[1]))
 
-    def draw(self, rng: np.random.Generator) -> MixedParameters:
+    def draw(self, rng: np.random.Generator) -> Parameters:
         """Draw each chain's parameters."""
         gammas = np.maximum(rng.standard_gamma(self.weights), LEAST_SHARE)
         if isinstance(self.measured, NIW):
@@ -62,7 +62,7 @@ class ChainPosteriors:
             drawn = means[0], covariances[0]
         else:
             drawn = self.measured.draw(rng)
-        return MixedParameters(gammas / gammas.sum(axis=1, keepdims=True), *drawn)
+        return Parameters(gammas / gammas.sum(axis=1, keepdims=True), *drawn)
 
     @property
     def log_spread(self) -> Float[np.ndarray, " chains"]:

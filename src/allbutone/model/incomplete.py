@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import log_ndtr, ndtri_exp
 
 from allbutone.model.cells import UNKNOWN, Cells
-from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.model.location import LocationModel, MixedRecords, Parameters
 
 AT_ONCE = 1 << 23  # numbers held while records are weighed against the cells that they may be in
 LEAST_SHARE = 1e-300  # of a cell; a Dirichlet of small weights draws 0, which has no logarithm
@@ -158,7 +158,7 @@ class GapFilling:
         self,
         cells: Int[np.ndarray, "chains n"],
         values: Float[np.ndarray, "chains n p"],
-        parameters: MixedParameters,
+        parameters: Parameters,
         rng: np.random.Generator,
     ) -> None:
         """Draw the missing values of each chain by its own parameters, in place; the observed ones stay."""

@@ -44,7 +44,7 @@ class MixedRecords:
 
 
 @dataclass(frozen=True, eq=False)
-class MixedParameters:
+class Parameters:
     """Draws of the model's parameters: `shares` of the cells, `coefficients` B and `covariances` Σ.
 
     A record of cell c and covariates w has the mean Bᵀz, z = (code of c, w), and the covariance Σ; in the separate
@@ -134,7 +134,7 @@ class LocationModel:
         return np.concatenate([self.cells.main_effects[cells], covariates], axis=1)
 
     def means(
-        self, parameters: MixedParameters, cells: Int[np.ndarray, " n"], covariates: Float[np.ndarray, "n s"]
+        self, parameters: Parameters, cells: Int[np.ndarray, " n"], covariates: Float[np.ndarray, "n s"]
     ) -> Float[np.ndarray, "m n p"]:
         """Return the means of records of these cells and covariates, for each draw of the parameters."""
         if self.is_separate:  # without z, which has a column for each cell
@@ -245,13 +245,13 @@ class LocationModel:
             )
         return float(cells + np.sum(self.measured.log_evidence(self.moments(records))))
 
-    def draw(self, rng: np.random.Generator, count: int) -> MixedParameters:
+    def draw(self, rng: np.random.Generator, count: int) -> Parameters:
         """Draw `count` sets of parameters."""
         shares = rng.dirichlet(self.weights, size=count)
         if isinstance(self.measured, Regression):
             coefficients, covariances = self.measured.draw(rng, count)
-            return MixedParameters(shares, coefficients, covariances[:, None])
-        return MixedParameters(shares, *self.measured.draw(rng, count))
+            return Parameters(shares, coefficients, covariances[:, None])
+        return Parameters(shares, *self.measured.draw(rng, count))
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from allbutone.record_view.landscape import Hidden, Landscape, Span, landscape, 
 from allbutone.record_view.record_measures import Attribute, RecordMeasures, attributes_of, measures_of
 from allbutone.record_view.steady_release import MOST, steady_release
 from allbutone.releases.mixed.release import reading_of
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.release import DatasetRelease, ParameterRelease, PlainRelease
 from allbutone.support.arrays import cholesky
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.errors import InputError
@@ -48,7 +48,7 @@ class RecordAttack:
 
     others: Float[np.ndarray, "m p"]
     target: Float[np.ndarray, " p"]
-    release: Release
+    release: PlainRelease
     prior: NIW
     own: NIW | None = None
     reading: Reading = "record"
@@ -195,7 +195,7 @@ def simulated(
 def of_record(
     table: Any,
     row: int,
-    release: Release,
+    release: PlainRelease,
     prior: NIW | None = None,
     *,
     own: NIW | None = None,

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from allbutone.model.niw import NIW
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.release import DatasetRelease, ParameterRelease, PlainRelease
 from allbutone.support.checks import count_of
 
 MOST = 100  # datasets, or parameter draws, that a simulated release holds, unless more are asked for
@@ -19,7 +19,7 @@ class _Steady(np.random.Generator):
         return 2 * gammaincinv(np.asarray(df) / 2, self.random(size))
 
 
-def steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NIW) -> Release:
+def steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NIW) -> PlainRelease:
     """Draw a release of which every part moves smoothly with the posterior; a longer one begins as a shorter."""
     sizes = [min(MOST, most - begun) for begun in range(0, most, MOST)]
     means, roots = (

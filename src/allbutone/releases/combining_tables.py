@@ -26,7 +26,7 @@ def combine_proportions(release: Any, *, people: int, level: float = 0.95) -> Co
 
     >>> import pyarrow as pa, allbutone as abo
     >>> table = pa.table({"age": [50.0, 61, 47, 70, 66, 58], "sex": ["f", "m", "f", "m", "f", "m"]})
-    >>> release = abo.MixedSynthesizer().fit(table).sample(datasets=3)
+    >>> release = abo.Synthesizer().fit(table).sample(datasets=3)
     >>> abo.combine_proportions(release, people=6).names
     ('sex[f]', 'sex[m]')
     """

@@ -26,10 +26,10 @@ from allbutone.releases.description import (
 from allbutone.releases.joined import Released, join_releases
 from allbutone.releases.mixed.folder import read_mixed, write_mixed
 from allbutone.releases.mixed.mechanism import MODEL
-from allbutone.releases.mixed.release import MixedRelease, join_mixed
+from allbutone.releases.mixed.release import Release, join_mixed
 from allbutone.releases.private.release import MODEL as PRIVATE
 from allbutone.releases.private.release import PrivateRelease
-from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
+from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, PlainRelease
 from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
@@ -37,12 +37,12 @@ from allbutone.tables.declared.schema import Schema
 from allbutone.tables.safe_read import NOT_AS_WRITTEN
 from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
 
-OneRelease = Released | MixedRelease | str | Path  # a release, or its folder
+OneRelease = Released | Release | str | Path  # a release, or its folder
 AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together
 
 
 def save_release(
-    release: Release | MixedRelease | PrivateRelease,
+    release: PlainRelease | Release | PrivateRelease,
     folder: str | Path,
     *,
     format: str = "csv",
@@ -68,13 +68,13 @@ def save_release(
             "give it columns and the prior it was made with",
         )
     with _release_folder(folder, force, finished) as work:
-        if isinstance(release, MixedRelease):
+        if isinstance(release, Release):
             write_mixed(release, work, format)
         else:
             _write_release(release, work, format)
 
 
-def _write_release(release: Release, work: Path, format: str) -> None:
+def _write_release(release: PlainRelease, work: Path, format: str) -> None:
     assert release.columns is not None
     assert release.prior is not None
     if release.datasets:
@@ -129,7 +129,7 @@ def _release_folder(folder: str | Path, force: bool, finished: Callable[[Path], 
         require_clean(work)
 
 
-def _blocks(release: Release | PrivateRelease) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(release: PlainRelease | PrivateRelease) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (dataset number, block of its rows) as `stream_datasets` does, so that the files are the same."""
     room = rows_at_once(release.p)
     for number, dataset in enumerate(release.datasets):
@@ -137,7 +137,7 @@ def _blocks(release: Release | PrivateRelease) -> Iterator[tuple[int, np.ndarray
             yield number, np.asarray(dataset[start : start + room])
 
 
-def load_release(folder: str | Path) -> Release | MixedRelease | PrivateRelease:
+def load_release(folder: str | Path) -> PlainRelease | Release | PrivateRelease:
     """Read a release back from its folder.
 
     >>> import allbutone as abo
@@ -176,7 +176,7 @@ def load_release(folder: str | Path) -> Release | MixedRelease | PrivateRelease:
     return ParameterRelease(means, covariances, columns, prior, datasets, schema)
 
 
-def load_unguaranteed(folder: str | Path) -> Release | MixedRelease:
+def load_unguaranteed(folder: str | Path) -> PlainRelease | Release:
     """Read a release that has no guarantee; one with it has another mechanism, which only some can take."""
     release = load_release(folder)
     if isinstance(release, PrivateRelease):
@@ -207,14 +207,14 @@ def release_of(given: AnyRelease) -> Released:
     return without_categories(any_release_of(given))
 
 
-def load_measurements(folder: str | Path) -> Release:
+def load_measurements(folder: str | Path) -> PlainRelease:
     """Read a release of measurements from its folder; one with categories is refused."""
     return without_categories(load_unguaranteed(folder))
 
 
 def without_categories(release: Any) -> Any:
     """Return a release of measurements as it is; one with categories is refused."""
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         raise InputError(
             "the release is of a table with categories or kept columns, which this does not take",
             "use risk, fidelity or report",
@@ -222,11 +222,11 @@ def without_categories(release: Any) -> Any:
     return release
 
 
-def any_release_of(given: AnyRelease) -> Released | MixedRelease:
+def any_release_of(given: AnyRelease) -> Released | Release:
     """Return a release of any kind as it is, or that of a folder; several in a list as one."""
     if isinstance(given, list | tuple):
         every = [any_release_of(each) for each in given]
-        mixed = [each for each in every if isinstance(each, MixedRelease)]
+        mixed = [each for each in every if isinstance(each, Release)]
         if mixed and len(mixed) < len(every):
             raise InputError(
                 "some of the releases are of a table with categories, some are not", "take them apart"
@@ -234,7 +234,7 @@ def any_release_of(given: AnyRelease) -> Released | MixedRelease:
         return (
             join_mixed(mixed)
             if mixed
-            else join_releases([each for each in every if not isinstance(each, MixedRelease)])
+            else join_releases([each for each in every if not isinstance(each, Release)])
         )
     return load_unguaranteed(given) if isinstance(given, str | Path) else given  # type: ignore[return-value]
 

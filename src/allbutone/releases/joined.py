@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.model.niw import NIW
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.release import DatasetRelease, ParameterRelease, PlainRelease
 from allbutone.releases.statistics import JoinedStatistics, Statistics, moments_in, whitened_parameters
 from allbutone.support.arrays import array_namespace, to_numpy
 from allbutone.support.errors import InputError, describe_value
@@ -20,7 +20,7 @@ from allbutone.tables.declared.schema import Schema
 class _Several:
     """What is the same in all parts of a joined release, as its first part has it."""
 
-    first: "Release | JoinedRelease"
+    first: "PlainRelease | JoinedRelease"
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -81,7 +81,7 @@ class JoinedRelease(_Several):
 class OfFewer(_Several):
     """Releases of the table when it had fewer records: those that stand in these places among them all."""
 
-    first: Release | JoinedRelease
+    first: PlainRelease | JoinedRelease
     people: slice
 
     @property
@@ -97,8 +97,8 @@ class ReleasesByPrior(_Several):
     An adversary without a prior of their own is taken to have the first part's, which is of all records.
     """
 
-    first: Release | JoinedRelease
-    rest: tuple[Release | JoinedRelease | OfFewer, ...]
+    first: PlainRelease | JoinedRelease
+    rest: tuple[PlainRelease | JoinedRelease | OfFewer, ...]
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ class ReleasesByPrior(_Several):
         raise InputError("several missing records are inferred from releases of one prior", "give some of them")
 
 
-Released = Release | JoinedRelease | ReleasesByPrior  # of one table, at once or in several releases
+Released = PlainRelease | JoinedRelease | ReleasesByPrior  # of one table, at once or in several releases
 Prints = Mapping[str, set[bytes]]  # of draws and of datasets
 
 
@@ -145,7 +145,7 @@ def join_releases(releases: Iterable[Any]) -> Released:
     return ReleasesByPrior(first, tuple(rest)) if rest else first
 
 
-def _apart(release: Any) -> Sequence[Release]:
+def _apart(release: Any) -> Sequence[PlainRelease]:
     if isinstance(release, ReleasesByPrior):
         return [each for part in (release.first, *release.rest) for each in _apart(part)]
     if isinstance(release, JoinedRelease):
@@ -155,7 +155,7 @@ def _apart(release: Any) -> Sequence[Release]:
     raise InputError(f"in the list is {describe_value(release)}", "give releases, or their folders")
 
 
-def _require_same_columns(first: Release, other: Release, what: str) -> None:
+def _require_same_columns(first: PlainRelease, other: PlainRelease, what: str) -> None:
     if first.p != other.p or (first.columns and other.columns and first.columns != other.columns):
         mine, theirs = (", ".join(each.column_names) for each in (first, other))
         raise InputError(
@@ -167,7 +167,7 @@ def _require_same_columns(first: Release, other: Release, what: str) -> None:
         raise InputError("some of the releases say which prior they were made with, some do not", "let all say it")
 
 
-def _require_drawn_apart(releases: Sequence[Release]) -> None:
+def _require_drawn_apart(releases: Sequence[PlainRelease]) -> None:
     """Refuse the same draws given twice, which would count twice: all of one release are in another, too."""
     prints = [prints_of(each) for each in releases]
     for one, two in combinations(range(len(releases)), 2):
@@ -198,8 +198,8 @@ def _prints(arrays: Iterable[Any]) -> set[bytes]:
     return {sha256(np.ascontiguousarray(to_numpy(each)).tobytes()).digest() for each in arrays}
 
 
-def _by_prior(every: Sequence[Release]) -> list[list[Release]]:
-    groups: list[list[Release]] = []
+def _by_prior(every: Sequence[PlainRelease]) -> list[list[PlainRelease]]:
+    groups: list[list[PlainRelease]] = []
     for release in every:
         for group in groups:
             if _same_prior(group[0].prior, release.prior):
@@ -218,7 +218,7 @@ def _same_prior(one: NIW | None, other: NIW | None) -> bool:
     return all(np.allclose(ours, theirs, rtol=1e-12, atol=0) for ours, theirs in pairs)
 
 
-def _of_one_prior(every: Sequence[Release]) -> Release | JoinedRelease:
+def _of_one_prior(every: Sequence[PlainRelease]) -> PlainRelease | JoinedRelease:
     if len(every) == 1:
         return every[0]
     columns = next((each.columns for each in every if each.columns is not None), None)

@@ -307,4 +307,4 @@ class DatasetRelease(Shown):
         return [Moments.of(dataset) for dataset in self.modelled]
 
 
-Release = ParameterRelease | DatasetRelease
+PlainRelease = ParameterRelease | DatasetRelease

@@ -18,7 +18,7 @@ from allbutone.model.site_moments import SiteMoments
 from allbutone.releases.description import read_json
 from allbutone.releases.draw_request import dataset_sizes, generator_for
 from allbutone.releases.parts import draw_both
-from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, Release
+from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, PlainRelease
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import one_thread
@@ -34,7 +34,7 @@ _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records. "
     "Keep it with the data; release only what sample() draws."
 )
-MIXED = 'fit a MixedSynthesizer instead, which takes categories and, with missing="impute" or "keep", gaps'
+MIXED = 'fit a Synthesizer instead, which takes categories and, with missing="impute" or "keep", gaps'
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ class NIWSynthesizer:
         parameters: bool = False,
         repeat_key: Any = None,
         rng_for_tests: Any = None,
-    ) -> Release:
+    ) -> PlainRelease:
         """Draw synthetic datasets; `rows` is a size for all, one for each, or as many as the table has.
 
         Both are named, so that a number of rows cannot be mistaken for one of datasets.
@@ -137,7 +137,7 @@ class NIWSynthesizer:
         """
         sizes = self.sizes(datasets, rows)
         rng = self.generator("both" if parameters else "datasets", sizes, repeat_key, rng_for_tests)
-        draw: Callable[..., Release] = draw_both if parameters else DatasetRelease.draw
+        draw: Callable[..., PlainRelease] = draw_both if parameters else DatasetRelease.draw
         return draw(self.posterior, sizes, rng, **self._public)
 
     def sample_parameters(

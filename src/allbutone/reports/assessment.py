@@ -23,8 +23,8 @@ from allbutone.model.prior_check import prior_pull
 from allbutone.releases.folder import without_categories
 from allbutone.releases.joined import Released
 from allbutone.releases.ledger.together import Together
-from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.release import ParameterRelease, PlainRelease
 from allbutone.reports.findings import Finding, fidelity_finding, model_finding, remedies, values_finding
 from allbutone.reports.verdict import Verdict, verdict_of
 from allbutone.support.errors import Cure, InputError
@@ -55,7 +55,7 @@ class Assessment:
     """
 
     records: Records
-    release: Release | MixedRelease
+    release: PlainRelease | Release
     prior: NIW
     normality: Normality | None
     risk: dict[str, np.ndarray]
@@ -120,7 +120,7 @@ class Assessment:
 
     @property
     def _of_prior(self) -> str | None:
-        if isinstance(self.release, MixedRelease):
+        if isinstance(self.release, Release):
             return None  # what the prior does within cells is not told from the whole table's moments
         moments = self.standing.moments if self.standing else Moments.of(self.records.values)
         return prior_pull(self.prior, moments, self.records.columns)
@@ -143,7 +143,7 @@ class Assessment:
 
 def assess(
     records: Records,
-    release: Release | MixedRelease,
+    release: PlainRelease | Release,
     prior: NIW | None = None,
     *,
     probability: float | Rule = 0.5,
@@ -158,9 +158,9 @@ def assess(
     datasets, or draws, each. `judged`: the release together with all earlier ones, which are attacked as one.
     """
     rule, everything = Rule.of(probability), judged.release if judged else release
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         _require_plain(prior)
-        assert isinstance(everything, MixedRelease)
+        assert isinstance(everything, Release)
         return replace(_assess_mixed(records, release, everything, rule, step), judged=judged)
     prior = require_same_mechanism(records, release, prior)
     people = len(records.values)
@@ -190,7 +190,7 @@ def assess(
 
 
 def _compared(
-    records: Records, release: Release | MixedRelease, step: Step
+    records: Records, release: PlainRelease | Release, step: Step
 ) -> tuple[Fidelity | None, Densities | None]:
     if min(release.rows, default=0) <= 1:
         return None, None
@@ -213,9 +213,7 @@ def _require_plain(prior: NIW | None) -> None:
         )
 
 
-def _assess_mixed(
-    records: Records, release: MixedRelease, everything: MixedRelease, rule: Rule, step: Step
-) -> Assessment:
+def _assess_mixed(records: Records, release: Release, everything: Release, rule: Rule, step: Step) -> Assessment:
     """Attack everyone's measurements and categories, judge fidelity, and plan the budget by the same mechanism."""
     mechanism = release.mechanism
     normality = budget = None

@@ -9,7 +9,7 @@ from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing_out import MOST, standing_out
 from allbutone.model.niw import NIW
-from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.release import ParameterRelease, PlainRelease
 from allbutone.reports.assessment import Assessment, Step
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.utility.in_engine import CountedTable, fidelity_in_engine, normality_in_engine
@@ -26,7 +26,7 @@ LEFT_OUT = (
 
 def assess_in_engine(
     records: LazyRecords,
-    release: Release,
+    release: PlainRelease,
     prior: NIW | None = None,
     *,
     probability: float | Rule = 0.5,

@@ -28,8 +28,8 @@ from allbutone.plots.paper_means import mean_correlation_differences, mean_stand
 from allbutone.plots.risk import risk_figure
 from allbutone.plots.risk_growth import distance_violins, relative_error_violins
 from allbutone.plots.shapes import density_figure, distance_qq_figure, qq_figure
-from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.release import ParameterRelease, Release
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.release import ParameterRelease, PlainRelease
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.epsilons import epsilon_words
 from allbutone.reports.findings import AnyBudget, budget_words
@@ -93,13 +93,13 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
     )
 
 
-def public_report(release: Release | MixedRelease, note: str = "") -> str:
+def public_report(release: PlainRelease | Release, note: str = "") -> str:
     """Return the page to go with a release: made from the release and the note alone."""
-    synthetic = released_columns(release) if isinstance(release, MixedRelease) else _synthetic(release)
+    synthetic = released_columns(release) if isinstance(release, Release) else _synthetic(release)
     return _page("public.html", release=release, figures={}, synthetic=synthetic, note=note)
 
 
-def _page(template: str, release: Release | MixedRelease, figures: dict[str, go.Figure], **content: Any) -> str:
+def _page(template: str, release: PlainRelease | Release, figures: dict[str, go.Figure], **content: Any) -> str:
     return environment.get_template(template).render(
         no_requests=NO_REQUESTS,
         library=library() if figures else "",
@@ -123,9 +123,9 @@ def software_versions() -> dict[str, Any]:
     }
 
 
-def _about(release: Release | MixedRelease) -> dict[str, Any]:
+def _about(release: PlainRelease | Release) -> dict[str, Any]:
     """Return what kind of release it is, and its columns."""
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         return {
             "mechanism": release.mechanism,
             "declared": declared_columns(release.mechanism),
@@ -155,7 +155,7 @@ def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any
 def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     """Return the figures that this assessment has, by name."""
     release, plan, normality = assessment.release, assessment.budget, assessment.normality
-    attacked = release.mechanism.measurements if isinstance(release, MixedRelease) else assessment.records.columns
+    attacked = release.mechanism.measurements if isinstance(release, Release) else assessment.records.columns
     found = {"disclosure": disclosure_figure(assessment.risk, assessment.rule)}
     if "relative_error" in assessment.risk:
         found["risk"] = risk_figure(assessment.risk, attacked, order, labels=3)
@@ -215,7 +215,7 @@ def application_figures(fidelity: Fidelity, by_count: dict[int, dict[str, np.nda
     return {name: titled(figure) for name, figure in found.items()}
 
 
-def _synthetic(release: Release) -> list[dict[str, Any]]:
+def _synthetic(release: PlainRelease) -> list[dict[str, Any]]:
     """Return the synthetic columns' own means and deviations: what anyone who has the release can compute."""
     means, deviations = release.means_and_deviations()
     columns = zip(release.schema.measurements, means, deviations, strict=True)
@@ -230,7 +230,7 @@ def _synthetic(release: Release) -> list[dict[str, Any]]:
     ]
 
 
-def _rows(release: Release | MixedRelease) -> str:
+def _rows(release: PlainRelease | Release) -> str:
     if not release.rows:
         return ""
     sizes = sorted(set(release.rows))

@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.releases.mixed.mechanism import MixedMechanism
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.mechanism import Mechanism
+from allbutone.releases.mixed.release import Release
 from allbutone.support.text import listed, percent
 from allbutone.tables.declared.column import CATEGORY
 
 MOST_LEVELS = 12  # that a line shows
 
 
-def declared_columns(mechanism: MixedMechanism) -> list[dict[str, Any]]:
+def declared_columns(mechanism: Mechanism) -> list[dict[str, Any]]:
     """Return a line a column: its levels, or what is declared of its values, and whether it is kept."""
     return [
         {
@@ -27,7 +27,7 @@ def declared_columns(mechanism: MixedMechanism) -> list[dict[str, Any]]:
     ]
 
 
-def released_columns(release: MixedRelease) -> list[dict[str, Any]]:
+def released_columns(release: Release) -> list[dict[str, Any]]:
     """Return the same lines with what the release itself shows: means and deviations, or the shares of levels.
 
     Of parameters the shares are their mean over the draws; means of measurements would need the kept columns.
@@ -50,7 +50,7 @@ def released_columns(release: MixedRelease) -> list[dict[str, Any]]:
     return lines
 
 
-def _shares(release: MixedRelease) -> list[np.ndarray]:
+def _shares(release: Release) -> list[np.ndarray]:
     """Return the share of every level of each category over all synthetic rows, or the mean of released draws."""
     mechanism = release.mechanism
     if not release.tables:

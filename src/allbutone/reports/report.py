@@ -6,8 +6,8 @@ from typing import Any
 
 from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, load_unguaranteed
-from allbutone.releases.mixed.release import MixedRelease, reading_of
-from allbutone.releases.release import Release
+from allbutone.releases.mixed.release import Release, reading_of
+from allbutone.releases.release import PlainRelease
 from allbutone.reports.assessment import assess
 from allbutone.reports.findings import Finding
 from allbutone.reports.html import confidential_report, public_report
@@ -71,7 +71,7 @@ def report(
     path = Path(out)
     if path.suffix != ".html":
         raise InputError(f"out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
-    if not isinstance(release, Release | MixedRelease | str | Path):
+    if not isinstance(release, PlainRelease | Release | str | Path):
         raise InputError("a report is of one release", "give one; risk takes several together")
     files = [Path(each) for each in (table, prior) if isinstance(each, str | Path)]
     require_distinct([path], files)

@@ -8,7 +8,7 @@ from allbutone.adversary.build import log_posterior
 from allbutone.adversary.modes import find_modes
 from allbutone.model.niw import NIW
 from allbutone.record_view.landscape import Landscape, landscape, spans_of
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.release import DatasetRelease, ParameterRelease, PlainRelease
 from allbutone.studies.design import Cell
 
 COUNTS = (1, 2, 3, 5, 10, 100)  # the paper's panels
@@ -30,7 +30,7 @@ def study_landscapes(cell: Cell, counts: Sequence[int] = COUNTS, seed: int = 1, 
         NIW(given_others.mean[None], given_others.mean_weight, given_others.df, given_others.scale)
     )[0]
     whole = given_others.update(target[None])
-    release: Release
+    release: PlainRelease
     if cell.rows is None:
         release = ParameterRelease.draw(whole, max(counts), rng)
     else:

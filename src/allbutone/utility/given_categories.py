@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from allbutone.releases.mixed.mechanism import MixedMechanism
+from allbutone.releases.mixed.mechanism import Mechanism
 from allbutone.tables.records import Records
 
 
-def given_categories(records: Records, mechanism: MixedMechanism) -> Records:
+def given_categories(records: Records, mechanism: Mechanism) -> Records:
     """Return the drawn measurements less their effects of levels and kept measurements, by least squares.
 
     The model is of main effects, and no value may be missing. The columns keep their means and are on the model's

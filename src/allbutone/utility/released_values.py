@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.release import Release
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.release import PlainRelease
 from allbutone.support.errors import Cure
 from allbutone.support.text import listed, percent
 from allbutone.tables.declared.schema import Schema
@@ -83,9 +83,9 @@ def _unrounded(records: Records) -> list[Oddity]:
     return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)), False)]
 
 
-def odd_values(records: Records, release: Release | MixedRelease) -> list[Oddity]:
+def odd_values(records: Records, release: PlainRelease | Release) -> list[Oddity]:
     """Look at all datasets of a release beside the records it was made from; kept columns are as they are."""
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         drawn = release.mechanism.measurements
         records = records.select(drawn)
         datasets = [each.select(drawn).natural for each in release.tables]

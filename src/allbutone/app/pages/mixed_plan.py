@@ -11,7 +11,7 @@ from allbutone.disclosure.rule import Rule
 from allbutone.plots.export import untitled
 from allbutone.plots.mixed_budget import mixed_budget_figure
 from allbutone.releases.ledger.together import Together
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.release import Release
 
 SHOWN = 10  # of those who allow least
 
@@ -24,7 +24,7 @@ def mixed_budget_of(
     `out`: what is out already, known by a `key`.
     """
     earlier = out.release if out and out.any else None
-    assert earlier is None or isinstance(earlier, MixedRelease)
+    assert earlier is None or isinstance(earlier, Release)
 
     def plan() -> MixedBudget:
         with step("Simulating releases", EXPECTED_RELEASES) as watch:

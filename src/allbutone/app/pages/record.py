@@ -22,7 +22,7 @@ from allbutone.record_view.record_measures import (
     recorded,
     sampled_attributes_of,
 )
-from allbutone.releases.release import DatasetRelease, ParameterRelease, Release
+from allbutone.releases.release import DatasetRelease, ParameterRelease, PlainRelease
 from allbutone.support.text import number
 from allbutone.tables.declared.column import Column
 from allbutone.tables.declared.schema import Schema
@@ -65,12 +65,12 @@ def most_of(rows: int | None, p: int) -> int:
     return min(TRIAL, NUMBERS // (p * (p if rows is None else rows)))
 
 
-def trial(chosen: Chosen, rows: int | None) -> Release | None:
+def trial(chosen: Chosen, rows: int | None) -> PlainRelease | None:
     """Return a release of this table, drawn to be looked at and never released; None where none fits."""
     records, prior = chosen.records, chosen.prior
     most = most_of(rows, len(records.columns))
 
-    def draw() -> Release:
+    def draw() -> PlainRelease:
         rng, names = np.random.default_rng(SEED), records.columns
         whole = prior.update(records.values)
         if rows is None:
@@ -87,7 +87,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 def findings_of(
     chosen: Chosen,
-    release: Release,
+    release: PlainRelease,
     row: int,
     count: int,
     x: str,

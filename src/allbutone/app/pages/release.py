@@ -44,8 +44,8 @@ from allbutone.releases.folder import save_release
 from allbutone.releases.ledger.entries import DRAWN
 from allbutone.releases.ledger.file import read_ledger, record_release
 from allbutone.releases.ledger.together import Together, with_earlier
-from allbutone.releases.mixed.release import MixedRelease
-from allbutone.releases.release import Release
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.release import PlainRelease
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import budget_words
@@ -63,7 +63,7 @@ HTML = "text/html; charset=utf-8"
 class DrawnRelease:
     """A release, what was asked for, the earlier releases it is judged with, and the ledger that has those."""
 
-    release: Release | MixedRelease
+    release: PlainRelease | Release
     request: ReleaseRequest
     judged: Together
     ledger: Path | None
@@ -126,7 +126,7 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
     return Answer(fields={"drawn": context.session.keep(drawn, request.bytes)})
 
 
-def _drawn(request: ReleaseRequest) -> Release | MixedRelease:
+def _drawn(request: ReleaseRequest) -> PlainRelease | Release:
     """Draw from the system's own entropy, which nobody can try out: what can be repeated can be undone."""
     chosen, synthesizer = request.chosen, NIWSynthesizer(request.chosen.prior)
     if chosen.is_mixed:
@@ -221,7 +221,7 @@ def _attacked(drawn: DrawnRelease, watch: Callable[[int], None]) -> dict[str, np
     release, chosen = drawn.judged.release, drawn.request.chosen
     # the integrals' random points are no secret, and a fixed start gives the same answer twice
     points = np.random.default_rng(0)
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         return any_risk_columns(chosen.records, release, rng=points, watch=watch)
     return risk_columns(chosen.records, release, chosen.prior, rng=points, watch=watch)
 

@@ -26,7 +26,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior_check import prior_conflict
 from allbutone.model.prior_file import prior_from
 from allbutone.releases.mixed.mechanism import require_measurements
-from allbutone.releases.mixed.synthesizer import MixedSynthesizer
+from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.support.text import counted
 from allbutone.tables.admission import ColumnsError, Problem, refusal
 from allbutone.tables.declared.schema import Schema
@@ -75,10 +75,10 @@ class Chosen:
         """Whether there are categories or columns to keep: then less can be said before a release is drawn."""
         return bool(self.records.categories.columns or self.keep)
 
-    def mixed_synthesizer(self) -> MixedSynthesizer:
+    def mixed_synthesizer(self) -> Synthesizer:
         """Return what draws releases of a table with categories or columns to keep."""
         return self.held.get_or_compute(
-            ("fitted", *self.key), lambda: MixedSynthesizer(self.prior, keep=self.keep).fit(self.records)
+            ("fitted", *self.key), lambda: Synthesizer(self.prior, keep=self.keep).fit(self.records)
         )
 
     @property

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.model.location import MixedParameters
+from allbutone.model.location import Parameters
 from allbutone.model.prior_file import prior_from
 from allbutone.releases.description import MADE_BY, MANIFEST, PARAMETERS, described, json_text, parameters_text
 from allbutone.releases.hygiene.findings import AS_WRITTEN, Flaw
 from allbutone.releases.mixed.folder import MECHANISM, terms_of
-from allbutone.releases.mixed.mechanism import MODEL, MixedMechanism
+from allbutone.releases.mixed.mechanism import MODEL, Mechanism
 from allbutone.releases.private.release import MODEL as PRIVATE
 from allbutone.releases.private.release import PrivateRelease
 from allbutone.support.errors import InputError
@@ -57,7 +57,7 @@ def rebuilt(content: dict[str, Any]) -> dict[str, Any]:
             return PrivateRelease.from_entries(content, [], MANIFEST).entries()
         if content.get("model") == MODEL:
             kind = {"release": _kind(content), "mechanism": MECHANISM}
-            return kind | MixedMechanism.of_entries(content, MANIFEST).entries()
+            return kind | Mechanism.of_entries(content, MANIFEST).entries()
         columns = tuple(content["columns"])
         if not isinstance(content["columns"], list) or not all(isinstance(name, str) for name in columns):
             raise TypeError("columns must be a list of text")
@@ -125,11 +125,11 @@ def _text(content: dict[str, Any], manifest: dict[str, Any]) -> str:
 
 
 def _mixed_text(content: dict[str, Any], manifest: dict[str, Any]) -> str:
-    mechanism = MixedMechanism.of_entries(manifest, MANIFEST)
+    mechanism = Mechanism.of_entries(manifest, MANIFEST)
     model, m = mechanism.prior, manifest["draws"]
     own = model.cells.count if model.is_separate else 1
     shapes = [(m, model.cells.count), (m, model.terms, model.p), (m, own, model.p, model.p)]
-    names = MixedParameters.__dataclass_fields__
+    names = Parameters.__dataclass_fields__
     told = {name: _numbers(content[name], shape) for name, shape in zip(names, shapes, strict=True)}
     return json_text({"columns": list(mechanism.measurements), "terms": terms_of(mechanism)} | told)
 

@@ -9,14 +9,14 @@ from allbutone.releases.joined import OfFewer, Prints, Released, ReleasesByPrior
 from allbutone.releases.ledger.digests import digest_of_records
 from allbutone.releases.ledger.entries import Entry, Ledger
 from allbutone.releases.ledger.file import release_digest
-from allbutone.releases.mixed.release import MixedRelease, mixed_prints_of
+from allbutone.releases.mixed.release import Release, mixed_prints_of
 from allbutone.releases.private.release import PrivateRelease
-from allbutone.releases.release import Release
+from allbutone.releases.release import PlainRelease
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.records import Records
 
-AReleased = Released | MixedRelease
+AReleased = Released | Release
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Together:
         """All of it, as one release."""
         parts = [part for part in (self.asked, self.earlier) if part is not None]
         whole = any_release_of(parts) if len(parts) > 1 else parts[0]
-        if not self.fewer or isinstance(whole, MixedRelease):
+        if not self.fewer or isinstance(whole, Release):
             return whole
         if isinstance(whole, ReleasesByPrior):
             return ReleasesByPrior(whole.first, (*whole.rest, *self.fewer))
@@ -164,29 +164,29 @@ def _made_from(ledger: Ledger, asked: Sequence[Entry | None], records: Records) 
 
 
 def _prints(release: AReleased) -> Prints:
-    return mixed_prints_of(release) if isinstance(release, MixedRelease) else prints_of(release)
+    return mixed_prints_of(release) if isinstance(release, Release) else prints_of(release)
 
 
 def _usable(
     ledger: Ledger, entry: Entry, records: Records, like: AReleased | None, mixed: bool
-) -> Release | MixedRelease | OfFewer | NotCounted:
+) -> PlainRelease | Release | OfFewer | NotCounted:
     """Return the release of an entry, or why it cannot be judged in one with another like this."""
     if why := _changed(ledger, entry, records) or lost(ledger, entry):
         return NotCounted(entry, why)
     release = load_release(ledger.folder_of(entry))
     if isinstance(release, PrivateRelease):
         return NotCounted(entry, "it has a guarantee, which is added up with others of its kind instead")
-    if isinstance(release, MixedRelease) != (mixed if like is None else isinstance(like, MixedRelease)):
+    if isinstance(release, Release) != (mixed if like is None else isinstance(like, Release)):
         return NotCounted(entry, "it was made by another model")
     if not records.schema.same_mechanism(release.schema):
         return NotCounted(entry, "it was made with other scales, limits, decimals or levels")
-    mechanisms = [each.mechanism for each in (release, like) if isinstance(each, MixedRelease)]
+    mechanisms = [each.mechanism for each in (release, like) if isinstance(each, Release)]
     if len(mechanisms) == 2 and not mechanisms[0].same_as(mechanisms[1]):
         return NotCounted(entry, "it was made with another prior, other cells or other kept columns")
     part = grown_from(ledger, entry, records)
-    if part and isinstance(release, MixedRelease):
+    if part and isinstance(release, Release):
         return NotCounted(entry, _grown(ledger, entry, records))
-    return OfFewer(release, part[1]) if part and not isinstance(release, MixedRelease) else release
+    return OfFewer(release, part[1]) if part and not isinstance(release, Release) else release
 
 
 def _changed(ledger: Ledger, entry: Entry, records: Records) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.model.location import MixedParameters
+from allbutone.model.location import Parameters
 from allbutone.releases.description import MADE_BY, MANIFEST, PARAMETERS, read_json, write_json
-from allbutone.releases.mixed.mechanism import KEEP_GAPS, MixedMechanism
-from allbutone.releases.mixed.release import MixedRelease
+from allbutone.releases.mixed.mechanism import KEEP_GAPS, Mechanism
+from allbutone.releases.mixed.release import Release
 from allbutone.support.arrays import cholesky, require_symmetric
 from allbutone.support.errors import InputError
 from allbutone.tables.files import read_table
@@ -24,7 +24,7 @@ MECHANISM = (
 FORMATS = ("csv", "parquet")
 
 
-def write_mixed(release: MixedRelease, work: Path, format: str = "csv") -> None:
+def write_mixed(release: Release, work: Path, format: str = "csv") -> None:
     """Write the files of a release into an empty folder."""
     import pyarrow.csv
     import pyarrow.parquet
@@ -55,9 +55,9 @@ def write_mixed(release: MixedRelease, work: Path, format: str = "csv") -> None:
     write_json(work / MANIFEST, content | {"files": files})
 
 
-def read_mixed(folder: Path, manifest: dict[str, Any]) -> MixedRelease:
+def read_mixed(folder: Path, manifest: dict[str, Any]) -> Release:
     """Read a release whose description has been read."""
-    mechanism = MixedMechanism.of_entries(manifest, MANIFEST)
+    mechanism = Mechanism.of_entries(manifest, MANIFEST)
     names = [name for name in manifest["files"] if name != PARAMETERS]
     sizes = list(manifest["rows"])
     tables = [_read_table(folder, name, rows, mechanism) for name, rows in zip(names, sizes, strict=True)]
@@ -65,13 +65,13 @@ def read_mixed(folder: Path, manifest: dict[str, Any]) -> MixedRelease:
     parameters = None
     if manifest["release"] != "datasets":
         content = read_json(folder / PARAMETERS)
-        names = list(MixedParameters.__dataclass_fields__)
-        parameters = MixedParameters(*(np.array(content[name], dtype=np.float64) for name in names))
+        names = list(Parameters.__dataclass_fields__)
+        parameters = Parameters(*(np.array(content[name], dtype=np.float64) for name in names))
         _check_parameters(parameters, mechanism)
-    return MixedRelease(mechanism, tuple(tables[:apart]), parameters, tuple(tables[apart:]))
+    return Release(mechanism, tuple(tables[:apart]), parameters, tuple(tables[apart:]))
 
 
-def _read_table(folder: Path, name: Any, rows: Any, mechanism: MixedMechanism) -> Records:
+def _read_table(folder: Path, name: Any, rows: Any, mechanism: Mechanism) -> Records:
     if not isinstance(name, str) or Path(name).name != name:
         raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / MANIFEST))
     table = Records.of_synthetic(
@@ -84,7 +84,7 @@ def _read_table(folder: Path, name: Any, rows: Any, mechanism: MixedMechanism) -
     return table
 
 
-def _check_parameters(parameters: MixedParameters, mechanism: MixedMechanism) -> None:
+def _check_parameters(parameters: Parameters, mechanism: Mechanism) -> None:
     model, m = mechanism.prior, len(parameters)
     own = model.cells.count if model.is_separate else 1
     wanted = [(m, model.cells.count), (m, model.terms, model.p), (m, own, model.p, model.p)]
@@ -97,7 +97,7 @@ def _check_parameters(parameters: MixedParameters, mechanism: MixedMechanism) ->
     cholesky(parameters.covariances, "covariances")
 
 
-def _write_parameters(path: Path, release: MixedRelease) -> None:
+def _write_parameters(path: Path, release: Release) -> None:
     assert release.parameters is not None
     content: dict[str, Any] = {
         "columns": list(release.mechanism.measurements),
@@ -106,7 +106,7 @@ def _write_parameters(path: Path, release: MixedRelease) -> None:
     write_json(path, content | {name: value.tolist() for name, value in vars(release.parameters).items()})
 
 
-def terms_of(mechanism: MixedMechanism) -> list[str]:
+def terms_of(mechanism: Mechanism) -> list[str]:
     """Name the rows of the coefficients."""
     pairs = list(zip(mechanism.categories, mechanism.levels, strict=True))
     if mechanism.prior.is_separate:

@@ -24,7 +24,7 @@ LEAST_WEIGHT = 1e-6  # of a cell: beside a record, less would lose its digits
 
 
 @dataclass(frozen=True, eq=False)
-class MixedMechanism:
+class Mechanism:
     """What is declared of all columns, in the table's order, and the model that draws those that are not kept.
 
     normal: the prior of the drawn measurements in every cell. cells: whether cells share one spread, each level
@@ -201,7 +201,7 @@ class MixedMechanism:
         }
 
     @classmethod
-    def of_entries(cls, entries: Mapping[str, Any], where: str) -> "MixedMechanism":
+    def of_entries(cls, entries: Mapping[str, Any], where: str) -> "Mechanism":
         """Read what `entries` wrote."""
         order = _names(entries["columns"])
         schema = Schema.of_entries({"columns": entries["declared"]}, where).for_columns(order)
@@ -210,7 +210,7 @@ class MixedMechanism:
         normal = prior_from(entries["prior"], drawn)
         return cls(schema, normal, float(entries["cell_weight"]), entries["cells"], keep, entries["missing"])
 
-    def same_as(self, other: "MixedMechanism") -> bool:
+    def same_as(self, other: "Mechanism") -> bool:
         """Say whether both draw the same from the same table."""
         words = [each.entries() | {"declared": None} for each in (self, other)]
         return words[0] == words[1] and self.schema.same_mechanism(other.schema)
@@ -226,7 +226,7 @@ def require_measurements(drawn: Sequence[str]) -> None:
         )
 
 
-def require_nothing_kept(mechanism: MixedMechanism) -> None:
+def require_nothing_kept(mechanism: Mechanism) -> None:
     """Refuse, for a table that stays in its engine, what takes the records themselves."""
     if mechanism.keep or mechanism.missing != REFUSE:
         raise InputError(

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.model.location import MixedParameters, MixedRecords
+from allbutone.model.location import MixedRecords, Parameters
 from allbutone.model.niw import NIW
-from allbutone.releases.mixed.mechanism import REFUSE, MixedMechanism
+from allbutone.releases.mixed.mechanism import REFUSE, Mechanism
 from allbutone.support.errors import InputError
 from allbutone.support.notebook import table
 from allbutone.support.text import counted, listed
@@ -21,16 +21,16 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MixedRelease:
+class Release:
     """Synthetic mixed tables and the public part of the mechanism that drew them.
 
     datasets: tables, each from a draw of the parameters that is not released. parameters: released draws, if any.
     illustrating: tables drawn from those; given the parameters they say nothing more of the records.
     """
 
-    mechanism: MixedMechanism
+    mechanism: Mechanism
     datasets: tuple[Records, ...] = ()
-    parameters: MixedParameters | None = None
+    parameters: Parameters | None = None
     illustrating: tuple[Records, ...] = ()
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class MixedRelease:
         """The prior of the drawn measurements."""
         return self.mechanism.normal
 
-    def opinions(self) -> tuple[list[MixedRecords], MixedParameters | None]:
+    def opinions(self) -> tuple[list[MixedRecords], Parameters | None]:
         """Return all that an attack sees: the datasets as the model sees them, and the parameters."""
         return [self.mechanism.split(each) for each in self.datasets], self.parameters
 
@@ -99,7 +99,7 @@ class MixedRelease:
         sizes = sorted(set(self.rows))
         several = f"{sizes[0]:,} to {sizes[-1]:,} rows" if len(sizes) > 1 else ""
         of_rows = f" of {several or counted(sizes[0], 'row')}" if sizes else ""
-        return f"MixedRelease: {counted(self.count, self.noun)}{of_rows}, columns {listed(self.order)}"
+        return f"Release: {counted(self.count, self.noun)}{of_rows}, columns {listed(self.order)}"
 
     def _repr_html_(self) -> str:
         if not self.tables:
@@ -109,7 +109,7 @@ class MixedRelease:
         return f"<p>{escape(repr(self))}. The first rows of the first dataset:</p>{table(self.order, lines)}"
 
 
-def join_mixed(releases: Sequence[MixedRelease]) -> MixedRelease:
+def join_mixed(releases: Sequence[Release]) -> Release:
     """Return several releases of one table, made by one mechanism, as one."""
     first = releases[0]
     for number, other in enumerate(releases[1:], 2):
@@ -120,7 +120,7 @@ def join_mixed(releases: Sequence[MixedRelease]) -> MixedRelease:
             )
     drawn = [each.parameters for each in releases if each.parameters is not None]
     joined = joined_parameters(drawn) if drawn else None
-    return MixedRelease(
+    return Release(
         first.mechanism,
         tuple(data for each in releases for data in each.datasets),
         joined,
@@ -128,7 +128,7 @@ def join_mixed(releases: Sequence[MixedRelease]) -> MixedRelease:
     )
 
 
-def mixed_prints_of(release: MixedRelease) -> dict[str, set[bytes]]:
+def mixed_prints_of(release: Release) -> dict[str, set[bytes]]:
     """Return a digest of each draw and of each table, by which it is known again."""
     tables = [np.column_stack([each.values, each.categories.codes]) for each in release.tables]
     draws = [] if release.parameters is None else zip(*vars(release.parameters).values(), strict=True)
@@ -138,10 +138,10 @@ def mixed_prints_of(release: MixedRelease) -> dict[str, set[bytes]]:
     }
 
 
-def joined_parameters(parts: Sequence[MixedParameters]) -> MixedParameters:
+def joined_parameters(parts: Sequence[Parameters]) -> Parameters:
     """Return the draws of several sets after one another."""
-    names = MixedParameters.__dataclass_fields__
-    return MixedParameters(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    names = Parameters.__dataclass_fields__
+    return Parameters(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def reading_of(release: Any, how_to_read: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def reading_of(release: Any, how_to_read: Mapping[str, Any] | None = None) -> di
     person was seen to when the release was made.
     """
     found = {"columns": release.columns, "schema": release.schema, "rows_are_people": True}
-    if isinstance(release, MixedRelease):
+    if isinstance(release, Release):
         gaps = release.mechanism.missing != REFUSE
         found |= {"columns": release.order, "categories": True, "gaps": gaps}
     asked = dict(how_to_read or {})

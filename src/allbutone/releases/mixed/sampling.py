@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.model.cells import UNKNOWN, Cells
-from allbutone.model.location import LocationModel, MixedParameters, MixedRecords
+from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.support.checks import count_of, require_memory
 from allbutone.support.parallel import in_parallel, one_thread
 
@@ -18,7 +18,7 @@ def draw_mixed(
     *,
     kept: Int[np.ndarray, "n q"] | None = None,
     covariates: Float[np.ndarray, "n s"] | None = None,
-) -> tuple[list[MixedRecords], MixedParameters]:
+) -> tuple[list[MixedRecords], Parameters]:
     """Draw one dataset for each entry of `rows`, in parallel; return also the parameters that each came from.
 
     `posteriors`: one for all, or, after missing values were drawn, one for each dataset. With `kept` levels
@@ -35,13 +35,13 @@ def draw_mixed(
         return _draw_records(posteriors[0], each[number], stream, rows[number], kept, covariates)
 
     drawn = in_parallel(draw, list(range(len(rows))))
-    names = MixedParameters.__dataclass_fields__
-    return drawn, MixedParameters(*(np.concatenate([getattr(one, name) for one in each]) for name in names))
+    names = Parameters.__dataclass_fields__
+    return drawn, Parameters(*(np.concatenate([getattr(one, name) for one in each]) for name in names))
 
 
 def _draw_records(
     model: LocationModel,
-    parameters: MixedParameters,
+    parameters: Parameters,
     rng: np.random.Generator,
     rows: int,
     kept: Int[np.ndarray, "n q"] | None,

@@ -22,11 +22,11 @@ from allbutone.releases.mixed.mechanism import (
     KEEP_GAPS,
     LEAST_WEIGHT,
     REFUSE,
-    MixedMechanism,
+    Mechanism,
     require_measurements,
     require_nothing_kept,
 )
-from allbutone.releases.mixed.release import MixedRelease, joined_parameters
+from allbutone.releases.mixed.release import Release, joined_parameters
 from allbutone.releases.mixed.sampling import draw_mixed
 from allbutone.releases.mixed.saved import table_entries, table_from
 from allbutone.releases.release import MOST_DATASETS
@@ -50,7 +50,7 @@ NOTICE = (
 class _Fit:
     """What fitting leaves; the mechanism is public, the rest is confidential."""
 
-    mechanism: MixedMechanism
+    mechanism: Mechanism
     posterior: LocationModel | None  # none where values are missing
     incomplete: IncompleteRecords | None
     people: int
@@ -58,7 +58,7 @@ class _Fit:
     covariates: Float[np.ndarray, "n s"] | None
 
 
-class MixedSynthesizer:
+class Synthesizer:
     """Fits the general location model to a table with categories, and draws releases from it.
 
     `prior`: of the measurements, as for `NIWSynthesizer`; flat by default. `cells`: "main effects" (one spread,
@@ -72,8 +72,8 @@ class MixedSynthesizer:
     >>> import allbutone as abo, pandas as pd, numpy as np
     >>> rng = np.random.default_rng(1)
     >>> table = pd.DataFrame({"sex": rng.choice(["f", "m"], 200), "ldl": rng.normal(3.4, 0.9, 200)})
-    >>> abo.MixedSynthesizer().fit(table).sample(datasets=3)
-    MixedRelease: 3 datasets of 200 rows, columns sex, ldl
+    >>> abo.Synthesizer().fit(table).sample(datasets=3)
+    Release: 3 datasets of 200 rows, columns sex, ldl
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MixedSynthesizer:
         self._fitted: _Fit | None = None
         self._gaps_in_words = ""
 
-    def fit(self, table: Any, **how_to_read: Any) -> "MixedSynthesizer":
+    def fit(self, table: Any, **how_to_read: Any) -> "Synthesizer":
         """Fit to a file, dataframe or `Records`; how to read the table is said as to `Records.of`."""
         if stays(table):
             return self._fit_cells(LazyRecords.of(table, **{"categories": True, **how_to_read}))
@@ -116,7 +116,7 @@ class MixedSynthesizer:
         )
         return self
 
-    def _fit_cells(self, records: LazyRecords) -> "MixedSynthesizer":
+    def _fit_cells(self, records: LazyRecords) -> "Synthesizer":
         """Fit to counts and sums by cell, all that comes from a table that stays in its engine."""
         mechanism = self._mechanism(records, len(records))
         require_nothing_kept(mechanism)
@@ -128,7 +128,7 @@ class MixedSynthesizer:
         self._fitted = _Fit(mechanism, posterior, None, len(records), None, None)
         return self
 
-    def _mechanism(self, records: Records | LazyRecords, people: int) -> MixedMechanism:
+    def _mechanism(self, records: Records | LazyRecords, people: int) -> Mechanism:
         keep = tuple(split_names(self._keep, set(records.order))) if self._keep else ()
         drawn = [name for name in records.columns if name not in keep]
         require_measurements(drawn)
@@ -138,10 +138,10 @@ class MixedSynthesizer:
         if weight is None:
             sizes = (len(column.levels) for column in records.schema.categories)
             weight = max(LEAST_WEIGHT, default_weight(prod(sizes)))
-        return MixedMechanism(records.schema, normal, weight, self._cells, keep, self._missing)
+        return Mechanism(records.schema, normal, weight, self._cells, keep, self._missing)
 
     @property
-    def mechanism(self) -> MixedMechanism:
+    def mechanism(self) -> Mechanism:
         """The public part of what draws."""
         return self._require_fit().mechanism
 
@@ -161,9 +161,9 @@ class MixedSynthesizer:
     def __repr__(self) -> str:
         """Return what it was fitted to by size and names alone."""
         if self._fitted is None:
-            return "MixedSynthesizer, not fitted"
+            return "Synthesizer, not fitted"
         order = self._fitted.mechanism.order
-        return f"MixedSynthesizer, fitted to {counted(self._fitted.people, 'record')} of {listed(order)}"
+        return f"Synthesizer, fitted to {counted(self._fitted.people, 'record')} of {listed(order)}"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>"
@@ -176,7 +176,7 @@ class MixedSynthesizer:
         parameters: bool = False,
         repeat_key: Any = None,
         rng_for_tests: Any = None,
-    ) -> MixedRelease:
+    ) -> Release:
         """Draw synthetic tables; with `parameters`, also those that each was drawn from.
 
         `rows` is a size for all, one for each, or as many as the table has; with columns to keep there is a row
@@ -190,19 +190,17 @@ class MixedSynthesizer:
         mixed = [each.take(rng.permutation(len(each))) if fit.kept is not None else each for each in drawn]
         tables = tuple(fit.mechanism.released(each, self._gaps_of(len(each), rng)) for each in mixed)
         if parameters:
-            return MixedRelease(fit.mechanism, (), behind, tables)
-        return MixedRelease(fit.mechanism, tables)
+            return Release(fit.mechanism, (), behind, tables)
+        return Release(fit.mechanism, tables)
 
-    def sample_parameters(
-        self, draws: int = 1, *, repeat_key: Any = None, rng_for_tests: Any = None
-    ) -> MixedRelease:
+    def sample_parameters(self, draws: int = 1, *, repeat_key: Any = None, rng_for_tests: Any = None) -> Release:
         """Draw parameters alone: shares of the cells, coefficients and covariances."""
         fit, draws = self._require_fit(), count_of("draws", draws, MOST_DATASETS)
         rng = self._generator("parameters", [draws], repeat_key, rng_for_tests)
         posteriors = self._posteriors(draws, rng)
         if len(posteriors) == 1:
-            return MixedRelease(fit.mechanism, (), posteriors[0].draw(rng, draws))
-        return MixedRelease(fit.mechanism, (), joined_parameters([each.draw(rng, 1) for each in posteriors]))
+            return Release(fit.mechanism, (), posteriors[0].draw(rng, draws))
+        return Release(fit.mechanism, (), joined_parameters([each.draw(rng, 1) for each in posteriors]))
 
     def _gaps_of(self, rows: int, rng: np.random.Generator) -> Bool[np.ndarray, "rows d"] | None:
         """Draw which values of a synthetic table are missing, where such gaps are asked for."""
@@ -261,11 +259,11 @@ class MixedSynthesizer:
             work.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
     @classmethod
-    def load(cls, path: str | Path) -> "MixedSynthesizer":
+    def load(cls, path: str | Path) -> "Synthesizer":
         """Read a synthesizer that `save` wrote."""
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
-            mechanism = MixedMechanism.of_entries(content["mechanism"], str(path))
+            mechanism = Mechanism.of_entries(content["mechanism"], str(path))
             people = count_of("records", content["records"])
             kept, covariates = (
                 None if content[name] is None else np.array(content[name], dtype=kind).reshape(people, -1)
