@@ -1,6 +1,7 @@
 """Mixed tables: the general location model, and the attack on categories and measurements together."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -286,3 +287,53 @@ def test_one_known_measurement_is_integrated_over_the_other(rng):
     ]
     wanted = np.exp(odds[0] - odds[0].max()) * totals
     np.testing.assert_allclose(beliefs.probability[0], wanted / wanted.sum(), atol=0.01)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_mechanism_and_the_own_prior_are_opinions_of_their_own(rng, kind, separate):
+    """log p_a(c, x | X₋) and, of every mechanism, Σⱼ log p(c, x | X₋, Z⁽ʲ⁾) + Σₗ log f(c, x | θ⁽ˡ⁾) − k·log p(c, x | X₋)."""
+    prior, records, datasets, drawn = case(rng, kind, separate, n=40, p=2)
+    sizes = prior.cells.sizes
+    own, other = (
+        LocationModel.prior(sizes, abo.NIW(rng.standard_normal(2), weight, 6.0, np.eye(2)), separate=separate)
+        for weight in (1.5, 3.0)
+    )
+    fewer = records.take(slice(10, 40))
+    further, _ = draw_mixed([other.update(fewer)], [25, 12], rng)
+    usual = MixedLeaveOneOut.of(records, prior, datasets, drawn, own=own)
+    everyone = replace(usual, rest=(replace(MixedLeaveOneOut.of(fewer, other, further), start=10),))
+    for row in (3, 17):  # the second is among the fewer, too
+        cells, points = np.arange(prior.cells.count), rng.standard_normal((prior.cells.count, 2))
+        problem, offset = everyone.problem(np.full(len(cells), row), cells)
+        _, odds = everyone.log_cell_odds(np.array([row]))
+        found = problem.log_density_unnormalized(points) + offset + odds[0]
+        there = MixedRecords.of(cells, points)
+        others = records.take(np.delete(np.arange(40), row))
+        mechanism = prior.update(others)
+        wanted = own.update(others).predictive().log_density(there)
+        known = mechanism.predictive().log_density(there)
+        for data in datasets:
+            wanted += mechanism.update(data).predictive().log_density(there) - known
+        for each in range(0 if drawn is None else len(drawn)):
+            means = mechanism.means(drawn, cells, there.covariates)[each]
+            spread = drawn.covariance_at(cells)[each]
+            wanted += abo.Normal(means, spread).log_density(points) + np.log(drawn.shares[each]) - known
+        if row >= 10:
+            left = other.update(fewer.take(np.delete(np.arange(30), row - 10)))
+            for data in further:
+                wanted += left.update(data).predictive().log_density(there) - left.predictive().log_density(there)
+        np.testing.assert_allclose(found - found[0], wanted - wanted[0], rtol=1e-10, atol=1e-9)
+
+
+def test_the_mechanisms_own_prior_as_the_adversarys_changes_nothing(rng):
+    prior, records, datasets, drawn = case(rng, "several", False, n=30, p=2)
+    rows, cells = np.arange(30), records.cells
+    usual = MixedLeaveOneOut.of(records, prior, datasets, drawn)
+    same = replace(usual, own=prior)
+    points = records.values + rng.standard_normal(records.values.shape)
+    for one, two in ((usual.problem(rows, cells), same.problem(rows, cells)),):
+        ours, theirs = (each.log_density_unnormalized(points) + offset for each, offset in (one, two))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+    for one, two in zip(usual.log_cell_odds(rows), same.log_cell_odds(rows), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)

@@ -50,8 +50,9 @@ class CellIntegrals:
     def of(cls, everyone: MixedLeaveOneOut, points: Points, given: tuple[int, ...] = ()) -> "CellIntegrals":
         """Prepare what all records share; where measurements are known of them, they share nothing."""
         whole = everyone.whole
-        sharing = everyone.after and everyone.opinions > 1 and not (whole.is_separate or whole.covariates or given)
-        return cls(everyone, points, _Shared.of(everyone, points) if sharing else None, given)
+        sharing = everyone.after and everyone.opinions > 1 and everyone.is_one_mechanism
+        alike = not (whole.is_separate or whole.covariates or given)
+        return cls(everyone, points, _Shared.of(everyone, points) if sharing and alike else None, given)
 
     def before(
         self, rows: Int[np.ndarray, " b"], possible: Bool[np.ndarray, "b cells"]
@@ -71,7 +72,7 @@ class CellIntegrals:
     def totals(self, rows: Int[np.ndarray, " b"], possible: Bool[np.ndarray, "b cells"]) -> CellTotals:
         """Return the totals of these records in the cells that they can be in; elsewhere they are 0."""
         found = CellTotals(np.zeros(possible.shape), np.zeros(possible.shape))
-        one = self.everyone.opinions == 1 and not self.given
+        one = self.everyone.opinions == 1 and self.everyone.is_one_mechanism and not self.given
         if one or not np.any(np.sum(possible, axis=1) > 1):
             return found
         wanted = possible.copy()
@@ -113,7 +114,7 @@ class CellIntegrals:
         """Integrate separate cells: those that a record is not in do not know it, and are the same for all."""
         own = cells == self.everyone.records.cells[rows[places]]
         self._each(rows[places[own]], found, places[own], cells[own])
-        if self.given:  # which differ from record to record
+        if self.given or self.everyone.rest:  # which differ from record to record
             self._each(rows[places[~own]], found, places[~own], cells[~own])
             return found
         others, first, which = np.unique(cells[~own], return_index=True, return_inverse=True)
