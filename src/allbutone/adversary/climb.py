@@ -37,8 +37,8 @@ class Summit:
 
     def with_rest(self, kept: Bool[Array, " batch"], rest: "Summit") -> "Summit":
         """Return the same with the summits that are not kept replaced, in order."""
-        places = _places(kept)
-        found = {name: _put(places, array, rest._arrays[name]) for name, array in self._arrays.items()}
+        places = places_of(kept)
+        found = {name: put_rows(places, array, rest._arrays[name]) for name, array in self._arrays.items()}
         return replace(self, **found, steps=max(self.steps, rest.steps))
 
     @property
@@ -175,14 +175,14 @@ def _ascend_rest(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
     return Summit(at.white, at.value, at.hessian, at.done, steps).with_rest(at.done, rest)
 
 
-def _places(kept: Bool[Array, " batch"]) -> tuple[Array, Array]:
+def places_of(kept: Bool[Array, " batch"]) -> tuple[Array, Array]:
     """Return where those stand who are kept, and where everyone will once the others have been put behind them."""
     xp = array_namespace(kept)
     (early,), (late,) = xp.nonzero(kept), xp.nonzero(~kept)
     return early, xp.argsort(xp.concat([early, late]))
 
 
-def _put(places: tuple[Array, Array], whole: Array, part: Array) -> Array:
+def put_rows(places: tuple[Array, Array], whole: Array, part: Array) -> Array:
     """Return `whole` with the rows that are not kept replaced by those of `part`, in order."""
     xp, (early, back) = array_namespace(whole), places
     return xp.take(xp.concat([xp.take(whole, early, axis=0), part]), back, axis=0)
@@ -200,7 +200,7 @@ def _uphill(
         # the axes are dear, and few need them
         (bent,) = xp.nonzero(~definite)
         few = [xp.take(array, bent, axis=0) for array in (bowl, gradient, step, definite)]
-        return _put(_places(definite), step, _uphill(*few))
+        return put_rows(places_of(definite), step, _uphill(*few))
     values, vectors = eigh_or_nan(bowl)
     size = xp.maximum(xp.abs(values), 1e-10 * xp.max(xp.abs(values), axis=-1, keepdims=True))
     along = (vectors.mT @ gradient[..., None]) / size[..., None]

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from allbutone.adversary.bound import both_maxima, maximize_bound, opposite_maximum
-from allbutone.adversary.climb import Summit, climb
+from allbutone.adversary.climb import Summit, climb, places_of, put_rows
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.ray import best_on_ray, hill_on_ray
 from allbutone.support.arrays import all_true, append_axes, array_namespace, eye, solve_or_nan
@@ -195,10 +195,9 @@ def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
         return near
     if not bool(xp.any(bends_down)):
         return maximize_bound(posterior.outward, posterior.inflation, precision, pull)
-    (rest,) = xp.nonzero(~bends_down)
-    terms = (each[rest] if getattr(each, "ndim", 0) else each for each in (posterior.outward, posterior.inflation))
-    near[rest] = maximize_bound(*terms, precision[rest], pull[rest])
-    return near
+    rest = posterior.take(xp.nonzero(~bends_down)[0])
+    exact = maximize_bound(rest.outward, rest.inflation, *rest.tangent())
+    return put_rows(places_of(bends_down), near, exact)
 
 
 def _pushing_outward(posterior: LogQuadratic) -> LogQuadratic:
