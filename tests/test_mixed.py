@@ -292,7 +292,7 @@ def test_one_known_measurement_is_integrated_over_the_other(rng):
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mechanism_and_the_own_prior_are_opinions_of_their_own(rng, kind, separate):
-    """log p_a(c, x | X₋) and, of every mechanism, Σⱼ log p(c, x | X₋, Z⁽ʲ⁾) + Σₗ log f(c, x | θ⁽ˡ⁾) − k·log p(c, x | X₋)."""
+    """log p_a(c, x | X₋), and of every mechanism Σⱼ log p(c, x | X₋, Z⁽ʲ⁾) − log p(c, x | X₋); so for draws."""
     prior, records, datasets, drawn = case(rng, kind, separate, n=40, p=2)
     sizes = prior.cells.sizes
     own, other = (

@@ -21,15 +21,19 @@ MOST_GROUPS = 8  # of draws, by chains; each is left out in turn
 ARRIVED = 1e-16  # squared length of a step in posterior standard deviations
 HEAVY = 2.5  # degrees of freedom from which a Student t has a variance worth matching
 
+# predictives, the number of chains that drew gaps for them (0: a released draw), and the power in which they stand
+Opinion = tuple[CellPredictives, int, int]
+
 
 @dataclass(frozen=True, eq=False)
 class GapPosteriors:
     """The posteriors of m targets that lack the same columns, at every combination of their known categories.
 
-    A target's combinations stand one after the other: t = m·`combinations`. `before` and `after` are the mixtures
-    of what is known without releases and of each release's opinion, in the coordinates v of x = centre + root·v:
+    A target's combinations stand one after the other: t = m·`combinations`. `mixtures`: what is believed without
+    releases, and each release's opinion with what it shares with others, in the `powers` in which they stand, in
+    the coordinates v of x = centre + root·v:
 
-        ℓ(v) = Σⱼ log afterⱼ(v) − (number of releases − 1)·log before(v)
+        ℓ(v) = Σⱼ powerⱼ·log mixtureⱼ(v);   after k releases Σⱼ log afterⱼ(v) − (k − 1)·log before(v)
 
     `shape`: the single Student t's that the mixtures are nearly, as one posterior of the usual family; its ν
     measures distances. `possible`: the combinations that agree with the categories that the adversary knows; known
@@ -42,8 +46,8 @@ class GapPosteriors:
     truth: Float[np.ndarray, "m p"]
     true_combination: Int[np.ndarray, " m"]
     possible: Bool[np.ndarray, "m a"]
-    before: StudentMixture
-    after: tuple[StudentMixture, ...]
+    mixtures: tuple[StudentMixture, ...]
+    powers: tuple[int, ...]
     shape: LogQuadratic | None
     effective_draws: Float[np.ndarray, " m"]
 
@@ -52,12 +56,11 @@ class GapPosteriors:
         cls,
         cells: Cells,
         targets: IncompleteRecords,
-        before: tuple[CellPredictives, int],
-        after: Sequence[tuple[CellPredictives, int]],
+        opinions: Sequence[Opinion],
         weighed: bool,
         known: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> "GapPosteriors":
-        """Turn predictives, each with its number of chains (0: a released draw), into mixtures.
+        """Turn predictives into mixtures; the first are what is believed before any release.
 
         `weighed`: the gaps were drawn with the targets in the table, so that weights must take them out. `known`:
         measurements and categories (positions) of the targets that the adversary knows.
@@ -73,22 +76,27 @@ class GapPosteriors:
         )
         truth, told = targets.values[:, columns], np.flatnonzero(np.isin(columns, known[0]))
         mixtures, worth = [], np.full(len(truth), np.inf)
-        for each, chains in (before, *after):
+        for each, chains, _ in opinions:
             mixture, log_weights = _mixture(each, chains, columns, order, truth, true, weighed)
             if len(told):
                 mixture = mixture.given(told, np.repeat(truth[:, told], len(combinations), axis=0))
             mixtures.append(mixture)
             if chains:
                 worth = np.minimum(worth, np.exp(-log_sum_exp(2 * log_weights, axis=1)))
-        left = np.min([each.left for each, _ in (before, *after)], axis=0)
+        left = np.min([each.left for each, _, _ in opinions], axis=0)
         worth = np.where(left > LEAST_LEFT, worth, 0.0)
         columns, truth = np.delete(columns, told), np.delete(truth, told, axis=1)
-        inflation = np.mean(before[0].inflations[:, order], axis=(2, 3)).ravel()
-        shape = _nearly(mixtures[0], mixtures[1:], inflation) if len(columns) else None
+        powers = tuple(power for _, _, power in opinions)
+        inflation = np.mean(opinions[0][0].inflations[:, order], axis=(2, 3)).ravel()
+        shape = _nearly(mixtures, powers, inflation) if len(columns) else None
         if shape is not None:
             mixtures = [each.seen_from(shape.centre, shape.root) for each in mixtures]
-        first, *rest = mixtures
-        return cls(columns, combinations, truth, true, possible, first, tuple(rest), shape, worth)
+        return cls(columns, combinations, truth, true, possible, tuple(mixtures), powers, shape, worth)
+
+    @property
+    def before(self) -> StudentMixture:
+        """What is believed before any release."""
+        return self.mixtures[0]
 
     @property
     def true_places(self) -> Int[np.ndarray, " m"]:
@@ -109,9 +117,8 @@ class GapPosteriors:
 
     def log_groups_of(self, places: Int[np.ndarray, " m"], white: Float[np.ndarray, "m s p"]) -> "LogGroups":
         """Return the mixtures of some combinations at s points of each, summed within each group of draws."""
-        mixtures = (each.take(places).log_groups(white) for each in (self.before, *self.after))
-        before, *after = (GroupSums.of(each) for each in mixtures)
-        return LogGroups(before, tuple(after))
+        sums = (GroupSums.of(each.take(places).log_groups(white)) for each in self.mixtures)
+        return LogGroups(tuple(sums), self.powers)
 
     @property
     def log_volume(self) -> Float[np.ndarray, " t"]:
@@ -120,8 +127,7 @@ class GapPosteriors:
 
     def log_groups(self, white: Float[np.ndarray, "t s p"]) -> "LogGroups":
         """Return the mixtures at s points, summed within each group of draws."""
-        before, *after = (GroupSums.of(each.log_groups(white)) for each in (self.before, *self.after))
-        return LogGroups(before, tuple(after))
+        return LogGroups(tuple(GroupSums.of(each.log_groups(white)) for each in self.mixtures), self.powers)
 
     def log_density_unnormalized(self, white: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t s"]:
         """Return ℓ at s points."""
@@ -131,10 +137,10 @@ class GapPosteriors:
         self, white: Float[np.ndarray, "t p"]
     ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"]]:
         """Return value, gradient and Hessian of ℓ."""
-        total = [-(len(self.after) - 1) * part for part in self.before.local(white)]
-        for mixture in self.after:
-            total = [whole + part for whole, part in zip(total, mixture.local(white), strict=True)]
-        return total[0], total[1], total[2]
+        some = [(mixture, power) for mixture, power in zip(self.mixtures, self.powers, strict=True) if power]
+        parts = [[power * part for part in mixture.local(white)] for mixture, power in some]
+        value, gradient, hessian = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
+        return value, gradient, hessian
 
     def find_modes(self) -> Modes:
         """Climb from both modes of the nearly equal single Student t's; the higher of the two is the best."""
@@ -220,33 +226,33 @@ def _mixture(
 
 
 def _nearly(
-    before: StudentMixture, after: Sequence[StudentMixture], inflation: Float[np.ndarray, " t"]
+    mixtures: Sequence[StudentMixture], powers: Sequence[int], inflation: Float[np.ndarray, " t"]
 ) -> LogQuadratic:
     """Return the posterior of the single Student t's with the mixtures' means and covariances."""
-    location, covariance, df = _moments(before)
-    p = before.p
+    location, covariance, df = _moments(mixtures[0])
+    p = mixtures[0].p
     nu = df + p - 1
     # V = covariance·(δ − 2)/δ, and the scale of the NIW whose predictive it is, Λ = c·δ·V
     root = np.linalg.cholesky(covariance * (inflation * (df - 2))[:, None, None])
     m, precision, pull = len(location), np.zeros((len(location), p, p)), np.zeros((len(location), p))
     weights, levels, slopes, shapes = [], [], [], []
-    for mixture in after:
+    for mixture, power in zip(mixtures[1:], powers[1:], strict=True):
         place, spread, tail = _moments(mixture)
         middle = np.linalg.solve(root, (place - location)[..., None])[..., 0]
         half = np.linalg.solve(np.linalg.cholesky(spread), root)
         bend = half.swapaxes(-1, -2) @ half
         if np.all(np.isinf(tail)):
-            precision, pull = precision + bend, pull + (bend @ middle[..., None])[..., 0]
+            precision, pull = precision + power * bend, pull + power * (bend @ middle[..., None])[..., 0]
             continue
         bend = bend / (tail - 2)[:, None, None]
         slope = (bend @ middle[..., None])[..., 0]
-        weights.append(tail + p)
+        weights.append(power * (tail + p))
         levels.append(1 + np.sum(slope * middle, axis=-1))
         slopes.append(slope)
         shapes.append(bend)
     empty = (np.zeros((m, 0)), np.zeros((m, 0)), np.zeros((m, 0, p)), np.zeros((m, 0, p, p)))
     wells = [np.stack(each, axis=1) for each in (weights, levels, slopes, shapes)] if weights else empty
-    return LogQuadratic(location, root, nu, (len(after) - 1) * (nu + 1), inflation, precision, pull, *wells)
+    return LogQuadratic(location, root, nu, -powers[0] * (nu + 1), inflation, precision, pull, *wells)
 
 
 def _moments(

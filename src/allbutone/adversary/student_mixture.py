@@ -152,21 +152,29 @@ class StudentMixture:
 
 @dataclass(frozen=True, eq=False)
 class LogGroups:
-    """Mixtures at points, summed within groups of draws: all that leaving a group out needs."""
+    """Mixtures at points, summed within groups of draws: all that leaving a group out needs.
 
-    before: "GroupSums"
-    after: "tuple[GroupSums, ...]"
+    The first is what is believed before any release; `powers`: in which power each stands in the posterior.
+    """
+
+    sums: "tuple[GroupSums, ...]"
+    powers: tuple[int, ...]
+
+    @property
+    def before(self) -> "GroupSums":
+        """What is believed before any release."""
+        return self.sums[0]
 
     @property
     def groups(self) -> list[int | None]:
         """What to leave out: each group in turn, then none."""
-        count = max(each.parts.shape[1] for each in (self.before, *self.after))
+        count = max(each.parts.shape[1] for each in self.sums)
         return [*range(count if count > 1 else 0), None]
 
     def log_posterior(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
-        """Return ℓ, perhaps without one group of every mixture."""
-        opinions = sum(each.log_total(without) for each in self.after)
-        return opinions - (len(self.after) - 1) * self.before.log_total(without)
+        """Return ℓ = Σ powerⱼ·log mixtureⱼ, perhaps without one group of every mixture."""
+        some = [(each, power) for each, power in zip(self.sums, self.powers, strict=True) if power]
+        return np.sum([power * each.log_total(without) for each, power in some], axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,12 @@
 """The attack where values are missing, or known within bounds: predictives averaged over draws of these values."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.adversary.gap_posteriors import GapPosteriors
+from allbutone.adversary.gap_posteriors import GapPosteriors, Opinion
 from allbutone.adversary.gap_predictives import CellPredictives, next_record, of_parameters, without_own_record
 from allbutone.adversary.released_bounds import noticed_bounds, spread_given_others
 from allbutone.model.augmentation import augment
@@ -59,7 +59,9 @@ class GapAdversary:
     `datasets`: what was released, with gaps of their own, and within the bounds that rounding and limits leave.
     `before`: the table's gaps drawn given the table; `after`: given it and each released dataset; `parameters`:
     released draws of the model's parameters. The table holds the targets, each of which is taken out of it in turn
-    (`rows`), or all other records.
+    (`rows`), or all other records. `own`: the table's gaps drawn by the adversary's own prior, if they have one.
+    `rest`: the same for releases by other mechanisms, and of the table when it had fewer records, which stand
+    among these from `start` on.
     """
 
     records: IncompleteRecords
@@ -68,6 +70,9 @@ class GapAdversary:
     before: FilledTable
     after: tuple[FilledTable, ...]
     parameters: Parameters | None
+    own: FilledTable | None = None
+    rest: "tuple[GapAdversary, ...]" = ()
+    start: int = 0
 
     @classmethod
     def of(
@@ -80,12 +85,13 @@ class GapAdversary:
         parameters: Parameters | None = None,
         chains: int = CHAINS,
         draws: int = DRAWS,
+        own: LocationModel | None = None,
         watch: Callable[[int], None] = lambda tables: None,
     ) -> "GapAdversary":
         """Draw what is not known given the table, and given it and each dataset; `watch` is called after each."""
         if not len(datasets) and parameters is None:
             raise InputError("nothing was released: give datasets or parameters")
-        streams = rng.spawn(1 + len(datasets))
+        streams = rng.spawn(2 + len(datasets))
         before = FilledTable.of(records, prior, streams[0], chains=chains, draws=draws)
         watch(1)
         seen = noticed_bounds(datasets, spread_given_others(before.models[0]))
@@ -93,8 +99,10 @@ class GapAdversary:
         def fill(number: int) -> FilledTable:
             return FilledTable.of(records, prior, streams[1 + number], seen[number], chains=chains, draws=draws)
 
+        mine = None if own is None else FilledTable.of(records, own, streams[-1], chains=chains, draws=draws)
+
         after = in_parallel(fill, range(len(seen)), watch=lambda table: watch(1))
-        return cls(records, prior, tuple(seen), before, tuple(after), parameters)
+        return cls(records, prior, tuple(seen), before, tuple(after), parameters, mine)
 
     @property
     def releases(self) -> int:
@@ -104,15 +112,17 @@ class GapAdversary:
     @property
     def parts(self) -> int:
         """The most Student t's that an attack on one record weighs, in all cells."""
-        return self.prior.cells.count * sum(len(each.models) for each in (self.before, *self.after))
+        own = () if self.own is None else (self.own,)
+        here = self.prior.cells.count * sum(len(each.models) for each in (self.before, *self.after, *own))
+        return here + sum(part.parts for part in self.rest)
 
-    def without(self, row: int, rng: np.random.Generator) -> "GapAdversary":
-        """Return the adversary who lacks this record, with gaps drawn anew without it.
+    def without(self, row: int, rng: np.random.Generator, own: LocationModel | None = None) -> "GapAdversary":
+        """Return the adversary who lacks this record, with gaps drawn anew without it; `own`: their prior, if any.
 
         It is what weights stand for; where they say too little, it is done.
         """
         others = self.records.take(np.delete(np.arange(len(self.records)), row))
-        return GapAdversary.of(
+        alone = GapAdversary.of(
             others,
             self.prior,
             rng,
@@ -120,7 +130,14 @@ class GapAdversary:
             parameters=self.parameters,
             chains=self.before.chains,
             draws=len(self.before.models) // self.before.chains,
+            own=own,
         )
+        told = [part for part in self.rest if part.holds(np.array([row]))]
+        return replace(alone, rest=tuple(part.without(row - part.start, rng) for part in told))
+
+    def holds(self, rows: Int[np.ndarray, " m"]) -> bool:
+        """Say whether records of the whole table, all of them alike, stand among these."""
+        return bool(0 <= rows[0] - self.start < len(self.records))
 
     def posteriors(
         self,
@@ -140,15 +157,29 @@ class GapAdversary:
         Draws were made given the whole table; the weights 1/p(xᵢ | X₋⁽ᵈ⁾) take the target out of it again.
         """
         covariates = targets.covariates
-        before = self._predictives(self.before, covariates, rows)
-        after = [(self._predictives(each, covariates, rows), each.chains) for each in self.after]
+        opinions = self._opinions(covariates, rows)
+        if self.own is None:
+            before, chains, power = opinions[0]
+            opinions[0] = (before, chains, power + 1)
+        else:
+            opinions.insert(0, (self._predictives(self.own, covariates, rows), self.own.chains, 1))
+        for part in self.rest:
+            if rows is None or part.holds(rows):
+                opinions += part._opinions(covariates, None if rows is None else rows - part.start)
+        return GapPosteriors.of(self.prior.cells, targets, opinions, rows is not None, known)
+
+    def _opinions(self, covariates: Float[np.ndarray, "m s"], rows: Int[np.ndarray, " m"] | None) -> list[Opinion]:
+        """Return what this mechanism's releases say of targets; first what all of them share, to be taken out."""
+        found: list[Opinion] = [
+            (self._predictives(self.before, covariates, rows), self.before.chains, -self.releases)
+        ]
+        found += [(self._predictives(each, covariates, rows), each.chains, 1) for each in self.after]
         draws = self.parameters
         for at in range(0 if draws is None else len(draws)):
             assert draws is not None
             one = (draws.shares[at], draws.coefficients[at], draws.covariances[at])
-            after.append((of_parameters(*one, self.prior, covariates), 0))
-        own = (before, self.before.chains)
-        return GapPosteriors.of(self.prior.cells, targets, own, after, rows is not None, known)
+            found.append((of_parameters(*one, self.prior, covariates), 0, 1))
+        return found
 
     def _predictives(
         self, filled: FilledTable, known: Float[np.ndarray, "m s"], rows: Int[np.ndarray, " m"] | None
