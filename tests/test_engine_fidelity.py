@@ -9,9 +9,8 @@ import pytest
 
 import allbutone as abo
 from allbutone.support.errors import InputError
-from allbutone.tables.engines.histograms import BINS, Bins
 from allbutone.tables.engines.lazy_records import LazyRecords
-from allbutone.utility.in_engine import CountedTable, fidelity_in_engine, normality_in_engine
+from allbutone.utility.in_engine import BINS, Bins, CountedTable, fidelity_in_engine, normality_in_engine
 from allbutone.utility.marginal_densities import densities
 from allbutone.utility.normality import check_normality
 from engines import lazily
@@ -30,7 +29,7 @@ def test_counts_of_the_engine_are_those_of_memory(engine, rng, tmp_path, request
     table = table.set_column(0, "sbp", pa.array(values[:, 0]))
     lazy = LazyRecords.of(lazily(engine, table, tmp_path, request))
     bins = Bins.about(np.median(values, axis=0), np.array([3.0, 0.4, 2.0]))
-    found = bins.count_in_engine(lazy)
+    found = lazy.histograms(bins.low, bins.width, BINS)
     np.testing.assert_array_equal(found, bins.count(values))
     assert found.shape == (3, BINS)
     assert (found.sum(axis=1) == len(values)).all()

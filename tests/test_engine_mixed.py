@@ -12,11 +12,9 @@ from allbutone.disclosure.engine_budget import plan_mixed_engine_budget
 from allbutone.disclosure.mixed_risk import mixed_risk_columns
 from allbutone.disclosure.standing import leverages_among
 from allbutone.disclosure.standing_out import standing_out_in_cells
-from allbutone.model.cell_moments import cells_without, merge_cells, of_all_cells
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
-from allbutone.tables.engines.distances import Centres
-from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.lazy_records import Centres, LazyRecords
 from allbutone.tables.records import Records
 from engines import ENGINES, lazily
 
@@ -84,10 +82,10 @@ def test_moments_by_cell_merge_and_part(rng):
     model = LocationModel.prior((2, 2), abo.NIW.flat(2))
     records = MixedRecords.of(rng.integers(0, 3, 60), rng.normal(5, 1, size=(60, 2)))
     whole, some = model.moments(records), model.moments(records.take(slice(0, 40)))
-    for ours, theirs in ((cells_without(whole, some), model.moments(records.take(slice(40, 60)))),
-                         (merge_cells(cells_without(whole, some), some), whole),
-                         (of_all_cells(whole), Moments.of(records.values)),
-                         (cells_without(whole, whole), model.moments(records.take(slice(0, 0))))):  # fmt: skip
+    for ours, theirs in ((whole.without(some), model.moments(records.take(slice(40, 60)))),
+                         (whole.without(some).merge(some), whole),
+                         (whole.pooled(), Moments.of(records.values)),
+                         (whole.without(whole), model.moments(records.take(slice(0, 0))))):  # fmt: skip
         for name in ("count", "mean", "scatter"):
             np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-12, atol=1e-11)
 

@@ -10,7 +10,7 @@ import allbutone as abo
 from allbutone.disclosure.standing_out import standing_out_in_cells
 from allbutone.model.moments import Moments
 from allbutone.support.errors import InputError
-from allbutone.tables.engines import asking
+from allbutone.tables.engines import queries
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 from engines import ENGINES, lazily
@@ -75,13 +75,13 @@ def test_moments_are_those_of_the_records_themselves(engine, rng, tmp_path, requ
 
 def test_only_sums_come_back(rng, tmp_path, request, monkeypatch):
     answers = []
-    usual = asking.ask
+    usual = queries.ask
 
     def watched(frame):
         answers.append(usual(frame))
         return answers[-1]
 
-    for room in ("gate", "sums", "lazy_records"):
+    for room in ("gate", "queries", "lazy_records"):
         monkeypatch.setattr(f"allbutone.tables.engines.{room}.ask", watched)
     table = a_table(rng).drop_columns(["person", "site", "code"])
     how = {"schema": DECLARED, "complete_cases": True}

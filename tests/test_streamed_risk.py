@@ -14,7 +14,7 @@ from allbutone.disclosure.streamed_risk import WorstSoFar, stream_risk
 from allbutone.model.prior_file import prior_of
 from allbutone.reports.verdict import verdict_of
 from allbutone.support.errors import InputError
-from allbutone.tables.engines import blocks
+from allbutone.tables.engines import queries
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 from engines import lazily
@@ -88,15 +88,15 @@ def test_a_table_that_grows_meanwhile_is_noticed(rng, tmp_path, request):
 def test_blocks_are_cut_as_asked_whatever_the_engine_gives():
     sizes = [3, 50, 1, 0, 7, 30]
     parts = [pa.table({"x": np.arange(size) + sum(sizes[:place])}) for place, size in enumerate(sizes)]
-    cut = list(blocks.recut(parts, 20))
+    cut = list(queries.recut(parts, 20))
     assert [len(each) for each in cut] == [20, 20, 20, 31]
     assert np.concatenate([each["x"].to_numpy() for each in cut]).tolist() == list(range(91))
-    assert list(blocks.recut([], 20)) == []
+    assert list(queries.recut([], 20)) == []
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_the_command_judges_everyone(ending, rng, allbutone, tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 100)
+    monkeypatch.setattr("allbutone.cli.streamed_risk.BLOCK_ROWS", 100)
     table = a_cohort(rng)
     (tmp_path / "data").mkdir()
     for part in range(2):

@@ -11,7 +11,6 @@ from scipy.special import gammaln
 
 from allbutone.adversary.leave_one_out import MOST_HAT
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.model.cell_moments import merge_cells
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -239,7 +238,7 @@ def _given(prior: LocationModel, records: MixedRecords, elsewhere: Moments | Non
     """Return the posterior given records, and the moments of each cell's further ones, if there are any."""
     if elsewhere is None:
         return prior.update(records)
-    return prior.update_cells(merge_cells(prior.moments(records), elsewhere))
+    return prior.update(prior.moments(records).merge(elsewhere))
 
 
 def from_terms(

@@ -16,8 +16,8 @@ from allbutone.releases.joined import Released
 from allbutone.releases.mixed.mechanism import require_nothing_kept
 from allbutone.releases.mixed.release import Release
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.engines.asking import names_in
 from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.queries import names_in
 from allbutone.tables.engines.sources import Source, is_source, require_no_password
 from allbutone.tables.files import READABLE
 from allbutone.tables.formats.limits import LIMITS

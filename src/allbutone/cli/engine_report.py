@@ -15,7 +15,7 @@ from allbutone.disclosure.rule import Rule
 from allbutone.releases.folder import load_measurements
 from allbutone.reports.engine_assessment import assess_in_engine
 from allbutone.reports.html import public_report
-from allbutone.tables.engines.asking import names_in
+from allbutone.tables.engines.queries import names_in
 from allbutone.tables.safe_write import fresh_file, require_distinct
 
 

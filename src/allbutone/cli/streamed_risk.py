@@ -13,8 +13,7 @@ from allbutone.disclosure.streamed_risk import WorstSoFar, stream_risk
 from allbutone.releases.joined import Released
 from allbutone.support.cluster import on_cluster
 from allbutone.support.errors import InputError
-from allbutone.tables.engines.blocks import BLOCK_ROWS
-from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords
 
 
 def judge_all(

@@ -19,7 +19,7 @@ from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.support.errors import InputError
 from allbutone.support.notebook import paragraphs
-from allbutone.tables.engines.lazy_records import stays
+from allbutone.tables.engines.lazy_records import is_lazy
 from allbutone.tables.records import Records
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
@@ -177,7 +177,7 @@ def plan_budget(
     >>> abo.plan_budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1).limiting_row
     212
     """
-    if stays(table):
+    if is_lazy(table):
         raise InputError("this table stays in its engine", "call plan_engine_budget")
     records, rule = Records.of(table, **how_to_read), Rule.of(probability)
     prior = prior_of(prior, records.columns, records.schema)

@@ -19,7 +19,7 @@ from allbutone.releases.mixed.mechanism import Mechanism
 from allbutone.support.checks import count_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import number
-from allbutone.tables.engines.lazy_records import LazyRecords, stays
+from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 
 HALFWAY = 0.5  # the expected exposure at which a record that stands out is about to be disclosed
 COUNTS = (1, 2, 5, 10, 20, 50, 100)
@@ -157,7 +157,7 @@ def plan_engine_budget(
     >>> abo.plan_engine_budget(table, {"centre": 0, "spread": 1}, rows=503).limiting_record
     'the record of the highest leverage'
     """
-    if not stays(table):
+    if not is_lazy(table):
         raise InputError("this table is here, not in an engine", "call plan_budget")
     rows, records = None if rows is None else count_of("rows", rows), LazyRecords.of(table, **how_to_read)
     prior = prior_of(prior, records.columns, records.schema)

@@ -98,7 +98,7 @@ def _with_elsewhere(prior: LocationModel, elsewhere: Moments | None) -> Location
         elsewhere = Moments(
             np.array([elsewhere.count], dtype=float), elsewhere.mean[None], elsewhere.scatter[None]
         )
-    return prior.plus_cells(elsewhere)
+    return prior.plus(elsewhere)
 
 
 def gap_risk_columns(

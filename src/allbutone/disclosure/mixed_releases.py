@@ -15,7 +15,6 @@ from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.importance_sampling import Intervals, integrate
 from allbutone.integrals.proposal import Points
 from allbutone.integrals.two_hills import estimated_within
-from allbutone.model.cell_moments import cells_without, merge_cells
 from allbutone.model.location import MixedRecords, Parameters
 from allbutone.releases.mixed.mechanism import Mechanism
 from allbutone.releases.mixed.sampling import draw_mixed
@@ -56,9 +55,9 @@ class MixedReleases:
             return everyone
         whole, some = everyone.prior, everyone.records.take(people)
         moments = whole.moments(everyone.records)
-        others = cells_without(moments, whole.moments(some))
+        others = moments.without(whole.moments(some))
         if everyone.elsewhere is not None:
-            others = merge_cells(others, everyone.elsewhere)
+            others = others.merge(everyone.elsewhere)
         return replace(everyone, records=some, elsewhere=others)
 
     def _judged(

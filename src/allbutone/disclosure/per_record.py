@@ -34,7 +34,7 @@ from allbutone.releases.release import DatasetRelease
 from allbutone.support.devices import HERE, require_processor
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
-from allbutone.tables.engines.lazy_records import LazyRecords, stays
+from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.records import Records
 
 FOR_TOTALS = 9  # 2⁹ points, four times: a gain to about 0.01 nats
@@ -107,7 +107,7 @@ def risk(
         columns = any_risk_columns(records, release, **asked)
         return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
     asked |= {"lacking_columns": lacking_columns, "lacking_records": lacking_records, "device": device}
-    if stays(table):
+    if is_lazy(table):
         from allbutone.disclosure.streamed_risk import risk_where_it_lies  # which builds on what is below
 
         return risk_where_it_lies(table, release, prior, how_to_read, **asked)

@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from allbutone.integrals.importance_sampling import Intervals
-from allbutone.model.cell_moments import of_all_cells
 from allbutone.model.moments import Moments
 from allbutone.support.errors import InputError, describe_value
 from allbutone.tables.declared.column import Column
@@ -144,7 +143,7 @@ def near_truth(
     """
     values = records.values[rows]
     if elsewhere is not None:
-        further = of_all_cells(elsewhere) if np.ndim(elsewhere.count) else elsewhere
+        further = elsewhere.pooled() if np.ndim(elsewhere.count) else elsewhere
         whole = Moments.of(records.values).merge(further)
     if whole is not None:
         n, middle = np.full(values.shape[1], whole.count), np.asarray(whole.mean)

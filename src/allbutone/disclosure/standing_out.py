@@ -4,20 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.disclosure.exposure_law import HIGH, leverages
 from allbutone.disclosure.standing import leverages_among
-from allbutone.model.cell_moments import cells_without, moments_of_sums
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.text import counted
-from allbutone.tables.engines.distances import Centres, count_beyond, farthest, sums_within, with_distances
-from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.lazy_records import Centres, Distances, LazyRecords
 from allbutone.tables.records import Records
 
 MOST = 1000  # records that are fetched
@@ -70,15 +67,14 @@ def standing_out(records: LazyRecords, prior: NIW, *, most: int = MOST, key: str
     """
     moments = Moments.of(records)
     whole = prior.update(moments)
-    frame = with_distances(records, _centres(whole, np.zeros(1, dtype=np.int64)), key)
-    ladder, above = _ladder(frame, whole.p, len(records))
+    distances = records.distances(_centres(whole, np.zeros(1, dtype=np.int64)), key)
+    ladder, above = _ladder(distances, whole.p, len(records))
     most = min(most, len(records))
     # no engine need sort more than those above the last step that enough are above
     step = ladder[above >= most][-1:]
-    far = frame.filter(nw.col("d") > float((step / (1 + step))[0])) if len(step) else frame
-    found, hat, keys = farthest(records, far, most, key)
+    found, hat, keys = distances.farthest(most, beyond=float((step / (1 + step))[0]) if len(step) else None)
     high = hat > HIGH
-    inside = Moments.of_sums(sums_within(records, frame, HIGH)) if high.any() else moments
+    inside = Moments.of_sums(distances.sums_within(HIGH)) if high.any() else moments
     elsewhere = inside if high.all() else inside.without(Moments.of(found.values[~high]))
     leverage = leverages(found.values, prior, elsewhere if elsewhere.count else None)
     return _ordered(StandingOut(moments, elsewhere, found, leverage, ladder, above, keys))
@@ -90,12 +86,12 @@ def far_out(records: LazyRecords, prior: NIW) -> tuple[Float[np.ndarray, "m p"],
     Hat values sum to less than p, so fewer than p/0.9 are above 0.9; taken out of moments, they would cost digits.
     """
     moments = Moments.of(records)
-    frame = with_distances(records, _centres(prior.update(moments), np.zeros(1, dtype=np.int64)))
-    high = int(count_beyond(frame, np.array([HIGH]))[0])
+    distances = records.distances(_centres(prior.update(moments), np.zeros(1, dtype=np.int64)))
+    high = int(distances.count_beyond(np.array([HIGH]))[0])
     if not high:
         return np.zeros((0, len(records.columns))), moments
-    found, _, _ = farthest(records, frame.filter(nw.col("d") > HIGH), high, None)
-    return found.values, Moments.of_sums(sums_within(records, frame, HIGH))
+    found, _, _ = distances.farthest(high, beyond=HIGH)
+    return found.values, Moments.of_sums(distances.sums_within(HIGH))
 
 
 def standing_out_in_cells(
@@ -107,18 +103,18 @@ def standing_out_in_cells(
     the expression of `standing_out`, with the numbers of each cell. The smallest cells, together at most as many
     records as `most`, are fetched besides: there the categories of a record are most at risk.
     """
-    moments = moments_of_sums(prior.cells, records.sums)
-    whole, cells = prior.update_cells(moments), np.flatnonzero(moments.count)
+    moments = prior.moments(records.sums)
+    whole, cells = prior.update(moments), np.flatnonzero(moments.count)
     there = whole.at(cells, np.zeros((len(cells), 0)))
-    frame = with_distances(records, _centres(there, cells), key)
-    ladder, above = _ladder(frame, whole.p, len(records))
+    distances = records.distances(_centres(there, cells), key)
+    ladder, above = _ladder(distances, whole.p, len(records))
     small = _smallest(moments.count[cells], cells, most)
-    besides = int(moments.count[small].sum())
-    found, hat, keys = farthest(records, frame, min(most + besides, len(records)), key, small)
+    in_small = int(moments.count[small].sum())
+    found, hat, keys = distances.farthest(min(most + in_small, len(records)), cells=small)
     fetched = MixedRecords.of(prior.cells.of_codes(found.categories.codes), found.values)
     high = hat > HIGH
-    inside = moments_of_sums(prior.cells, sums_within(records, frame, HIGH)) if high.any() else moments
-    elsewhere = cells_without(inside, prior.moments(fetched.take(~high)))
+    inside = prior.moments(distances.sums_within(HIGH)) if high.any() else moments
+    elsewhere = inside.without(prior.moments(fetched.take(~high)))
     everyone = MixedLeaveOneOut.of(fetched, prior, elsewhere=elsewhere)
     leverage = leverages_among(everyone.before(np.arange(len(fetched)), fetched.cells), fetched.values)
     return _ordered(StandingOut(moments, elsewhere, found, leverage, ladder, above, keys))
@@ -132,10 +128,12 @@ def _centres(model: NIW, cells: Int[np.ndarray, " c"]) -> Centres:
     return Centres(cells, centre, np.linalg.inv(root), weight / (weight - 1))
 
 
-def _ladder(frame: Any, p: int, people: int) -> tuple[Float[np.ndarray, " steps"], Int[np.ndarray, " steps"]]:
+def _ladder(
+    distances: Distances, p: int, people: int
+) -> tuple[Float[np.ndarray, " steps"], Int[np.ndarray, " steps"]]:
     """Return a ladder of leverages, from the average on, and how many records are above each."""
     ladder = p / people * 2.0 ** np.arange(STEPS)
-    return ladder, count_beyond(frame, ladder / (1 + ladder))
+    return ladder, distances.count_beyond(ladder / (1 + ladder))
 
 
 def _smallest(count: Float[np.ndarray, " c"], cells: Int[np.ndarray, " c"], most: int) -> list[int]:

@@ -18,8 +18,7 @@ from allbutone.model.prior_file import AnyPrior, prior_of
 from allbutone.releases.joined import Released
 from allbutone.releases.mixed.release import reading_of
 from allbutone.support.errors import InputError
-from allbutone.tables.engines.blocks import BLOCK_ROWS, records_in_blocks
-from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords
 from allbutone.tables.records import Records
 
 KEPT = 3000  # people of whom all is held to the end: as many as a figure shows
@@ -46,7 +45,7 @@ def stream_risk(
     far, near = far_out(records, prior)
     release = before_limits(release, far, near)
     seen, seed = 0, 0 if rng is None else int(rng.integers(2**63))
-    for block, keys in records_in_blocks(records, block_rows, key):
+    for block, keys in records.blocks(block_rows, key):
         found = risk_columns(
             block,
             release,
@@ -73,9 +72,7 @@ def risk_where_it_lies(
     given = None if prior is None else prior_of(prior, records.columns, records.schema)
     blocks = list(stream_risk(records, release, given, **asked))
     columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-    engine = records.frame.implementation
-    library = "polars" if engine.is_polars() else "pandas" if engine.is_dask() else "pyarrow"
-    return nw.from_dict(columns, backend=library).to_native()  # type: ignore[arg-type]
+    return nw.from_dict(columns, backend=records.library).to_native()  # type: ignore[arg-type]
 
 
 def _others(block: Records, far: np.ndarray, near: Moments) -> Moments:

@@ -14,6 +14,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.regression import Regression
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
+from allbutone.tables.sums import Sums
 
 MAIN_EFFECTS, SEPARATE = "main effects", "separate"
 JEFFREYS = 0.5
@@ -141,21 +142,30 @@ class LocationModel:
             return parameters.coefficients[:, cells]
         return self.coded(cells, covariates) @ parameters.coefficients
 
-    def update(self, records: MixedRecords) -> "LocationModel":
-        """Return the posterior given records; there must be enough of them."""
+    def update(self, records: "MixedRecords | Moments") -> "LocationModel":
+        """Return the posterior given records, or the moments of each cell's; there must be enough of them."""
         if not isinstance(self.measured, Regression):
             self._require_enough(self.moments(records))
         return self.plus(records)
 
-    def plus(self, records: MixedRecords) -> "LocationModel":
-        """Return the posterior given records, however few; it need not be proper."""
-        if isinstance(self.measured, Regression):
-            measured: Regression | NIW = self.measured.update(
-                records.values, self.coded(records.cells, records.covariates)
-            )
-        else:
-            measured = self.measured.update(self.moments(records))
-        return LocationModel(self.cells, self.weights + self.counts(records), measured, self.covariates)
+    def plus(self, records: "MixedRecords | Moments") -> "LocationModel":
+        """Return the posterior given records, or the moments of each cell's, however few; it need not be proper.
+
+        For the regression a cell of n records with mean x̄ is one record (√n·z, √n·x̄), and its scatter; moments
+        know of no covariates.
+        """
+        if isinstance(self.measured, NIW):
+            moments = self.moments(records)
+            return LocationModel(self.cells, self.weights + moments.count, self.measured.update(moments))
+        if isinstance(records, MixedRecords):
+            measured = self.measured.update(records.values, self.coded(records.cells, records.covariates))
+            return LocationModel(self.cells, self.weights + self.counts(records), measured, self.covariates)
+        full = np.flatnonzero(records.count)
+        root = np.sqrt(np.asarray(records.count))[full, None]
+        means = self.measured.update(root * records.mean[full], root * self.cells.main_effects[full])
+        df = self.measured.df + float(np.sum(records.count))
+        within = means.scale + np.asarray(records.scatter).sum(axis=0)
+        return LocationModel(self.cells, self.weights + records.count, replace(means, df=df, scale=within))
 
     def given(self, records: MixedRecords) -> "LocationModel | None":
         """Return the posterior given records, or None where these do not tell the covariates' effects apart."""
@@ -164,27 +174,6 @@ class LocationModel:
             if not self.measured.is_told_by(coded):
                 return None
         return self.plus(records)
-
-    def update_cells(self, moments: Moments) -> "LocationModel":
-        """Return the posterior given the moments of each cell's records; there must be enough of them."""
-        if isinstance(self.measured, NIW):
-            self._require_enough(moments)
-        return self.plus_cells(moments)
-
-    def plus_cells(self, moments: Moments) -> "LocationModel":
-        """Return the posterior given count, mean and scatter of each cell's records; there are no covariates.
-
-        For the regression a cell of n records with mean x̄ is one record (√n·z, √n·x̄), and its scatter.
-        """
-        weights = self.weights + np.asarray(moments.count)
-        if isinstance(self.measured, NIW):
-            return LocationModel(self.cells, weights, self.measured.update(moments))
-        full = np.flatnonzero(moments.count)
-        root = np.sqrt(np.asarray(moments.count))[full, None]
-        means = self.measured.update(root * moments.mean[full], root * self.cells.main_effects[full])
-        df = self.measured.df + float(np.sum(moments.count))
-        within = means.scale + np.asarray(moments.scatter).sum(axis=0)
-        return LocationModel(self.cells, weights, replace(means, df=df, scale=within))
 
     def _require_enough(self, moments: Moments) -> None:
         """Refuse separate cells without a prior where an adversary, with a record less, could predict nothing."""
@@ -201,8 +190,12 @@ class LocationModel:
         """Return the number of records in each cell."""
         return np.bincount(records.cells, minlength=self.cells.count).astype(float)
 
-    def moments(self, records: MixedRecords) -> Moments:
+    def moments(self, records: "MixedRecords | Moments | Sums") -> Moments:
         """Return count, mean and scatter of each cell's records; those of an empty cell are 0."""
+        if isinstance(records, Moments):
+            return records
+        if isinstance(records, Sums):
+            return self._moments_of_sums(records)
         count, order = self.counts(records), np.argsort(records.cells, kind="stable")
         values, cells = records.values[order], records.cells[order]
         ends = np.cumsum(count).astype(int)
@@ -214,6 +207,14 @@ class LocationModel:
             mean[full] += np.add.reduceat(values - mean[cells], starts, axis=0) / count[full, None]
             away = values - mean[cells]
             scatter[full] = np.add.reduceat(away[:, :, None] * away[:, None, :], starts, axis=0)
+        return Moments(count, mean, scatter)
+
+    def _moments_of_sums(self, sums: Sums) -> Moments:
+        place, shift = self.cells.of_codes(sums.codes), sums.total / sums.count[:, None]
+        count, mean = np.zeros(self.cells.count), np.zeros((self.cells.count, self.p))
+        scatter = np.zeros((self.cells.count, self.p, self.p))
+        count[place], mean[place] = sums.count, sums.origin + shift
+        scatter[place] = sums.products - sums.count[:, None, None] * shift[:, :, None] * shift[:, None, :]
         return Moments(count, mean, scatter)
 
     def at(self, cells: Int[np.ndarray, " n"], covariates: Float[np.ndarray, "n s"]) -> NIW:

@@ -21,9 +21,8 @@ from allbutone.support.arrays import (
     zeros,
 )
 from allbutone.support.errors import InputError
-from allbutone.tables.engines.lazy_records import LazyRecords, stays
-from allbutone.tables.engines.sums import Sums
 from allbutone.tables.records import Records
+from allbutone.tables.sums import Sums
 
 Array = Any  # of any array namespace: NumPy, PyTorch, CuPy, JAX, array-api-strict
 Scalar = Any  # a float, or an array over the batch
@@ -51,16 +50,16 @@ class Moments:
 
     @classmethod
     def of(cls, records: Any) -> "Moments":
-        """Summarize records, shape (n, p): an array of any namespace, or any table of numbers.
+        """Summarize records, shape (n, p): an array of any namespace, a table of numbers, or what has `sums`.
 
         One pass over blocks of rows, each centred on the mean of the first block:
         S = Σ yᵢyᵢᵀ − n·ȳȳᵀ with yᵢ = xᵢ − origin.
         """
         if isinstance(records, Moments):
             return records
-        if stays(records):
-            return cls.of_sums(LazyRecords.of(records).sums)
         array = isinstance(records, OF_NUMPY) or is_array_api_obj(records)
+        if not array and isinstance(sums := getattr(records, "sums", None), Sums):
+            return cls.of_sums(sums)
         values = records if array else Records.of_numbers(records).values
         if values.ndim != 2 or values.shape[1] == 0:
             raise InputError(f"records have shape (n, p) with p > 0, got {tuple(values.shape)}")
@@ -78,8 +77,15 @@ class Moments:
 
     @classmethod
     def of_sums(cls, sums: Sums) -> "Moments":
-        """Return the moments of all records that an engine has added up: S = Σ yyᵀ − n·ȳȳᵀ about its origin."""
+        """Return the moments of all records that have been added up: S = Σ yyᵀ − n·ȳȳᵀ about an origin."""
         return _of_sums(float(sums.people), sums.origin, sums.total.sum(axis=0), sums.products.sum(axis=0))
+
+    def pooled(self) -> "Moments":
+        """Return the moments of all records of a batch together, such as of all cells."""
+        count = float(np.sum(self.count))
+        mean = self.count @ self.mean / max(count, 1.0)
+        step = self.mean - mean
+        return Moments(count, mean, self.scatter.sum(axis=0) + (self.count[:, None] * step).T @ step)
 
     @classmethod
     def none(cls, p: int, *, like: Array) -> "Moments":
@@ -116,7 +122,10 @@ class Moments:
             )
 
     def merge(self, other: "Moments") -> "Moments":
-        """Return the moments of both sets together: S = S₁ + S₂ + (n₁n₂/n)·δδᵀ, δ = x̄₂ − x̄₁."""
+        """Return the moments of both sets together: S = S₁ + S₂ + (n₁n₂/n)·δδᵀ, δ = x̄₂ − x̄₁.
+
+        Of batches, such as cells, each with its own; where both have no records, all is as it was.
+        """
         if self.mean.shape[-1] != other.mean.shape[-1]:
             raise InputError(f"cannot merge moments of {self.mean.shape[-1]} and {other.mean.shape[-1]} columns")
         for empty, full in ((self, other), (other, self)):
@@ -124,7 +133,7 @@ class Moments:
                 return full
         count = self.count + other.count
         step = (other.mean - self.mean) + (other.mean_tail - self.mean_tail)
-        share = other.count / count
+        share = other.count / _at_least_one(count)
         mean, tail = _sum_exactly(self.mean, self.mean_tail + append_axes(share, 1) * step)
         scatter = self.scatter + other.scatter + append_axes(self.count * share, 2) * _outer(step)
         return Moments(count, mean, scatter, tail)
@@ -132,17 +141,17 @@ class Moments:
     def without(self, some: "Moments") -> "Moments":
         """Return the moments of the records that are not among `some`, which are: the inverse of `merge`.
 
-        S − S₂ − (n·n₂/n₁)·δδᵀ, δ = x̄₂ − x̄, of the n₁ that are left.
+        S − S₂ − (n·n₂/n₁)·δδᵀ, δ = x̄₂ − x̄, of the n₁ that are left; all is 0 where none are. Batch axes lead.
         """
         left = self.count - some.count
-        if left < 0:
-            raise InputError(f"{some.count:g} records cannot be taken out of {self.count:g}")
-        if left == 0:
-            return Moments.none(self.mean.shape[-1], like=self.mean)
+        if np.any(to_numpy(left) < 0):
+            raise InputError(f"{np.sum(some.count):g} records cannot be taken out of {np.sum(self.count):g}")
         step = (some.mean - self.mean) + (some.mean_tail - self.mean_tail)
-        mean, tail = _sum_exactly(self.mean, self.mean_tail - (some.count / left) * step)
-        scatter = self.scatter - some.scatter - (self.count * some.count / left) * _outer(step)
-        return Moments(left, mean, scatter, tail)
+        share, there = some.count / _at_least_one(left), left / _at_least_one(left)
+        mean, tail = _sum_exactly(self.mean, self.mean_tail - append_axes(share, 1) * step)
+        scatter = self.scatter - some.scatter - append_axes(self.count * share, 2) * _outer(step)
+        vector = append_axes(there, 1)
+        return Moments(left, vector * mean, append_axes(there, 2) * scatter, vector * tail)
 
     def select(self, columns: Sequence[int]) -> "Moments":
         """Return the moments of some columns, by position; of one table."""
@@ -194,6 +203,14 @@ def _of_sums(n: float, origin: Array, total: Array, products: Array) -> Moments:
     shift = total / n
     mean, tail = _sum_exactly(origin, shift)
     return Moments(n, mean, products - n * _outer(shift), tail)
+
+
+def _at_least_one(count: Scalar) -> Scalar:
+    """Return counts that can be divided by: 1 where there are no records."""
+    if isinstance(count, int | float):
+        return count or 1.0
+    xp = array_namespace(count)
+    return xp.where(count > 0, count, xp.ones_like(count))
 
 
 def _sum_exactly(large: Array, small: Array) -> tuple[Array, Array]:

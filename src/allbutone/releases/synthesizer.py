@@ -25,7 +25,7 @@ from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import ColumnsError, refusal
 from allbutone.tables.declared.schema import Schema
-from allbutone.tables.engines.lazy_records import LazyRecords, stays
+from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.records import Records
 from allbutone.tables.safe_read import NOT_AS_WRITTEN
 from allbutone.tables.safe_write import fresh_file
@@ -211,7 +211,7 @@ def _records_and_moments(table: Any, how_to_read: dict[str, Any]) -> tuple[Any, 
     if isinstance(table, SiteMoments):
         return table, table.total
     try:
-        if stays(table):
+        if is_lazy(table):
             lazy = LazyRecords.of(table, **how_to_read)
             return lazy, Moments.of(lazy)
         records = Records.of(table, **how_to_read)

@@ -46,7 +46,7 @@ def column_at(table: Any, place: int, name: str) -> nw.Series[Any]:
     return nw.from_native(table, eager_only=True)[name]
 
 
-def is_lazy(table: Any) -> bool:
+def is_lazy_frame(table: Any) -> bool:
     """Say whether it is a lazy frame of any library; narwhals refuses a repeated name, which those do not have."""
     try:
         return isinstance(nw.from_native(table, pass_through=True), nw.LazyFrame)
@@ -58,7 +58,7 @@ def names_of(table: Any) -> list[str]:
     """Return the names of all columns of a table."""
     if isinstance(table, np.ndarray):
         return [f"x{position + 1}" for position in range(table.shape[-1])]
-    if is_lazy(table):
+    if is_lazy_frame(table):
         raise InputError(
             f"a {type(table).__name__} stays in its engine, and this needs the rows here",
             "collect it, or name the files on the command line, which leaves them where they are",

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from allbutone.releases.synthetic_tables import synthetic_tables
-from allbutone.tables.engines.lazy_records import LazyRecords, stays
+from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.utility.category_fidelity import CategoryDifferences, CategoryFidelity, category_fidelity
 from allbutone.utility.chance import BAND, MEDIAN, far_out, flagged
 from allbutone.utility.columns import by_columns, by_columns_with_gaps
@@ -231,7 +231,7 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
     >>> found.means_within_band.shape, found.ks.shape
     ((5,), (4, 5))
     """
-    if stays(table):
+    if is_lazy(table):
         from allbutone.utility.in_engine import CountedTable, fidelity_in_engine  # which needs this room
 
         tables = synthetic_tables(release)

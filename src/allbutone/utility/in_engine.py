@@ -10,7 +10,6 @@ from scipy.special import ndtri
 from allbutone.model.moments import Moments
 from allbutone.releases.synthetic_tables import synthetic_tables
 from allbutone.support.errors import InputError
-from allbutone.tables.engines.histograms import Bins
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.utility.category_fidelity import CategoryFidelity
 from allbutone.utility.column_shape import Shape, positions, standardised
@@ -22,6 +21,36 @@ from allbutone.utility.matching import require_spread
 from allbutone.utility.normality import Normality, judge_column, thin
 
 QUANTILES = 10_000  # of a column, which stand for its values where its shape is judged
+BINS = 1 << 14
+REACH = 8.0  # standard deviations on either side of the mean that the bins cover
+BLOCK_ROWS = 1 << 16  # of a dataset, counted at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Bins of equal width of each of p columns, from `low` on; the first and the last hold all beyond, too."""
+
+    low: Float[np.ndarray, " p"]
+    width: Float[np.ndarray, " p"]
+
+    @classmethod
+    def about(cls, mean: Float[np.ndarray, " p"], spread: Float[np.ndarray, " p"]) -> "Bins":
+        """Return bins a thousandth of a standard deviation wide, about the mean."""
+        return cls(mean - REACH * spread, 2 * REACH * spread / BINS)
+
+    @property
+    def centres(self) -> Float[np.ndarray, "p bins"]:
+        """The middle of each bin."""
+        return self.low[:, None] + self.width[:, None] * (np.arange(BINS) + 0.5)
+
+    def count(self, values: Float[np.ndarray, "n p"]) -> Int[np.ndarray, "p bins"]:
+        """Count values in memory."""
+        total = np.zeros((len(self.low), BINS), dtype=np.int64)
+        for start in range(0, len(values), BLOCK_ROWS):
+            place = np.floor((values[start : start + BLOCK_ROWS] - self.low) / self.width)
+            for column, places in zip(total, np.clip(place, 0, BINS - 1).astype(np.int64).T, strict=True):
+                column += np.bincount(places, minlength=BINS)
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +70,7 @@ class CountedTable:
         moments = Moments.of(records)
         spread = np.sqrt(np.diagonal(moments.scatter) / (moments.count - 1))
         bins = Bins.about(np.asarray(moments.mean), spread)
-        return cls(records, moments, bins, bins.count_in_engine(records))
+        return cls(records, moments, bins, records.histograms(bins.low, bins.width, BINS))
 
     @property
     def people(self) -> int:

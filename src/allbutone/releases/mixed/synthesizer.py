@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from allbutone.model.augmentation import FEWEST_CHAINS, augment
-from allbutone.model.cell_moments import moments_of_sums
 from allbutone.model.gap_patterns import GapPatterns
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, LocationModel, default_weight
@@ -34,7 +33,7 @@ from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed
-from allbutone.tables.engines.lazy_records import LazyRecords, stays
+from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_file
@@ -92,7 +91,7 @@ class Synthesizer:
 
     def fit(self, table: Any, **how_to_read: Any) -> "Synthesizer":
         """Fit to a file, dataframe or `Records`; how to read the table is said as to `Records.of`."""
-        if stays(table):
+        if is_lazy(table):
             return self._fit_cells(LazyRecords.of(table, **{"categories": True, **how_to_read}))
         gaps = self._missing != REFUSE
         records = Records.of(table, **{"categories": True, "gaps": gaps, **how_to_read})
@@ -124,7 +123,7 @@ class Synthesizer:
         if mechanism.normal.is_flat:
             _require_enough(len(records), model.p)
         with one_thread():
-            posterior = model.update_cells(moments_of_sums(model.cells, records.sums))
+            posterior = model.update(model.moments(records.sums))
         self._fitted = _Fit(mechanism, posterior, None, len(records), None, None)
         return self
 

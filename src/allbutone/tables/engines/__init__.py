@@ -1,1 +1,1 @@
-"""Tables that stay where they are: files beyond memory, databases, clusters; only sums come back."""
+"""Tables that are not read into memory: files, databases, clusters. `LazyRecords` is all that is used above."""

@@ -1,22 +1,33 @@
-"""The first pass over a table that stays in its engine: what each column is, and whether it can be used."""
+"""The gate of a table in an engine: what each column is, what stands against it, and the levels of categories."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+from jaxtyping import Float
 
-from allbutone.support.errors import Cure
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
-from allbutone.tables.admission import Problem
-from allbutone.tables.declared.column import CATEGORY
+from allbutone.tables.admission import OPEN_LEVELS, Problem, determined_by
+from allbutone.tables.categories import MOST_CELLS, encode, match_levels, require_few_cells
+from allbutone.tables.declared.column import CATEGORY, Column, check_levels
 from allbutone.tables.declared.schema import Schema
-from allbutone.tables.engines.asking import ask
-from allbutone.tables.engines.expressions import Measured
-from allbutone.tables.engines.texts import text_problems
-from allbutone.tables.look import AS_CATEGORY, DAYS, LARGEST_VALUE
+from allbutone.tables.engines.queries import Measured, ask
+from allbutone.tables.look import (
+    AS_CATEGORY,
+    DATE,
+    DAYS,
+    FEW,
+    LARGEST_VALUE,
+    MOST_LEVELS,
+    is_number,
+    mostly_numbers,
+)
 from allbutone.tables.names import looks_like_identifier
+from allbutone.tables.repeated import is_person, several_rows, told_by_counts
+from allbutone.tables.sums import Sums
 from allbutone.tables.traits import CODES
 
 _MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
@@ -152,7 +163,7 @@ def _looked_at_again(
     problems = []
     for place, each in whole:
         reason = _why_identifying(seen[each.name]) if not answer[f"parts{place}"] else ""
-        if reason and _different(frame, each) == seen[each.name].values:
+        if reason and _different_numbers(frame, each) == seen[each.name].values:
             words = f"looks like an identifier (it {reason})"
             problems.append(Problem(each.name, words, (_MEASURED,), is_name=True))
     for number, name, code in coded:
@@ -164,7 +175,7 @@ def _looked_at_again(
     return problems
 
 
-def _different(frame: nw.LazyFrame[Any], column: Measured) -> int:
+def _different_numbers(frame: nw.LazyFrame[Any], column: Measured) -> int:
     """Return how many different values a column has."""
     values = frame.select(column.natural.alias("x")).filter(~nw.col("x").is_null())
     return int(ask(values.unique().select(nw.len().alias("n")))["n"][0].as_py())
@@ -184,3 +195,237 @@ def _why_identifying(found: Seen) -> str:
     if found.values * (found.values - 1) / (2 * reach) > 10:
         return "holds whole numbers that are all different and lie close together"
     return ""
+
+
+SEEN = 1000  # different texts of a column that are looked at
+
+
+def text_problems(
+    frame: nw.LazyFrame[Any], names: Sequence[str], *, trusted: bool, categories: bool
+) -> list[Problem]:
+    """Say what stands against columns of text of which nothing is declared, as `look` does of tables in memory.
+
+    A few different texts of each come back, no rows; so it is said which text is wrong, but not where.
+    """
+    if not names:
+        return []
+    counts = ask(frame.select(*(nw.col(name).count().alias(f"n{place}") for place, name in enumerate(names))))
+    problems = []
+    for place, name in enumerate(names):
+        rows, texts, different = int(counts[f"n{place}"][0].as_py()), *_different_texts(frame, name)
+        found = _no_category(name, texts, different, rows, trusted) if categories else _not_numeric(name, texts)
+        problems += [found] if found else []
+    return problems
+
+
+def _different_texts(frame: nw.LazyFrame[Any], name: str) -> tuple[list[str], int]:
+    """Return some of the different texts of a column, in order, and how many there are."""
+    values = frame.select(nw.col(name).alias("x")).filter(~nw.col("x").is_null()).unique()
+    some = sorted(text for text in ask(values.head(SEEN))["x"].to_pylist() if text.strip())
+    if len(some) < SEEN:
+        return some, len(some)
+    return some, int(ask(values.select(nw.len().alias("n")))["n"][0].as_py())
+
+
+def _no_category(name: str, texts: Sequence[str], different: int, rows: int, trusted: bool) -> Problem | None:
+    """Say why a column is not taken as a category, if it is not."""
+    shown, few = _shown(texts), different <= FEW and different * 5 <= rows
+    if not few and mostly_numbers(texts):
+        return Problem(
+            name,
+            f"is not numeric: it holds {shown}, and most of its values are numbers",
+            ("correct it", AS_CATEGORY),
+        )
+    if 2 < different == rows and not trusted:
+        words = "looks like an identifier (it is different in every row)"
+        return Problem(name, words, (AS_CATEGORY,), is_name=True)
+    if DATE.fullmatch(shown.strip("'\"")):
+        return Problem(name, "holds dates or times", (DAYS, AS_CATEGORY))
+    if different <= MOST_LEVELS:
+        return None
+    words = f"is not numeric: it holds {shown}, and {different:,} different texts are many for a category"
+    return Problem(name, words, ("merge its levels", AS_CATEGORY))
+
+
+def _not_numeric(name: str, texts: Sequence[str]) -> Problem:
+    """Say what a column of text holds, where only measurements are taken."""
+    if not texts:
+        return Problem(name, "has no value at all")
+    shown = _shown(texts)
+    if DATE.fullmatch(shown.strip("'\"")):
+        return Problem(name, "holds dates or times", (DAYS,))
+    if shown.strip("'\"").isdigit() and shown.strip("'\"").startswith("0"):
+        return Problem(name, "is a code: it begins with a zero, which no number does")
+    return Problem(name, f"is not numeric: it holds {shown}")
+
+
+def _shown(texts: Sequence[str]) -> str:
+    """Return the first text that is no number, or the first."""
+    return f"{next((text for text in texts if not is_number(text)), texts[0] if texts else '')!r:.60}"
+
+
+def require_one_row_each_there(frame: nw.LazyFrame[Any], kinds: Mapping[str, Any]) -> None:
+    """Refuse a table in which a column that is named as people are, used or not, has some of them twice."""
+    for name, kind in kinds.items():
+        if not is_person(name) or not (kind == nw.String or kind.is_integer()):
+            continue
+        values = frame.select(nw.col(name).alias("value")).filter(~nw.col("value").is_null())
+        times = values.group_by("value").agg(nw.len().alias("rows"))
+        spread = times.group_by("rows").agg(nw.len().alias("values"))  # how many occur once, twice, …
+        found = ask(spread)
+        counts = np.repeat(found["rows"].to_numpy().astype(np.int64), found["values"].to_numpy())
+        if told := told_by_counts(name, counts):
+            raise several_rows(told)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The categories that can be used, their levels, how many rows lack a value of each, and what is wrong.
+
+    values: for each category, the number of the level that each value in the engine stands for.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    values: tuple[dict[Any, int], ...]
+    missing: dict[str, int]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+    def without(self, refused: set[str], sums: Sums) -> tuple["Levels", Sums]:
+        """Leave columns out, and add up the cells that then are the same."""
+        kept = [place for place, name in enumerate(self.names) if name not in refused]
+        names, levels = tuple(self.names[place] for place in kept), tuple(self.levels[place] for place in kept)
+        values = tuple(self.values[place] for place in kept)
+        return replace(self, names=names, levels=levels, values=values), sums.by_cell(sums.codes[:, kept])
+
+    def used_by(self, sums: Sums, fixed: set[str]) -> tuple["Levels", Sums]:
+        """Leave out levels that only rows with gaps have, unless they are `fixed`: levels are public."""
+        levels, values, codes, lonely = list(self.levels), list(self.values), sums.codes.copy(), set[str]()
+        for place, name in enumerate(self.names):
+            used = np.unique(codes[:, place])
+            if name in fixed or len(used) == len(levels[place]):
+                continue
+            numbers = {int(code): number for number, code in enumerate(used)}
+            levels[place] = tuple(levels[place][code] for code in used)
+            values[place] = {value: numbers[code] for value, code in values[place].items() if code in numbers}
+            codes[:, place] = np.searchsorted(used, codes[:, place])
+            lonely |= {name} if len(used) < 2 else set()
+        problems = [Problem(name, "has one level only in the rows without gaps") for name in sorted(lonely)]
+        told = replace(self, levels=tuple(levels), values=tuple(values), problems=(*self.problems, *problems))
+        return told.without(lonely, replace(sums, codes=codes))
+
+
+def read_levels(answer: Any, declared: Sequence[Column], sums: Sums) -> tuple[Levels, Sums]:
+    """Find the levels in the columns g0, g1, … of what came back, and return the sums of each cell.
+
+    Cells of the same levels are added up: a column may be refused, a number be a code for a missing value.
+    """
+    if len(answer) > MOST_CELLS:
+        raise InputError(
+            f"the {counted(len(declared), 'column')} of categories have more than {MOST_CELLS:,} combinations of "
+            "levels",
+            "merge levels, or leave columns out",
+        )
+    frame = nw.from_native(answer, eager_only=True)
+    names, levels, values, codes, missing, problems, notes = [], [], [], [], {}, [], []
+    for place, column in enumerate(declared):
+        found = _levels_of(frame[f"g{place}"], column, sums.count)
+        if isinstance(found, Problem):
+            problems.append(found)
+            continue
+        numbers, these = found
+        names.append(column.name)
+        levels.append(these)
+        values.append(_numbers_of(answer[f"g{place}"].to_pylist(), numbers))
+        codes.append(numbers)
+        missing[column.name] = int(sums.count[numbers < 0].sum())
+        if not column.levels:
+            notes.append(repr(column.name))
+    require_few_cells(dict(zip(names, map(len, levels), strict=True)))
+    remarks = (f"{', '.join(notes)}: {OPEN_LEVELS}",) if notes else ()
+    told = Levels(tuple(names), tuple(levels), tuple(values), missing, tuple(problems), remarks)
+    return told, sums.by_cell(np.column_stack([np.zeros((len(answer), 0), dtype=np.int64), *codes]))
+
+
+def _levels_of(series: nw.Series[Any], column: Column, count: Float[np.ndarray, " cells"]) -> (
+    tuple[np.ndarray, tuple[str, ...]] | Problem
+):  # fmt: skip
+    codes, found = encode(series, column.missing)
+    if not found:
+        return Problem(column.name, "has no value at all")
+    levels = column.levels or found
+    if column.kind != CATEGORY and len(found) > MOST_LEVELS:
+        cures = ("merge its levels", 'if it is a category, declare it one in a table file (kind = "category")')
+        return Problem(column.name, f"has {len(found):,} different texts, many for a category", cures)
+    try:
+        check_levels(levels)
+    except InputError as error:
+        return Problem(column.name, f"has a level that cannot be used: {error.problem}", error.cures)
+    if column.levels:
+        before = codes
+        codes, beyond = match_levels(codes, found, column.levels, series.dtype)
+        if beyond:
+            rows = int(count[(codes < 0) & (before >= 0)].sum())
+            words = f"has a value that is none of its declared levels in {counted(rows, 'row')}"
+            return Problem(column.name, words, ("correct the values or declare all levels",))
+    elif len(found) == 1:
+        return Problem(column.name, "has one level only: there is nothing to synthesize")
+    return codes, tuple(levels)
+
+
+def _numbers_of(values: Sequence[Any], codes: np.ndarray) -> dict[Any, int]:
+    """Return the level's number of each different value; values that are missing have none."""
+    return {value: int(code) for value, code in zip(values, codes, strict=True) if code >= 0}
+
+
+_KIND = 'declare its kind in a table file (kind = "category" or "measurement")'
+
+
+def columns_together(sums: Sums, measured: Sequence[Measured], found: Levels) -> list[Problem]:
+    """Find columns that are constant in the rows without gaps, or that categories or earlier ones determine."""
+    names, people = [each.name for each in measured], sums.people
+    if people < 2 or not names:
+        return []
+    spread = np.sqrt(np.maximum(np.diagonal(sums.scatter), 0) / people)
+    size = np.abs(sums.total.sum(axis=0) / people) + spread
+    still = spread <= 1e-15 * size
+    problems = [
+        Problem(name, "is constant in the rows without gaps")
+        for name, flag in zip(names, still, strict=True)
+        if flag
+    ]
+    if not still.any() and people > len(names) + 1:
+        problems += [Problem(name, words) for name, words in _determined(sums, names, found).items()]
+    return problems
+
+
+def two_valued(sums: Sums, measured: Sequence[Measured], seen: Mapping[str, Seen]) -> list[Problem]:
+    """Find numbers of two values, which may be a category: Σ(x − low)(high − x) = 0 for these alone."""
+    ends = np.array([(seen[each.name].low, seen[each.name].high) for each in measured]).reshape(-1, 2)
+    scales = [each.declared.scale.to_model(pair) for each, pair in zip(measured, ends, strict=True)]
+    low, high = np.reshape(scales, (-1, 2)).T - sums.origin
+    squares, total = np.diagonal(sums.products.sum(axis=0)), sums.total.sum(axis=0)
+    between = (low + high) * total - squares - sums.people * low * high
+    two = between <= 1e-9 * sums.people * (high - low) ** 2
+    words = "holds two values only, so that it may be a measurement or a category"
+    return [Problem(each.name, words, (_KIND,)) for each, flag in zip(measured, two, strict=True) if flag]
+
+
+def _determined(sums: Sums, names: Sequence[str], found: Levels) -> dict[str, str]:
+    """Return which measurements are determined by categories or by earlier measurements, and by which."""
+    parts, of = [np.zeros((len(sums.count), 0))], []
+    for place, name in enumerate(found.names):
+        used = np.unique(sums.codes[:, place])
+        parts.append((sums.codes[:, place][:, None] == used[1:]).astype(float))
+        of += [name] * (len(used) - 1)
+    known = np.hstack(parts)
+    if sums.people <= known.shape[1] + len(names) + 1:  # too few rows to tell
+        known, of = known[:, :0], []
+    # cross-products of the indicators and measurements, from the sums of the cells
+    weighted = known * sums.count[:, None]
+    cross, first = known.T @ sums.total, np.concatenate([weighted.sum(axis=0), sums.total.sum(axis=0)])
+    products = np.block([[known.T @ weighted, cross], [cross.T, sums.products.sum(axis=0)]])
+    covariance = products - np.outer(first, first) / sums.count.sum()
+    deviation = np.sqrt(np.diagonal(covariance))
+    return determined_by(covariance / np.outer(deviation, deviation), [*of, *names], set(names))

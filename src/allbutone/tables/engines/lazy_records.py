@@ -1,30 +1,73 @@
-"""Records that stay where they are: checked in their engine, known by their sums, fetched only a few at a time."""
+"""Records in an engine (files, a database, a cluster): known by their sums, fetched only a few at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+from jaxtyping import Float, Int
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem, about_schema, few_rows, left_out_words, refusal
 from allbutone.tables.categories import Categories
 from allbutone.tables.declared.schema import Schema
-from allbutone.tables.engines.asking import ask, names_in
-from allbutone.tables.engines.expressions import Measured, level_number, tree_sum
-from allbutone.tables.engines.gate import FirstPass, first_pass
-from allbutone.tables.engines.levels import Levels, read_levels
-from allbutone.tables.engines.repeated import require_one_row_each_there
-from allbutone.tables.engines.sums import Sums, read_sums, second_pass
-from allbutone.tables.engines.together import columns_together, two_valued
-from allbutone.tables.frames import is_lazy
+from allbutone.tables.engines.gate import (
+    FirstPass,
+    Levels,
+    columns_together,
+    first_pass,
+    read_levels,
+    require_one_row_each_there,
+    two_valued,
+)
+from allbutone.tables.engines.queries import (
+    Measured,
+    ask,
+    by_cell,
+    in_blocks,
+    level_number,
+    names_in,
+    read_sums,
+    recut,
+    second_pass,
+    tree_sum,
+)
+from allbutone.tables.frames import is_lazy_frame
 from allbutone.tables.names import choose, row_names_left_out
 from allbutone.tables.record_checks import require_rows
 from allbutone.tables.records import Records
+from allbutone.tables.sums import Sums
 
 WITHOUT_GAPS = Cure("keep only the rows without gaps", "complete_cases", True)
+BLOCK_ROWS = 1 << 16  # records at a time; their numbers and what is said of each take some 50 MB
+MOST_NUMBERS = 20_000  # in an expression: engines take minutes to read longer ones
+
+
+@dataclass(frozen=True, eq=False)
+class Centres:
+    """What distances are measured from in each cell: d = stretch·‖W(x − centre)‖², W lower triangular.
+
+    cells: the numbers of the cells that hold records, in order; of a table without categories, 0 alone.
+    """
+
+    cells: Int[np.ndarray, " c"]
+    centre: Float[np.ndarray, "c p"]
+    whitening: Float[np.ndarray, "c p p"]
+    stretch: Float[np.ndarray, " c"]
+
+    def require_few(self) -> None:
+        """Refuse more numbers than an engine reads in one expression."""
+        p = self.centre.shape[1]
+        each = p + 1 + (p * (p + 1) // 2 if np.ptp(self.whitening, axis=0).any() else 0)
+        if len(self.cells) > 1 and len(self.cells) * each > MOST_NUMBERS:
+            raise InputError(
+                f"the table has {counted(len(self.cells), 'combination')} of levels, too many for an engine to "
+                "compare records within each",
+                "merge levels, or leave categories out",
+                Cure("let the cells share one spread", "cells", "main effects"),
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,12 +197,140 @@ class LazyRecords:
         """Return the levels of each category in cells by number."""
         return np.stack(np.unravel_index(cells.astype(np.int64), self.categories.sizes), axis=-1)
 
+    @property
+    def library(self) -> str:
+        """The dataframe library in which answers go back."""
+        engine = self.frame.implementation
+        return "polars" if engine.is_polars() else "pandas" if engine.is_dask() else "pyarrow"
 
-def stays(table: Any) -> bool:
-    """Say whether a table stays in its engine: a lazy frame of any library, or `LazyRecords` of one."""
+    def blocks(
+        self, rows: int = BLOCK_ROWS, key: str | None = None
+    ) -> Iterator[tuple[Records, np.ndarray | None]]:
+        """Yield blocks of so many records, the last of less than twice as many, and their values of column `key`.
+
+        Rows are counted from 1 in the order in which the engine gives them, those with gaps among them, which are
+        left out: files keep their order, and a database has none.
+        """
+        schema, places = self.schema.for_columns(self.columns), range(len(self.columns))
+        for table in recut(self._whole_rows(key, rows), rows):
+            values = np.column_stack([table[f"x{place}"].to_numpy() for place in places]).astype(np.float64)
+            keys = None if key is None else table["key"].to_numpy()
+            yield Records(values, self.columns, schema=schema, rows=table["row"].to_numpy()), keys
+
+    def _whole_rows(self, key: str | None, rows: int) -> Iterator[Any]:
+        """Yield the rows that lack nothing, with their numbers."""
+        import pyarrow as pa
+
+        seen = 0
+        for table in in_blocks(self.measured(key, gaps=True), rows):
+            numbered = table.append_column("row", pa.array(np.arange(seen + 1, seen + len(table) + 1)))
+            seen += len(table)
+            lacking = np.zeros(len(table), dtype=bool)
+            for place in range(len(self.columns)):
+                # an engine that has no null says NaN
+                lacking |= np.isnan(numbered[f"x{place}"].cast(pa.float64()).to_numpy())
+            yield numbered.filter(pa.array(~lacking)) if lacking.any() else numbered
+
+    def histograms(
+        self, low: Float[np.ndarray, " p"], width: Float[np.ndarray, " p"], bins: int
+    ) -> Int[np.ndarray, "p bins"]:
+        """Count the values of each column in bins of equal width from `low` on; those at the ends hold all beyond.
+
+        A query a column, whose answer is the counts.
+        """
+        total = np.zeros((len(self.columns), bins), dtype=np.int64)
+        for column in range(len(self.columns)):
+            place = (nw.col(f"x{column}") - float(low[column])) / float(width[column])
+            above = nw.when(place > bins - 1).then(float(bins - 1)).otherwise(place)
+            frame = self.measured().select(nw.when(place < 0).then(0.0).otherwise(above).alias("place"))
+            # some engines round to whole numbers, others cut
+            whole = nw.col("place").cast(nw.Int64)
+            below = nw.when(whole > nw.col("place")).then(whole - 1).otherwise(whole)
+            answer = ask(frame.select(below.alias("bin")).group_by("bin").agg(nw.len().alias("n")))
+            total[column, answer["bin"].to_numpy()] = answer["n"].to_numpy()
+        return total
+
+    def distances(self, centres: Centres, key: str | None = None) -> "Distances":
+        """Measure how far each record lies from the centre of its own cell."""
+        centres.require_few()
+        p, frame = centres.centre.shape[1], self.measured(key)
+
+        def own(values: Float[np.ndarray, " c"]) -> Any:
+            return by_cell(centres.cells.tolist(), values.tolist())
+
+        centred = ((nw.col(f"x{i}") - own(centres.centre[:, i])).alias(f"y{i}") for i in range(p))
+        frame = frame.with_columns(*centred)
+        parts = [[nw.col(f"y{i}") * own(centres.whitening[:, j, i]) for i in range(j + 1)] for j in range(p)]
+        frame = frame.with_columns(*(tree_sum(part).alias(f"w{j}") for j, part in enumerate(parts)))
+        squares = tree_sum([nw.col(f"w{j}") * nw.col(f"w{j}") for j in range(p)])
+        return Distances(self, frame.with_columns((squares * own(centres.stretch)).alias("d")), key)
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """The records of a table in its engine with their distances d from `Centres`, computed there.
+
+    frame: x0, x1, …, cell and d of each record. key: the column by which records are known.
+    """
+
+    records: LazyRecords
+    frame: nw.LazyFrame[Any] = field(repr=False)
+    key: str | None
+
+    def count_beyond(self, ladder: Float[np.ndarray, " steps"]) -> Int[np.ndarray, " steps"]:
+        """Return how many records have a distance above each step of a ladder."""
+        beyond = [
+            nw.when(nw.col("d") > float(step)).then(nw.col("d")).count().alias(f"n{place}")
+            for place, step in enumerate(ladder)
+        ]
+        answer = ask(self.frame.select(*beyond)).to_pylist()[0]
+        return np.array([int(answer[f"n{place}"]) for place in range(len(ladder))])
+
+    def farthest(
+        self, most: int, *, beyond: float | None = None, cells: Sequence[int] = ()
+    ) -> tuple[Records, Float[np.ndarray, " m"], tuple[Any, ...]]:
+        """Fetch the records of the largest distances, the farthest first, with the distances and keys.
+
+        `beyond`: a distance that at least so many are known to pass, so that no engine need sort the others.
+        `cells`: whose records come before all others; `most` counts them, too.
+        """
+        frame = self.frame if beyond is None else self.frame.filter(nw.col("d") > beyond)
+        extra = ["d", "priority"] if self.key is None else ["d", "priority", "key"]
+        priority = nw.col("d")
+        if cells:
+            first = nw.col("cell").is_in([float(cell) for cell in cells])
+            priority = priority + nw.when(first).then(10.0).otherwise(0.0)
+        places = [nw.col(f"x{place}") for place in range(len(self.records.columns))]
+        places += [nw.col("cell")] if self.records.categories.columns else []
+        if frame.implementation.is_polars():
+            # polars holds the values of rows that a filter left out until something is made of them
+            places = [value + 0.0 for value in places]
+        needed = frame.with_columns(priority.alias("priority")).select(*places, *extra)
+        # databases know that the first few rows of a sort need none; dataframes would sort everything
+        sorts = not (frame.implementation.is_dask() or frame.implementation.is_polars())
+        rows = needed.sort("priority", descending=True).head(most) if sorts else needed.top_k(most, by="priority")
+        records, answer = self.records.fetch(rows, *extra)
+        distances = answer["d"].to_numpy()
+        order = np.argsort(-distances, kind="stable")
+        keys = () if self.key is None else tuple(answer["key"].to_pylist()[place] for place in order)
+        return records.take(order), distances[order], keys
+
+    def sums_within(self, distance: float) -> Sums:
+        """Return the sums of the records that are not farther than this, of each cell."""
+        origin, categories = self.records.sums.origin, self.records.categories.columns
+        rows, p = self.frame.filter(nw.col("d") <= distance), len(origin)
+        centred = [(nw.col(f"x{i}") - float(origin[i])).alias(f"y{i}") for i in range(p)]
+        if not categories:
+            return read_sums(second_pass(rows.select(*centred), p, 0), origin)
+        answer = second_pass(rows.select(nw.col("cell").alias("g0"), *centred), p, 1)
+        return replace(read_sums(answer, origin), codes=self.records.codes_of(answer["g0"].to_numpy()))
+
+
+def is_lazy(table: Any) -> bool:
+    """Say whether a table is in an engine and not in memory: a lazy frame of any library, or `LazyRecords`."""
     if isinstance(table, np.ndarray):  # the usual case, and asking takes a while
         return False
-    return isinstance(table, LazyRecords) or is_lazy(table)
+    return isinstance(table, LazyRecords) or is_lazy_frame(table)
 
 
 def on_model_scale(

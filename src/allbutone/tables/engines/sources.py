@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.engines.asking import refused
+from allbutone.tables.engines.queries import refused
 
 ENGINES = ("duckdb", "polars", "dask", "spark")
 _MODULES = {"duckdb": "duckdb", "polars": "polars", "dask": "dask.dataframe", "spark": "pyspark.sql"}
