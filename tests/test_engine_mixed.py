@@ -65,9 +65,11 @@ def test_who_stands_out(engine, cells, outlier, rng, tmp_path, request):
     own = mechanism.split(records).cells
     counts = np.bincount(own, minlength=mechanism.prior.cells.count)
     small = np.sort(counts[counts > 0])
-    together = int(small[np.cumsum(small) <= 25].sum())
-    assert 3 <= together <= 25
-    assert set(np.argsort(counts[own], kind="stable")[:together]) <= set(places)
+    largest = small[np.cumsum(small) <= 25][-1]
+    if small[small <= largest].sum() > 25:  # of cells of one size some are fetched
+        largest -= 1
+    assert small.min() <= 25
+    assert set(np.flatnonzero(counts[own] <= largest)) <= set(places)
     np.testing.assert_allclose(found.leverage, leverage[places], rtol=1e-8)
     np.testing.assert_allclose(found.records.values, records.values[places], rtol=1e-15)
     assert np.array_equal(found.records.categories.codes, records.categories.codes[places])
