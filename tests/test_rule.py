@@ -209,6 +209,22 @@ def test_near_the_limit_other_points_do_not_change_the_verdict(rng):
             assert np.all(np.abs(found.within - closely) < 6 * found.within_error + 1e-3)
 
 
+def test_who_is_clearly_beyond_one_limit_gets_no_points_to_decide_another(rng):
+    """The verdict on a person is decided by one value; the numbers are then those without any limits."""
+    problem, truth = problem_of(rng, 2, "datasets", 4)
+    near, modes = some_intervals(rng, problem, truth), find_modes(problem)
+    plain = integrate(problem, modes, None, Points(2), 32, 4, near)
+    limits = plain.within.copy()
+    limits[:, 0] = 0.0  # every other one is as near its limit as can be
+    found = integrate(problem, modes, None, Points(2), 32, 4, near, limits)
+    clear = plain.within[:, 0] > 4 * plain.within_error[:, 0] + 0.01
+    assert clear.any()
+    np.testing.assert_array_equal(found.within[clear], plain.within[clear])
+    limits[:, 0] = np.inf
+    again = integrate(problem, modes, None, Points(2), 32, 4, near, limits)
+    assert np.all(again.within_error[:, 1] < plain.within_error[:, 1])
+
+
 def test_a_rule_of_another_probability_decides_at_that_one():
     rng, prior = np.random.default_rng(8), abo.NIW.flat(1)
     values = rng.standard_normal((30, 1))

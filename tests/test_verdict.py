@@ -50,6 +50,25 @@ def test_a_release_that_discloses_nothing_says_how_near_it_comes():
     )
 
 
+def test_what_the_error_of_the_integral_leaves_open_is_said_to_be_at_the_limit():
+    """Of four people one is 0.5 standard errors below the limit, one as far above, one has another clear value."""
+    found = risk_table(
+        bmi=([0.49, 0.51, 0.52, 0.2], [0.1, 0.1, 0.1, 0.1], [1.0, 1.0, 1.0, 1.0]),
+        smoker=([0.2, 0.2, 0.9, 0.2], [0.1, 0.1, 0.1, 0.1], None),
+    )
+    found["probability_error_bmi"] = found["probability_error_smoker"] = np.full(4, 0.02)
+    verdict = verdict_of(found, Rule())
+    assert verdict.at_limit == 2
+    assert "2 people are at the limit, within the error of the integral" in verdict.how_sure
+    said = {(each.row, each.column): each.verdict for each in values_of(found, Rule(), 4)}
+    assert said[12, "bmi"] == "disclosed: at the limit, within the error"
+    assert said[13, "smoker"] == "disclosed"
+    assert said[11, "bmi"] == "not disclosed: at the limit, within the error"
+    surely = found | {"probability_error_bmi": np.full(4, 0.002)}
+    assert verdict_of(surely, Rule()).at_limit == 0
+    assert "at the limit" not in verdict_of(surely, Rule()).how_sure
+
+
 def test_what_is_no_worse_than_without_the_release_is_said_so():
     found = risk_table(sex=([0.49, 0.12], [0.489, 0.12], None))
     assert plain(verdict_of(found, Rule()).how_sure) == (
@@ -75,7 +94,7 @@ def test_numbers_that_differ_are_not_called_the_same():
 
 
 def test_what_is_known_badly_does_not_pass_for_unchanged():
-    found = risk_table(bmi=([0.33, 0.21], [0.15, 0.2], [1.0, 1.0])) | {"probability_error_bmi": np.full(2, 0.1)}
+    found = risk_table(bmi=([0.29, 0.21], [0.15, 0.2], [1.0, 1.0])) | {"probability_error_bmi": np.full(2, 0.1)}
     assert [value.verdict for value in values_of(found, Rule(), 2)] == [
         "not disclosed", "hardly worse than without the release",
     ]  # fmt: skip

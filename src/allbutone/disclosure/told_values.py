@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from allbutone.disclosure.rule import BASELINE, PROBABILITY, Rule, judged_columns
+from allbutone.disclosure.rule import BASELINE, ERROR, PROBABILITY, Rule, judged_columns
 
+UNSURE = 2.0  # standard errors within which a probability cannot be told from its limit
 DIGITS = 9  # beyond which two numbers count as the same, so that no rounding decides who is named
 
 
@@ -33,6 +34,7 @@ class ToldValues:
 
     closeness: how much of the way to being disclosed the release went, (after − before)/(needed − before), where
     `needed` is the probability at which the rule calls a value disclosed; missing where there is nothing to find.
+    at_limit: whether the probability is `needed`, as far as the error of its integral, or of its draws, can tell.
     """
 
     names: tuple[str, ...]
@@ -40,6 +42,7 @@ class ToldValues:
     before: Float[np.ndarray, "n f"]
     disclosed: Bool[np.ndarray, "n f"]
     closeness: Float[np.ndarray, "n f"]
+    at_limit: Bool[np.ndarray, "n f"]
 
     @classmethod
     def of(cls, found: Mapping[str, np.ndarray], rule: Rule) -> "ToldValues":
@@ -48,8 +51,18 @@ class ToldValues:
         after, before = (
             np.stack([found[each + name] for name in names], axis=1) for each in (PROBABILITY, BASELINE)
         )
-        closeness = (after - before) / (rule.needed(before) - before)
-        return cls(names, after, before, rule.discloses(after, before), closeness)
+        errors = np.stack([found.get(ERROR + name, np.zeros(len(after))) for name in names], axis=1)
+        needed = rule.needed(before)
+        with np.errstate(invalid="ignore"):  # what could not be computed counts as disclosed, and so it is said
+            at_limit = (errors > 0) & (np.abs(after - needed) <= UNSURE * errors)
+        return cls(
+            names, after, before, rule.discloses(after, before), (after - before) / (needed - before), at_limit
+        )
+
+    @property
+    def undecided(self) -> Bool[np.ndarray, " n"]:
+        """Of whom other random points may decide otherwise: at a limit, and clearly beyond none."""
+        return self.at_limit.any(axis=1) & ~(self.disclosed & ~self.at_limit).any(axis=1)
 
     @property
     def surest(self) -> tuple[Int[np.ndarray, " v"], Int[np.ndarray, " v"]]:

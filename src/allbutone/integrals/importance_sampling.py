@@ -119,8 +119,9 @@ def integrate(
     every mode by its own points, and neither can pass for empty. Where they do not contradict that, the ball's
     points alone tell the mass more closely, and the others the total. Where too few points carry the weight, the
     proposal is settled, then fitted to more points; where that fails, the mass is not a number.
-    `limits`: where a probability cannot be told from its limit there are more points, until it can. What even
-    they cannot tell apart is at its limit, as far as anyone knows, and is said to be.
+    `limits`: where no feature is clearly beyond its limit, and a probability cannot be told from it, there are more
+    points, until it can. What even they cannot tell apart is at its limit, as far as anyone knows, and is said to
+    be.
     """
     n, every, within = len(modes.best), np.arange(len(modes.best)), np.empty((len(modes.best), 0))
     if intervals is not None:
@@ -155,11 +156,18 @@ def _decide(
     size: int,
     most: int,
 ) -> None:
-    """Integrate again, with more points up to `most`, whose probability may lie on either side of its limit."""
+    """Integrate again, with more points up to `most`, whose verdict hangs on which side a probability lies.
+
+    A posterior one of whose features is clearly above its limit is judged already, whatever the others are.
+    """
+
+    def beyond(margin: float) -> Float[np.ndarray, "n p"]:
+        return DECIDED * found.within_error + margin
 
     def undecided(margin: float) -> Bool[np.ndarray, "n p"]:
         with np.errstate(invalid="ignore"):  # what could not be computed, and infinite limits, which nobody meets
-            return np.abs(found.within - limits) < DECIDED * found.within_error + margin
+            above = found.within - limits >= beyond(margin)
+            return (np.abs(found.within - limits) < beyond(margin)) & ~above.any(axis=1, keepdims=True)
 
     # by a margin, too: four replicates may agree by chance
     while size < most and len(rows := np.nonzero(undecided(MARGIN).any(axis=1))[0]):

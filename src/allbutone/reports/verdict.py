@@ -28,7 +28,7 @@ class Value:
 
     `tolerance` is how far off a guess may be, in the column's own units; None for a category. `beyond` and
     `others`, of people far out: half-way to the others, and the others' mean. `key`: what a key column calls the
-    person.
+    person. `at_limit`: whether the error of the integral leaves open on which side of the limit it is.
     """
 
     row: int
@@ -41,6 +41,7 @@ class Value:
     key: str | None = None
     beyond: float | None = None
     others: float | None = None
+    at_limit: bool = False
 
     @property
     def person(self) -> str:
@@ -101,6 +102,8 @@ class Value:
         """One word or two, for a table."""
         if np.isnan(self.after):
             return "not computed: counts as disclosed"
+        if self.at_limit:
+            return f"{'disclosed' if self.disclosed else 'not disclosed'}: at the limit, within the error"
         if self.disclosed:
             return "disclosed"
         if not self.is_unchanged:
@@ -115,6 +118,7 @@ class Verdict:
     `people`: how many are in it; `disclosed`: the values that are, the surest first; `nearest`: the value that
     comes closest to it where none is. `persons`: of how many people values are disclosed, where not all of them
     are listed. `luck`: where as much as this is more than the budget allows, how often it discloses somebody.
+    `at_limit`: how many people are at the limit, within the error of the integrals.
     """
 
     rule: Rule
@@ -123,6 +127,7 @@ class Verdict:
     nearest: Value
     persons: int | None = None
     luck: Luck | None = None
+    at_limit: int = 0
 
     @property
     def passed(self) -> bool:
@@ -188,9 +193,14 @@ class Verdict:
     @property
     def how_sure(self) -> str:
         """The surest of them, or what comes nearest, with the release beside without."""
-        if not self.passed:
-            return f"The surest is {self.disclosed[0].sentence}."
-        return f"The closest call is {self.nearest.sentence}."
+        if self.passed:
+            first = f"The closest call is {self.nearest.sentence}."
+        else:
+            first = f"The surest is {self.disclosed[0].sentence}."
+        if not self.at_limit:
+            return first
+        people = "One person is" if self.at_limit == 1 else f"{self.at_limit:,} people are"
+        return f"{first} {people} at the limit, within the error of the integral: other random points may differ."
 
     @property
     def sentence(self) -> str:
@@ -208,7 +218,7 @@ def verdict_of(
     first = told.order[0]
     nearest = _value(found, told, first, told.worst[first])
     people, persons = (among.people, among.disclosed) if among else (len(found["row"]), None)
-    return Verdict(rule, people, tuple(disclosed), nearest, persons, luck)
+    return Verdict(rule, people, tuple(disclosed), nearest, persons, luck, int(np.sum(told.undecided)))
 
 
 def values_of(found: Mapping[str, np.ndarray], rule: Rule, most: int) -> list[Value]:
@@ -240,6 +250,7 @@ def _value(
         str(keys[place]) if word == "record" else None,
         number_of(BEYOND),
         number_of(OTHERS),
+        bool(told.at_limit[place, column]),
     )
 
 
