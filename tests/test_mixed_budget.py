@@ -1,5 +1,6 @@
 """The budget of mixed tables: categories by counts, measurements by leverage, both checked by exact attacks."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,16 +12,19 @@ from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.disclosure.category_budget import CountedCells, category_chances
 from allbutone.disclosure.cell_beliefs import cell_beliefs
 from allbutone.disclosure.exposure_law import leverages
+from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lineup import Lineup
-from allbutone.disclosure.mixed_budget import MixedBudget, _allowed, lineup_of
+from allbutone.disclosure.mixed_budget import MixedBudget, _allowed, lineup_of, with_alternatives
 from allbutone.disclosure.mixed_releases import MixedReleases
 from allbutone.disclosure.rule import Rule, near_truth
-from allbutone.disclosure.simulated_budget import Simulated, Tried
+from allbutone.disclosure.simulated_budget import CutShort, Simulated, Tried
 from allbutone.integrals.cell_totals import CellIntegrals
 from allbutone.integrals.proposal import Points
 from allbutone.model.cells import Cells
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.reports.verdict import verdict_of
+from allbutone.tables.records import Records
 
 
 def case(rng, n=60):
@@ -119,7 +123,8 @@ def test_the_verdict_is_a_sentence_whatever_the_count(count, words):
     how = {"rule": Rule(), "simulated": Simulated(count, tried), "dataset_rows": 50}
     plan = MixedBudget(in_all=count, watched=np.array([0, 1]), **how, **alone, **each)
     assert plan.sentence.startswith(words)
-    assert plan.sentence.endswith("; row 2 sets the limit, by its categories.")
+    why = ", though nobody's own chances allow fewer than 9: small chances of 2 people add up" * (count < 9)
+    assert plan.sentence.endswith(f"; row 2 sets the limit, by its categories{why}.")
     assert repr(plan) == f"MixedBudget: {plan.sentence}"
     assert "categories set no limit" in plan.parts
     assert "the categories alone 12" in replace(plan, by_categories=12).parts
@@ -127,6 +132,57 @@ def test_the_verdict_is_a_sentence_whatever_the_count(count, words):
     if count < 9:
         assert f"What lowers it to {count}: of 80 simulated releases of {count + 1} dataset" in plan.parts
         assert "2 different people, each with a small chance, make a large one together" in plan.parts
+
+
+@pytest.mark.parametrize(
+    ("n", "columns", "seed", "rows", "site"),
+    [(30, 3, 9, 300, ""), (40, 3, 4, None, "rare"), (40, 3, 3, None, "rare")],
+    ids=["smaller datasets", "without people", "without columns"],
+)
+def test_what_would_pass_was_tried_and_is_what_a_budget_of_it_says(n, columns, seed, rows, site):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"m{place}": rng.standard_normal(n) for place in range(columns)})
+    frame["sex"] = rng.choice(["f", "m"], n)
+    sites = rng.choice(["a", "b"], n)
+    frame["site"] = np.where((np.arange(n) == 7) & bool(site), site, sites)
+    records = Records.of(frame, categories=True)
+    mechanism = abo.Synthesizer().fit(records).mechanism
+    plan = abo.plan_mixed_budget(records, rows=rows, rng=0)
+    assert plan.in_all == 0
+    *failed, last = with_alternatives(plan, records, mechanism, lambda done: None).alternatives
+    assert [each.datasets for each in failed] == [0] * len(failed)
+    assert last.datasets > 0
+    if rows:
+        again = abo.plan_mixed_budget(records, rows=last.rows, rng=0)
+    elif last.change.startswith("leave row"):
+        left_out = [int(word) for word in re.findall(r"\d+", last.change)]
+        assert len(left_out) <= 6
+        again = abo.plan_mixed_budget(records.take(~np.isin(records.rows, left_out)), rows=None, rng=0)
+    else:
+        left_out = [name for name in frame if f" {name}" in last.change]
+        assert left_out
+        again = abo.plan_mixed_budget(frame.drop(columns=left_out), rows=None, rng=0)
+    assert again.in_all == last.datasets
+
+
+def test_a_simulation_that_is_cut_short_passes_nothing_and_says_so():
+    """The first look ends it: nothing is called safe, and what is out is not called a matter of luck."""
+
+    def watch(done):
+        raise CutShort
+
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.standard_normal(60), "sex": rng.choice(["f", "m"], 60)})
+    release = abo.Synthesizer().fit(frame).sample(datasets=1, rng_for_tests=rng)
+    plan = abo.plan_mixed_budget(frame, rows=60, earlier=release, rng=0, watch=watch)
+    assert plan.simulated.cut_short
+    assert "This was cut short" in plan.sentence
+    assert "cut short before as much as this was judged" in plan.luck.in_words
+    found = any_risk_columns(Records.of(frame, categories=True), release, rng=np.random.default_rng(0))
+    verdict = verdict_of(found, Rule(), luck=plan.luck)
+    assert verdict.passed
+    assert not verdict.may_go_out
+    assert "Let it run to its end" in verdict.sentence
 
 
 def test_groups_far_apart_in_odds_are_judged_apart():

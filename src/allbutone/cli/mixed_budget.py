@@ -22,6 +22,6 @@ def show_mixed(plan: MixedBudget) -> None:
     """Show who allows least."""
     columns = plan.columns()
     rows = [[escape(number(column[place])) for column in columns.values()] for place in plan.places[:10]]
-    headings = (*list(columns)[:-1], "most allowed")
-    show("The ten rows that allow least, each looked at alone", headings, rows)
+    headings = (*list(columns)[:-1], "most allowed by its own chances")
+    show("The ten rows that allow least, each looked at alone; all together allow fewer", headings, rows)
     console.print(f"\n{plan.parts}")

@@ -1,6 +1,8 @@
 """The commands that assess a release: the report on a release, and the paper's application."""
 
 import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +38,7 @@ from allbutone.releases.folder import load_unguaranteed
 from allbutone.releases.ledger.file import read_ledger, release_digest
 from allbutone.releases.mixed.release import Release
 from allbutone.releases.release import DatasetRelease
-from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
+from allbutone.reports.assessment import PAPER_COUNTS, SIMULATING, Assessment, assess
 from allbutone.reports.findings import instead_of, passing
 from allbutone.reports.html import paper_figures, public_report
 from allbutone.reports.paper import papers_prior
@@ -110,7 +112,7 @@ def report(
         else:
             given = read_prior(prior, records.columns, records.schema) if prior else None
             judged = judged_with_earlier(context, table, records, release, [release_dir])
-            assessment = assess(records, release, given, probability=rule, judged=judged, step=late_progress)
+            assessment = assess(records, release, given, probability=rule, judged=judged, step=_step)
             again = following(context, "report", table, release_dir)
             write_page(path, assessment, again, note)
     if public:
@@ -130,6 +132,11 @@ def report(
     else:
         _next_instead(context, table, release_dir, assessment)
     show_notes([*records.notes, *judged.remarks])
+
+
+def _step(name: str, parts: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    """Show how far a step is; the longest, of a table with categories, ends with what is there on Ctrl-C."""
+    return late_progress(name, parts, cut_short=name == SIMULATING)
 
 
 def _next_instead(context: typer.Context, table: Path, release_dir: Path, assessment: Assessment) -> None:

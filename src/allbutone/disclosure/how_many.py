@@ -21,20 +21,24 @@ class Luck:
     """How often releases of as much as is out disclose somebody, where that is more than the budget.
 
     share: of such releases, those that disclose anybody; own: those that disclose `person`, the likeliest.
+    cut_short: whether the simulation was ended before it could tell.
     """
 
     share: float
     person: str
     own: float
+    cut_short: bool = False
 
     @property
     def is_caution(self) -> bool:
         """Whether simulated releases did no harm, but the closed form stopped before them."""
-        return self.share <= ACCEPTED_SHARE
+        return self.share <= ACCEPTED_SHARE and not self.cut_short
 
     @property
     def in_words(self) -> str:
         """How many of a hundred, and whom."""
+        if self.cut_short:
+            return "the simulation of such releases was cut short before as much as this was judged"
         if self.is_caution:
             return "the closed form cannot exclude that more than 5 of 100 such releases disclose somebody"
         share, own = (max(1, round(100 * each)) for each in (self.share, self.own))

@@ -1,7 +1,8 @@
 """The budget of a mixed table: how much may be released before anyone's measurements or categories are found."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,10 @@ from allbutone.releases.mixed.release import Release
 from allbutone.releases.mixed.synthesizer import Synthesizer
 from allbutone.support.errors import InputError
 from allbutone.support.notebook import paragraphs
-from allbutone.support.text import counted
+from allbutone.support.text import counted, joined
 from allbutone.tables.records import Records
 
+FEW = 5  # people at most who may be left out together
 QUICK = 50_000  # people times cells, up to which trying smaller datasets does not take long
 WATCHED = 20  # people of the highest leverage, and as many of the smallest cells
 EXPECTED_RELEASES = 2 * RELEASES  # about: all for the number that is safe, and some for others
@@ -89,7 +91,19 @@ class MixedBudget(HowMany):
     @property
     def sentence(self) -> str:
         """The verdict, for a board."""
-        return self.answer(f"{self.limiting_record} sets the limit, by {self.limited_by}")
+        words = self.answer(f"{self.limiting_record} sets the limit, by {self.limited_by}{self._though_alone}")
+        return words + " This was cut short: more may be allowed than was tried." * self.simulated.cut_short
+
+    @property
+    def _though_alone(self) -> str:
+        """Say why fewer may be released than each person's own number, which a table shows, would allow."""
+        alone, tried = float(np.min(self.max_datasets)), self.beyond
+        if tried is None or not tried.disclosing or alone <= self.in_all:
+            return ""
+        least = f", though nobody's own chances allow fewer than {alone:,.0f}"
+        if np.sum(tried.each > 0) > 1 and np.max(tried.each) < tried.disclosing:
+            return f"{least}: small chances of {np.sum(tried.each > 0):,} people add up"
+        return f"{least}: exact attacks on simulated releases disclose it more often than the closed form says"
 
     @property
     def limiting_record(self) -> str:
@@ -223,7 +237,9 @@ def planned(
             # what is out may tell more than as much mostly does
             out = MixedLeaveOneOut.of(everyone.records, mechanism.prior, *earlier.opinions(), elsewhere)
             lowered = left - most_safe(replace(releases, everyone=out), watched, left, watch).count
-        if before > in_all:
+        if before > in_all and simulated.cut_short:
+            luck = Luck(0.0, "nobody", 0.0, cut_short=True)
+        elif before > in_all:
             tried = try_count(releases, before, watched, RELEASES, watch=watch)
             luck = luck_of(tried, watched, lambda place: f"row {records.rows[place]}")
     limiting, limited_by = _limiting(releases, simulated, in_all, watched, start)
@@ -248,23 +264,69 @@ def planned(
     )
 
 
-def with_smaller(
+def with_alternatives(
     budget: MixedBudget, records: Records, mechanism: Mechanism, watch: Callable[[int], None]
 ) -> MixedBudget:
-    """Return it with what smaller datasets allow, where it allows none: ever smaller ones until some may go out.
+    """Return it with what was tried where it allows none: one change after the other until something may go out.
 
     Not where columns are kept, which have a row for each person, nor where it would take long.
     """
-    rows, tried = budget.dataset_rows, []
-    people = len(records.values)
-    if budget.in_all or rows is None or mechanism.keep or people * mechanism.prior.cells.count > QUICK:
+    tried: list[Alternative] = []
+    if budget.in_all or mechanism.keep or len(records.values) * mechanism.prior.cells.count > QUICK:
         return budget
-    for size in sorted({max(1, rows // part) for part in SMALLER} - {rows}, reverse=True):
-        found = planned(records, mechanism, size, budget.rule, rng=np.random.default_rng(0), watch=watch)
-        tried.append(Alternative(f"datasets of {size:,} rows", found.in_all, rows=size))
+    for change, table, changed, rows in _changes(budget, records, mechanism):
+        try:
+            found = planned(table, changed, rows, budget.rule, rng=np.random.default_rng(0), watch=watch)
+        except InputError:
+            continue  # too few people, or columns, are left for the model
+        tried.append(replace(change, datasets=found.in_all))
         if found.in_all:
             break
     return replace(budget, alternatives=tuple(tried))
+
+
+def _changes(
+    budget: MixedBudget, records: Records, mechanism: Mechanism
+) -> Iterator[tuple[Alternative, Records, Mechanism, int | None]]:
+    """Yield what can be changed, the least first: smaller datasets, without some people, without a column."""
+    rows = budget.dataset_rows
+    if rows is not None:
+        for size in sorted({max(1, rows // part) for part in SMALLER} - {rows}, reverse=True):
+            yield Alternative(f"datasets of {size:,} rows", 0, rows=size), records, mechanism, size
+    place = records.place_of(budget.limiting_row)
+    found: list[int] = []
+    if budget.beyond is not None:
+        often = np.argsort(-budget.beyond.each, kind="stable")[:FEW]
+        found = budget.watched[often[budget.beyond.each[often] > 0]].tolist()
+    for places in dict.fromkeys(((place,), tuple(sorted({place, *found})))):
+        numbers = joined([f"{records.rows[each]}" for each in places])
+        words = f"leave row{'s' * (len(places) > 1)} {numbers} out"
+        yield Alternative(words, 0), records.take(np.delete(np.arange(len(records.rows)), places)), mechanism, rows
+    name = _setting_the_limit(budget, records, place)
+    for names in dict.fromkeys(((name,), records.categories.columns)):
+        if names and set(mechanism.measurements) - {*names}:
+            words = f"leave the column{'s' * (len(names) > 1)} {joined(names)} out"
+            drop = name if names == (name,) else None
+            yield Alternative(words, 0, drop=drop), *_without(names, records, mechanism), rows
+
+
+def _setting_the_limit(budget: MixedBudget, records: Records, place: int) -> str:
+    """Return the column by which somebody stands out: of the rarest level, or furthest from the mean."""
+    codes = records.categories.codes
+    if budget.limited_by == "its categories":
+        company = np.sum(codes == codes[place], axis=0)
+        return records.categories.columns[int(np.argmin(company))]
+    away = np.abs(records.values[place] - records.values.mean(axis=0)) / records.values.std(axis=0)
+    return records.columns[int(np.argmax(away))]
+
+
+def _without(names: Sequence[str], records: Records, mechanism: Mechanism) -> tuple[Records, Mechanism]:
+    """Return the table without columns, and the mechanism whose cells are worth as much all together."""
+    fewer = records.select([each for each in records.order if each not in names])
+    places = [place for place, each in enumerate(mechanism.measurements) if each not in names]
+    weight = mechanism.cell_weight * mechanism.prior.cells.count / prod(map(len, fewer.categories.levels))
+    prior = mechanism.normal.marginal(places)
+    return fewer, Synthesizer(prior, cells=mechanism.cells, cell_weight=weight).fit(fewer).mechanism
 
 
 def _releases(

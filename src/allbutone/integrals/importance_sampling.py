@@ -119,9 +119,9 @@ def integrate(
     every mode by its own points, and neither can pass for empty. Where they do not contradict that, the ball's
     points alone tell the mass more closely, and the others the total. Where too few points carry the weight, the
     proposal is settled, then fitted to more points; where that fails, the mass is not a number.
-    `limits`: where no feature is clearly beyond its limit, and a probability cannot be told from it, there are more
-    points, until it can. What even they cannot tell apart is at its limit, as far as anyone knows, and is said to
-    be.
+    `limits`: where no feature is clearly beyond its limit, and a probability cannot be told from it, there are
+    more points, until it can. What even they cannot tell apart is at its limit, as far as anyone knows, and is
+    said to be.
     """
     n, every, within = len(modes.best), np.arange(len(modes.best)), np.empty((len(modes.best), 0))
     if intervals is not None:

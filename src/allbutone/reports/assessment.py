@@ -11,7 +11,7 @@ import numpy as np
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.engine_budget import EngineBudget
 from allbutone.disclosure.gap_risk import any_risk_columns
-from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget, with_smaller
+from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget, with_alternatives
 from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
 from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.rule import Rule
@@ -40,6 +40,7 @@ Watch = Callable[[int], None]
 # opens a step: its name and how many parts it has, if known; gives what counts the parts done
 Step = Callable[[str, int | None], AbstractContextManager[Watch]]
 
+SIMULATING = "Simulating releases for the budget"  # a step that can be cut short, with what is there
 PAPER_COUNTS = (1, 2, 3, 5, 10, 100, 1000)
 
 
@@ -223,7 +224,7 @@ def _assess_mixed(records: Records, release: Release, everything: Release, rule:
     with step("Attacking records", len(records.values)) as watch:
         risk = any_risk_columns(records, everything, rule=rule, rng=np.random.default_rng(0), watch=watch)
     if not records.has_gaps:
-        with step("Simulating releases for the budget", EXPECTED_RELEASES) as watch:
+        with step(SIMULATING, EXPECTED_RELEASES) as watch:
             budget = plan_mixed_budget(
                 records,
                 rows=max(release.rows) if release.datasets else None,
@@ -237,8 +238,8 @@ def _assess_mixed(records: Records, release: Release, everything: Release, rule:
                 watch=watch,
             )
         nothing_earlier = budget.before <= release.count  # else what is left of anything is used up
-        if nothing_earlier and (budget.luck or np.any(risk["disclosed"])):
-            with step("Trying smaller datasets", None) as watch:
-                budget = with_smaller(budget, records, mechanism, watch)
+        if nothing_earlier and not budget.simulated.cut_short and (budget.luck or np.any(risk["disclosed"])):
+            with step("Trying what else would pass", None) as watch:
+                budget = with_alternatives(budget, records, mechanism, watch)
     compared = _compared(records, release, step)
     return Assessment(records, release, release.prior, normality, risk, budget, *compared, rule=rule)

@@ -19,6 +19,7 @@ BY_CAUTION = (
     "That this one discloses nobody need not be luck: hardly any simulated release of as much did. But a budget "
     f"holds by the closed form, too; and {PASSING}"
 )
+UNTOLD = "Let it run to its end before this is given out: whether as much is safe is not known."
 UNSURE, MOST_UNSURE = 3.0, 0.02  # standard errors within which a probability counts as unchanged, if small
 
 
@@ -172,6 +173,8 @@ class Verdict:
         """What to think of a release that passes beyond its budget; nothing of others."""
         if not (self.passed and self.luck):
             return ""
+        if self.luck.cut_short:
+            return UNTOLD
         if self.luck.is_caution:
             return BY_CAUTION
         return BY_LUCK if self.luck.share > 0.5 else BY_RISK
