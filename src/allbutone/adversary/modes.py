@@ -16,6 +16,7 @@ from allbutone.support.definite import is_definite, solve_definite
 Array = Any
 
 SAME_PLACE = 1e-4  # two modes closer than this many standard deviations are one
+CLEARLY = 1.05  # times as much as would make a bound flat: from there on its one maximum is soon near
 PULL_LEFT = 0.7  # so that a hill that is just there is not overlooked
 TIE = 1e-9  # a difference in log posterior that rounding could reverse
 
@@ -178,7 +179,7 @@ def _summits_after_parameters(posterior: LogQuadratic, only_best: bool) -> list[
 def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
     """Return the maximum of the bound that touches ℓ at the centre: exactly, or nearly where it has but one.
 
-    Where A − a·c·I is positive definite the bound bends down everywhere. There v = (A − τ)⁻¹b with
+    Where A − a·c·I is clearly positive definite the bound bends down everywhere. There v = (A − τ)⁻¹b with
     τ = a·c/(1 + c‖v‖²), begun at τ = a·c, is near enough after one turn, and needs no eigenvectors, which for many
     columns take most of the time of an attack.
     """
@@ -188,16 +189,16 @@ def _bound_maximum(posterior: LogQuadratic) -> Float[Array, "*batch p"]:
         return solve_or_nan(precision, pull)
     xp, one = array_namespace(pull), eye(posterior.p, like=precision)
     most = append_axes(posterior.outward * posterior.inflation, 1)
-    white, bends_down = solve_definite(precision - append_axes(most, 1) * one, pull)
+    white, bends_down = solve_definite(precision - CLEARLY * append_axes(most, 1) * one, pull)
     tau = most / (1 + append_axes(posterior.inflation * xp.vecdot(white, white), 1))
-    near, _ = solve_definite(precision - tau[..., None] * one, pull)
+    white, _ = solve_definite(precision - tau[..., None] * one, pull)
     if bool(xp.all(bends_down)):
-        return near
+        return white
     if not bool(xp.any(bends_down)):
         return maximize_bound(posterior.outward, posterior.inflation, precision, pull)
     rest = posterior.take(xp.nonzero(~bends_down)[0])
     exact = maximize_bound(rest.outward, rest.inflation, *rest.tangent())
-    return put_rows(places_of(bends_down), near, exact)
+    return put_rows(places_of(bends_down), white, exact)
 
 
 def _pushing_outward(posterior: LogQuadratic) -> LogQuadratic:
