@@ -3,13 +3,11 @@
 import json
 import os
 
-import click
 import numpy as np
 import pytest
-import typer
 
 import allbutone as abo
-from allbutone.cli import reading
+from allbutone.cli import options
 
 TEXT = "\n".join(f"{a},{b}" for a, b in np.random.default_rng(1).standard_normal((20, 2)).round(3)) + "\n"
 COMMANDS = {
@@ -126,10 +124,9 @@ def test_a_release_to_be_like_is_read_once_however_many_ask(tmp_path, monkeypatc
     values = np.random.default_rng(1).normal(size=(30, 2))
     abo.save_release(abo.NIWSynthesizer().fit(abo.Records(values, ("a", "b"))).sample(datasets=2), tmp_path / "r")
     times = []
-    real = reading.load_unguaranteed
-    monkeypatch.setattr(reading, "load_unguaranteed", lambda path: (times.append(path), real(path))[1])
-    context = typer.Context(click.Command("synthesize"))
-    context.params = {"like": tmp_path / "r", "no_header": False}
-    assert reading.any_release_like(context) is reading.release_like(context)
-    assert reading.given_prior(context).p == 2
+    real = options.load_unguaranteed
+    monkeypatch.setattr(options, "load_unguaranteed", lambda path: (times.append(path), real(path))[1])
+    model = options.ModelOptions(like=tmp_path / "r")
+    assert model.release_like is model.release_like
+    assert model.release_like.prior.p == 2
     assert len(times) == 1

@@ -102,10 +102,10 @@ def test_a_file_is_read_by_an_engine_if_one_is_named_or_it_is_beyond_memory(part
     assert opened == []
     assert allbutone(*whole, "--engine", "polars")[0] == 0
     assert opened == ["polars"]
-    from allbutone.cli import elsewhere
+    from allbutone.cli import reading
     from allbutone.tables.formats.limits import Limits
 
-    monkeypatch.setattr(elsewhere, "LIMITS", Limits(10, 100, 1000))
+    monkeypatch.setattr(reading, "LIMITS", Limits(10, 100, 1000))
     assert allbutone(*whole)[0] == 0
     assert allbutone("synthesize", "data/0.parquet", "--drop", "person", "--out", "release", "--force")[0] == 0
     assert opened == ["polars", None, None]

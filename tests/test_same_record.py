@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.cli.risk import show_values
+from allbutone.cli.output import show_values
 from allbutone.disclosure.lineup import likeliest
 from allbutone.disclosure.mixed_budget import plan_mixed_budget
 from allbutone.disclosure.rule import Rule

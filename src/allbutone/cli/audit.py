@@ -9,11 +9,18 @@ import typer
 from rich.markup import escape
 
 from allbutone.adversary.plug_in import PlugInTable
-from allbutone.cli.options import Probability, Table, following, free_name
-from allbutone.cli.output import console, late_progress, show_next, show_notes
-from allbutone.cli.reading import OF_TABLE, also_asked, read_content, read_records
-from allbutone.cli.results import outputs, show_files, show_verdict
-from allbutone.cli.risk import Known, NoMass, Radius, chosen, show_values
+from allbutone.cli.onward import next_after_audit
+from allbutone.cli.options import OF_TABLE, AttackOptions, Force, NumbersFile, Table, TableOptions, command, offers
+from allbutone.cli.output import (
+    console,
+    late_progress,
+    outputs,
+    show_files,
+    show_notes,
+    show_values,
+    show_verdict,
+)
+from allbutone.cli.reading import named_columns, read_content, read_records
 from allbutone.disclosure.audit import (
     audit_columns,
     departure,
@@ -21,8 +28,7 @@ from allbutone.disclosure.audit import (
     fitted_table,
     law_of_means,
 )
-from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.rule import QUARTER, Rule
+from allbutone.disclosure.rule import QUARTER
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.plug_in import Marks, rows_figure
 from allbutone.plots.style import BLUE, VERMILION
@@ -56,24 +62,19 @@ By = Annotated[
     Divisor | None,
     typer.Option(help="What the covariance was divided by; by default the one that fits the rows better."),
 ]
-File = Annotated[Path, typer.Option(help="The .csv file to write; the figure is written beside it.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
 # limits and decimals change what goes out, not what was fitted
-OF_FITTED = {name: each for name, each in OF_TABLE.items() if name not in ("positive", "decimals")}
+OF_FITTED = tuple(name for name in OF_TABLE if name not in ("positive", "decimals"))
 
 
-@also_asked(OF_FITTED)
+@command
 def audit(
     context: typer.Context,
-    table: Table,
+    source: Annotated[TableOptions, offers(*OF_FITTED, table=Table)],
     synthetic: Synthetic,
+    attack: Annotated[AttackOptions, offers("known", "probability", "radius", "no_mass")],
     mechanism: How = Mechanism.plug_in,
     divisor: By = None,
-    known: Known = None,
-    probability: Probability = 0.5,
-    radius: Radius = RADIUS,
-    no_mass: NoMass = False,
-    out: File = Path("audit.csv"),
+    out: NumbersFile = Path("audit.csv"),
     force: Force = False,
 ) -> None:
     """Say whose values another tool's synthetic rows disclose, to somebody who knows everybody else.
@@ -81,51 +82,52 @@ def audit(
     For tools that fit mean and covariance once and draw all rows from that normal, as a Gaussian copula with
     normal margins does.
     """
-    rule = Rule.of(probability)
-    with outputs(out, force, [table, *synthetic]) as save:
-        records = read_records(context, table)
-        rows = [read_content(context.params, each) for each in synthetic]
+    rule = attack.rule
+    with outputs(out, force, [source.table, *synthetic]) as save:
+        records = read_records(source)
+        known = tuple(named_columns(attack.known, records.columns))
+        rows = [read_content(source, each) for each in synthetic]
         fitted = fitted_table(records, rows, divisor)
         with late_progress("Attacking records", len(records.values)) as watch:
-            found = audit_columns(
+            columns = audit_columns(
                 records,
                 fitted,
                 rule=rule,
-                known=chosen(records, known),
-                radius=radius,
-                mass=not no_mass,
+                known=known,
+                radius=attack.radius,
+                mass=not attack.no_mass,
                 # the integrals' random points are no secret, and a fixed start gives the same answer twice
                 rng=np.random.default_rng(0),
                 watch=watch,
             )
-        doubt, figure = departure(fitted), disclosure_figure(found, rule)
-        no_verdict = bool(doubt) and not found["disclosed"].any()
+        doubt, figure = departure(fitted), disclosure_figure(columns, rule)
+        no_verdict = bool(doubt) and not columns["disclosed"].any()
         if no_verdict:  # the page must not say what the command does not
             figure.layout.meta = {**figure.layout.meta, "message": f"No verdict: {doubt}."}
-        save(found, figure, _by_rows(records, fitted, found))
+        save(columns, figure, _by_rows(records, fitted, columns))
     if no_verdict:
         console.print(f"[red]✘[/red] [bold]No verdict:[/bold] {escape(doubt)}.")
     else:
-        show_verdict(verdict_of(found, rule))
-    show_values(found, rule)
+        show_verdict(verdict_of(columns, rule))
+    show_values(columns, rule)
     console.print(escape(_law_in_words(fitted)))
     show_files(out)
-    console.print(escape(_assumed(records, fitted, chosen(records, known), divisor)))
-    _next(context, table, fitted)
+    console.print(escape(_assumed(records, fitted, known, divisor)))
+    next_after_audit(context, source.table, int(fitted.released.count))
     show_notes([*records.notes, f"{doubt}." if doubt and not no_verdict else ""])
 
 
-def _error(records: Records, found: dict[str, np.ndarray]) -> float:
+def _error(records: Records, columns: dict[str, np.ndarray]) -> float:
     """Return the root mean square error of the guesses, in standard deviations on the scale of the model."""
-    natural = records.natural + np.column_stack([found[f"error_{name}"] for name in records.columns])
+    natural = records.natural + np.column_stack([columns[f"error_{name}"] for name in records.columns])
     off = (records.schema.to_model(natural) - records.values) / np.std(records.values, axis=0, ddof=1)
     return float(np.sqrt(np.mean(off**2)))
 
 
-def _by_rows(records: Records, fitted: PlugInTable, found: dict[str, np.ndarray]) -> Any:
+def _by_rows(records: Records, fitted: PlugInTable, columns: dict[str, np.ndarray]) -> Any:
     """Draw where these rows stand among all numbers of rows."""
-    (people, columns), rows = records.values.shape, fitted.released.count
-    exact, means = _error(records, found), float(np.sqrt(np.mean(error_of_differencing(fitted) ** 2)))
+    (people, p), rows = records.values.shape, fitted.released.count
+    exact, means = _error(records, columns), float(np.sqrt(np.mean(error_of_differencing(fitted) ** 2)))
     marks = [
         Marks("these rows, exact attack", [rows], [exact], VERMILION),
         Marks("these rows, means alone", [rows], [means], BLUE, "diamond"),
@@ -134,7 +136,7 @@ def _by_rows(records: Records, fitted: PlugInTable, found: dict[str, np.ndarray]
         f"With {rows:,.0f} rows of a fit to {people:,} people a guess is off by {exact:.2f} standard "
         "deviations, without any by about 1; more rows of the same fit tell more"
     )
-    return rows_figure(people, columns, marks, words)
+    return rows_figure(people, p, marks, words)
 
 
 def _law_in_words(fitted: PlugInTable) -> str:
@@ -163,9 +165,3 @@ def _assumed(records: Records, fitted: PlugInTable, known: tuple[str, ...], divi
         "Not shown: more rows of the same fit, and other things that the tool gives away, such as the lowest and "
         "highest value, or random numbers that others know. This is a measurement, not a guarantee."
     )
-
-
-def _next(context: typer.Context, table: Path, fitted: PlugInTable) -> None:
-    words = "rows of which no number finds everybody: the parameters are drawn, not plugged in"
-    rows = int(fitted.released.count)
-    show_next(f"{words}:", following(context, "synthesize", table, rows=rows, out=free_name("release")))

@@ -1,5 +1,6 @@
-"""The command about the budget: how much may be released before anyone is exposed or found out."""
+"""The commands about how much may be released: by the rule, before anyone is disclosed, or with a guarantee."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,76 +10,110 @@ import plotly.graph_objects as go
 import typer
 from rich.markup import escape
 
-from allbutone.cli.earlier import EARLIER, is_voided, judged_with_earlier, ledger_of, show_together
-from allbutone.cli.elsewhere import KEY, OF_ENGINE, AnyTable, lazy_of, source_of
-from allbutone.cli.engine_budget import engine_budget
-from allbutone.cli.mixed import OF_MIXED, is_mixed, mechanism_options
-from allbutone.cli.mixed_budget import require_plain, show_mixed
+from allbutone.cli.ledger import TableLedger, require_no_ledger, show_together
+from allbutone.cli.onward import next_after_budget
 from allbutone.cli.options import (
+    OF_ENGINE,
+    OF_TABLE,
+    AttackOptions,
+    EarlierReleases,
+    Force,
     Kind,
-    Prior,
-    Probability,
+    ModelOptions,
+    NumbersFile,
     ReleaseKind,
     Rows,
-    describe_prior,
-    fit,
-    following,
-    free_name,
+    TableOptions,
+    command,
+    offers,
+    require_page,
     require_rows_of_datasets,
+    whole_numbers,
 )
-from allbutone.cli.output import console, late_progress, show, show_next, show_notes
-from allbutone.cli.reading import LIKE, OF_TABLE, also_asked, any_release_like, given_prior, read_records
-from allbutone.cli.results import outputs, show_files, whole_numbers
+from allbutone.cli.output import console, late_progress, outputs, show, show_files, show_notes
+from allbutone.cli.reading import TableAsRead, inputs_of, read, source_of
+from allbutone.cli.synthesize import describe_prior, fit_normal
 from allbutone.disclosure.budget import Budget, plan_budget
 from allbutone.disclosure.budget_check import verify_budget
-from allbutone.disclosure.engine_budget import COUNTS
-from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget
+from allbutone.disclosure.engine_budget import (
+    COUNTS,
+    EngineBudget,
+    ladder_of,
+    plan_engine_budget,
+    plan_mixed_engine_budget,
+)
+from allbutone.disclosure.guarantee_plan import ERRORS, ROUTES, plan_guarantee, useful
+from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, law_of, plan_mixed_budget
 from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.standing_out import StandingOut
 from allbutone.model.niw import NIW
 from allbutone.plots.budget import budget_figure
+from allbutone.plots.engine_budget import engine_budget_figure
+from allbutone.plots.export import write_figure
 from allbutone.plots.framing import titled
+from allbutone.plots.guarantee import guarantee_figure
 from allbutone.plots.mixed_budget import mixed_budget_figure
 from allbutone.releases.ledger.together import Together
 from allbutone.releases.mixed.release import Release
 from allbutone.releases.mixed.synthesizer import Synthesizer
+from allbutone.releases.private.accounting import DELTA
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, number
+from allbutone.tables.declared.schema import Schema
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_file, require_distinct
 
 Counts = Annotated[str, typer.Option(help="The numbers of datasets for which the file gives every exposure.")]
 Verify = Annotated[
     int | None, typer.Option(help="Check the verdict on so many simulated releases of this very table.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Of the simulations; another one shows how much chance decides.")]
-File = Annotated[Path, typer.Option(help="The .csv or .parquet file to write; the figure is written beside it.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
-MODEL = {name: option for name, option in OF_MIXED.items() if name != "missing"}  # gaps have no budget yet
 USUAL_COUNTS = ",".join(map(str, COUNTS))
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A budget, its figure, which prior it rests on, what a check says of it, and what there is to note."""
+class Asked:
+    """What the budget is asked for: rows of each dataset (None: parameters), the rule, the check, what is out."""
 
-    plan: Budget | MixedBudget
+    rows: int | None
+    rule: Rule
+    counts: tuple[int, ...]
+    verify: int | None
+    stream: np.random.Generator
+    earlier: Any = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A budget, its figure, the prior it rests on, what a check says of it, and what there is to note.
+
+    standing, ladder: of a table that stays where it is, who stands out, and how many do by how much.
+    """
+
+    plan: Budget | MixedBudget | EngineBudget
     figure: go.Figure
     prior: NIW
     checked: str = ""
     note: str = ""
+    standing: StandingOut | None = None
+    ladder: Sequence[dict[str, Any]] = ()
 
 
-@also_asked(OF_TABLE | LIKE | MODEL | EARLIER | OF_ENGINE | KEY)
+@command
 def budget(
     context: typer.Context,
-    table: AnyTable,
+    source: Annotated[TableOptions, offers(*OF_TABLE, *OF_ENGINE, "key", "worst")],
+    # gaps have no budget yet
+    model: Annotated[ModelOptions, offers("prior", "like", "keep", "cells", "cell_weight")],
+    attack: Annotated[AttackOptions, offers("probability")],
+    book: EarlierReleases,
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
-    probability: Probability = 0.5,
     counts: Counts = USUAL_COUNTS,
     verify: Verify = None,
-    prior: Prior = None,
-    out: File = Path("budget.csv"),
+    out: NumbersFile = Path("budget.csv"),
     seed: Seed = 0,  # as in a report, so that both say the same
     force: Force = False,
 ) -> None:
@@ -87,115 +122,166 @@ def budget(
     What was released before, according to the ledger, counts.
     """
     require_rows_of_datasets(rows, release)
-    asked, rule = whole_numbers("counts", counts), Rule.of(probability)
+    numbers, rule = tuple(whole_numbers("counts", counts)), attack.rule
     if verify is not None:
         count_of("verify", verify)
-    stream = np.random.default_rng(seed)
-    if source_of(context, table) is not None:
-        engine_budget(context, table, lazy_of(context, table, mixed=True), asked, stream)
-        return
-    with outputs(out, force, [table, prior, context.params["table_file"]]) as save:
-        records = read_records(context, table, mixed=True)
+    elsewhere = source_of(source) is not None
+    if elsewhere:
+        require_no_ledger(book)
+    with outputs(out, force, [*inputs_of(source), model.prior]) as save:
+        ledger = TableLedger(book, source.table)
+        table = read(source, model, None if elsewhere else ledger.content, categories=True)
+        judged = None if elsewhere else _out_already(ledger, table)
+        _require_possible(table, numbers, verify, elsewhere)
         # who has the parameters learns nothing more from the datasets drawn from them
-        size = (rows or len(records.values)) if release is ReleaseKind.datasets else None
-        mixed = is_mixed(context, records)
-        judged = _out_already(context, table, records, mixed)
-        if mixed:
-            require_plain(context)
-            planned = _plan_mixed(context, records, size, rule, judged, stream)
-        else:
-            planned = _plan(context, records, size, rule, judged, stream)
+        size = (rows or table.people) if release is ReleaseKind.datasets else None
+        earlier = judged.release if judged and judged.any else None
+        asked = Asked(size, rule, numbers, verify, np.random.default_rng(seed), earlier)
+        planned = _planned(source, table, asked)
         plan = planned.plan
-        save(plan.columns(tuple(asked)) if isinstance(plan, Budget) else plan.columns(), planned.figure)
+        save(plan.columns(numbers) if isinstance(plan, Budget) else plan.columns(), planned.figure)
     console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
-    show_together(judged)
-    if isinstance(plan, Budget):
-        _show_budget(plan)
-    else:
-        show_mixed(plan)
-    if planned.checked:
-        console.print(planned.checked)
+    if judged:
+        show_together(judged)
+    _show_plan(planned)
     show_files(out)
-    console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(prior, planned.prior))}.")
-    _next(context, table, plan, out)
-    show_notes([*records.notes, planned.note])
+    console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(model.prior, planned.prior))}.")
+    next_after_budget(context, source.table, plan, out, table.keeps, elsewhere)
+    show_notes([*table.records.notes, planned.note])
 
 
-def _plan(
-    context: typer.Context,
-    records: Records,
-    size: int | None,
-    rule: Rule,
-    judged: Together,
-    stream: np.random.Generator,
-) -> Planned:
-    synthesizer, note = fit(records, given_prior(context))
-    with late_progress("Trying numbers of datasets", None) as watch:
-        plan = plan_budget(
-            records,
-            synthesizer.prior,
-            rows=size,
-            probability=rule,
-            earlier=judged.release if judged.any else None,
-            rng=stream,
-            watch=watch,
-        )
-    checked = _verified(context, plan, stream, records, synthesizer.prior)
-    return Planned(plan, budget_figure(plan), synthesizer.prior, checked, note)
-
-
-def _out_already(context: typer.Context, table: Path, records: Records, mixed: bool) -> Together:
+def _out_already(ledger: TableLedger, table: TableAsRead) -> Together:
     """Return what is out: what the ledger counts, and the release to be like, unless the ledger says it is not."""
-    like, folder = any_release_like(context), context.params["like"]
-    if like is not None and not context.params["alone"] and is_voided(ledger_of(context, table), folder):
-        like = None
-    if like is None:
-        return judged_with_earlier(context, table, records, mixed=mixed)
-    return judged_with_earlier(context, table, records, like, [folder])
+    assert isinstance(table.records, Records)
+    folder = table.model.like
+    if folder is None or ledger.voids(folder):
+        return ledger.judged(table.records, mixed=table.is_mixed)
+    return ledger.judged(table.records, table.model.release_like, [folder])
 
 
-def _plan_mixed(
-    context: typer.Context,
-    records: Records,
-    size: int | None,
-    rule: Rule,
-    judged: Together,
-    stream: np.random.Generator,
-) -> Planned:
-    told = mechanism_options(context, records)
-    if records.has_gaps:
+def _require_possible(table: TableAsRead, counts: tuple[int, ...], verify: int | None, elsewhere: bool) -> None:
+    """Refuse what cannot be asked of this kind of table."""
+    if table.is_mixed and counts != COUNTS:
+        only = "of a table with categories, or with columns to keep,"
+        raise InputError(f"the file {only} has no exposures at numbers of datasets", "leave --counts out")
+    if table.has_gaps:
         raise InputError(
             "there is no budget yet for a table with gaps",
             Cure("leave rows with gaps out", "complete_cases", True),
         )
+    if elsewhere and not table.is_mixed and verify is not None:
+        raise InputError("a table that stays where it is cannot be simulated", "leave --verify out")
+
+
+def _planned(source: TableOptions, table: TableAsRead, asked: Asked) -> Planned:
+    """Plan by the closed form and simulated releases; of a table that stays where it is, from who stands out."""
+    records = table.records
+    if isinstance(records, LazyRecords):
+        standing_out = {"probability": asked.rule, "most": source.worst, "key": source.key}
+        return (_in_engine_by_cells if table.is_mixed else _in_engine)(records, table, asked, standing_out)
+    return (_by_cells if table.is_mixed else _of_measurements)(records, table, asked)
+
+
+def _of_measurements(records: Records, table: TableAsRead, asked: Asked) -> Planned:
+    synthesizer, note = fit_normal(records, table.prior)
+    with late_progress("Trying numbers of datasets", None) as watch:
+        plan = plan_budget(
+            records,
+            synthesizer.prior,
+            rows=asked.rows,
+            probability=asked.rule,
+            earlier=asked.earlier,
+            rng=asked.stream,
+            watch=watch,
+        )
+    checked = _verified(plan, asked, records, synthesizer.prior)
+    return Planned(plan, budget_figure(plan), synthesizer.prior, checked, note)
+
+
+def _by_cells(records: Records, table: TableAsRead, asked: Asked) -> Planned:
+    told = table.mechanism
     told.pop("missing")
     mechanism = Synthesizer(**told).fit(records).mechanism
-    earlier = judged.release if judged.any else None
-    assert earlier is None or isinstance(earlier, Release)
+    assert asked.earlier is None or isinstance(asked.earlier, Release)
     with late_progress("Simulating releases", EXPECTED_RELEASES, cut_short=True) as watch:
         plan = plan_mixed_budget(
-            records, rows=size, probability=rule, earlier=earlier, **told, rng=stream, watch=watch
+            records,
+            rows=asked.rows,
+            probability=asked.rule,
+            earlier=asked.earlier,
+            **told,
+            rng=asked.stream,
+            watch=watch,
         )
-    figure = titled(mixed_budget_figure(plan)).update_layout(height=None)
-    return Planned(plan, figure, mechanism.normal, _verified(context, plan, stream))
+    return Planned(plan, _figure_by_cells(plan), mechanism.normal, _verified(plan, asked))
+
+
+def _figure_by_cells(plan: MixedBudget) -> go.Figure:
+    return titled(mixed_budget_figure(plan)).update_layout(height=None)
+
+
+def _in_engine(records: LazyRecords, table: TableAsRead, asked: Asked, standing_out: dict[str, Any]) -> Planned:
+    synthesizer, note = fit_normal(records, table.prior)
+    plan = plan_engine_budget(
+        records, synthesizer.prior, rows=asked.rows, counts=list(asked.counts), **standing_out
+    )
+    figure, ladder = titled(engine_budget_figure(plan)), ladder_of(plan.standing, plan.law)
+    return Planned(plan, figure, synthesizer.prior, "", note, plan.standing, ladder)
+
+
+def _in_engine_by_cells(
+    records: LazyRecords, table: TableAsRead, asked: Asked, standing_out: dict[str, Any]
+) -> Planned:
+    synthesizer = Synthesizer(**table.mechanism).fit(records)
+    mechanism = synthesizer.mechanism
+    with late_progress("Trying numbers of datasets", None) as watch:
+        plan, standing = plan_mixed_engine_budget(
+            records, mechanism, rows=asked.rows, rng=asked.stream, watch=watch, **standing_out
+        )
+    ladder = ladder_of(standing, law_of(synthesizer.posterior, len(records), asked.rows))
+    return Planned(plan, _figure_by_cells(plan), mechanism.normal, "", "", standing, ladder)
 
 
 def _verified(
-    context: typer.Context,
-    plan: Budget | MixedBudget,
-    stream: np.random.Generator,
-    records: Records | None = None,
-    prior: NIW | None = None,
+    plan: Budget | MixedBudget, asked: Asked, records: Records | None = None, prior: NIW | None = None
 ) -> str:
     """Check the number on as many simulated releases more as were asked for, and say what came of it."""
-    verify = context.params["verify"]
-    if not verify:
+    if not asked.verify:
         return ""
-    with late_progress("Simulating releases", verify) as watch:
-        return _checked(plan, verify_budget(records, prior, plan, verify, stream, watch))
+    with late_progress("Simulating releases", asked.verify) as watch:
+        checked = verify_budget(records, prior, plan, asked.verify, asked.stream, watch)
+    return (
+        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.in_all, 1):,} "
+        f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to be disclosed: "
+        f"{checked['passed']:,} disclosed someone ({checked['share']:.0%}; 95 % interval {checked['low']:.0%} to "
+        f"{checked['high']:.0%})."
+    )
 
 
-def _show_budget(plan: Budget) -> None:
+def _show_plan(planned: Planned) -> None:
+    """Show who sets the limit, what would allow more, how many stand out, and what a check came to."""
+    plan = planned.plan
+    if isinstance(plan, Budget):
+        _show_chances(plan)
+    elif isinstance(plan, MixedBudget):
+        columns = plan.columns()
+        rows = [[escape(number(column[place])) for column in columns.values()] for place in plan.places[:10]]
+        headings = (*list(columns)[:-1], "most allowed by its own chances")
+        show("The ten rows that allow least, each looked at alone; all together allow fewer", headings, rows)
+        console.print(f"\n{plan.parts}{chr(10) * bool(planned.standing)}")
+    if planned.ladder:  # a strong prior may leave nobody above the average
+        lines = [[number(value) for value in step.values()] for step in planned.ladder]
+        title = "How many stand out, and what a record of that leverage allows"
+        show(title, list(planned.ladder[0]), lines)
+    if planned.standing:
+        console.print(
+            f"\nFetched: {planned.standing.in_words}; {planned.standing.others:,} stayed where they are."
+        )
+    if planned.checked:
+        console.print(planned.checked)
+
+
+def _show_chances(plan: Budget) -> None:
     """Show whose values are likeliest to be disclosed, and what would allow more."""
     at = max(plan.in_all, 1)
     here, twice = plan.chances(at), plan.chances(2 * at)
@@ -215,28 +301,63 @@ def _show_budget(plan: Budget) -> None:
         console.print()
 
 
-def _checked(plan: Budget | MixedBudget, checked: dict[str, Any]) -> str:
-    return (
-        f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.in_all, 1):,} "
-        f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to be disclosed: "
-        f"{checked['passed']:,} disclosed someone ({checked['share']:.0%}; 95 % interval {checked['low']:.0%} to "
-        f"{checked['high']:.0%})."
+PublicTableFile = Annotated[
+    Path, typer.Argument(help="The table file: limits, and best also centre and spread, of every column.")
+]
+People = Annotated[int, typer.Option(help="The number of people in the table; it is public.")]
+Epsilons = Annotated[str, typer.Option(help="The ε to try, separated by commas.")]
+Delta = Annotated[float, typer.Option(help="The δ of the guarantee, below one over the people.")]
+Correlation = Annotated[float, typer.Option(help="A public guess of the correlation of all pairs of columns.")]
+FigureFile = Annotated[Path, typer.Option(help="The .html file to write the figure to.")]
+
+
+def guarantee(
+    table_file: PublicTableFile,
+    people: People,
+    epsilon: Epsilons = "0.5,1,2,5,10",
+    delta: Delta = DELTA,
+    correlation: Correlation = 0.5,
+    out: FigureFile = Path("guarantee.html"),
+    force: Force = False,
+) -> None:
+    """Tell, from public figures alone, what a guarantee would cost in accuracy, and which way to take.
+
+    The table itself is not read.
+    """
+    require_page(out, "guarantee.html")
+    require_distinct([out], [table_file])
+    with fresh_file(out, force=force) as page:
+        plan = plan_guarantee(
+            Schema.of(table_file), people, _numbers(epsilon), delta=delta, correlation=correlation
+        )
+        write_figure(guarantee_figure(plan), page)
+    console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
+    headings = ("route", "ε", "mean (spreads)", "spread (share)", "correlation", "")
+    rows = [
+        [
+            words,
+            f"{row['epsilon']:g}",
+            *(f"{row[key]:.3f}" for key in ERRORS),
+            "" if useful(row) else "too inexact",
+        ]
+        for route, words in ROUTES.items()
+        for row in plan.of(route)[: 1 if route == "no privacy" else None]
+    ]
+    show("Expected errors of one release, by route", headings, rows, words=(headings[0], headings[-1]))
+    console.print(
+        f"Written: {escape(str(out))} (the figure; opens in any browser, offline). It tells nothing of the table, "
+        "which was not read.\nAssumed: normal columns whose means lie near the centre of the limits, and the "
+        f"correlation {correlation:g} for all pairs; one release. The guarantee itself assumes none of that. "
+        "Datasets drawn by `synthesize --epsilon` have the errors of its noise, however many there are."
     )
+    if plan.useful_from is not None:
+        asked = f"synthesize TABLE --epsilon {plan.useful_from:g} --delta {delta:g} --table-file {table_file}"
+        console.print(f"\nTo spend it, once and for all: [bold]allbutone {escape(asked)} --out release[/bold]")
 
 
-def _next(context: typer.Context, table: Path, plan: Budget | MixedBudget, out: Path) -> None:
-    """Name the command that releases as much as the budget has left, or one that may leave more."""
-    like, given, left, size = any_release_like(context), context.params, plan.confident_count, plan.rows_of_each
-    kept = given["keep"] or (isinstance(like, Release) and like.mechanism.keep)
-    rows: dict[str, Any] = {"rows": None} if kept else {}  # then there is a row for each person
-    if left > 0:
-        words = "release so many more:" if plan.before else "release that much:"
-        show_next(words, following(context, "synthesize", table, out=free_name("release"), datasets=left, **rows))
-    elif plan.before and plan.in_all:
-        words = "it is used up; see what was released before, and void what nobody has:"
-        show_next(words, following(context, "ledger", "show", table))
-    elif size is None or size == 1 or kept:
-        show_next("see what leaving columns out would allow:", ["budget", "--help"])
-    else:
-        fewer = {"rows": max(1, size // 10), "out": free_name(out, ".html")}
-        show_next("see what smaller datasets would allow:", following(context, "budget", table, **fewer))
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        cure = Cure("list some", "epsilon", "1,3,10")
+        raise InputError(f"--epsilon are numbers separated by commas, got {text!r}", cure) from error

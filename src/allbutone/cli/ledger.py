@@ -1,31 +1,170 @@
-"""The commands about the ledger: what was released of a table, and what counts."""
+"""The ledger of a table: how commands record in it and judge with what it names, and the command that shows it."""
 
+import os
 import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from allbutone.cli.earlier import OF_LEDGER, from_here, ledger_of
-from allbutone.cli.options import ReleaseKind, following, free_name
-from allbutone.cli.output import console, show, show_next, show_notes
-from allbutone.cli.private import records_as_told, terms_of
-from allbutone.cli.reading import OF_RELEASE, also_asked, records_of
-from allbutone.disclosure.composition import total_in_words
-from allbutone.releases.folder import load_release
-from allbutone.releases.ledger.entries import Entry, Ledger, Terms
-from allbutone.releases.ledger.file import declare_limit, read_ledger, record_release, void_release
-from allbutone.releases.ledger.together import lost
-from allbutone.releases.private.release import PrivateRelease
+from allbutone.cli.onward import from_here, next_after_ledger, next_without_ledger
+from allbutone.cli.options import (
+    OF_FILE,
+    LedgerOptions,
+    ReleaseColumns,
+    TableOptions,
+    command,
+    offers,
+)
+from allbutone.cli.output import console, show, show_notes
+from allbutone.cli.reading import records_like
+from allbutone.disclosure.composition import passed_limit, total_in_words
+from allbutone.releases.folder import is_release, load_release
+from allbutone.releases.ledger.entries import DRAWN, Entry, Ledger, Terms
+from allbutone.releases.ledger.file import (
+    declare_limit,
+    ledger_path,
+    read_ledger,
+    record_release,
+    release_digest,
+    require_recordable,
+    void_release,
+)
+from allbutone.releases.ledger.together import AReleased, Together, lost, with_earlier
+from allbutone.releases.private.release import ADJACENCY, PrivateRelease
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import require_distinct, require_outside
+
+
+@dataclass(frozen=True)
+class TableLedger:
+    """The ledger of a table: where it is, or would be, and what it says at the beginning of a command."""
+
+    options: LedgerOptions
+    table: Path | str
+
+    @property
+    def path(self) -> Path:
+        """Where it lies: beside the table, unless another place is named."""
+        return self.options.ledger or ledger_path(self.table)
+
+    @cached_property
+    def content(self) -> Ledger | None:
+        """What it says, read once; None where there is none, or where it is to be left aside."""
+        return None if self.options.no_ledger else read_ledger(self.path)
+
+    def judged(
+        self,
+        records: Records,
+        release: AReleased | None = None,
+        folders: Sequence[Path] = (),
+        *,
+        mixed: bool = False,
+    ) -> Together:
+        """Put what is asked about together with what was released before, unless it is to be judged alone."""
+        if self.options.alone:
+            return Together(records, release)
+        if self.content is None and self.options.ledger is not None:
+            cure = "name the one that synthesize wrote, or leave --ledger out"
+            raise InputError(f"there is no ledger {from_here(self.path)}", cure)
+        return with_earlier(self.content, records, release, folders, mixed=mixed)
+
+    def entry_of(self, folder: Path) -> Entry | None:
+        """Return the entry that counts of the release in this folder, if there is one."""
+        if self.options.alone or self.content is None or not os.path.lexists(folder) or not is_release(folder):
+            return None
+        return self.content.recorded(release_digest(folder))
+
+    def voids(self, folder: Path) -> bool:
+        """Say whether the release in this folder is recorded, and does not count."""
+        if self.options.alone or self.content is None:
+            return False
+        files = release_digest(folder)
+        return not self.content.recorded(files) and any(each.files == files for each in self.content.releases)
+
+    def require_room(self, out: Path, others: Sequence[Path | None], planned: Terms | None = None) -> None:
+        """Refuse, before anything is drawn, what could not be recorded or would pass a declared total."""
+        if self.options.no_ledger:
+            if self.options.ledger:
+                raise InputError("--ledger and --no-ledger are both given", "leave one out")
+            return
+        require_outside(self.path, out)
+        require_distinct([self.path], list(others))
+        require_recordable(self.path)
+        # a release that may have been given out is needed to judge those that follow
+        if entry := self.entry_of(out):
+            raise InputError(
+                f"{out} is release {entry.number} of the ledger, and without its files nobody can judge what "
+                "follows",
+                "choose another folder",
+                f"void it first, if it was never given out (allbutone ledger void {self.table} {entry.number} "
+                "--reason …)",
+            )
+        if self.content is not None and (message := passed_limit(self.content, planned)):
+            cure = "declare another total, if the board agrees (allbutone ledger limit)"
+            raise InputError(message, "release nothing more", cure)
+
+    def recording(self, records: Any, out: Path, **more: Any) -> Callable[[Path], object]:
+        """Return what records a release whose files all lie aside, just before they are put into `out`.
+
+        In this order no release is ever there unrecorded; a crash in between leaves an entry without a folder.
+        """
+        if self.options.no_ledger:
+            return lambda work: None
+        return lambda work: record_release(self.path, records, work, how=DRAWN, place=out, **more)
+
+
+def terms_of(release: PrivateRelease) -> Terms:
+    """Return a release's guarantee as the ledger keeps it."""
+    told = release.moments
+    basis = "OpenDP's discrete Gaussian noise on the moments"
+    return Terms(epsilon=told.epsilon, delta=told.delta, rho=told.rho, adjacency=ADJACENCY, basis=basis)
+
+
+def require_no_ledger(options: LedgerOptions) -> None:
+    """Refuse a ledger: it knows its table by all values of it, and these stay where they are."""
+    if options.ledger is not None:
+        raise InputError(
+            "a table that stays where it is has no ledger, which would have to read all of it",
+            "leave --ledger out, and name all releases of the table when you ask for its risk",
+        )
+
+
+def show_together(judged: Together) -> None:
+    """Say what is judged together, and what the ledger does not know."""
+    if judged.sentence:
+        console.print(f"{escape(judged.sentence)} --alone leaves earlier releases out of account.\n")
+
+
+def show_recorded(path: Path | None, out: Path) -> None:
+    """Say where a release is counted, with what, and what all guarantees come to; or that it is not counted."""
+    if path is None:
+        console.print("Recorded in no ledger: what is judged later will not count it, unless you name it.")
+        return
+    ledger = read_ledger(path)
+    assert ledger is not None
+    entry, together = ledger.recorded(release_digest(out)), len(ledger.counted)
+    assert entry is not None
+    judged = f"; risk, budget and report now judge {together} releases together" if together > 1 else ""
+    console.print(
+        f"Recorded as release {entry.number} in {escape(from_here(path))}{judged}. Keep the ledger as you keep "
+        "the table, and the release's folder as it is."
+    )
+    if entry.guarantee and (told := total_in_words(ledger)):
+        console.print(told)
+
 
 Action = Annotated[
     str,
     typer.Argument(help="show what was released, add a release, void one, or declare a limit for all together."),
 ]
-TableFile = Annotated[Path | None, typer.Argument(help="The confidential table.", show_default=False)]
+OptionalTable = Annotated[Path | None, typer.Argument(help="The confidential table.", show_default=False)]
 Which = Annotated[
     str | None,
     typer.Argument(
@@ -40,18 +179,21 @@ Delta = Annotated[float | None, typer.Option(min=0, max=1, help="With limit: the
 Rho = Annotated[
     float | None, typer.Option(min=0, help="With limit: the ρ (zero-concentrated), instead of ε and δ.")
 ]
-ACTIONS = ("show", "add", "void", "limit")
+NEEDS_RELEASE = {"show": False, "limit": False, "add": True, "void": True}  # by action
 USE = (
     "allbutone ledger show TABLE", "allbutone ledger add TABLE DIR", "allbutone ledger void TABLE 2 --reason TEXT",
     "allbutone ledger limit TABLE --epsilon 3 --delta 1e-6",
 )  # fmt: skip
 
 
-@also_asked(OF_LEDGER | OF_RELEASE)
+@command
 def ledger(
     context: typer.Context,
     action: Action,
-    table: TableFile = None,
+    source: Annotated[
+        TableOptions, offers(*OF_FILE, "complete_cases", table=OptionalTable, columns=ReleaseColumns)
+    ],
+    book: Annotated[LedgerOptions, offers("ledger")],
     release: Which = None,
     reason: Reason = "",
     epsilon: Epsilon = None,
@@ -59,58 +201,54 @@ def ledger(
     rho: Rho = None,
 ) -> None:
     """Show or change the ledger of a table: what was released of it, so that all of it is judged together."""
-    if action not in ACTIONS and table is None:  # allbutone ledger TABLE
+    table = source.table
+    if action not in NEEDS_RELEASE and table is None:  # allbutone ledger TABLE
         action, table = "show", Path(action)
-    needs = {"show": False, "limit": False, "add": True, "void": True}
-    if table is None or needs.get(action) != (release is not None):
+    if table is None or NEEDS_RELEASE.get(action) != (release is not None):
         raise InputError("the ledger is asked in one of four ways", *USE)
-    _require_its_own(action, reason, epsilon, delta, rho)
-    if action == "add":
-        _add(context, table, Path(str(release)))
-    elif action == "void":
-        _void(context, table, str(release), reason)
-    elif action == "limit":
-        _limit(context, table, Terms(epsilon=epsilon, delta=delta, rho=rho))
-    else:
-        _show_ledger(context, table)
-
-
-def _require_its_own(action: str, reason: str, *numbers: float | None) -> None:
-    """Refuse options of another action, which would be left aside in silence."""
+    # options of another action would be left aside in silence
     if reason and action != "void":
         raise InputError("--reason goes with ledger void", "leave it out")
-    if action != "limit" and any(number is not None for number in numbers):
+    terms = Terms(epsilon=epsilon, delta=delta, rho=rho)
+    if action != "limit" and terms.entries():
         raise InputError("--epsilon, --delta and --rho go with ledger limit", "leave them out")
-
-
-def _show_ledger(context: typer.Context, table: Path) -> None:
-    path = ledger_of(context, table)
-    found = read_ledger(path)
-    if found is None:
-        console.print(f"No release of {escape(str(table))} is recorded: there is no {escape(from_here(path))}.")
-        command = following(context, "budget", table, out=free_name("budget.csv", ".html"))
-        show_next("how much may be released:", command)
-        return
-    _show(found)
-    _next(context, table, found)
-
-
-def _add(context: typer.Context, table: Path, folder: Path) -> None:
-    release, path = load_release(folder), ledger_of(context, table)
-    if isinstance(release, PrivateRelease):
-        records, guarantee = records_as_told(context.params, table, release), terms_of(release)
+    path = TableLedger(book, table).path
+    notes: tuple[str, ...] = ()
+    if action == "add":
+        changed, notes = _add(source, path, Path(str(release)))
+    elif action == "void":
+        changed = _void(path, table, str(release), reason)
+    elif action == "limit":
+        changed = _limit(path, table, terms)
     else:
-        records, guarantee = records_of(context, table, release), None
+        content = read_ledger(path)
+        if content is None:
+            console.print(
+                f"No release of {escape(str(table))} is recorded: there is no {escape(from_here(path))}."
+            )
+            next_without_ledger(context, table)
+            return
+        changed = content
+        _show(changed)
+    next_after_ledger(context, source, table, changed)
+    show_notes(notes)
+
+
+def _add(source: TableOptions, path: Path, folder: Path) -> tuple[Ledger, tuple[str, ...]]:
+    release = load_release(folder)
+    records = records_like(source, release)
+    guarantee = terms_of(release) if isinstance(release, PrivateRelease) else None
     entry = record_release(path, records, folder, guarantee=guarantee)
     console.print(f"{escape(str(folder))} is release {entry.number} in {escape(from_here(path))}: {entry.what}.")
     console.print(
         "Not checked, because nobody could: that it was made from this very table. It counts as if it was."
     )
-    _next(context, table, read_ledger(path))
-    show_notes(records.notes)
+    changed = read_ledger(path)
+    assert changed is not None
+    return changed, records.notes
 
 
-def _void(context: typer.Context, table: Path, release: str, reason: str) -> None:
+def _void(path: Path, table: Path, release: str, reason: str) -> Ledger:
     if not release.isdecimal():
         raise InputError(
             f"a release is voided by its number, got {release!r:.60}", "see it in allbutone ledger show"
@@ -118,19 +256,19 @@ def _void(context: typer.Context, table: Path, release: str, reason: str) -> Non
     if not reason.strip():
         again = shlex.join(["ledger", "void", str(table), release, "--reason", "drawn, never given out"])
         raise InputError("a release is voided for a reason", f"give one: allbutone {again}")
-    found = void_release(ledger_of(context, table), int(release), reason)
-    entry = found.entry(int(release))
+    changed = void_release(path, int(release), reason)
+    entry = changed.entry(int(release))
     console.print(f"Release {entry.number} ({entry.what}, {escape(entry.place)}) does not count any more.")
     console.print("If anyone ever got it, add it again: what is out cannot be called back.")
-    _next(context, table, found)
+    return changed
 
 
-def _limit(context: typer.Context, table: Path, terms: Terms) -> None:
+def _limit(path: Path, table: Path, terms: Terms) -> Ledger:
     if not terms.entries():
         raise InputError("a limit needs a number", "give --epsilon and --delta, or --rho")
-    found = declare_limit(ledger_of(context, table), terms)
+    changed = declare_limit(path, terms)
     console.print(f"Declared for all releases of {escape(str(table))} together: {_terms(terms)}.")
-    _next(context, table, found)
+    return changed
 
 
 def _show(ledger: Ledger) -> None:
@@ -165,27 +303,3 @@ def _terms(terms: Terms) -> str:
     signs = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
     numbers = [f"{signs[name]} = {value:g}" for name, value in terms.entries().items() if name in signs]
     return escape(", ".join(numbers) + (f" ({terms.adjacency})" if terms.adjacency else ""))
-
-
-def _next(context: typer.Context, table: Path, ledger: Ledger | None) -> None:
-    """Name the command that says what is left, for more of what was released last."""
-    assert ledger is not None
-    # with void the argument RELEASE is a number, which is not what budget's --release means
-    options: dict[str, Any] = {"out": free_name("budget.csv", ".html"), "release": ReleaseKind.datasets}
-    there = [entry for entry in ledger.counted if not lost(ledger, entry)]
-    if not ledger.counted:  # what was voided still says how the table is read
-        there = [entry for entry in ledger.releases if not (entry.guarantee or lost(ledger, entry))]
-    if there and there[-1].guarantee:
-        folder, options = from_here(ledger.folder_of(there[-1])), {"out": free_name("risk.csv", ".html")}
-        show_next("what the last release gives away:", following(context, "risk", table, folder, **options))
-        return
-    if there:
-        last = there[-1]
-        options["like"] = from_here(ledger.folder_of(last))
-        if last.rows:
-            options["rows"] = last.rows[-1]
-        if last.kind != ReleaseKind.datasets:
-            options["release"] = ReleaseKind(last.kind)
-        # the release has them; without a header --columns are the names of all
-        options |= {"drop": None} | ({} if context.params["no_header"] else {"columns": None})
-    show_next("what is left to be released:", following(context, "budget", table, **options))

@@ -18,20 +18,20 @@ COMMANDS = {  # in the order of the help, each with the room it is in
     "describe": "describe",
     "synthesize": "synthesize",
     "demo": "synthesize",
-    "check": "check",
+    "check": "describe",
     "risk": "risk",
     "budget": "budget",
-    "adversaries": "adversaries",
+    "adversaries": "risk",
     "audit": "audit",
     "ledger": "ledger",
-    "moments": "moments",
-    "pool": "moments",
-    "guarantee": "guarantee",
+    "moments": "sites",
+    "pool": "sites",
+    "guarantee": "budget",
     "report": "report",
-    "application": "report",
-    "paper": "paper",
+    "application": "study",
+    "paper": "study",
     "study": "study",
-    "explain": "explain",
+    "explain": "describe",
     "app": "app",
 }
 
@@ -89,8 +89,8 @@ def _listed(name: str, room: str) -> Callable[[], None]:
         raise NotImplementedError(name)  # never called: a command that is asked for by name is loaded whole
 
     tree = ast.parse(Path(__file__).with_name(f"{room}.py").read_bytes())
-    (found,) = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name)
-    command.__name__, command.__doc__ = name, ast.get_docstring(found)
+    (written,) = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name)
+    command.__name__, command.__doc__ = name, ast.get_docstring(written)
     return command
 
 
@@ -102,7 +102,7 @@ def _run(app: "typer.Typer") -> int | None:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
     except InputError as error:
-        from allbutone.cli.options import in_flags
+        from allbutone.cli.onward import in_flags
 
         options = _flags_that_help(typer.main.get_command(app), sys.argv[1:])
         _fail(error.worded(lambda cure: in_flags(cure, options)), keep_lines=True)
@@ -139,9 +139,9 @@ def _require_text(arguments: list[str]) -> None:
         try:
             argument.encode()
         except UnicodeEncodeError as error:
-            told = os.fsencode(argument).decode(errors="replace")
+            shown = os.fsencode(argument).decode(errors="replace")
             cure = "rename the file or folder, or write the text anew"
-            raise InputError(f"{told!r} is not UTF-8 text", cure) from error
+            raise InputError(f"{shown!r} is not UTF-8 text", cure) from error
 
 
 def _fail(message: str, keep_lines: bool = False) -> NoReturn:

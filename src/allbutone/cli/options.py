@@ -1,27 +1,26 @@
-"""What can be asked of more than one command, what they share, and what one passes on to the next."""
+"""What can be asked: the options that commands share, in groups that arrive as one frozen object each."""
 
-import os
-import shlex
-import warnings
-from collections.abc import Callable, Container
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from itertools import chain, count
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from allbutone.model.niw import NIW
-from allbutone.model.prior_check import PriorScaleWarning
-from allbutone.model.site_moments import SiteMoments
-from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.standing_out import MOST
+from allbutone.releases.folder import load_unguaranteed
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.private.accounting import DELTA
+from allbutone.releases.release import PlainRelease
 from allbutone.support.checks import count_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.sources import is_source
 from allbutone.tables.files import READABLE
-from allbutone.tables.records import Records
-from allbutone.utility.released_values import Oddity
 
 
 class ReleaseKind(StrEnum):
@@ -32,72 +31,410 @@ class ReleaseKind(StrEnum):
     both = "both"
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be drawn, and where it goes."""
+class Gaps(StrEnum):
+    """What to do with missing values."""
 
-    out: Path
-    datasets: int
-    rows: int | None
-    kind: ReleaseKind
-    format: str
-    repeat_key: str | None
-    force: bool
-    record: Callable[[Path], object]  # sees the files when they all lie aside
+    refuse = "refuse"
+    impute = "impute"
+    keep = "keep"
+
+
+class Engine(StrEnum):
+    """What reads files that are not read into memory."""
+
+    duckdb = "duckdb"
+    polars = "polars"
+    dask = "dask"
+    spark = "spark"
+
+
+class ImageFormat(StrEnum):
+    """A format for pictures besides HTML."""
+
+    png = "png"
+    svg = "svg"
+
+
+class Address(str):
+    """The address of a table that is not one file: a pattern, or a database."""
+
+
+def _address(text: str) -> Path | Address:
+    return Address(text) if is_source(text) else Path(text)
 
 
 Table = Annotated[
     Path,
     typer.Argument(help=f"The confidential table: a {READABLE} file (Excel, SPSS, SAS and Stata among them)."),
 ]
-Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
-Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, the parameters, or both.")]
+AnyTable = Annotated[
+    Any,
+    typer.Argument(
+        parser=_address,
+        metavar="TABLE",
+        help=f"The confidential table: a {READABLE} file, many files ('data/*.parquet'), or a database "
+        "(postgresql://HOST/NAME or a .duckdb file, with --from or --query).",
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(help="A column to keep, or several separated by commas; all by default. May be repeated."),
+]
+ReleaseColumns = Annotated[
+    list[str] | None,
+    typer.Option(help="The columns of the table to use; those of the release by default. May be repeated."),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option(
+        "--no-header",
+        help="The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
+    ),
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="How the text of the file is encoded, such as latin-1; UTF-8 by default.")
+]
+Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel workbook that has several.")]
+MissingCodes = Annotated[
+    list[str] | None,
+    typer.Option(help="A number that stands for a missing value, such as -999, or several separated by commas."),
+]
+CompleteCases = Annotated[
+    bool, typer.Option("--complete-cases", help="Leave out rows with gaps, and say how many.")
+]
+DropUnusable = Annotated[
+    bool, typer.Option("--drop-unusable", help="Leave out columns that cannot be used, and say which.")
+]
+RowsArePeople = Annotated[
+    bool,
+    typer.Option(
+        "--rows-are-people",
+        help="Each row is another person, although rows, or values of what seems to name people, repeat.",
+    ),
+]
+TableFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--table-file", help="What is public of each column: scale, limits, decimals, prior. describe drafts it."
+    ),
+]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(help="A positive column to model on a log scale, or several separated by commas."),
+]
+Positive = Annotated[
+    list[str] | None, typer.Option(help="A column of which no value below 0 goes out, or several.")
+]
+Decimals = Annotated[
+    list[str] | None,
+    typer.Option(help="Decimals to round released values to: 1 for all columns, or bili=1,age=0."),
+]
+EngineName = Annotated[
+    Engine | None,
+    typer.Option(
+        metavar="duckdb|polars|dask|spark",
+        help="What reads files that stay where they are; DuckDB or polars by default, for many files and "
+        "for those beyond memory.",
+    ),
+]
+FromTable = Annotated[str | None, typer.Option("--from-table", "--from", help="The table of a database.")]
+Query = Annotated[str | None, typer.Option(help="A query whose answer is the table, of a database.")]
+Key = Annotated[
+    str | None,
+    typer.Option(help="The column by which you know a record of a table that stays where it is."),
+]
+Worst = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=100_000,
+        help="How many of its records that stand out most are fetched and judged; with categories, also "
+        "those of the smallest combinations, as many again at most.",
+    ),
+]
 Prior = Annotated[
     Path | None,
     typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
 ]
+MechanismPrior = Annotated[
+    Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")
+]
+Like = Annotated[
+    Path | None,
+    typer.Option(help="A release made before: take its columns, prior, model, scales, limits and decimals."),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A public column that goes out as it is, or several separated by commas; the others are drawn "
+        "given it."
+    ),
+]
+Cells = Annotated[
+    str | None,
+    typer.Option(
+        metavar="main-effects|separate",
+        help="Whether each level of a category moves the means, with one spread for all (main-effects, the "
+        "default), or each combination of levels has a normal of its own (separate).",
+    ),
+]
+CellWeight = Annotated[
+    float | None,
+    typer.Option(
+        help="How many records the prior is worth in each combination of levels; by default one for all together."
+    ),
+]
+Missing = Annotated[
+    Gaps | None,
+    typer.Option(
+        help="What to do with missing values: refuse them (the default), impute them (synthetic tables have "
+        "none), or keep them (synthetic tables have gaps, too)."
+    ),
+]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(help="Guarantee ε-differential privacy, with noise; every column needs limits in --table-file."),
+]
+Delta = Annotated[
+    float | None, typer.Option(help=f"The δ of the guarantee, below one over the people; {DELTA:g} by default.")
+]
+Known = Annotated[
+    list[str] | None,
+    typer.Option(help="A column the adversary knows of everyone, or several separated by commas."),
+]
+LackingColumns = Annotated[
+    list[str] | None,
+    typer.Option(help="A column the adversary lacks of everyone, or several separated by commas."),
+]
+LackingRecords = Annotated[
+    int, typer.Option(min=0, help="How many records the adversary lacks besides the target, chosen at random.")
+]
+Probability = Annotated[
+    float,
+    typer.Option(help="How sure the adversary must be of a value, within its tolerance, for it to be disclosed."),
+]
+Radius = Annotated[float, typer.Option(help="How near the truth counts as near: a Mahalanobis distance.")]
+NoMass = Annotated[
+    bool, typer.Option("--no-mass", help="Leave out the mass near the truth: several times faster.")
+]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", help="The ledger of what was released of the table; beside the table, as TABLE.ledger.toml."
+    ),
+]
+Alone = Annotated[
+    bool, typer.Option("--alone", help="Leave out of account what the ledger says was released before.")
+]
+NoLedger = Annotated[
+    bool,
+    typer.Option("--no-ledger", help="Do not record the release in the table's ledger: then nobody counts it."),
+]
+ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
+Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
+Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, the parameters, or both.")]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a graphics card, by PyTorch).")]
 Dask = Annotated[
     str | None,
     typer.Option(
         help="The address of a Dask cluster to work on, such as tcp://HOST:8786; this computer by default."
     ),
 ]
-ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
-MechanismPrior = Annotated[
-    Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")
+Images = Annotated[ImageFormat | None, typer.Option(help="Write the figures as pictures of this format, too.")]
+NumbersFile = Annotated[
+    Path, typer.Option(help="The .csv or .parquet file to write; the figure is written beside it.")
 ]
-Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a graphics card, by PyTorch).")]
-Probability = Annotated[
-    float,
-    typer.Option(help="How sure the adversary must be of a value, within its tolerance, for it to be disclosed."),
+Page = Annotated[Path, typer.Option(help="The .html file to write.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there under this name.")]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """The confidential table, where it lies, and how it is read."""
+
+    table: AnyTable
+    columns: Columns = None
+    drop: Drop = None
+    no_header: NoHeader = False
+    encoding: Encoding = None
+    sheet: Sheet = None
+    missing_codes: MissingCodes = None
+    complete_cases: CompleteCases = False
+    drop_unusable: DropUnusable = False
+    rows_are_people: RowsArePeople = False
+    table_file: TableFile = None
+    log: Log = None
+    positive: Positive = None
+    decimals: Decimals = None
+    engine: EngineName = None
+    from_table: FromTable = None
+    query: Query = None
+    key: Key = None
+    worst: Worst = MOST
+
+    @property
+    def chosen(self) -> list[str] | None:
+        """The columns asked for; those of a file without a header are all its names, and no choice."""
+        return None if self.no_header else list(self.columns or ()) or None
+
+    @property
+    def dropped(self) -> list[str] | None:
+        """The columns to leave out, if any are named."""
+        return list(self.drop or ()) or None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a release is made: its prior and model, or a release to be like, and what is guaranteed."""
+
+    prior: Prior = None
+    like: Like = None
+    keep: Keep = None
+    cells: Cells = None
+    cell_weight: CellWeight = None
+    missing: Missing = None
+    epsilon: Epsilon = None
+    delta: Delta = None
+
+    @cached_property
+    def release_like(self) -> PlainRelease | Release | None:
+        """The release that --like names, read once: it may have many datasets, and several ask for it."""
+        return None if self.like is None else load_unguaranteed(self.like)
+
+
+@dataclass(frozen=True)
+class AttackOptions:
+    """Who attacks, and by which rule a value counts as disclosed to them."""
+
+    known: Known = None
+    lacking_columns: LackingColumns = None
+    lacking_records: LackingRecords = 0
+    probability: Probability = 0.5
+    radius: Radius = RADIUS
+    no_mass: NoMass = False
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The rule of the verdict."""
+        return Rule.of(self.probability)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is the adversary who has everybody else's records and nothing more."""
+        return not (self.known or self.lacking_columns or self.lacking_records)
+
+
+@dataclass(frozen=True)
+class LedgerOptions:
+    """Which ledger says what was released before, and whether that counts."""
+
+    ledger: LedgerFile = None
+    alone: Alone = False
+    no_ledger: NoLedger = False
+
+
+@dataclass(frozen=True)
+class Offers:
+    """Which options of a group a command has; `reworded` are those that it declares in its own way."""
+
+    names: tuple[str, ...]
+    reworded: dict[str, Any]
+
+
+def offers(*names: str, **reworded: Any) -> Offers:
+    """Say which options of a group a command has, for `Annotated[Group, offers(…)]`."""
+    return Offers((*names, *reworded), reworded)
+
+
+OF_FILE = ("table", "columns", "drop", "no_header", "encoding", "sheet", "missing_codes")
+OF_TABLE = (
+    *OF_FILE, "complete_cases", "drop_unusable", "rows_are_people", "table_file", "log", "positive", "decimals"
+)  # fmt: skip
+OF_ENGINE = ("engine", "from_table", "query")
+TableInMemory = Annotated[TableOptions, offers(*OF_TABLE, table=Table)]
+TableAnywhere = Annotated[TableOptions, offers(*OF_TABLE, *OF_ENGINE)]
+JudgedTable = Annotated[TableOptions, offers(*OF_FILE, "complete_cases", table=Table, columns=ReleaseColumns)]
+JudgedAnywhere = Annotated[
+    TableOptions, offers(*OF_FILE, "complete_cases", *OF_ENGINE, "key", "worst", columns=ReleaseColumns)
 ]
+PriorOfRelease = Annotated[ModelOptions, offers(prior=MechanismPrior)]
+EarlierReleases = Annotated[LedgerOptions, offers("ledger", "alone")]
 
 
-def fit(records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None) -> tuple[NIWSynthesizer, str]:
-    """Return the fitted synthesizer and what there is to note about its prior."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PriorScaleWarning)
-        synthesizer = NIWSynthesizer(prior).fit(records)
-    return synthesizer, "\n".join(str(warning.message) for warning in caught)
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function: groups of options among its parameters are asked one by one, and arrive whole.
+
+    Arguments come first, then the options of the command itself, then those of its groups.
+    """
+    groups: dict[str, tuple[type, list[str]]] = {}
+    own: list[inspect.Parameter] = []
+    grouped: list[inspect.Parameter] = []
+    for parameter in inspect.signature(function).parameters.values():
+        group, *about = get_args(parameter.annotation) or (parameter.annotation,)
+        if isinstance(group, type) and group in (TableOptions, ModelOptions, AttackOptions, LedgerOptions):
+            asked = _parameters_of(group, next((each for each in about if isinstance(each, Offers)), None))
+            groups[parameter.name] = group, [each.name for each in asked]
+            own += [each for each in asked if each.name == "table"]
+            grouped += [each for each in asked if each.name != "table"]
+        else:
+            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @wraps(function)
+    def run(**given: Any) -> None:
+        made = {
+            name: group(**{each: given.pop(each) for each in names}) for name, (group, names) in groups.items()
+        }
+        function(**given, **made)
+
+    parameters = [*own, *grouped]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+    return run
 
 
-def describe_prior(given: Path | None, prior: NIW) -> str:
-    """Return in words which prior is in use."""
-    if prior.is_flat:
-        return "the flat prior (it has no units and says nothing of the data)"
-    return f"the prior of {given}" if given else "the prior of the table file, or of the release to be like"
+def _parameters_of(group: type, offer: Offers | None) -> list[inspect.Parameter]:
+    """Return the options of a group as parameters of a function, in the order of its fields."""
+    hints = get_type_hints(group, include_extras=True) | (offer.reworded if offer else {})
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_required(hints[field.name]) if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+        if offer is None or field.name in offer.names
+    ]
 
 
-def prior_and_worth(given: Path | None, prior: NIW) -> str:
-    """Return in words which prior is in use, and how much it counts."""
-    weight = prior.mean_weight
-    worth = f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean" if weight else ""
-    return describe_prior(given, prior) + worth
+def _required(hint: Any) -> Any:
+    """Return no default, or None where an option that must be given is declared so that it need not be."""
+    return None if type(None) in get_args(get_args(hint)[0]) else inspect.Parameter.empty
 
 
-def worded(odd: Oddity) -> str:
-    """Say what is odd about synthetic values, and which option cures it."""
-    return f"{odd.words}; {in_flags(odd.cure, {'log', 'decimals', 'positive'})}."
+def flag_of(name: str) -> str:
+    """Return the flag of an option by the name of its field."""
+    return f"--{name.replace('_', '-')}"
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Read whole numbers between commas."""
+    try:
+        counts = {int(part) for part in text.split(",")}
+    except ValueError as error:
+        cure = Cure("list some", option, "1,5,10")
+        raise InputError(f"--{option} are whole numbers separated by commas, got {text!r}", cure) from error
+    return sorted(count_of(option, count) for count in counts)
+
+
+def require_page(out: Path, usual: str) -> None:
+    """Refuse an output that is not an HTML file."""
+    if out.suffix != ".html":
+        raise InputError(f"--out names an .html file, got {str(out)!r}", Cure("name one", "out", usual))
 
 
 def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:
@@ -106,71 +443,3 @@ def require_rows_of_datasets(rows: int | None, release: ReleaseKind) -> None:
         count_of("rows", rows)
         if release is ReleaseKind.parameters:
             raise InputError("--rows goes with datasets, not with --release parameters", "leave it out")
-
-
-# where and how a command writes is its own affair; all else that it was asked holds for the next one, too
-OWN = frozenset({"out", "force", "seed", "new_repeat_key", "repeat_key", "format", "public"})
-
-
-def following(context: typer.Context, command: str, *arguments: object, **options: Any) -> list[str]:
-    """Return the command to run next: with every option given to this one that the next one has as well.
-
-    `options` come on top, or in place of those; what is the default anyway is left out.
-    """
-    takes = {
-        parameter.name: parameter
-        for parameter in context.find_root().command.commands[command].params  # type: ignore[attr-defined]
-        if parameter.opts[0].startswith("--")
-    }
-    given = {
-        name: value
-        for name, value in context.params.items()
-        if name in takes.keys() - OWN and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-    }
-    typed = [command, *map(as_argument, arguments)]
-    for name, value in (given | options).items():
-        if str(value) != str(takes[name].default):
-            typed += as_typed(takes[name].opts[0], value)
-    return typed
-
-
-def as_argument(value: object) -> str:
-    """Return a name as it is typed, so that none reads as an option."""
-    return f"./{value}" if str(value).startswith("-") else str(value)
-
-
-def as_typed(option: str, value: Any) -> list[str]:
-    """Return an option and its value as they are typed: a list with commas, a flag without a value."""
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [option]
-    if not isinstance(value, list | tuple):
-        return [option, str(value)]
-    value = [each if isinstance(each, str) else f"{each:g}" for each in value]
-    if any("," in each for each in value):  # a name that holds a comma goes in an option of its own
-        return [word for each in value for word in (option, each)]
-    return [option, ",".join(value)] if value else []
-
-
-def in_flags(cure: Cure, options: Container[str]) -> str:
-    """Word a cure for the command line: the argument that does it as an option, if it is one of `options`."""
-    name, value = cure.argument, cure.value
-    if value is False:  # header=False is --no-header
-        name, value = f"no_{name}", True
-    if name not in options:
-        return cure.words
-    option = f"--{name.replace('_', '-')}"
-    typed = f"{option} …" if value is None else shlex.join(as_typed(option, value))
-    return f"{cure.words} ({typed})" if typed else cure.words
-
-
-def free_name(name: str | Path, *besides: str) -> Path:
-    """Return the name, or the first of name-2, name-3, … that is free, also with each of the endings `besides`."""
-    first = Path(name)
-    places = chain([first], (first.with_stem(f"{first.stem}-{turn}") for turn in count(2)))
-    return next(
-        place
-        for place in places
-        if not any(os.path.lexists(each) for each in (place, *map(place.with_suffix, besides)))
-    )

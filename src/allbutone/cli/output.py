@@ -1,4 +1,4 @@
-"""What the terminal shows: words, small tables, and a bar when work takes long."""
+"""What commands show and write: words, small tables, a bar when work takes long; numbers with their figure."""
 
 import shlex
 import shutil
@@ -7,14 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer, current_thread, main_thread
-from typing import Annotated
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -27,9 +26,15 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from allbutone.cli.options import ImageFormat
+from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort
 from allbutone.plots.export import write_figure, write_images
-from allbutone.tables.safe_write import fresh_file
+from allbutone.reports.verdict import Verdict, told_of, values_of
+from allbutone.support.errors import InputError
+from allbutone.support.text import number
+from allbutone.tables.files import TableWriter
+from allbutone.tables.safe_write import fresh_file, fresh_files, require_distinct
 
 console: Console = Console(highlight=False, soft_wrap=True, emoji=False)
 notes: Console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
@@ -37,16 +42,7 @@ notes: Console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=Fal
 PROGRESS_AFTER_SECONDS = 2.0
 LONG = 20.0  # seconds that are worth a word beforehand
 WIDEST = 1000  # characters of a table
-
-
-class ImageFormat(StrEnum):
-    """A format for pictures besides HTML."""
-
-    png = "png"
-    svg = "svg"
-
-
-Images = Annotated[ImageFormat | None, typer.Option(help="Write the figures as pictures of this format, too.")]
+SHOWN = 10  # values in the table of those closest to being disclosed
 
 
 @contextmanager
@@ -175,3 +171,65 @@ def sparkline(values: np.ndarray, width: int = 24) -> str:
     counts = np.bincount(places, minlength=width)
     levels = np.ceil(8 * counts / counts.max()).astype(int)
     return "".join(" ▁▂▃▄▅▆▇█"[level] for level in levels)
+
+
+@dataclass
+class Outputs:
+    """Writes numbers, all at once or a block at a time, and the figures beside them."""
+
+    numbers: TableWriter
+    page: Path
+
+    def append(self, columns: dict[str, np.ndarray]) -> None:
+        """Write some rows more."""
+        self.numbers.write_columns(columns)
+
+    def draw(self, figure: Any, *below: Any) -> None:
+        """Write the figures."""
+        write_figure(figure, self.page, *below)
+
+    def __call__(self, columns: dict[str, np.ndarray], figure: Any, *below: Any) -> None:
+        """Write everything."""
+        self.append(columns)
+        self.draw(figure, *below)
+
+
+@contextmanager
+def outputs(out: Path, force: bool, inputs: list[Path | None]) -> Iterator[Outputs]:
+    """Yield what writes the numbers and the figures, all or none; refuses at once where it could not."""
+    if out.suffix not in (".csv", ".parquet"):
+        raise InputError(
+            f"--out names a .csv or .parquet file, got {str(out)!r}", "the figure goes beside it as .html"
+        )
+    outputs = [out, out.with_suffix(".html")]
+    require_distinct(outputs, inputs)
+    with fresh_files(outputs, force=force, private=True) as [numbers, page], TableWriter(numbers) as writer:
+        yield Outputs(writer, page)
+
+
+def show_files(out: Path, line: str = "one row for each person") -> None:
+    """Say what was written, and that it is confidential."""
+    console.print(
+        f"Written: {escape(str(out))} ({line}) and {escape(str(out.with_suffix('.html')))} (the figure; "
+        "opens in any browser, offline).\nBoth are confidential, as the table is: they describe individual "
+        "records. Only you can read them."
+    )
+
+
+def show_verdict(verdict: Verdict) -> None:
+    """Print the decision, then who and what, and how sure."""
+    colour = {"for": "green", "luck": "yellow", "against": "red"}[verdict.standing]
+    console.print(f"[{colour}]{verdict.mark}[/{colour}] [bold]{escape(verdict.headline)}.[/bold]")
+    if verdict.remark:
+        console.print(verdict.remark)
+    if not verdict.passed:
+        console.print(f"Who, and what: {escape(verdict.who)}")
+    console.print(f"How sure: {escape(verdict.how_sure)}")
+    console.print(f"The rule: {escape(verdict.rule.in_full)}")
+
+
+def show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
+    """Print the values that are disclosed, or come closest to it."""
+    lines = told_of(values_of(found, rule, SHOWN))
+    rows = [[escape(number(value)) for value in line.values()] for line in lines]
+    show("\nThe values closest to being disclosed", list(lines[0]), rows, words=("column", "verdict"))

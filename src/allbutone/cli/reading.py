@@ -1,211 +1,288 @@
-"""How a table is read: the options that every command on a table has, and what they come to."""
+"""How a table is read: what the options about it come to, whether it is a file or stays where it is."""
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import wraps
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
+import narwhals as nw
 import pyarrow as pa
-import typer
 
+from allbutone.cli.options import Address, ModelOptions, TableOptions, flag_of
 from allbutone.model.niw import NIW
-from allbutone.releases.folder import is_release, load_unguaranteed, without_categories
+from allbutone.model.prior_file import read_prior
+from allbutone.releases.folder import is_release, load_unguaranteed
 from allbutone.releases.joined import Released
-from allbutone.releases.ledger.file import ledger_path, read_ledger
+from allbutone.releases.ledger.entries import Ledger
 from allbutone.releases.mixed.mechanism import REFUSE
 from allbutone.releases.mixed.release import Release, reading_of
+from allbutone.releases.private.ball import without_limits
+from allbutone.releases.private.release import PrivateRelease
 from allbutone.releases.release import PlainRelease
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.declared.schema import Schema
+from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.queries import names_in
+from allbutone.tables.engines.sources import Source, require_no_password
 from allbutone.tables.files import read_table
+from allbutone.tables.formats.limits import LIMITS
 from allbutone.tables.names import NO_HEADER, choose, reads_as_data, split_names
 from allbutone.tables.records import Records
 
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(help="A column to keep, or several separated by commas; all by default. May be repeated."),
-]
-ReleaseColumns = Annotated[
-    list[str] | None,
-    typer.Option(help="The columns of the table to use; those of the release by default. May be repeated."),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
-]
-NoHeader = Annotated[
-    bool,
-    typer.Option(
-        "--no-header",
-        help="The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
-    ),
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="How the text of the file is encoded, such as latin-1; UTF-8 by default.")
-]
-Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel workbook that has several.")]
-
-TableFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--table-file", help="What is public of each column: scale, limits, decimals, prior. describe drafts it."
-    ),
-]
-Log = Annotated[
-    list[str] | None,
-    typer.Option(help="A positive column to model on a log scale, or several separated by commas."),
-]
-Positive = Annotated[
-    list[str] | None, typer.Option(help="A column of which no value below 0 goes out, or several.")
-]
-Decimals = Annotated[
-    list[str] | None,
-    typer.Option(help="Decimals to round released values to: 1 for all columns, or bili=1,age=0."),
-]
-MissingCodes = Annotated[
-    list[str] | None,
-    typer.Option(help="A number that stands for a missing value, such as -999, or several separated by commas."),
-]
-CompleteCases = Annotated[
-    bool, typer.Option("--complete-cases", help="Leave out rows with gaps, and say how many.")
-]
-DropUnusable = Annotated[
-    bool, typer.Option("--drop-unusable", help="Leave out columns that cannot be used, and say which.")
-]
-RowsArePeople = Annotated[
-    bool,
-    typer.Option(
-        "--rows-are-people",
-        help="Each row is another person, although rows, or values of what seems to name people, repeat.",
-    ),
-]
+# what says how a table is read, and how it is modelled: a release made before decides all of it
+HOW_READ = ("table_file", "log", "positive", "decimals", "drop", "drop_unusable")
+HOW_MODELLED = ("prior", "keep", "cells", "cell_weight", "missing")
 
 
-Like = Annotated[
-    Path | None,
-    typer.Option(help="A release made before: take its columns, prior, model, scales, limits and decimals."),
-]
+@dataclass(frozen=True)
+class TableAsRead:
+    """The records of a table, and the release that they are read and modelled like, if there is one.
 
-
-# what a command may be asked about how it reads a table: each option's kind and default
-OF_FILE: dict[str, tuple[Any, Any]] = {
-    "columns": (Columns, None),
-    "drop": (Drop, None),
-    "no_header": (NoHeader, False),
-    "encoding": (Encoding, None),
-    "sheet": (Sheet, None),
-    "missing_codes": (MissingCodes, None),
-}
-OF_TABLE = OF_FILE | {
-    "complete_cases": (CompleteCases, False),
-    "drop_unusable": (DropUnusable, False),
-    "rows_are_people": (RowsArePeople, False),
-    "table_file": (TableFile, None),
-    "log": (Log, None),
-    "positive": (Positive, None),
-    "decimals": (Decimals, None),
-}
-OF_RELEASE = OF_FILE | {"columns": (ReleaseColumns, None), "complete_cases": (CompleteCases, False)}
-LIKE: dict[str, tuple[Any, Any]] = {"like": (Like, None)}
-# what says how a table is read and modelled, and what a release decides instead
-HOW_READ = (
-    "prior", "table_file", "log", "positive", "decimals", "drop", "drop_unusable", "keep", "cells", "cell_weight",
-    "missing", "columns",
-)  # fmt: skip
-BEFORE = "allbutone.made_before"
-
-
-def also_asked(options: dict[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command these options; their values are in its context, from which this room reads them."""
-
-    def widened(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def run(**given: Any) -> None:
-            command(**{name: value for name, value in given.items() if name not in options})
-
-        signature = inspect.signature(command)
-        more = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for name, (kind, default) in options.items()
-        ]
-        run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *more])  # type: ignore[attr-defined]
-        run.__annotations__ = command.__annotations__ | {name: kind for name, (kind, _) in options.items()}
-        return run
-
-    return widened
-
-
-def read_records(context: typer.Context, table: Path, *, mixed: bool = False) -> Records:
-    """Read the table as the options of this command say, or as the release that it is to be like.
-
-    Categories and gaps are let in where the command can do with them (`mixed`).
+    like: that of --like, or the last one of the ledger where nothing was asked about the reading.
     """
-    given = context.params
-    like = any_release_like(context) if mixed else release_like(context)
-    content = read_content(given, table)
-    said: tuple[str, ...] = ()
-    if like is None and (before := made_before(context, table, content.column_names)):
-        like, said = before
-        context.meta[BEFORE] = like
-    columns, missing = chosen_columns(given), given.get("missing") or REFUSE
+
+    records: Records | LazyRecords
+    model: ModelOptions
+    like: PlainRelease | Release | None = None
+
+    @property
+    def people(self) -> int:
+        """How many records there are."""
+        return len(self.records.values if isinstance(self.records, Records) else self.records)
+
+    @property
+    def prior(self) -> NIW | Path | None:
+        """The prior file that was given, or the prior of the release to be like."""
+        return self.model.prior if self.like is None else self.like.prior
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it takes more than the normal model: categories, columns to keep, or gaps."""
+        if self.like is not None:
+            return isinstance(self.like, Release)
+        return bool(self.records.categories.columns or self.model.keep or self.has_gaps)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether values are missing that the model must see to; an engine gives complete rows alone."""
+        return isinstance(self.records, Records) and self.records.has_gaps
+
+    @property
+    def keeps(self) -> bool:
+        """Whether columns go out as they are: then there is a row for each person."""
+        return bool(self.model.keep or (isinstance(self.like, Release) and self.like.mechanism.keep))
+
+    @property
+    def mechanism(self) -> dict[str, Any]:
+        """What a `Synthesizer` is asked by the options, or by the release to be like."""
+        if isinstance(self.like, Release):
+            old = self.like.mechanism
+            names = ("cells", "cell_weight", "keep", "missing")
+            return {"prior": old.normal, **{name: getattr(old, name) for name in names}}
+        keep = list(dict.fromkeys(split_names(self.model.keep or (), set(self.records.order))))
+        told = {"keep": keep, "cell_weight": self.model.cell_weight, "missing": self.model.missing or REFUSE}
+        if self.model.cells is not None:
+            told["cells"] = self.model.cells.replace("-", " ")
+        return {"prior": self.prior, **told}
+
+
+def read(
+    source: TableOptions,
+    model: ModelOptions | None = None,
+    ledger: Ledger | None = None,
+    *,
+    categories: bool = False,
+    may_impute: bool = False,
+) -> TableAsRead:
+    """Read the table as the options of a command say, or as a release that it is to be like.
+
+    ledger: whose last release says how, where nothing is asked. Categories are let in where the command can do
+    with them; may_impute: whether it has a word for gaps.
+    """
+    model = model or ModelOptions()
+    like = _release_like(source, model)
+    if source_of(source) is not None:
+        return _checked(source, TableAsRead(_lazy(source, like, categories), model, like))
+    content = read_content(source)
+    notes: tuple[str, ...] = ()
+    if like is None and (before := _made_before(source, model, ledger, content.column_names)):
+        like, notes = before
+    columns, missing = source.chosen, model.missing or REFUSE
     if like is not None:
-        columns = columns_of(like, content.column_names, table.name, given["no_header"])
-        mixed = isinstance(like, Release)
+        columns = columns_of(like, content.column_names, source)
+        categories = isinstance(like, Release)
         missing = like.mechanism.missing if isinstance(like, Release) else REFUSE
-    with ways_out(without=() if "missing" in given else ("missing",)):
-        found = Records.of(
+    with ways_out(without=() if may_impute else ("missing",)):
+        records = Records.of(
             content,
             columns=columns,
-            drop=list(given["drop"] or ()) or None,
-            schema=declared(given, content.column_names, like),
+            drop=source.dropped,
+            schema=declared(source, content.column_names, like),
             # a release that has no word for gaps was made from the rows without any
-            complete_cases=given["complete_cases"] or (like is not None and missing == REFUSE),
-            drop_unusable=given["drop_unusable"],
-            rows_are_people=given["rows_are_people"] or like is not None,
-            categories=mixed,
+            complete_cases=source.complete_cases or (like is not None and missing == REFUSE),
+            drop_unusable=source.drop_unusable,
+            rows_are_people=source.rows_are_people or like is not None,
+            categories=categories,
             gaps=missing != REFUSE,
         )
-    return replace(found, notes=(*said, *found.notes))
+    return _checked(source, TableAsRead(replace(records, notes=(*notes, *records.notes)), model, like))
 
 
-def made_before(
-    context: typer.Context, table: Path, names: Sequence[str]
-) -> tuple[PlainRelease | Release, tuple[str]] | None:
-    """Return the last release of the table by its ledger, and a sentence: the table is read as that one was made.
+def _checked(source: TableOptions, table: TableAsRead) -> TableAsRead:
+    """Refuse options of the model that have nothing to be about in this table."""
+    if table.like is not None:
+        return table
+    for name in ("cells", "cell_weight"):
+        if getattr(table.model, name) is not None and not table.records.categories.columns:
+            raise InputError(
+                f"{flag_of(name)} is about categories, and none of the columns used is one", "leave it out"
+            )
+    missing = table.model.missing or REFUSE
+    if source.complete_cases and missing != REFUSE:
+        raise InputError(
+            f"--complete-cases leaves no gap, and --missing {missing} is about gaps", "give one of them"
+        )
+    return table
 
-    None where the command has no part in the ledger, or is told how to read the table.
-    """
-    given = context.params
-    told = [name for name in HOW_READ if given.get(name) and not (name == "columns" and given["no_header"])]
-    if "ledger" not in given or given.get("no_ledger") or told:
+
+def read_records(source: TableOptions) -> Records:
+    """Read a table of measurements into memory, as the options say."""
+    records = read(source).records
+    assert isinstance(records, Records)
+    return records
+
+
+def records_like(source: TableOptions, release: Released | Release | PrivateRelease) -> Records:
+    """Read the release's columns of the table, or those asked for."""
+    content = read_content(source)
+    if isinstance(release, PrivateRelease):  # values that pass the limits were brought in when it was made
+        how: dict[str, Any] = {"columns": list(release.columns), "schema": without_limits(release.schema)}
+        return Records.of(content, **how, rows_are_people=True)
+    names, columns = content.column_names, source.chosen
+    drop = named_columns(source.drop, names)
+    if not columns and set(drop).isdisjoint(_names_of(release)):  # what is left out has no part in the release
+        columns, drop = columns_of(release, names, source), []
+    how = reading_of(release)
+    how |= {"columns": columns, "drop": drop or None, "schema": declared(source, names, release)}
+    # a release that has no word for gaps was made from the rows without any
+    how["complete_cases"] = source.complete_cases or not how.get("gaps", False)
+    return Records.of(content, **how)
+
+
+def lazy_like(source: TableOptions, release: Released | Release) -> LazyRecords:
+    """Have the engine add up a table that stays where it is, in the release's columns."""
+    frame, names = _opened(source)
+    return LazyRecords.of(
+        frame,
+        columns=source.chosen or columns_of(release, names, source),
+        schema=declared(source, names, release),
+        complete_cases=source.complete_cases,
+        rows_are_people=True,
+        categories=isinstance(release, Release),
+    )
+
+
+def _lazy(source: TableOptions, like: PlainRelease | Release | None, categories: bool) -> LazyRecords:
+    """Have the engine of a table that stays where it is check it as the options say, and add it up."""
+    for name in ("no_header", "encoding", "sheet"):
+        if getattr(source, name):
+            raise InputError(f"{source.table} is not read line by line", f"leave {flag_of(name)} out")
+    frame, names = _opened(source)
+    columns = source.chosen
+    if like is not None:
+        columns, categories = columns_of(like, names, source), isinstance(like, Release)
+    return LazyRecords.of(
+        frame,
+        columns=columns,
+        drop=source.dropped,
+        schema=declared(source, names, like),
+        complete_cases=source.complete_cases,
+        drop_unusable=source.drop_unusable,
+        rows_are_people=source.rows_are_people,
+        categories=categories,
+    )
+
+
+def require_columns(source: TableOptions, release: Released | Release) -> None:
+    """Refuse a table, wherever it lies, that lacks a column of the release."""
+    if source_of(source) is None:
+        records_like(source, release)
+    else:
+        columns_of(release, _opened(source)[1], source)
+
+
+def _opened(source: TableOptions) -> tuple[Any, list[str]]:
+    """Open a table that stays where it is; return it and the names of its columns."""
+    place = source_of(source)
+    assert place is not None
+    frame = place.open()
+    return frame, list(names_in(nw.from_native(frame)))
+
+
+def source_of(source: TableOptions) -> Source | None:
+    """Return where the table lies if it stays there; None if it is a file to be read."""
+    table, engine = source.table, source.engine and str(source.engine)
+    require_no_password(str(table))  # before anyone says that there is no such file
+    inside = source.from_table or source.query
+    if isinstance(table, Path) and engine is None and not inside and not _beyond_memory(table):
         return None
-    ledger = read_ledger(given["ledger"] or ledger_path(table))
-    for entry in reversed(ledger.counted if ledger else ()):
-        folder = ledger.folder_of(entry) if ledger else Path()
+    return Source(str(table), engine, from_table=source.from_table, query=source.query)
+
+
+def inputs_of(source: TableOptions) -> list[Path | None]:
+    """Return the files that are read, so that none is written over."""
+    place = source_of(source)
+    if isinstance(source.table, Address) and "://" in source.table:
+        return [source.table_file]
+    return [*(place.files if place and place.files else [Path(source.table)]), source.table_file]
+
+
+def _beyond_memory(path: Path) -> bool:
+    """Say whether a file of a kind that engines read is larger than what is read into memory."""
+    name = path.name.lower()
+    if not path.is_file() or not name.endswith((".parquet", ".csv", ".csv.gz")):
+        return False
+    if not name.endswith(".parquet"):
+        return os.path.getsize(path) > LIMITS.bytes / (10 if name.endswith(".gz") else 1)
+    import pyarrow.parquet
+
+    try:
+        about = pyarrow.parquet.read_metadata(path)
+    except (OSError, pyarrow.ArrowException):  # who reads it says what is wrong with it
+        return False
+    return about.num_rows * about.num_columns > LIMITS.values
+
+
+def _release_like(source: TableOptions, model: ModelOptions) -> PlainRelease | Release | None:
+    """Return the release that --like names; what it decides cannot be asked for as well."""
+    if model.like is not None and (asked := _asked(source, model)):
+        raise InputError(f"--like and {flag_of(asked[0])} are both given", "leave one out: a release says it all")
+    return model.release_like
+
+
+def _asked(source: TableOptions, model: ModelOptions) -> list[str]:
+    """Return which options were given about how the table is read and modelled."""
+    told = [name for name in HOW_MODELLED if getattr(model, name)]
+    told += [name for name in HOW_READ if getattr(source, name)]
+    return told + ["columns"] * bool(source.chosen)
+
+
+def _made_before(
+    source: TableOptions, model: ModelOptions, ledger: Ledger | None, names: Sequence[str]
+) -> tuple[PlainRelease | Release, tuple[str]] | None:
+    """Return the last release of the table by its ledger, and a sentence: the table is read as that was made."""
+    if ledger is None or _asked(source, model):
+        return None
+    for entry in reversed(ledger.counted):
+        folder = ledger.folder_of(entry)
         if entry.guarantee is None and is_release(folder) and set(entry.columns) <= set(names):
             return load_unguaranteed(folder), (
                 f"Read as release {entry.number} of the ledger was made: its columns, scales, limits, model and "
                 "prior. --table-file, --columns, --drop or --prior would read it anew.",
             )
     return None
-
-
-def records_of(context: typer.Context, table: Path, release: Released | Release) -> Records:
-    """Read the release's columns of the table, or those asked for."""
-    given = context.params
-    content = read_content(given, table)
-    names, columns = content.column_names, chosen_columns(given)
-    drop = named_columns(given["drop"], names)
-    if not columns and set(drop).isdisjoint(_names_of(release)):  # what is left out has no part in the release
-        columns, drop = columns_of(release, names, table.name, given["no_header"]), []
-    how = reading_of(release)
-    how |= {"columns": columns, "drop": drop or None, "schema": declared(given, names, release)}
-    # a release that has no word for gaps was made from the rows without any
-    how["complete_cases"] = given["complete_cases"] or not how.get("gaps", False)
-    return Records.of(content, **how)
 
 
 @contextmanager
@@ -220,70 +297,46 @@ def ways_out(without: Sequence[str], instead: str = "") -> Iterator[None]:
         raise
 
 
-def read_content(given: dict[str, Any], table: Path) -> pa.Table:
-    """Read the file itself; without a header, --columns names all its columns."""
-    names = list(given["columns"] or ()) if given["no_header"] else []
-    how = {name: given[name] for name in ("encoding", "sheet")}
-    return read_table(table, header=not given["no_header"], names=names or None, **how)
+def read_content(source: TableOptions, path: Path | None = None) -> pa.Table:
+    """Read the file itself, or another one in the same way; without a header, --columns names all its columns."""
+    names = list(source.columns or ()) if source.no_header else []
+    return read_table(
+        path or source.table,
+        header=not source.no_header,
+        names=names or None,
+        encoding=source.encoding,
+        sheet=source.sheet,
+    )
 
 
-def chosen_columns(given: dict[str, Any]) -> list[str] | None:
-    """Return the columns asked for; those of a file without a header are all its names, and no choice."""
-    return None if given["no_header"] else list(given["columns"] or ()) or None
+def prior_of(model: ModelOptions, records: Records | LazyRecords) -> NIW | None:
+    """Read the prior file that was given, if one was, for the columns of these records."""
+    return read_prior(model.prior, records.columns, records.schema) if model.prior else None
 
 
-def as_made(context: typer.Context) -> PlainRelease | Release | None:
-    """Return the release whose reading, model and prior hold: that of --like, or the last one of the ledger."""
-    return any_release_like(context) or context.meta.get(BEFORE)
+def mechanism_prior(model: ModelOptions, records: Records | LazyRecords, release: Released) -> NIW:
+    """Return the prior that a release was made with, which it or a file must say."""
+    prior = prior_of(model, records) or release.prior
+    if prior is None:
+        raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))
+    return prior
 
 
-def any_release_like(context: typer.Context) -> PlainRelease | Release | None:
-    """Return the release that --like names; what it decides cannot be asked for besides."""
-    given = context.params
-    if given.get("like") is None:
-        return None
-    decided = [name for name in HOW_READ if name != "columns" or not given["no_header"]]
-    if both := [name for name in decided if given.get(name)]:
-        flag = f"--{both[0].replace('_', '-')}"
-        raise InputError(f"--like and {flag} are both given", "leave one out: a release says it all")
-    # once: a release may have many datasets, and several ask for it
-    if _LIKE not in context.meta:
-        context.meta[_LIKE] = load_unguaranteed(given["like"])
-    found: PlainRelease | Release = context.meta[_LIKE]
-    return found
-
-
-_LIKE = f"{__name__}.like"
-
-
-def release_like(context: typer.Context) -> PlainRelease | None:
-    """Return the release of measurements that --like names; one with categories is refused."""
-    like = any_release_like(context)
-    return None if like is None else without_categories(like)
-
-
-def given_prior(context: typer.Context) -> NIW | Path | None:
-    """Return the prior file of this command, or the prior of the release that it is to be like."""
-    like = as_made(context)
-    return context.params["prior"] if like is None else like.prior
-
-
-def declared(given: dict[str, Any], names: list[str], like: Released | Release | None = None) -> Schema:
+def declared(source: TableOptions, names: list[str], like: Released | Release | None = None) -> Schema:
     """Return what the table file, or a release, and the short options declare of the columns."""
-    schema = Schema.of(given.get("table_file")) if like is None else like.schema
-    log, positive = (named_columns(given.get(option), names) for option in ("log", "positive"))
-    decimals = _decimals(given.get("decimals"), names)
-    return schema.adjusted(log, positive, decimals, _codes(given.get("missing_codes")))
+    schema = Schema.of(source.table_file) if like is None else like.schema
+    log, positive = named_columns(source.log, names), named_columns(source.positive, names)
+    return schema.adjusted(log, positive, _decimals(source.decimals, names), _codes(source.missing_codes))
 
 
-def named_columns(asked: Sequence[str] | None, names: list[str]) -> list[str]:
+def named_columns(asked: Sequence[str] | None, names: Sequence[str]) -> list[str]:
     """Return the columns that an option names, one at a time or several between commas."""
-    return [names[place] for place in choose(names, asked, None)] if asked else []
+    return [names[place] for place in choose(list(names), asked, None)] if asked else []
 
 
 def _decimals(asked: Sequence[str] | None, names: list[str]) -> dict[str, int]:
     """Read --decimals: a number for all columns, or name=number."""
-    found: dict[str, int] = {}
+    decimals: dict[str, int] = {}
     for part in split_names(asked, set()) if asked else ():
         name, _, digits = part.rpartition("=")
         try:
@@ -291,8 +344,8 @@ def _decimals(asked: Sequence[str] | None, names: list[str]) -> dict[str, int]:
         except ValueError as error:
             cure = Cure("write a number for all, or one for each column", "decimals", "bili=1,age=0")
             raise InputError(f"--decimals cannot be {part!r:.60}", cure) from error
-        found |= dict.fromkeys(named_columns([name], names) if name else names, count)
-    return found
+        decimals |= dict.fromkeys(named_columns([name], names) if name else names, count)
+    return decimals
 
 
 def _codes(asked: Sequence[str] | None) -> list[float]:
@@ -307,15 +360,17 @@ def _names_of(release: Released | Release) -> tuple[str, ...]:
     return release.order if isinstance(release, Release) else release.column_names
 
 
-def columns_of(release: Released | Release, names: list[str], file: str, no_header: bool) -> list[str]:
+def columns_of(release: Released | Release, names: list[str], source: TableOptions) -> list[str]:
     """Return the release's columns, which the table must have."""
-    absent = [name for name in _names_of(release) if name not in names]
+    of_release = _names_of(release)
+    absent = [name for name in of_release if name not in names]
     if not absent:
-        return list(_names_of(release))
+        return list(of_release)
     cures: list[Cure | str] = ["give the table that it was made from"]
-    if no_header:
+    if source.no_header:
         cures.append(Cure("name every column of the file, in order", "columns"))
     elif any(map(reads_as_data, names)):
         cures.append(NO_HEADER)
-    listed = ", ".join(_names_of(release))
+    file = source.table.name if source_of(source) is None else source.table
+    listed = ", ".join(of_release)
     raise InputError(f"the release is of the columns {listed}, and {file} has no {', '.join(absent)}", *cures)

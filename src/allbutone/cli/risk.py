@@ -1,6 +1,7 @@
-"""The command about risk: what each person stands to lose by a release."""
+"""The commands about risk: what each person stands to lose by a release, and to weaker adversaries."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,57 +9,84 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from allbutone.cli.earlier import EARLIER, judged_with_earlier, show_together
-from allbutone.cli.elsewhere import KEY, OF_ENGINE, Address, AnyTable, inputs_of, worst_of
-from allbutone.cli.limits import limits_in_words
-from allbutone.cli.mixed_risk import mixed_assumed, mixed_risk, next_after_mixed
+from allbutone.cli.ledger import TableLedger, require_no_ledger, show_together
+from allbutone.cli.onward import next_after_adversaries, next_after_risk
 from allbutone.cli.options import (
+    AttackOptions,
     Dask,
     Device,
-    MechanismPrior,
-    Probability,
-    ReleaseKind,
-    following,
-    free_name,
+    EarlierReleases,
+    Force,
+    JudgedAnywhere,
+    JudgedTable,
+    ModelOptions,
+    NumbersFile,
+    PriorOfRelease,
+    ReleaseDir,
+    TableOptions,
+    command,
+    flag_of,
+    whole_numbers,
 )
-from allbutone.cli.output import console, late_progress, show, show_next, show_notes
-from allbutone.cli.private import attack_private
+from allbutone.cli.output import (
+    Outputs,
+    console,
+    late_progress,
+    outputs,
+    show,
+    show_files,
+    show_notes,
+    show_values,
+    show_verdict,
+)
 from allbutone.cli.reading import (
-    OF_RELEASE,
-    also_asked,
+    inputs_of,
+    lazy_like,
+    mechanism_prior,
     named_columns,
-    records_of,
+    prior_of,
+    records_like,
+    source_of,
 )
-from allbutone.cli.results import adversary_in_words, not_shown, outputs, show_files, show_verdict
-from allbutone.cli.streamed_risk import judge_all, tell_all
 from allbutone.disclosure.budget import plan_budget
+from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.how_many import Luck
-from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.mixed_budget import luck_of_mixed
+from allbutone.disclosure.mixed_risk import require_usual_adversary
 from allbutone.disclosure.per_record import risk_columns
 from allbutone.disclosure.privacy_loss import epsilons_of
-from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.private_risk import BOUND, of_riskiest, private_risk_columns
+from allbutone.disclosure.rule import BASELINE, PROBABILITY, USUAL, Rule
 from allbutone.disclosure.simulated_budget import RELEASES
-from allbutone.disclosure.standing_out import StandingOut
+from allbutone.disclosure.standing_out import StandingOut, standing_out, standing_out_in_cells
+from allbutone.disclosure.streamed_risk import WorstSoFar, stream_risk
 from allbutone.disclosure.told_values import Among, ToldValues
+from allbutone.disclosure.weaker_adversaries import risk_by_lacking
 from allbutone.model.moments import Moments
-from allbutone.model.prior_file import read_prior
 from allbutone.model.site_moments import SiteMoments
 from allbutone.plots.disclosure import disclosure_figure
 from allbutone.plots.export import untitled
+from allbutone.plots.lacking import lacking_figure
+from allbutone.plots.private_risk import private_risk_figure
 from allbutone.plots.risk import risk_figure
-from allbutone.releases.folder import any_release_of, private_release_of, without_categories
-from allbutone.releases.joined import Released
+from allbutone.releases.folder import any_release_of, load_measurements, private_release_of, without_categories
+from allbutone.releases.joined import Released, told_datasets
 from allbutone.releases.ledger.together import Together
+from allbutone.releases.mixed.mechanism import require_nothing_kept
 from allbutone.releases.mixed.release import Release
-from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.private.release import PrivateRelease
+from allbutone.releases.release import ParameterRelease
 from allbutone.reports.epsilons import epsilon_words
-from allbutone.reports.verdict import told_of, values_of, verdict_of
+from allbutone.reports.html import words_of
+from allbutone.reports.private import private_risk_sentence
+from allbutone.reports.verdict import verdict_of
+from allbutone.support.arrays import to_numpy
+from allbutone.support.checks import count_of
 from allbutone.support.cluster import on_cluster
-from allbutone.support.devices import HERE, device_of
+from allbutone.support.devices import HERE, device_of, require_processor
 from allbutone.support.errors import InputError
 from allbutone.support.text import bell_curves, counted, number
-from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import require_outside
 
@@ -66,26 +94,10 @@ ReleaseDirs = Annotated[
     list[Path],
     typer.Argument(help="The folder of the release, or several folders: one attack on all."),
 ]
-Known = Annotated[
-    list[str] | None,
-    typer.Option(help="A column the adversary knows of everyone, or several separated by commas."),
-]
-LackingColumns = Annotated[
-    list[str] | None,
-    typer.Option(help="A column the adversary lacks of everyone, or several separated by commas."),
-]
-LackingRecords = Annotated[
-    int, typer.Option(min=0, help="How many records the adversary lacks besides the target, chosen at random.")
-]
-Radius = Annotated[float, typer.Option(help="How near the truth counts as near: a Mahalanobis distance.")]
 Pooled = Annotated[
     Path | None,
     typer.Option(help="The moments of all sites that the release was drawn from; the table is one of these."),
 ]
-NoMass = Annotated[
-    bool, typer.Option("--no-mass", help="Leave out the mass near the truth: several times faster.")
-]
-File = Annotated[Path, typer.Option(help="The .csv or .parquet file to write; the figure is written beside it.")]
 All = Annotated[
     bool,
     typer.Option(
@@ -93,222 +105,395 @@ All = Annotated[
         help="Judge all records of a table that stays where it is, a block at a time, and not the --worst alone.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files of these names.")]
-
-SHOWN = 10  # values in the table
 
 
-@also_asked(OF_RELEASE | EARLIER | OF_ENGINE | KEY)
+@dataclass(frozen=True)
+class Attack:
+    """An attack as it was asked for: on which table, by whom, on what prior, and where it is computed."""
+
+    source: TableOptions
+    options: AttackOptions
+    model: ModelOptions
+    device: str
+    dask: str | None
+    pooled: Path | None
+
+    def measured(self, columns: Sequence[str]) -> dict[str, Any]:
+        """What every attack on measurements is asked, in the columns of the records."""
+        asked = self.options
+        return {
+            "known": tuple(named_columns(asked.known, columns)),
+            "lacking_columns": tuple(named_columns(asked.lacking_columns, columns)),
+            "lacking_records": asked.lacking_records,
+            "rule": asked.rule,
+            "radius": asked.radius,
+            "mass": not asked.no_mass,
+            "device": self.device,
+        }
+
+
+@command
 def risk(
     context: typer.Context,
-    table: AnyTable,
+    source: JudgedAnywhere,
     release_dir: ReleaseDirs,
-    prior: MechanismPrior = None,
-    known: Known = None,
-    lacking_columns: LackingColumns = None,
-    lacking_records: LackingRecords = 0,
-    probability: Probability = 0.5,
-    radius: Radius = RADIUS,
-    no_mass: NoMass = False,
+    model: PriorOfRelease,
+    attack: AttackOptions,
+    book: EarlierReleases,
     device: Device = HERE,
     pooled: Pooled = None,
     dask: Dask = None,
     everyone: All = False,
-    out: File = Path("risk.csv"),
+    out: NumbersFile = Path("risk.csv"),
     force: Force = False,
 ) -> None:
     """Say whose values this release discloses, to somebody who knows everybody else, and how surely.
 
     Several releases of the table are attacked together.
     """
-    rule = Rule.of(probability)
+    asked, rule = Attack(source, attack, model, device, dask, pooled), attack.rule
     device_of(device)
     for folder in release_dir:
         require_outside(out, folder)
     if len(release_dir) == 1 and (private := private_release_of(release_dir[0])) is not None:
-        attack_private(context, table, private, out, force)
+        _attack_private(asked, private, out, force)
         return
-    if everyone:
-        _risk_of_everyone(context, table, release_dir)
-        return
-    with outputs(out, force, [*inputs_of(context, table), prior]) as save:
-        asked = any_release_of(release_dir)
-        worst = worst_of(context, table, asked)
-        if worst is None:
-            records = records_of(context, table, asked)
-            judged = judged_with_earlier(context, table, records, asked, release_dir)
+    with outputs(out, force, [*inputs_of(source), model.prior]) as save:
+        release = any_release_of(release_dir)
+        if source_of(source) is not None:
+            require_no_ledger(book)
+        if everyone:
+            judged = _attack_all(asked, without_categories(release), save)
         else:
-            judged = Together(worst.records, asked)
-        release, records = judged.release, judged.records
-        elsewhere = _elsewhere(context, records, worst)
-        with on_cluster(dask), late_progress("Attacking records", len(records.values)) as watch:
-            if isinstance(release, Release):
-                found = mixed_risk(context, records, release, watch, elsewhere)
-            else:
-                found = _risk_of_measurements(context, records, release, watch, worst, elsewhere)
-        found = found if worst is None else worst.keyed(found)
-        luck = None if worst is not None or np.any(found["disclosed"]) else _luck(context, records, release, rule)
-        save(found, *_figures(found, rule))
-    show_verdict(verdict_of(found, rule, luck=luck))
-    show_together(judged)
-    show_values(found, rule)
-    if worst is not None:
-        console.print(
-            f"Judged are the {worst.in_words}, exactly{'' if worst.keys else ', the first being row 1'}; the "
-            f"{worst.others:,} others stand out less and stayed where they are."
-        )
+            judged = _attack(asked, release, release_dir, TableLedger(book, source.table))
+            save(judged.columns, *_figures(judged.columns, rule))
+    show_verdict(verdict_of(judged.columns, rule, judged.among, luck=judged.luck))
+    if judged.together:
+        show_together(judged.together)
+    show_values(judged.columns, rule)
+    if judged.who:
+        console.print(judged.who)
     show_files(out)
-    if "epsilon" in found:
-        console.print(escape(epsilon_words(found["epsilon"])))
-    if isinstance(release, Release):
-        console.print(mixed_assumed(context, release, found, judged.of(release_dir)))
-        next_after_mixed(context, table, release, found)
+    if "epsilon" in judged.columns:
+        console.print(escape(epsilon_words(judged.columns["epsilon"])))
+    console.print(_assumed(asked, judged, judged.together.of(release_dir) if judged.together else release_dir))
+    elsewhere = source_of(source) is not None
+    next_after_risk(context, source, release_dir, release, judged.columns, bool(attack.known), elsewhere)
+    show_notes([*judged.records.notes, *(judged.together.remarks if judged.together else ())])
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What an attack came to: a row for each record attacked, of what release, who they are, and by what luck.
+
+    together: what the release was put together from, where a ledger was asked. among: of how many these are the
+    worst, where all were attacked and not all are here.
+    """
+
+    columns: dict[str, np.ndarray]
+    records: Records | LazyRecords
+    release: Released | Release
+    together: Together | None = None
+    who: str = ""
+    luck: Luck | None = None
+    among: Among | None = None
+
+
+def _attack(asked: Attack, release: Released | Release, folders: Sequence[Path], ledger: TableLedger) -> Judged:
+    """Attack every record of the table; of one that stays where it is, those that stand out most."""
+    worst = _worst_of(asked, release)
+    if worst is None:
+        together = ledger.judged(records_like(asked.source, release), release, folders)
+        records, whole = together.records, together.release
     else:
-        console.print(_risk_assumed(context, records, judged.of(release_dir), limits_in_words(release)))
-        _next_after_risk(context, table, release_dir, without_categories(asked))
-    show_notes([*records.notes, *judged.remarks])
+        together, records, whole = None, worst.records, release
+    elsewhere = _elsewhere(asked.pooled, records, worst)
+    with on_cluster(asked.dask), late_progress("Attacking records", len(records.values)) as watch:
+        if isinstance(whole, Release):
+            columns = _attack_mixed(asked, records, whole, watch, elsewhere)
+        else:
+            columns = _attack_measurements(asked, records, whole, watch, worst, elsewhere)
+    if worst is None:
+        luck = None if np.any(columns["disclosed"]) else _luck(asked, records, whole)
+        return Judged(columns, records, whole, together, luck=luck)
+    who = (
+        f"Judged are the {worst.in_words}, exactly{'' if worst.keys else ', the first being row 1'}; the "
+        f"{worst.others:,} others stand out less and stayed where they are."
+    )
+    return Judged(worst.keyed(columns), records, whole, who=who)
 
 
-def _luck(context: typer.Context, records: Records, release: Released | Release, rule: Rule) -> Luck | None:
-    """Say how often as much as this discloses somebody, where it is beyond the budget."""
-    given = context.params
-    if given["lacking_columns"] or given["lacking_records"] or given["pooled"] or records.has_gaps:
+def _worst_of(asked: Attack, release: Released | Release) -> StandingOut | None:
+    """Fetch the records that stand out most of a table that stays where it is; None if it is a file to be read."""
+    source = asked.source
+    if source_of(source) is None:
         return None
     if isinstance(release, Release):
-        with late_progress("Simulating releases of as much", RELEASES) as watch:
-            return luck_of_mixed(records, release, rule, watch)
-    prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else release.prior
-    if prior is None:
-        return None
-    rows = max(release.rows) if release.rows and not isinstance(release, ParameterRelease) else None
-    with late_progress("Comparing with the budget", None) as watch:
-        plan = plan_budget(
-            records, prior, rows=rows, probability=rule, earlier=release, alternatives=False, rng=0, watch=watch
-        )
-    return plan.luck
+        require_nothing_kept(release.mechanism)
+        cells = release.mechanism.prior
+        return standing_out_in_cells(lazy_like(source, release), cells, most=source.worst, key=source.key)
+    records = lazy_like(source, release)
+    prior = mechanism_prior(asked.model, records, release)
+    return standing_out(records, prior, most=source.worst, key=source.key)
 
 
-def _risk_of_everyone(context: typer.Context, table: Path | Address, release_dir: list[Path]) -> None:
-    """Judge all records of a table that stays where it is."""
-    given, out, rule = context.params, context.params["out"], Rule.of(context.params["probability"])
-    with outputs(out, given["force"], [*inputs_of(context, table), given["prior"]]) as save:
-        release = without_categories(any_release_of(release_dir))
-        records, worst = judge_all(context, table, release, save)
-        save.draw(*_figures(worst.found, rule, worst.among))
-    show_verdict(verdict_of(worst.found, rule, worst.among))
-    show_values(worst.found, rule)
-    tell_all(worst, given["key"])
-    show_files(out)
-    console.print(_risk_assumed(context, records, release_dir, limits_in_words(release)))
-    _next_after_risk(context, table, release_dir, release)
-    show_notes(records.notes)
-
-
-def _risk_of_measurements(
-    context: typer.Context,
+def _attack_measurements(
+    asked: Attack,
     records: Records,
     release: Released,
     watch: Callable[[int], None],
     worst: StandingOut | None,
     elsewhere: Moments | None,
 ) -> dict[str, np.ndarray]:
-    given = context.params
-    prior = read_prior(given["prior"], records.columns, records.schema) if given["prior"] else None
-    found = risk_columns(
+    prior = prior_of(asked.model, records)
+    columns = risk_columns(
         records,
         release,
         prior,
-        known=chosen(records, given["known"]),
-        lacking_columns=chosen(records, given["lacking_columns"]),
-        lacking_records=given["lacking_records"],
-        rule=Rule.of(given["probability"]),
-        radius=given["radius"],
-        mass=not given["no_mass"],
+        **asked.measured(records.columns),
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         rng=np.random.default_rng(0),
         elsewhere=elsewhere,
-        device=given["device"],
         watch=watch,
     )
-    if worst is not None:
-        return found
-    usual = not (given["known"] or given["lacking_columns"] or given["lacking_records"]) and elsewhere is None
-    mechanism = getattr(release, "prior", None) if prior is None else prior
-    epsilon = epsilons_of(records, release, mechanism) if usual and mechanism is not None else None
-    return found if epsilon is None else found | {"epsilon": epsilon}
+    if worst is not None or elsewhere is not None or not asked.options.is_usual:
+        return columns
+    mechanism = prior or getattr(release, "prior", None)
+    epsilon = epsilons_of(records, release, mechanism) if mechanism is not None else None
+    return columns if epsilon is None else columns | {"epsilon": epsilon}
 
 
-def _elsewhere(context: typer.Context, records: Records, worst: StandingOut | None) -> Moments | None:
+def _attack_mixed(
+    asked: Attack,
+    records: Records,
+    release: Release,
+    watch: Callable[[int], None],
+    elsewhere: Moments | None,
+) -> dict[str, np.ndarray]:
+    """Attack the records of a table with categories, kept columns or gaps; elsewhere: each cell's further ones."""
+    options = asked.options
+    require_processor(asked.device, "a table with categories or gaps")
+    require_usual_adversary(asked.model.prior, options.lacking_columns or (), bool(options.lacking_records))
+    return any_risk_columns(
+        records,
+        release,
+        rule=options.rule,
+        known=options.known or (),
+        radius=options.radius,
+        mass=not options.no_mass,
+        rng=np.random.default_rng(0),
+        watch=watch,
+        **({} if elsewhere is None else {"elsewhere": elsewhere}),
+    )
+
+
+def _elsewhere(pooled: Path | None, records: Records, worst: StandingOut | None) -> Moments | None:
     """Return the moments of the records that are not here: not fetched, or of other sites."""
-    path = context.params["pooled"]
-    if path is None:
+    if pooled is None:
         return None if worst is None else worst.elsewhere
     if records.categories.columns:
         raise InputError("the risk by pooled moments is of measurements alone", "leave --pooled out")
-    everyone = SiteMoments.load(path)
+    everyone = SiteMoments.load(pooled)
     if everyone.columns != records.columns or not everyone.schema.same_mechanism(records.schema):
         raise InputError(
-            f"{path} is of the columns {', '.join(everyone.columns)}, or of other scales",
+            f"{pooled} is of the columns {', '.join(everyone.columns)}, or of other scales",
             "give the sites' own sum",
         )
     return everyone.total.without(Moments.of(records.values))
 
 
-def chosen(records: Records | LazyRecords, asked: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the columns asked for, none by default."""
-    return tuple(named_columns(asked, list(records.columns)))
+def _luck(asked: Attack, records: Records, release: Released | Release) -> Luck | None:
+    """Say how often as much as this discloses somebody, where it is beyond the budget."""
+    options = asked.options
+    if options.lacking_columns or options.lacking_records or asked.pooled or records.has_gaps:
+        return None
+    if isinstance(release, Release):
+        with late_progress("Simulating releases of as much", RELEASES) as watch:
+            return luck_of_mixed(records, release, options.rule, watch)
+    prior = prior_of(asked.model, records) or release.prior
+    if prior is None:
+        return None
+    rows = max(release.rows) if release.rows and not isinstance(release, ParameterRelease) else None
+    with late_progress("Comparing with the budget", None) as watch:
+        plan = plan_budget(
+            records,
+            prior,
+            rows=rows,
+            probability=options.rule,
+            earlier=release,
+            alternatives=False,
+            rng=0,
+            watch=watch,
+        )
+    return plan.luck
 
 
-def _figures(found: dict[str, np.ndarray], rule: Rule, among: Among | None = None) -> list[Any]:
+def _attack_all(asked: Attack, release: Released, save: Outputs) -> Judged:
+    """Attack one block after another of a table that stays where it is and write each; return the worst of all."""
+    source = asked.source
+    if source_of(source) is None:
+        raise InputError(
+            "--all is for a table that stays where it is; of one that is read all records are judged anyway",
+            "leave --all out",
+        )
+    if asked.pooled is not None:
+        raise InputError("--all goes by the table's moments, and --pooled by those of all sites", "leave one out")
+    records = lazy_like(source, release)
+    prior = mechanism_prior(asked.model, records, release)
+    worst = WorstSoFar(asked.options.rule)
+    with on_cluster(asked.dask), late_progress("Attacking records", len(records)) as watch:
+        how = asked.measured(records.columns)
+        for block in stream_risk(records, release, prior, key=source.key, **how, watch=watch):
+            save.append(block)
+            worst.add(block)
+    save.draw(*_figures(worst.found, worst.rule, worst.among))
+    uncounted = "" if source.key else " Rows are counted as the engine gives them: name a --key to know them by."
+    who = (
+        f"Judged are all {worst.people:,} records, {BLOCK_ROWS:,} at a time: no more than these, and those "
+        f"closest to being disclosed, were held at once.{uncounted}"
+    )
+    return Judged(worst.found, records, release, who=who, among=worst.among)
+
+
+def _figures(columns: dict[str, np.ndarray], rule: Rule, among: Among | None = None) -> list[Any]:
     """Draw who is disclosed and, unless all measurements are known, how that comes about."""
-    figures = [disclosure_figure(found, rule, among)]
-    if "relative_error" in found:
-        names = [name.removeprefix("error_") for name in found if name.startswith("error_")]
-        order = ToldValues.of(found, rule).order
-        figures.append(untitled(risk_figure(found, names, order, people=among.people if among else None)))
+    figures = [disclosure_figure(columns, rule, among)]
+    if "relative_error" in columns:
+        names = [name.removeprefix("error_") for name in columns if name.startswith("error_")]
+        order = ToldValues.of(columns, rule).order
+        figures.append(untitled(risk_figure(columns, names, order, people=among.people if among else None)))
     return figures
 
 
-def show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
-    """Print the values that are disclosed, or come closest to it."""
-    lines = told_of(values_of(found, rule, SHOWN))
-    rows = [[escape(number(value)) for value in line.values()] for line in lines]
-    show("\nThe values closest to being disclosed", list(lines[0]), rows, words=("column", "verdict"))
-
-
-def _risk_assumed(
-    context: typer.Context, records: Records | LazyRecords, releases: Sequence[object], limits: str
-) -> str:
-    given, p = context.params, len(records.columns)
-    known, lacking = (chosen(records, given[name]) for name in ("known", "lacking_columns"))
-    missing = given["lacking_records"]
-    normal = bell_curves(p) + records.schema.scales_in_words
-    has = (
-        f"everybody else's records but for {counted(missing, 'other')} chosen at random"
-        if missing
-        else "everybody else's records"
-    )
+def _assumed(asked: Attack, judged: Judged, releases: Sequence[object]) -> str:
+    """Say what the risk of these releases rests on, and what it does not show."""
+    release, records = judged.release, judged.records
+    options, missing, told = asked.options, asked.options.lacking_records, ""
+    if isinstance(release, Release):
+        mechanism = release.mechanism
+        known = [*dict.fromkeys([*mechanism.keep, *named_columns(options.known, release.order)])]
+        what = bell_curves(len(mechanism.measurements), "measurement") + mechanism.schema.scales_in_words
+        if mechanism.categories:
+            what = f"in each of {counted(mechanism.prior.cells.count, 'cell')} {what}"
+            if "relative_error" in judged.columns:
+                told = (
+                    " Exposure, relative error and mass in the file are those of the measurements if the "
+                    "adversary has the categories right; the gain is of everything at once."
+                )
+    else:
+        known = named_columns(options.known, records.columns)
+        what = bell_curves(len(records.columns)) + records.schema.scales_in_words
+    lacking = named_columns(options.lacking_columns, records.columns)
+    has = "everybody else's records"
+    has += f" but for {counted(missing, 'other')} chosen at random" if missing else ""
     has += f" without everyone's {', '.join(lacking)}" if lacking else ""
-    weaker = " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
-    words = f"Assumed: {normal}, {adversary_in_words(releases, known, has)}{weaker}"
-    return escape(f"{words}{limits}\n{not_shown(releases)}")
+    told += " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
+    which, made, more = "the release", "it was made", "what several releases of this table give away together"
+    if len(releases) > 1:
+        which, made = f"all {len(releases)} releases", "they were made"
+        more = "what was released of this table apart from them"
+    knows = f" and knows everyone's {', '.join(known)}" if known else ""
+    return escape(
+        f"Assumed: {what}, the prior in {releases[0]} was written without looking at the table, and the adversary "
+        f"has {has}, {which}, and knows how {made}{knows}.{told}{_limits_in_words(release)}\n"
+        f"Not shown: what another release of the same size would give away, {more}, and an adversary who knows "
+        "more of a person (--known). This is a measurement, not a guarantee."
+    )
 
 
-def _next_after_risk(
-    context: typer.Context, table: Path | Address, release_dir: list[Path], release: Released
+def _limits_in_words(release: Released | Release) -> str:
+    """Say how many released values stand at a limit, and what that means to who attacks; else nothing."""
+    if isinstance(release, Release):
+        drawn = release.mechanism.measurements
+        datasets = (each.select(drawn).natural for each in release.datasets)
+        told = release.schema.for_columns(drawn).clipped_in_words(datasets)
+    else:
+        told = release.schema.clipped_in_words(map(to_numpy, told_datasets(release)))
+    return f" {told}; the adversary knows that these were drawn beyond it." if told else ""
+
+
+def _attack_private(asked: Attack, release: PrivateRelease, out: Path, force: bool) -> None:
+    """Play the adversary against noisy moments and say what they learn, beside what the guarantee allows."""
+    given = {"prior": asked.model.prior, **vars(asked.options)}
+    for name in ("prior", "known", "lacking_columns", "lacking_records"):
+        if given[name]:
+            raise InputError(
+                f"a release with a guarantee is attacked by the usual adversary, without {flag_of(name)}"
+            )
+    if source_of(asked.source) is not None:
+        raise InputError("a release with a guarantee is judged with its table in a file", "give one")
+    with outputs(out, force, inputs_of(asked.source)) as save:
+        records = records_like(asked.source, release)
+        columns = private_risk_columns(records, release, asked.options.rule)
+        save(columns, private_risk_figure(columns, release.moments))
+    console.print(f"[bold]{escape(private_risk_sentence(columns, release.moments))}[/bold]\n")
+    told = {kind: of_riskiest(columns, kind) for kind in (PROBABILITY, BASELINE, BOUND)}
+    places = np.argsort(told[BASELINE] - told[PROBABILITY])[:10]
+    shown = {"row": columns["row"], "column": columns["riskiest"], "probability": told[PROBABILITY]}
+    shown |= {"without release": told[BASELINE], "at most expected": told[BOUND]}
+    rows = [[escape(number(values[place])) for values in shown.values()] for place in places]
+    show("The ten records of whom the release tells most", list(shown), rows, words=("column",))
+    show_files(out)
+    console.print(
+        f"Guaranteed: {release.guarantee}\nAssumed for the rest: the columns are jointly normal"
+        f"{escape(release.schema.scales_in_words)}, and the adversary has every record but one, the noisy moments "
+        "and the mechanism. The guarantee assumes none of that. 'At most expected' is an average over releases "
+        "and people; one person in one release can have more, by luck."
+    )
+    show_notes(records.notes)
+
+
+Lacking = Annotated[str, typer.Option(help="How many other records are lacking, in turn.")]
+People = Annotated[int, typer.Option(help="How many records to look at: those that stand out most.")]
+
+
+@command
+def adversaries(
+    context: typer.Context,
+    source: JudgedTable,
+    release_dir: ReleaseDir,
+    model: PriorOfRelease,
+    lacking: Lacking = "1,2,5,10,20",
+    people: People = 10,
+    out: NumbersFile = Path("adversaries.csv"),
+    force: Force = False,
 ) -> None:
-    if len(release_dir) > 1:
-        options: dict[str, Any] = {"out": free_name("report.html"), "prior": None}
-        words = "the case for or against the last of them by itself:"
-        show_next(words, following(context, "report", table, release_dir[-1], **options))
-        return
-    words = "how much of this table may be given out before a value of anybody is disclosed"
-    options = {"out": free_name("budget.csv", ".html")}
-    if release.rows:
-        options["rows"] = max(release.rows)
-    if not isinstance(release, DatasetRelease):
-        options["release"] = ReleaseKind.both if release.rows else ReleaseKind.parameters
-    options |= {"like": release_dir[0], "prior": None, "drop": None}
-    if not context.params["no_header"]:  # where --columns are the names of all
-        options["columns"] = None
-    show_next(f"{words}:", following(context, "budget", table, **options))
+    """Show how what is learned of those at most risk falls with what the adversary lacks: records, or columns."""
+    numbers = whole_numbers("lacking", lacking)
+    count_of("people", people)
+    require_outside(out, release_dir)
+    with outputs(out, force, [source.table, model.prior]) as save:
+        release = load_measurements(release_dir)
+        records = records_like(source, release)
+        prior = prior_of(model, records)
+        # random numbers that are no secret, and a fixed start gives the same answer twice
+        usual = risk_columns(records, release, prior, mass=False, rng=np.random.default_rng(0))
+        rows = [int(usual["row"][place]) for place in ToldValues.of(usual, USUAL).order[:people]]
+        settings = len(numbers) + len(records.columns) - 1
+        with late_progress("Trying what the adversary may lack", settings) as watch:
+            columns = risk_by_lacking(
+                records, release, prior, rows, numbers=numbers, rng=np.random.default_rng(0), watch=watch
+            )
+        figure = lacking_figure(columns, rows)
+        save(columns, figure)
+    console.print(f"[bold]{escape(words_of(figure))}.[/bold]\n")
+    _show_medians(columns)
+    show_files(out, "one row for each record and setting")
+    console.print(
+        "Assumed: as for risk. Records lacking beside the target are chosen at random; of columns the median "
+        "over choices is shown. Who can say that nobody has more? Judge a release by the usual adversary, too."
+    )
+    next_after_adversaries(context, source.table, release_dir)
+    show_notes(records.notes)
+
+
+def _show_medians(columns: dict[str, np.ndarray]) -> None:
+    """Show the medians over the records, setting by setting."""
+    settings = dict.fromkeys(zip(columns["lacking"].tolist(), columns["number"].tolist(), strict=True))
+    measures = ("exposure", "relative_error", "information_gain")
+    rows = []
+    for kind, count in settings:
+        these = (columns["lacking"] == kind) & (columns["number"] == count)
+        rows.append([kind, f"{count}", *(number(float(np.median(columns[name][these]))) for name in measures)])
+    headings = ("lacking", "how many", "exposure", "relative error", "gain (nats)")
+    show("Medians over the records that stand out most", headings, rows, words=("lacking",))

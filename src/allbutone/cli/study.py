@@ -1,17 +1,41 @@
-"""The study command: run a simulation design, and show what came of it."""
+"""The commands about the paper: all of it in one run, its application to a table, and simulation studies."""
 
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
-from allbutone.cli.options import Dask, Device
-from allbutone.cli.output import ImageFormat, Images, console, late_progress, notes, show, show_next, write_named
+from allbutone.cli.onward import following, next_after_application
+from allbutone.cli.options import (
+    OF_TABLE,
+    Dask,
+    Device,
+    Force,
+    ImageFormat,
+    Images,
+    ModelOptions,
+    TableOptions,
+    command,
+    offers,
+)
+from allbutone.cli.output import console, late_progress, notes, show, show_next, write_named
+from allbutone.cli.reading import prior_of, read_content, read_records
+from allbutone.cli.report import Note, describe_assessment, write_page
+from allbutone.cli.synthesize import describe_prior
+from allbutone.model.niw import NIW
+from allbutone.plots.export import write_images
 from allbutone.plots.study import in_the_paper, study_figures
+from allbutone.releases.release import DatasetRelease
+from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
+from allbutone.reports.html import paper_figures
+from allbutone.reports.paper import KS, Paper, apply_paper, paper_page, papers_prior
 from allbutone.reports.published import published_page
 from allbutone.studies.cell_filter import choose
 from allbutone.studies.design_file import read_design
@@ -23,7 +47,242 @@ from allbutone.support.checks import count_of
 from allbutone.support.cluster import on_cluster
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, number
-from allbutone.tables.safe_write import fresh_file, require_distinct
+from allbutone.tables.demo import demo_cohort
+from allbutone.tables.files import write_columns
+from allbutone.tables.records import Records
+from allbutone.tables.safe_write import fresh_file, fresh_folder, require_distinct
+
+NewFolder = Annotated[Path, typer.Option(help="The folder to create.")]
+Scores = Annotated[
+    Path | None,
+    typer.Option(
+        "--scores",
+        help="A table of scores, one row a person; without one, the embedded simulated cohort.",
+        show_default=False,
+    ),
+]
+Replicates = Annotated[int, typer.Option(help="Simulated attacks of each of the study's 1008 settings.")]
+DatasetsOfApplication = Annotated[int, typer.Option(help="Synthetic datasets of the application.")]
+SeedOfDatasets = Annotated[int, typer.Option(min=0, help="Of the application's datasets; the study has its own.")]
+
+PAGE, TABLES, KS_FILE, STUDY, FIGURES = "paper.html", "tables.md", "table-A4.csv", "study", "figures"
+# what PLINK, bigsnpr and the 1000 Genomes Project call those who have the scores
+IDENTIFIERS = {"id", "fid", "iid", "sample", "sample.id", "family.id", "pop", "super_pop"}
+
+
+@command
+def paper(
+    source: Annotated[TableOptions, offers(*OF_TABLE, table=Scores)],
+    out: NewFolder = Path("paper"),
+    replicates: Replicates = 1000,
+    datasets: DatasetsOfApplication = 1000,
+    seed: SeedOfDatasets = 1,
+    images: Images = None,
+    force: Force = False,
+) -> None:
+    """Make every figure and table of the paper, the printed numbers beside ours, as one page."""
+    count_of("replicates", replicates)
+    count_of("datasets", datasets)
+    scores = source.table
+    require_distinct([out], [scores, source.table_file])
+    start = time.monotonic()
+    records, left_out = _scores(source) if scores else (demo_cohort(), [])
+    with fresh_folder(out, ours=_is_paper, force=force) as work:
+        design = read_design("paper")
+        with late_progress("Simulating cells", len(design.cells)) as watch:
+            study = run_study(StudyRun(design, replicates), work / STUDY, watch=watch)
+        made = Paper(study, apply_paper(records, datasets, seed, late_progress), scores is not None)
+        _write_paper(made, work, images)
+        if scores:
+            _make_private(work)
+    _show_paper(made, out, left_out, scores, images, time.monotonic() - start)
+
+
+def _scores(source: TableOptions) -> tuple[Records, list[str]]:
+    """Read the table, without the columns that only say who somebody is."""
+    names = [] if source.columns else read_content(source).column_names
+    left_out = [name for name in names if name.lower() in IDENTIFIERS]
+    return read_records(replace(source, drop=[*(source.drop or ()), *left_out])), left_out
+
+
+def _make_private(folder: Path) -> None:
+    """Let only the owner read what describes individual records."""
+    for path in folder.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _write_paper(made: Paper, work: Path, images: ImageFormat | None) -> None:
+    with late_progress("Drawing figures", None):
+        (work / PAGE).write_text(paper_page(made), encoding="utf-8")
+        (work / TABLES).write_text(published_page(made.study), encoding="utf-8")
+        if images:
+            (work / FIGURES).mkdir()
+            write_images({work / FIGURES / f"{name}.{images}": figure for name, figure in made.figures.items()})
+    columns = {"column": np.array([line["column"] for line in made.ks_lines])}
+    for at, name in enumerate(KS):
+        for whose, heading in (("ours", name), ("printed", f"printed_{name}")):
+            columns[heading] = np.array([line[whose][at] for line in made.ks_lines], dtype=float)
+    write_columns(work / KS_FILE, columns)
+
+
+def _is_paper(folder: Path) -> bool:
+    return {path.name for path in folder.iterdir()} - {FIGURES} == {PAGE, TABLES, KS_FILE, STUDY}
+
+
+def _show_paper(
+    made: Paper, out: Path, left_out: list[str], scores: Path | None, images: ImageFormat | None, seconds: float
+) -> None:
+    console.print(
+        f"[bold]The paper's {len(made.figures)} figures and 5 tables[/bold], made again in {seconds:.0f} s: "
+        f"{escape(str(out / PAGE))} (opens in any browser, offline)."
+    )
+    console.print(agreement(made.study.rows))
+    console.print(escape(made.about_scores))
+    if left_out:
+        console.print(f"Left out, because they only say who somebody is: {escape(', '.join(left_out))}.")
+    written = [f"{TABLES} (Tables A.1 to A.3)", f"{KS_FILE}", f"{STUDY}/cells.csv"]
+    written += [f"{FIGURES} (a picture each)"] * bool(images)
+    console.print(f"Written, too: {', '.join(written)}.{' Confidential, as the scores are.' * bool(scores)}")
+    console.print(
+        "Assumed: the paper's design and prior (mean 1.1, scale I, worth one record); the exact maximum, where "
+        "the paper searches from one start."
+    )
+    show_next("one of its questions on a setting of your own (docs/study.md):", ["study", "--help"])
+
+
+TableOfApplication = Annotated[
+    Path | None,
+    typer.Argument(
+        help="A confidential table, as `synthesize` reads it; without one, the embedded simulated cohort."
+    ),
+]
+PriorFile = Annotated[Path | None, typer.Option(help="A prior file; the paper's prior by default.")]
+Datasets = Annotated[int, typer.Option(help="How many datasets to draw.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Makes it repeatable.")]
+
+Figures = Annotated[bool, typer.Option("--figures", help="Also write each figure, named as in the paper.")]
+
+PAPERS_PRIOR = "the paper's prior (mean 1.1, scale I, worth one record)"
+APPLICATION_FILES = {
+    "report.html",
+    "kolmogorov_smirnov.csv",
+    "correlations.csv",
+    "mean_differences.csv",
+    "distances.csv",
+    "budget.csv",
+}
+
+
+@command
+def application(
+    context: typer.Context,
+    source: Annotated[TableOptions, offers(*OF_TABLE, table=TableOfApplication)],
+    model: Annotated[ModelOptions, offers(prior=PriorFile)],
+    out: NewFolder = Path("application"),
+    datasets: Datasets = 1000,
+    note: Note = "",
+    seed: Seed = None,
+    figures: Figures = False,
+    images: Images = None,
+    force: Force = False,
+) -> None:
+    """Run the paper's application: 1000 synthetic datasets, their fidelity, and the risk as their number grows."""
+    count_of("datasets", datasets)
+    seed = secrets.randbelow(1 << 32) if seed is None else seed
+    table = source.table
+    require_distinct([out], [table, model.prior, source.table_file])
+    with fresh_folder(out, ours=_is_application, force=force) as work:
+        records = read_records(source) if table else demo_cohort()
+        mechanism = prior_of(model, records) or papers_prior(len(records.columns))
+        release = _draw(records, mechanism, datasets, seed)
+        counts = sorted({*PAPER_COUNTS, datasets})
+        assessment = assess(records, release, counts=counts, mass=False, step=late_progress)
+        words = note or ("" if table else "A simulated cohort: no person stands behind any row.")
+        again = following(context, "application", *([table] if table else []), seed=seed)
+        write_page(work / "report.html", assessment, again, words)
+        _write_tables(assessment, work)
+        if figures or images:
+            write_named(paper_figures(assessment), work / FIGURES, images)
+        _make_private(work)
+    describe_assessment(assessment)
+    _show_application(assessment)
+    prior = describe_prior(model.prior, mechanism) if model.prior else PAPERS_PRIOR
+    console.print(f"Assumed: {escape(prior)}; the columns are jointly normal.")
+    drawn = f", and the figures under their names in the paper in {FIGURES}" if figures or images else ""
+    console.print(
+        f"Written: report.html and its numbers as .csv files in {escape(str(out))}{drawn}. Confidential, as the "
+        "table is."
+    )
+    next_after_application(context, table, model.prior)
+
+
+def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> DatasetRelease:
+    with late_progress("Drawing datasets", None):
+        return DatasetRelease.draw(
+            mechanism.update(records.values),
+            [len(records.values)] * datasets,
+            np.random.default_rng(seed),
+            columns=records.columns,
+            prior=mechanism,
+            schema=records.schema,
+        )
+
+
+def _is_application(folder: Path) -> bool:
+    ours = all(path.suffix in (".html", ".png", ".svg") for path in folder.glob(f"{FIGURES}/*"))
+    return ours and {path.name for path in folder.iterdir()} - {FIGURES} == APPLICATION_FILES
+
+
+def _show_application(assessment: Assessment) -> None:
+    assert assessment.fidelity is not None
+    table = assessment.fidelity.ks_table()
+    lines = [
+        [escape(str(name)), *(f"{value:.3f}" for value in values)]
+        for name, *values in zip(*table.values(), strict=True)
+    ]
+    show(
+        "Kolmogorov-Smirnov, real against synthetic",
+        ["column", "mean D", "SD", "mean p", "SD", "share p > 0.05"],
+        lines,
+        words=("column",),
+    )
+    console.print()
+    rows = [[number(value) for value in line.values()] for line in assessment.growth]
+    headings = ["datasets", "median distance", "baseline", "relative error", "disclosed", "largest gain"]
+    show(f"Leave-one-out attacks on {counted(len(assessment.records.values), 'record')}", headings, rows)
+    console.print()
+
+
+def _write_tables(assessment: Assessment, folder: Path) -> None:
+    """Write the numbers behind the report."""
+    assert assessment.fidelity is not None
+    assert assessment.budget is not None
+    names = assessment.records.columns
+    write_columns(folder / "kolmogorov_smirnov.csv", assessment.fidelity.ks_table())
+    low, middle, high = assessment.fidelity.correlation_quartiles
+    one, two = np.triu_indices(len(names), 1)
+    write_columns(
+        folder / "correlations.csv",
+        {
+            "first": np.array([names[place] for place in one]),
+            "second": np.array([names[place] for place in two]),
+            "real": assessment.fidelity.correlations[one, two],
+            "synthetic_median": middle[one, two],
+            "synthetic_q25": low[one, two],
+            "synthetic_q75": high[one, two],
+            "mean_difference": assessment.fidelity.mean_correlation_differences[one, two],
+        },
+    )
+    low, middle, high = assessment.fidelity.mean_difference_quartiles
+    mean = assessment.fidelity.mean_differences.mean(axis=0)
+    means = {"column": np.array(names), "median": middle, "q25": low, "q75": high, "mean": mean}
+    write_columns(folder / "mean_differences.csv", means)
+    by_count = {"row": assessment.risk["row"], "baseline": assessment.risk["baseline_distance"]}
+    for count, columns in assessment.by_count.items():
+        by_count |= {f"{name}_{count}": columns[name] for name in ("distance", "relative_error")}
+    write_columns(folder / "distances.csv", by_count)
+    write_columns(folder / "budget.csv", assessment.budget.columns())
+
 
 Design = Annotated[
     str,
@@ -37,7 +296,6 @@ Count = Annotated[int | None, typer.Option(help="Replicates a cell, instead of t
 Exact = Annotated[bool, typer.Option("--exact-records", help="Draw every record, as the paper does: slower.")]
 Keep = Annotated[bool, typer.Option("--keep-replicates", help="Write every replicate, a Parquet file a cell.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with what the folder holds already.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing study of that name.")]
 
 
 def study(
@@ -59,7 +317,7 @@ def study(
     if design == "show":
         if folder is None or out is not None:
             raise InputError("study show takes the folder of a study", "allbutone study show DIR")
-        _show(folder, images)
+        _show_study(folder, images)
         return
     if folder is not None or out is None:
         raise InputError("a study needs a folder for its results", f"allbutone study {design} --out DIR")
@@ -79,7 +337,7 @@ def study(
             run, out, cells=cells, threads=threads, keep_replicates=keep_replicates, resume=resume, force=force,
             watch=watch,
         )  # fmt: skip
-    _describe(held, out, time.monotonic() - start)
+    _describe_study(held, out, time.monotonic() - start)
     show_next("see it as figures, and beside what was published, if anything was:", ["study", "show", str(out)])
 
 
@@ -95,7 +353,7 @@ def _explained(out: Path) -> Iterator[None]:
         raise
 
 
-def _describe(held: Study, out: Path, seconds: float) -> None:
+def _describe_study(held: Study, out: Path, seconds: float) -> None:
     done, every = len(held.rows), len(held.run.design.cells)
     what = counted(done, "cell") if done == every else f"{done:,} of {every:,} cells"
     console.print(
@@ -125,7 +383,7 @@ def _adversaries(held: Study) -> str:
     return "adversaries who lack what each cell says besides the record attacked (column lacking)"
 
 
-def _show(folder: Path, images: ImageFormat | None) -> None:
+def _show_study(folder: Path, images: ImageFormat | None) -> None:
     held = load_study(folder)
     if not held.rows:
         raise InputError(

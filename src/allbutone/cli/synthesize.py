@@ -1,5 +1,8 @@
 """The commands that make a release: synthesize, from a table, and demo, from a simulated one."""
 
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -8,55 +11,52 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from allbutone.cli.earlier import RECORDED, recording, require_ledger, require_within_limit, show_recorded
-from allbutone.cli.elsewhere import (
-    OF_ENGINE,
-    Address,
-    AnyTable,
-    inputs_of,
-    read_any,
-    require_here,
-    require_no_ledger,
-)
-from allbutone.cli.mixed import OF_MIXED, is_mixed, release_mixed
-from allbutone.cli.moments import pooled_of
+from allbutone.cli.ledger import TableLedger, require_no_ledger, show_recorded, terms_of
+from allbutone.cli.onward import in_flags, next_after_release
 from allbutone.cli.options import (
+    Force,
     Kind,
-    Prior,
+    LedgerOptions,
+    ModelOptions,
     ReleaseKind,
     Rows,
-    Wanted,
-    fit,
-    following,
-    free_name,
-    prior_and_worth,
+    TableAnywhere,
+    TableOptions,
+    command,
+    flag_of,
+    offers,
     require_rows_of_datasets,
-    worded,
 )
-from allbutone.cli.output import console, late_progress, show, show_next, show_notes, sparkline
-from allbutone.cli.private import OF_PRIVATE, asks_for_guarantee, release_private
-from allbutone.cli.reading import (
-    LIKE,
-    OF_TABLE,
-    also_asked,
-    given_prior,
-)
+from allbutone.cli.output import console, late_progress, show, show_notes, sparkline
+from allbutone.cli.reading import TableAsRead, declared, inputs_of, read, read_content, source_of, ways_out
+from allbutone.model.location import SEPARATE
+from allbutone.model.niw import NIW
+from allbutone.model.prior_check import PriorScaleWarning
 from allbutone.model.site_moments import SiteMoments
+from allbutone.model.site_moments import pool as pooled_moments
 from allbutone.releases import entropy
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
-from allbutone.releases.ledger.entries import DRAWN
+from allbutone.releases.ledger.entries import DRAWN, Terms
 from allbutone.releases.ledger.file import ledger_path, record_release
+from allbutone.releases.mixed.mechanism import Mechanism
+from allbutone.releases.mixed.release import Release
+from allbutone.releases.mixed.synthesizer import Synthesizer
+from allbutone.releases.private.accounting import DELTA, delta_of, zcdp_rho
+from allbutone.releases.private.ball import model_limits, without_limits
+from allbutone.releases.private.release import ADJACENCY, PrivateRelease
+from allbutone.releases.private.synthesizer import PrivateSynthesizer, refuse_seed
 from allbutone.releases.release import MOST_DATASETS
 from allbutone.releases.synthesizer import NIWSynthesizer
 from allbutone.support.checks import count_of
-from allbutone.support.errors import InputError
-from allbutone.support.text import bell_curves, counted
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import bell_curves, counted, percent
+from allbutone.tables.declared.schema import Schema
 from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import TableWriter
 from allbutone.tables.records import Records
 from allbutone.tables.safe_write import fresh_folder, require_distinct
-from allbutone.utility.released_values import ValueCounter
+from allbutone.utility.released_values import Oddity, ValueCounter, odd_values
 
 
 class FileFormat(StrEnum):
@@ -85,20 +85,40 @@ RepeatKey = Annotated[
     typer.Option(help="The key that --new-repeat-key showed: draws the same release of the same table again."),
 ]
 Seed = Annotated[str | None, typer.Option(hidden=True, help="Refused: a seed can be found by trying.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing release folder.")]
 
 
-@also_asked(OF_TABLE | OF_MIXED | LIKE | RECORDED | OF_ENGINE | OF_PRIVATE)
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be drawn, and where it goes."""
+
+    out: Path
+    datasets: int
+    rows: int | None
+    kind: ReleaseKind
+    format: str
+    repeat_key: str | None
+    force: bool
+    record: Callable[[Path], object] = lambda work: None  # sees the files when they all lie aside
+
+    def in_words(self, rows: int) -> str:
+        """Say what was drawn, and where it is."""
+        if self.kind is ReleaseKind.parameters:
+            return f"{counted(self.datasets, 'parameter draw')} in {escape(str(self.out))}"
+        return f"{counted(self.datasets, 'dataset')} of {counted(rows, 'row')} in {escape(str(self.out))}"
+
+
+@command
 def synthesize(
     context: typer.Context,
-    table: AnyTable,
+    source: TableAnywhere,
+    model: ModelOptions,
+    book: Annotated[LedgerOptions, offers("ledger", "no_ledger")],
     out: Out,
     more: More = None,
     moments: FromMoments = False,
     datasets: Datasets = 1,
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
-    prior: Prior = None,
     format: Format = FileFormat.csv,
     new_repeat_key: NewRepeatKey = False,
     repeat_key: RepeatKey = None,
@@ -107,45 +127,46 @@ def synthesize(
 ) -> None:
     """Fit the model to a table and write a release: synthetic datasets, draws of the parameters, or both."""
     count_of("datasets", datasets, MOST_DATASETS)
-    private = asks_for_guarantee(context)
-    key = None if private else _key(new_repeat_key, repeat_key, seed)
+    private = _asks_for_guarantee(model)
+    if private and (seed is not None or repeat_key is not None or new_repeat_key):
+        refuse_seed()
+    key = _key(new_repeat_key, repeat_key, seed)
     require_rows_of_datasets(rows, release)
-    require_distinct([out], [*inputs_of(context, table), *(more or ()), prior, context.params["table_file"]])
+    require_distinct([out], [*inputs_of(source), *(more or ()), model.prior])
     require_place(out, force=force)
+    wanted = Wanted(out, datasets, rows, release, format, key, force)
+    ledger = TableLedger(book, source.table)
     if private:
-        require_here(context, table)
-        release_private(context, table)
+        _release_private(context, source, model, ledger, wanted, moments)
         return
     if more and not moments:
         raise InputError(f"{more[0]} is one table too many", "give one, or several files of --moments")
-    records: Records | LazyRecords | SiteMoments
-    records = pooled_of([Path(table), *(more or ())]) if moments else read_any(context, table, mixed=True)
-    ledger: Path | None = None
-    if isinstance(records, Records):
-        ledger = require_ledger(context, table, out)
-        require_within_limit(ledger, None)
+    if moments or source_of(source) is not None:
+        require_no_ledger(book)
+        ledger = TableLedger(LedgerOptions(no_ledger=True), source.table)
+    if moments:
+        sites = pooled_moments([SiteMoments.load(path) for path in (Path(source.table), *(more or ()))])
+        notes = [*sites.notes, *_release_normal(sites, model.prior, model.prior, wanted)]
     else:
-        require_no_ledger(context)
-    record = recording(ledger, records, out, table_file=context.params["table_file"])
-    wanted = Wanted(out, datasets, rows, release, format, key, force, record)
-    mixed = False
-    if isinstance(records, SiteMoments) or not (mixed := is_mixed(context, records)):
-        remarks = _release_normal(context, records, wanted)
-    else:
-        remarks = release_mixed(context, records, wanted)
+        table = read(source, model, ledger.content, categories=True, may_impute=True)
+        ledger.require_room(out, [*inputs_of(source), model.prior])
+        record = ledger.recording(table.records, out, table_file=source.table_file)
+        draw = _release_mixed if table.is_mixed else _release_of_measurements
+        notes = [*table.records.notes, *draw(table, replace(wanted, record=record))]
     if release is ReleaseKind.both:
         console.print(
             "With its parameters each dataset tells no more of the records than the parameters alone: `risk` "
             "attacks those, and the datasets are there to be used."
         )
-    show_recorded(ledger, out)
+    show_recorded(None if ledger.options.no_ledger else ledger.path, out)
     if new_repeat_key:
         _show_key(key)
     if moments:
         console.print("Each site can judge it for its own records: allbutone risk TABLE RELEASE --pooled FILE.")
     else:
-        _show_next(context, table, out, mixed)
-    show_notes([*records.notes, *remarks])
+        told = {"prior": None} if table.is_mixed else {}  # the release has it
+        next_after_release(context, source.table, out, model.like, **told)
+    show_notes(notes)
 
 
 def demo(
@@ -168,19 +189,10 @@ def demo(
         f"{table} stands in for a confidential table.\n"
     )
     what = f"5 datasets of {PEOPLE} rows in {escape(str(out / 'release'))}"
-    _describe_datasets(synthesizer, release.datasets[0], what)
-    console.print(_assumed(synthesizer, None))
+    _show_values(what, synthesizer.columns, release.datasets[0])
+    console.print(_assumed_normal(synthesizer, None))
     show_recorded(ledger_path(out / "cohort.csv"), out / "release")
-    _show_next(context, out / "cohort.csv", out / "release")
-
-
-def _show_next(context: typer.Context, table: Path | Address, release: Path, mixed: bool = False) -> None:
-    before = context.params.get("like")  # what is out already is attacked together with it
-    releases = [release] if before is None else [before, release]
-    told = {"prior": None} if mixed else {}  # the release has it
-    command = following(context, "risk", table, *releases, out=free_name("risk.csv", ".html"), **told)
-    with_it = "" if before is None else f" together with {before}"
-    show_next(f"see what it gives away of each record{with_it}, before anyone else does:", command)
+    next_after_release(context, out / "cohort.csv", out / "release")
 
 
 def _is_demo(folder: Path) -> bool:
@@ -212,24 +224,59 @@ def _show_key(key: str | None) -> None:
     )
 
 
+def fit_normal(
+    records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None
+) -> tuple[NIWSynthesizer, str]:
+    """Return the fitted synthesizer and what there is to note about its prior."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PriorScaleWarning)
+        synthesizer = NIWSynthesizer(prior).fit(records)
+    return synthesizer, "\n".join(str(warning.message) for warning in caught)
+
+
+def describe_prior(given: Path | None, prior: NIW) -> str:
+    """Return in words which prior is in use."""
+    if prior.is_flat:
+        return "the flat prior (it has no units and says nothing of the data)"
+    return f"the prior of {given}" if given else "the prior of the table file, or of the release to be like"
+
+
+def _prior_and_worth(given: Path | None, prior: NIW) -> str:
+    """Return in words which prior is in use, and how much it counts."""
+    weight = prior.mean_weight
+    worth = f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean" if weight else ""
+    return describe_prior(given, prior) + worth
+
+
+def _worded(odd: Oddity) -> str:
+    """Say what is odd about synthetic values, and which option cures it."""
+    return f"{odd.words}; {in_flags(odd.cure, {'log', 'decimals', 'positive'})}."
+
+
+def _release_of_measurements(table: TableAsRead, wanted: Wanted) -> list[str]:
+    return _release_normal(table.records, table.prior, table.model.prior, wanted)
+
+
 def _release_normal(
-    context: typer.Context, records: Records | LazyRecords | SiteMoments, wanted: Wanted
+    records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None, given: Path | None, wanted: Wanted
 ) -> list[str]:
-    """Draw and write a release of measurements, say so, and return what there is to note."""
-    synthesizer, note = fit(records, given_prior(context))
+    """Draw and write a release of measurements, say so, and return what to note; given: the prior's file."""
+    synthesizer, note = fit_normal(records, prior)
     counter = ValueCounter(records.schema)
     first = _write(synthesizer, wanted, counter)
-    place = escape(str(wanted.out))
+    what = wanted.in_words(synthesizer.sizes(1, wanted.rows)[0])
+    odd: Sequence[Oddity] = ()
     if wanted.kind is ReleaseKind.parameters:
-        _describe_parameters(synthesizer, first, f"{counted(wanted.datasets, 'parameter draw')} in {place}")
+        rows = [
+            (escape(name), f"{mean:.4g}", f"{deviation:.4g}")
+            for name, mean, deviation in zip(synthesizer.columns, *first, strict=True)
+        ]
+        show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
     else:
-        rows = counted(synthesizer.sizes(1, wanted.rows)[0], "row")
-        _describe_datasets(synthesizer, first, f"{counted(wanted.datasets, 'dataset')} of {rows} in {place}")
-    console.print(_assumed(synthesizer, context.params["prior"]))
-    odd = []
-    if isinstance(records, Records) and wanted.kind is not ReleaseKind.parameters:
-        odd = counter.oddities(records)
-    return [*map(worded, odd), note]
+        _show_values(what, synthesizer.columns, first)
+        odd = counter.oddities(records) if isinstance(records, Records) else ()
+    console.print(_assumed_normal(synthesizer, given))
+    return [*map(_worded, odd), note]
 
 
 def _write(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
@@ -277,24 +324,222 @@ def _stream(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) 
     return seen[0]
 
 
-def _describe_datasets(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
+def _show_values(what: str, columns: Sequence[str], first: np.ndarray) -> None:
     """Show the shape of the first rows: synthetic values only."""
-    rows = [
-        (escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", sparkline(values))
-        for name, values in zip(synthesizer.columns, first.T, strict=True)
-    ]
+    rows = [_line(name, values) for name, values in zip(columns, first.T, strict=True)]
     headings = ("column", "mean", "SD", "from lowest to highest")
     show(f"{what}: the first synthetic dataset", headings, rows, words=(headings[0], headings[-1]))
 
 
-def _describe_parameters(synthesizer: NIWSynthesizer, first: np.ndarray, what: str) -> None:
-    pairs = zip(synthesizer.columns, *first, strict=True)
-    rows = [(escape(name), f"{mean:.4g}", f"{deviation:.4g}") for name, mean, deviation in pairs]
-    show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
+def _line(name: str, values: np.ndarray) -> tuple[str, str, str, str]:
+    return escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", sparkline(values)
 
 
-def _assumed(synthesizer: NIWSynthesizer, given: Path | None) -> str:
+def _assumed_normal(synthesizer: NIWSynthesizer, given: Path | None) -> str:
     p = len(synthesizer.columns)
     what = bell_curves(p) + escape(synthesizer.schema.scales_in_words)
-    prior = escape(prior_and_worth(given, synthesizer.prior))
+    prior = escape(_prior_and_worth(given, synthesizer.prior))
     return f"Assumed: {what}; {prior}; each dataset from parameters of its own, drawn at random."
+
+
+def _release_mixed(table: TableAsRead, wanted: Wanted) -> list[str]:
+    """Draw and write a release with categories, kept columns or gaps, say so, and return what to note."""
+    synthesizer = Synthesizer(**table.mechanism).fit(table.records)
+    with late_progress("Drawing", None):
+        if wanted.kind is ReleaseKind.parameters:
+            release = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
+        else:
+            release = synthesizer.sample(
+                datasets=wanted.datasets,
+                rows=wanted.rows,
+                parameters=wanted.kind is ReleaseKind.both,
+                repeat_key=wanted.repeat_key,
+            )
+        save_release(release, wanted.out, format=wanted.format, force=wanted.force, finished=wanted.record)
+    if release.tables:
+        _show_tables(wanted.in_words(release.rows[0]), release)
+    else:
+        _show_shares(wanted.in_words(0), release)
+    console.print(escape(_assumed_mixed(release.mechanism, table.model.prior)))
+    if synthesizer.gaps_in_words:
+        console.print(escape(synthesizer.gaps_in_words))
+    return (
+        [_worded(odd) for odd in odd_values(table.records, release)] if isinstance(table.records, Records) else []
+    )
+
+
+def _show_tables(what: str, release: Release) -> None:
+    """Show the shape of the first synthetic table."""
+    first = release.tables[0]
+    natural = dict(zip(first.columns, first.natural.T, strict=True))
+    lines = []
+    for name in first.order:
+        if name in natural:
+            lines.append(_line(name, natural[name][~np.isnan(natural[name])]))
+        else:
+            place = first.categories.columns.index(name)
+            codes, levels = first.categories.codes[:, place], first.categories.levels[place]
+            there = codes[codes >= 0]
+            shares = np.bincount(there, minlength=len(levels)) / max(len(there), 1)
+            lines.append((escape(name), "", "", escape(_shares(levels, shares))))
+    headings = ("column", "mean", "SD", "from lowest to highest, or levels")
+    show(f"{what}: the first synthetic dataset", headings, lines, words=(headings[0], headings[-1]))
+
+
+def _show_shares(what: str, release: Release) -> None:
+    """Show the shares of the levels in the first draw of the parameters."""
+    mechanism, parameters = release.mechanism, release.parameters
+    assert parameters is not None
+    codes = mechanism.prior.cells.codes
+    lines = [
+        (escape(name), escape(_shares(levels, np.bincount(codes[:, place], parameters.shares[0]))))
+        for place, (name, levels) in enumerate(zip(mechanism.categories, mechanism.levels, strict=True))
+    ]
+    if not lines:
+        console.print(f"{what}: coefficients and covariances.")
+        return
+    headings = ("column", "levels")
+    show(f"{what}: the first draw, beside coefficients and covariances", headings, lines, headings)
+
+
+def _shares(levels: tuple[str, ...], shares: np.ndarray, most: int = 8) -> str:
+    """Return levels, each with its share; of very many, the first."""
+    some = [f"{level} {percent(share)}" for level, share in zip(levels[:most], shares, strict=False)]
+    return ", ".join(some) + (f" and {len(levels) - most} more" if len(levels) > most else "")
+
+
+def _assumed_mixed(mechanism: Mechanism, prior: Path | None) -> str:
+    """Say what the model takes for granted, and what is public from now on."""
+    p, sizes = len(mechanism.measurements), mechanism.sizes
+    drawn = mechanism.schema.for_columns(mechanism.measurements)
+    what = bell_curves(p, "measurement") + drawn.scales_in_words
+    parts, weight = [], ""
+    if sizes:
+        cells = mechanism.prior.cells.count
+        named = [
+            f"{name} ({counted(size, 'level')})" for name, size in zip(mechanism.categories, sizes, strict=True)
+        ]
+        parts.append(f"{_and(named)} {'make' if len(sizes) > 1 else 'makes'} {counted(cells, 'cell')}")
+        what = f"in each cell {what}"
+        if mechanism.cells == SEPARATE:
+            what += ", with means and spreads of its own"
+        else:
+            what += ", with means that every level moves (main effects) and the same spread in all"
+        weight = f", and {_records(mechanism.cell_weight * cells)} for the shares of all cells"
+    if mechanism.covariates:
+        what += f"; they depend on {_and(mechanism.covariates)} in straight lines"
+    parts += [
+        what,
+        _prior_and_worth(prior, mechanism.normal) + weight,
+        "each dataset from parameters of its own, drawn at random",
+    ]
+    lines = [f"Assumed: {'; '.join(parts)}."]
+    if mechanism.keep:
+        lines.append(
+            f"Kept as they are, a row for each person: {', '.join(mechanism.keep)}. Whoever has the release has "
+            "these of everyone: keep only what is public anyway."
+        )
+    public = "the names of all columns" + (" and levels" if sizes else "")
+    lines.append(f"Public with the release: {public}, the model and its prior.")
+    return "\n".join(lines)
+
+
+def _records(weight: float) -> str:
+    told = f"{weight:.2g}"
+    return "one record" if told == "1" else "half a record" if told == "0.5" else f"{told} records"
+
+
+def _and(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else str(last)
+
+
+def _asks_for_guarantee(model: ModelOptions) -> bool:
+    """Say whether a guarantee was asked for; a δ without an ε is refused."""
+    if model.epsilon is None and model.delta is not None:
+        raise InputError("--delta goes with a guarantee", Cure("say how strong it is to be", "epsilon", 1.0))
+    return model.epsilon is not None
+
+
+def _release_private(
+    context: typer.Context,
+    source: TableOptions,
+    model: ModelOptions,
+    ledger: TableLedger,
+    wanted: Wanted,
+    moments: bool,
+) -> None:
+    """Spend ε on the table, write the release, and say what is guaranteed and what it rests on."""
+    if moments or source_of(source) is not None:
+        raise InputError(
+            "a guarantee takes the records themselves, and these stay where they are", "give one file that is read"
+        )
+    _require_nothing_else(source, model, wanted.kind)
+    delta = DELTA if model.delta is None else model.delta
+    assert model.epsilon is not None
+    synthesizer = PrivateSynthesizer(model.epsilon, delta)
+    records, schema = _read_wide(source)
+    planned = Terms(rho=zcdp_rho(synthesizer.epsilon, delta_of(delta, len(records.values))), adjacency=ADJACENCY)
+    ledger.require_room(wanted.out, inputs_of(source), planned)
+    release = synthesizer.fit(records, schema=schema).sample(datasets=wanted.datasets, rows=wanted.rows)
+    record = ledger.recording(records, wanted.out, guarantee=terms_of(release))
+    save_release(release, wanted.out, format=wanted.format, force=wanted.force, finished=record)
+    _show_values(wanted.in_words(len(release.datasets[0])), release.columns, release.datasets[0])
+    _show_guarantee(release)
+    show_recorded(None if ledger.options.no_ledger else ledger.path, wanted.out)
+    next_after_release(context, source.table, wanted.out, drop=None)
+    assert release.convergence is not None
+    settled = "" if release.convergence.reached else f"The draws have {release.convergence.words}."
+    show_notes([*records.notes, settled])
+
+
+def _require_nothing_else(source: TableOptions, model: ModelOptions, kind: ReleaseKind) -> None:
+    """Refuse what does not go with a guarantee."""
+    asked = [name for name in ("prior", "like", "keep", "cells", "cell_weight", "missing") if getattr(model, name)]
+    asked += [name for name in ("complete_cases", "drop_unusable") if getattr(source, name)]
+    if asked:
+        cure = "leave it out; what depends on the table must be done before, by rules that are fixed beforehand"
+        raise InputError(f"--epsilon and {flag_of(asked[0])} do not go together", cure)
+    if kind is not ReleaseKind.datasets:
+        raise InputError(
+            "with --epsilon datasets are released, beside the noisy moments themselves", "leave --release out"
+        )
+
+
+def _read_wide(source: TableOptions) -> tuple[Records, Schema]:
+    """Read a table whose values may pass the limits, which must be declared."""
+    content = read_content(source)
+    schema = declared(source, content.column_names)
+    if source.table_file is None:
+        raise InputError(
+            "a guarantee needs public limits of every column", Cure("declare low and high", "table_file")
+        )
+    with ways_out(("missing", "complete_cases"), "prepare the table before, by rules that are fixed beforehand"):
+        records = Records.of(
+            content,
+            columns=source.chosen,
+            drop=source.dropped,
+            schema=without_limits(schema),
+            rows_are_people=source.rows_are_people,
+        )
+    schema = schema.for_columns(records.order)
+    model_limits(schema)
+    return records, schema
+
+
+def _show_guarantee(release: PrivateRelease) -> None:
+    """Say what is guaranteed, and what that rests on."""
+    told = release.moments
+    console.print(f"[bold]Guaranteed: {release.guarantee}[/bold]")
+    unit = "spreads" if told.ball.spread == 1.0 else "half widths of the limits"
+    console.print(
+        "It rests on this: the limits, centres and spreads in the table file and the number of people are "
+        "public and were fixed before anyone looked at the table; nothing else of the table is released, or it is "
+        f"counted with this (ρ = {told.rho:.3g}). Records beyond the limits, or farther than "
+        f"{told.ball.radius:.3g} {unit} from the centre, were brought in first. More datasets from these noisy "
+        "moments cost nothing; running this command again costs ε again."
+    )
+    if told.ball.spread != 1.0:
+        show_notes(
+            ["With a public centre and spread for every column in the table file there would be less noise."]
+        )

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from allbutone.cli.elsewhere import OF_ENGINE, AnyTable, inputs_of, read_any
+from allbutone.cli.options import Force, TableAnywhere, command
 from allbutone.cli.output import console, show_next, show_notes
-from allbutone.cli.reading import OF_TABLE, also_asked
+from allbutone.cli.reading import inputs_of, read
 from allbutone.model.site_moments import SiteMoments, moments_of_site
 from allbutone.model.site_moments import pool as pooled_moments
 from allbutone.support.errors import Cure, InputError
@@ -17,7 +17,6 @@ from allbutone.tables.safe_read import read_text
 from allbutone.tables.safe_write import require_distinct
 
 Out = Annotated[Path, typer.Option(help="The .json file to write.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of this name.")]
 Site = Annotated[str, typer.Option(help="The name of this site, by which the others know it.")]
 Pair = Annotated[
     list[str] | None,
@@ -32,10 +31,9 @@ Round = Annotated[
 Files = Annotated[list[Path], typer.Argument(help="The files of moments, one of each site.")]
 
 
-@also_asked(OF_TABLE | OF_ENGINE)
+@command
 def moments(
-    context: typer.Context,
-    table: AnyTable,
+    source: TableAnywhere,
     out: Out,
     site: Site = "",
     pair: Pair = None,
@@ -46,14 +44,14 @@ def moments(
     keys = dict(_pair(each) for each in pair or ())
     if keys and not round:
         raise InputError("masks are for one sum and never used twice", Cure("name this sum", "round"))
-    require_distinct([out], [*inputs_of(context, table), context.params["table_file"]])
-    records = read_any(context, table)
-    found = moments_of_site(records, site, keys, round)
-    found.save(out, force=force)
-    p, place = len(found.columns), escape(str(out))
+    require_distinct([out], inputs_of(source))
+    records = read(source).records
+    summed = moments_of_site(records, site, keys, round)
+    summed.save(out, force=force)
+    p, place = len(summed.columns), escape(str(out))
     what = f"{counted(p, 'mean')} and {p * (p + 1) // 2:,} variances and covariances"
     if keys:
-        others = escape(", ".join(found.partners))
+        others = escape(", ".join(summed.partners))
         console.print(
             f"Written: {place}, masked: random numbers to whoever lacks the files of {others}.\n"
             f"Their sum gives away the exact number of records, {what} of all sites together. It protects this "
@@ -62,7 +60,7 @@ def moments(
         )
     else:
         console.print(
-            f"Written: {place}. It gives away the exact number of records ({len(found):,}), {what} of this "
+            f"Written: {place}. It gives away the exact number of records ({len(summed):,}), {what} of this "
             "table.\nIt is confidential, as the table is: whoever has it and all records but one has the missing "
             "one, exactly. Give it only to those who add up, or mask it (--pair)."
         )
@@ -73,11 +71,11 @@ def moments(
 def pool(files: Files, out: Out, force: Force = False) -> None:
     """Add up the moments of several sites: as if all their records lay in one table."""
     require_distinct([out], list(files))
-    found = pooled_moments([SiteMoments.load(path) for path in files])
-    found.save(out, force=force)
+    total = pooled_moments([SiteMoments.load(path) for path in files])
+    total.save(out, force=force)
     console.print(
-        f"Written: {escape(str(out))}: {len(found):,} records of {counted(len(files), 'site')}, "
-        f"{counted(len(found.columns), 'column')}. It is confidential: exact means and covariances of all records."
+        f"Written: {escape(str(out))}: {len(total):,} records of {counted(len(files), 'site')}, "
+        f"{counted(len(total.columns), 'column')}. It is confidential: exact means and covariances of all records."
     )
     show_next("draw a release from it:", ["synthesize", "--moments", str(out), "--out", "release"])
 
@@ -89,8 +87,3 @@ def _pair(text: str) -> tuple[str, str]:
             f"--pair cannot be {text!r:.60}", Cure("name a site and a file", "pair", "south=south.key")
         )
     return name, read_text(Path(path), "give the file of the key shared with that site")
-
-
-def pooled_of(files: list[Path]) -> SiteMoments:
-    """Read the moments of all sites, or those that were added up before."""
-    return pooled_moments([SiteMoments.load(path) for path in files])
