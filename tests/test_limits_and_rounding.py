@@ -185,6 +185,41 @@ def test_two_columns_agree_with_weighing_draws_of_the_parameters() -> None:
         assert found[f"probability_{name}"][-1] == pytest.approx(expected, abs=0.03)
 
 
+def test_three_columns_agree_with_weighing_draws_of_the_parameters() -> None:
+    """After one dataset P(x in I | Z) = E[P(x in I | θ)·p(Z | θ)]/E[p(Z | θ)], over θ given the others.
+
+    Draws of θ as if limited values had been drawn where they stand are weighed by P(a < low | b, c, θ) over the
+    density there.
+    """
+    rng, low = np.random.default_rng(5), 0.0
+    mixing = np.array([[1.0, 0, 0], [0.8, 0.6, 0], [0.7, -0.3, 0.6]])
+    values = np.vstack([rng.standard_normal((15, 3)) @ mixing.T, [4.5, 2.5, 0.5]])
+    values[:, 0] = values[:, 0].clip(low)
+    records = Records.of(pandas.DataFrame(values, columns=list("abc")), schema={"columns": {"a": {"low": low}}})
+    release = abo.NIWSynthesizer().fit(records).sample(datasets=1, rows=30, rng_for_tests=np.random.default_rng(2))
+    found = risk_columns(records, release, rng=np.random.default_rng(0))
+    (data,) = release.datasets
+    means, covariances = abo.NIW.flat(3).update(np.vstack([values[:-1], data])).draw(rng, 300_000)
+    slope = np.linalg.solve(covariances[:, 1:, 1:], covariances[:, 1:, :1])[..., 0]
+    spread = np.sqrt(covariances[:, 0, 0] - np.sum(slope * covariances[:, 1:, 0], axis=1))
+    log_weights = np.zeros(len(means))
+    for row in data[data[:, 0] == low]:
+        away = (low - means[:, 0] - np.sum(slope * (row[1:] - means[:, 1:]), axis=1)) / spread
+        log_weights += log_ndtr(away) - norm.logpdf(away) + np.log(spread)
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    widths = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    for place, name in enumerate("abc"):
+        reach, off = found[f"tolerance_{name}"][-1], values[-1, place] - means[:, place]
+        inside = norm.cdf((off + reach) / widths[:, place]) - norm.cdf((off - reach) / widths[:, place])
+        expected = weights @ inside
+        error = np.hypot(np.linalg.norm(weights * (inside - expected)), found[f"probability_error_{name}"][-1])
+        assert abs(found[f"probability_{name}"][-1] - expected) < 4 * error
+        if name == "a":  # what was stated where limited values were taken for drawn ones
+            taken_for_drawn = abo.DatasetRelease(release.datasets, release.columns, release.prior)
+            naive = risk_columns(Records(records.values, tuple("abc")), taken_for_drawn)
+            assert abs(naive["probability_a"][-1] - expected) > 4 * error
+
+
 def _log_normal(points: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
     """Return the log densities of points under many normals of two columns: (points, normals)."""
     precision = np.linalg.inv(covariances)
