@@ -122,7 +122,7 @@ sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json,
 	-$(BIN)/python checks/licences.py >build/licences-all.md
 	@echo "Written: build/sbom.json, build/licences.md (base install), build/licences-all.md (extras and tools, too)"
 
-# The tests of model, adversary, integrals and disclosure themselves, without browsers, databases and clusters
+# The tests of model, adversary and disclosure themselves, without browsers, databases and clusters
 NUMERICAL_TESTS := $(patsubst %,tests/test_%.py,adversary alone any_model audit augmentation batches_and_devices both_released bound_laws budget_law categories \
 	category_storage climb_laws composition engine_mixed entropy exposure_by_hand exposure_law flat_prior gap_patterns grown_table guarantee \
 	guarantee_plan inputs lacking lacking_everywhere leave_one_out long_datasets mass mixed mixed_budget mixed_refusals \

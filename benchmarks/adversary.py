@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import allbutone as abo
-from allbutone.adversary import paper_methods as as_printed
+from allbutone.paper import methods as as_printed
 from allbutone.releases.release import Release
 from benchmarks.clock import Row, bandwidth, seconds
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 import allbutone as abo
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.studies.design_file import read_design
-from allbutone.studies.run import StudyRun, run_study
+from allbutone.disclosure.risk import risk_columns
+from allbutone.paper.design_file import read_design
+from allbutone.paper.run import StudyRun, run_study
 from allbutone.support.devices import device_of
 from allbutone.support.errors import InputError
 from benchmarks.clock import Row, seconds

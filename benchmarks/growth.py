@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from allbutone.disclosure.lineup import Lineup
-from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
-from allbutone.studies.cell_filter import choose
-from allbutone.studies.design_file import read_design
-from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.paper.design import choose
+from allbutone.paper.design_file import read_design
+from allbutone.paper.simulate import simulate_cell
 from benchmarks.budget import planned, table_of
 from benchmarks.clock import Row, core_seconds
 from benchmarks.risk import released

@@ -8,7 +8,7 @@ STUDY = """
 import tempfile
 from pathlib import Path
 from allbutone.studies import run
-from allbutone.studies.design_file import read_design
+from allbutone.paper.design_file import read_design
 from allbutone.support import parallel
 parallel.MEMORY_KEPT = {kept}
 design = read_design("paper")

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 import allbutone as abo
-from allbutone.adversary.with_gaps import GapAdversary
-from allbutone.disclosure.with_gaps import risk_with_gaps
+from allbutone.adversary.gaps import GapAdversary
+from allbutone.disclosure.gap_risk import risk_with_gaps
 from allbutone.model.augmentation import augment
-from allbutone.model.cells import Cells
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel
-from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.model.moments import Cells
+from allbutone.releases.mixed_release import draw_mixed
 from benchmarks.clock import Row, seconds
 
 SIZES, PEOPLE, COLUMNS, MISSING, DATASETS = (2, 2, 3, 4), 10_000, 8, 0.1, 10

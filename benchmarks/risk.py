@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import allbutone as abo
-from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.risk import risk_columns
 from benchmarks.clock import Row, bandwidth, seconds
 
 

@@ -34,7 +34,7 @@ def work():
 """
 OURS = """
 from allbutone.model.niw import NIW
-from allbutone.disclosure.standing_out import standing_out
+from allbutone.disclosure.standing import standing_out
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.sources import Source
 if engine == "postgresql":
@@ -65,7 +65,7 @@ def work():
 RISK = """
 import numpy as np
 import allbutone as abo
-from allbutone.disclosure.streamed_risk import stream_risk
+from allbutone.disclosure.risk import stream_risk
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.sources import Source
 records = LazyRecords.of(Source(pattern).open())

@@ -8,19 +8,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from allbutone.studies.cell_filter import choose
-from allbutone.studies.design import Cell, Design
-from allbutone.studies.design_file import read_design
-from allbutone.studies.run import StudyRun, run_study
-from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.paper.design import Cell, Design, choose
+from allbutone.paper.design_file import read_design
+from allbutone.paper.run import StudyRun, run_study
+from allbutone.paper.simulate import simulate_cell
 from allbutone.support.parallel import MEMORY_KEPT
 from benchmarks.clock import Row, seconds, variates
 
 MEMORY = """
 import sys, time
 import numpy as np
-from allbutone.studies.design_file import read_design
-from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.paper.design_file import read_design
+from allbutone.paper.simulate import simulate_cell
 from allbutone.support.parallel import one_thread
 np.empty(int(sys.argv[1]), dtype=np.uint8)
 with one_thread():

@@ -25,10 +25,7 @@ TARGETS = {  # module: its tests
     "model/moments.py": ["moments", "moments_by_hand", "batches_and_devices"],
     "adversary/modes.py": MAXIMISER,
     "adversary/climb.py": MAXIMISER,
-    "adversary/bound.py": MAXIMISER,
-    "adversary/ray.py": MAXIMISER,
     "disclosure/exposure_law.py": LAW,
-    "disclosure/spiked_exposure.py": LAW,
 }
 PATIENCE = 5  # seconds of a core, and times what the code as it is takes, after which a test has failed
 MEMORY = 16 << 30

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 import allbutone as abo
-from allbutone.adversary.paper_methods import lbfgsb, printed_score
-from allbutone.plots.export import write_image
-from allbutone.plots.framing import titled
-from allbutone.plots.plug_in import rows_figure
+from allbutone.figures.export import write_image
+from allbutone.figures.risk import rows_figure
+from allbutone.figures.style import titled
+from allbutone.paper.methods import lbfgsb, printed_score
 from comparison import heart
 from comparison.environments import ROOT, WANTED, Environment, environment, synthpop
 from comparison.fidelity import fidelity

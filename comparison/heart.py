@@ -10,9 +10,9 @@ import allbutone as abo
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.plug_in import PlugInTable
 from allbutone.disclosure.audit import departure, error_of_differencing
+from allbutone.figures.risk import Marks
+from allbutone.figures.style import BLUE, GREEN, ORANGE, VERMILION
 from allbutone.model.moments import Moments
-from allbutone.plots.plug_in import Marks
-from allbutone.plots.style import BLUE, GREEN, ORANGE, VERMILION
 from comparison.environments import Environment
 from comparison.tables import normal_table
 

@@ -16,15 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 import allbutone as abo
-from allbutone.plots.budget import budget_figure
-from allbutone.plots.disclosure import disclosure_figure
-from allbutone.plots.export import FLAGS, KNOWN, write_images
-from allbutone.plots.fidelity import mean_difference_figure
-from allbutone.plots.framing import titled
-from allbutone.plots.guarantee import guarantee_figure
-from allbutone.plots.risk_growth import relative_error_violins
+from allbutone.figures.application import relative_error_violins
+from allbutone.figures.budget import budget_figure, guarantee_figure
+from allbutone.figures.export import FLAGS, KNOWN, write_images
+from allbutone.figures.fidelity import mean_difference_figure
+from allbutone.figures.risk import disclosure_figure
+from allbutone.figures.style import titled
 from allbutone.reports.assessment import PAPER_COUNTS, assess
-from allbutone.reports.html import paper_figures
+from allbutone.reports.report import paper_figures
 
 HERE = Path(__file__).parent
 SCALES = {"columns": {"sbp": {"scale": "log"}, "crp": {"scale": "log"}}}

@@ -21,7 +21,7 @@ def picture_of_figure(block, block_vars, gallery_conf) -> str:
     """Show what an example has named `figure`, as a picture, since a page fetches nothing, and its message."""
     from sphinx_gallery.scrapers import figure_rst
 
-    from allbutone.plots.export import write_images
+    from allbutone.figures.export import write_images
 
     figure = block_vars["example_globals"].pop("figure", None)
     if figure is None:

@@ -23,10 +23,10 @@ with atheris.instrument_imports(include=["allbutone"]):
     from fuzz.watch import confined, fresh_place
 
     for room in (
-        "tables.records", "tables.formats.csv_file", "tables.formats.parquet_file", "tables.declared.schema",
-        "model.prior_file", "model.site_moments", "studies.design_file", "releases.ledger.file", "releases.folder",
-        "releases.hygiene.check", "releases.hygiene.dataset_form", "releases.mixed.release", "releases.archive",
-        "studies.run", "studies.journal",
+        "tables.records", "tables.formats", "tables.schema",
+        "model.prior", "model.sites", "paper.design_file", "releases.ledger", "releases.folder",
+        "releases.check", "releases.check_values", "releases.mixed_release",
+        "paper.run", "paper.journal",
     ):  # fmt: skip
         import_module(f"allbutone.{room}")
 

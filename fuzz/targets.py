@@ -86,28 +86,28 @@ def _table(ending: str) -> Callable[[bytes, Path], object]:
 
 
 def _table_file(data: bytes, folder: Path) -> object:
-    from allbutone.tables.declared.schema import Schema
+    from allbutone.tables.schema import Schema
 
     schema = Schema.of(_written(data, folder, "table.toml"))
     return schema.entries()
 
 
 def _prior(data: bytes, folder: Path) -> object:
-    from allbutone.model.prior_file import read_prior
+    from allbutone.model.prior import read_prior
 
     prior = read_prior(_written(data, folder, "prior.toml"), ("bmi", "ldl", "age"))
     return prior if prior.is_flat else prior.root
 
 
 def _design(data: bytes, folder: Path) -> object:
-    from allbutone.studies.design_file import read_design
+    from allbutone.paper.design_file import read_design
 
     design = read_design(_written(data, folder, "design.toml"))
     return [cell.key for cell in design.cells]
 
 
 def _ledger(data: bytes, folder: Path) -> object:
-    from allbutone.releases.ledger.file import read_ledger, void_release
+    from allbutone.releases.ledger import read_ledger, void_release
 
     path = _written(data, folder, "table.csv.ledger.toml")
     ledger = read_ledger(path)
@@ -119,7 +119,7 @@ def _ledger(data: bytes, folder: Path) -> object:
 
 def _moments(data: bytes, folder: Path) -> object:
     from allbutone.model.niw import NIW
-    from allbutone.model.site_moments import SiteMoments, pool
+    from allbutone.model.sites import SiteMoments, pool
 
     found = SiteMoments.load(_written(data, folder, "site.json"))
     if found.moments is None:
@@ -128,8 +128,8 @@ def _moments(data: bytes, folder: Path) -> object:
 
 
 def _release(valid: Path, file: str, data: bytes, folder: Path) -> object:
+    from allbutone.releases.check import check_release
     from allbutone.releases.folder import load_release
-    from allbutone.releases.hygiene.check import check_release
 
     place = folder / "release"
     shutil.copytree(valid, place)
@@ -139,13 +139,13 @@ def _release(valid: Path, file: str, data: bytes, folder: Path) -> object:
 
 
 def _archive(data: bytes, folder: Path) -> object:
-    from allbutone.releases.hygiene.check import check_release
+    from allbutone.releases.check import check_release
 
     return check_release(_written(data, folder, "release.zip"))
 
 
 def _check_beside(valid: Path, data: bytes, folder: Path) -> object:
-    from allbutone.releases.hygiene.check import check_release
+    from allbutone.releases.check import check_release
 
     return check_release(_written(data, folder, "dataset-001.csv"), valid / MIXED)
 
@@ -158,7 +158,7 @@ def _audit(valid: Path, data: bytes, folder: Path) -> object:
 
 
 def _journal(valid: Path, data: bytes, folder: Path) -> object:
-    from allbutone.studies.run import load_study
+    from allbutone.paper.run import load_study
 
     place = folder / "study"
     shutil.copytree(valid / "study", place)

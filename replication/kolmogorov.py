@@ -5,9 +5,9 @@ import csv
 import numpy as np
 
 from allbutone.model.niw import NIW
-from allbutone.studies.design_file import SHIPPED
+from allbutone.paper.design_file import SHIPPED
 from allbutone.support.parallel import in_parallel
-from allbutone.utility.kolmogorov_smirnov import ks_numerators, ks_p_values
+from allbutone.utility.columns import ks_numerators, ks_p_values
 
 PEOPLE, DATASETS, COLUMNS = 503, 1000, 5000
 NAMES = ("mean_D", "sd_D", "mean_p", "sd_p", "share_p_above_0.05")

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from allbutone.reports.published import markdown_table
-from allbutone.studies.design_file import read_design
-from allbutone.studies.printed_tables import PrintedTable, tables_of
-from allbutone.studies.published import verdicts
+from allbutone.paper.design import verdicts
+from allbutone.paper.design_file import read_design
+from allbutone.paper.pages import PrintedTable, markdown_table, tables_of
 from replication.subsets import NONE, SUBSETS, TOGETHER, published_cells
 
 MIDDLE = ("mean_x1", "mean_x2", "median")

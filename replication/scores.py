@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from allbutone.studies.design import Cell
+from allbutone.paper.design import Cell
 from replication.tables import (
     PRIOR_DF,
     PRIOR_MEAN,

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.studies.design import Cell
-from allbutone.studies.design_file import read_design
-from allbutone.studies.published import another_thousand
+from allbutone.paper.design import Cell, another_thousand
+from allbutone.paper.design_file import read_design
 from allbutone.support.parallel import cores
 from replication.many_searches import maximise
 from replication.scores import Attacks, Causes

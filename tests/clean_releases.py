@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import allbutone as abo
-from allbutone.releases import dataset_files
-from allbutone.releases.mixed.synthesizer import Synthesizer
+from allbutone.releases import description
+from allbutone.releases.mixed_synthesizer import Synthesizer
 
 N = 60
 DECLARED = {"columns": {"age": {"decimals": 0, "low": 0.0, "high": 120.0}, "ldl": {"low": 0.0, "high": 15.0}}}
@@ -47,7 +47,7 @@ def releases(tmp_path_factory):
     private = abo.PrivateSynthesizer(3.0).fit(measured, schema=DECLARED)
     abo.save_release(private.sample(datasets=1), place / "private")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dataset_files, "PART_ROWS", 40)
+        patch.setattr(description, "PART_ROWS", 40)
         patch.setattr("allbutone.releases.folder.rows_at_once", lambda p: 40)
         abo.save_release(normal.sample(datasets=1, rows=100), place / "parts", format="parquet")
     return place

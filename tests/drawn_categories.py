@@ -4,7 +4,7 @@ import numpy as np
 
 import allbutone as abo
 import location
-from allbutone.plots.fidelity_categories import association_figure, share_figure
+from allbutone.figures.shapes import association_figure, share_figure
 
 # names that are templates or too long; those with markup do not pass the gate
 NAMES = (

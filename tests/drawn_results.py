@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 
 import allbutone as abo
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.plots import fidelity as figures_fidelity
-from allbutone.plots import fidelity_tests as figures_tests
-from allbutone.plots import risk_growth as figures_violins
-from allbutone.plots import shapes as figures_shapes
+from allbutone.disclosure.risk import risk_columns
+from allbutone.figures import application as figures_violins
+from allbutone.figures import fidelity as figures_fidelity
+from allbutone.figures import fidelity as figures_tests
+from allbutone.figures import shapes as figures_shapes
 from allbutone.utility.fidelity import fidelity
-from allbutone.utility.marginal_densities import densities
 from allbutone.utility.normality import check_normality
+from allbutone.utility.shapes import densities
 
 HOSTILE = ("<script>alert(1)</script>", 'a<b> & "%{x}" &amp;', "=" * 60, "two\nlines", "x")
 

@@ -8,7 +8,7 @@ import allbutone as abo
 from allbutone.adversary.build import log_posterior
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.simulated_releases import SimulatedReleases
+from allbutone.disclosure.simulation import SimulatedReleases
 from targets import make
 
 KINDS = ["parameters", "datasets"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from allbutone.support.streams import chi_squares
+from allbutone.support.devices import chi_squares
 
 
 class Replayed:

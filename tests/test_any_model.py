@@ -8,9 +8,8 @@ from scipy.special import betaln, gammaln
 
 import allbutone as abo
 import paper
-from allbutone.adversary.any_model import log_posterior_of_model
-from allbutone.adversary.build import log_posterior
-from allbutone.model.protocol import Density, Model
+from allbutone.adversary.build import log_posterior, log_posterior_of_model
+from allbutone.model.niw import Density, Model
 from targets import make
 
 

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pytest
 
 import allbutone as abo
-from allbutone.tables.declared.schema import Schema
+from allbutone.tables.schema import Schema
 from app_server import Browser, last_line, opened, settled
 from test_app_uploads import send
 

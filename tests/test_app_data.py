@@ -10,7 +10,7 @@ import pytest
 import allbutone as abo
 from allbutone.disclosure.budget import plan_budget
 from allbutone.support.text import chance
-from allbutone.tables.demo import demo_cohort
+from allbutone.tables.records import demo_cohort
 from app_server import CUT_OFF, opened, settled
 from test_app_uploads import NAMES, VALUES, as_csv, send, ticked
 

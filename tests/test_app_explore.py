@@ -41,8 +41,8 @@ def caption(page, name):
 
 
 def test_the_numbers_shown_are_those_of_the_attack(tab, address):
+    from allbutone.disclosure.record_view import simulated, view_attack
     from allbutone.model.niw import NIW
-    from allbutone.record_view.attack_view import simulated, view_attack
 
     opened(tab, f"{address}/explore?n=60&count=20&target=3,-3&correlation=0.2&seed=4&rows=50")
     covariance = np.array([[1, 0.2], [0.2, 1]])

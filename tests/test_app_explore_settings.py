@@ -7,12 +7,11 @@ import pytest
 
 from allbutone.app.forms import FieldError
 from allbutone.app.jobs import Progress
-from allbutone.app.page import RequestContext, Settings
+from allbutone.app.page import RequestContext, Session, Settings
 from allbutone.app.pages import explore
-from allbutone.app.pages.paper_presets import PRESETS
-from allbutone.app.sessions import Session
-from allbutone.record_view.attack_view import simulated, view_attack
-from allbutone.studies.design_file import read_design
+from allbutone.app.pages.explore import PRESETS
+from allbutone.disclosure.record_view import simulated, view_attack
+from allbutone.paper.design_file import read_design
 
 
 def attack_of(**fields):

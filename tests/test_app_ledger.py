@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.releases.ledger.file import ledger_path, read_ledger
+from allbutone.releases.ledger import ledger_path, read_ledger
 from app_server import Browser, last_line
 
 

@@ -17,8 +17,8 @@ import allbutone as abo
 from allbutone.disclosure.mixed_budget import plan_mixed_budget
 from allbutone.disclosure.rule import Rule
 from allbutone.reports.verdict import verdict_of
-from allbutone.tables.declared.schema import Schema
 from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
 from app_server import CUT_OFF, Browser, last_line, opened, settled
 from test_app_uploads import send
 

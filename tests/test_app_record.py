@@ -18,7 +18,7 @@ def told(page, name):
 )
 def test_the_verdict_is_that_of_risk(tab, address, target, count, words):
     import allbutone as abo
-    from allbutone.record_view.attack_view import simulated
+    from allbutone.disclosure.record_view import simulated
 
     opened(tab, f"{address}/explore?n=60&count={count}&target={target}&correlation=0.2&seed=4&rows=50")
     record = np.array([float(each) for each in target.split(",")])
@@ -96,7 +96,7 @@ def test_a_weaker_adversary_is_named(tab, address, query, lacking):
 
 @pytest.mark.parametrize(("own", "share"), [(0.0, "fewer than one"), (0.06, "about 6"), (0.999, "more than 99")])
 def test_what_is_disclosed_is_so_whatever_other_draws_do(own, share):
-    from allbutone.app.pages.measures import OneDraw, verdict_piece
+    from allbutone.app.pages.record import OneDraw, verdict_piece
     from allbutone.disclosure.rule import Rule
     from allbutone.reports.verdict import Value
 

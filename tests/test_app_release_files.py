@@ -23,7 +23,7 @@ def page(tabs):
 @pytest.fixture
 def same_chance(monkeypatch):
     """Let the system's entropy be the same for every draw, so that app and command line can be compared."""
-    monkeypatch.setattr("allbutone.releases.draw_request.fresh_generator", lambda: np.random.default_rng(CHANCE))
+    monkeypatch.setattr("allbutone.releases.release.fresh_generator", lambda: np.random.default_rng(CHANCE))
 
 
 def unzipped(content):
@@ -44,8 +44,8 @@ def downloaded(page, name):
 
 
 def test_what_is_drawn_is_what_the_command_line_writes(page, tabs, served, allbutone, tmp_path, same_chance):
-    from allbutone.tables.demo import COLUMNS, demo_cohort
     from allbutone.tables.files import TableWriter
+    from allbutone.tables.records import COLUMNS, demo_cohort
 
     with TableWriter(tmp_path / "cohort.csv", COLUMNS) as writer:
         writer.write(demo_cohort().values)

@@ -13,8 +13,8 @@ PLACE = os.environ.get("ALLBUTONE_SCREENSHOTS")
 @pytest.fixture(scope="module")
 def shown(serve_app, tmp_path_factory):
     """The address of an app with a study: the paper's of two columns and released parameters."""
-    from allbutone.studies import design_file
-    from allbutone.studies.run import StudyRun, run_study
+    from allbutone.paper import design_file
+    from allbutone.paper.run import StudyRun, run_study
 
     place = tmp_path_factory.mktemp("studies")
     designs = Path(design_file.__file__).parent / "designs"

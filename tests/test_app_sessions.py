@@ -52,7 +52,7 @@ def test_two_browsers_never_see_each_others_tables(served):
 
 
 def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
-    from allbutone.app.sessions import GRACE
+    from allbutone.app.page import GRACE
 
     monkeypatch.setattr("allbutone.app.server.SWEEP_SECONDS", 0.1)
     with serving() as served:
@@ -80,7 +80,7 @@ def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
 
 
 def test_a_page_that_outlives_its_session_learns_of_the_new_one(monkeypatch):
-    from allbutone.app.sessions import GRACE
+    from allbutone.app.page import GRACE
 
     monkeypatch.setattr("allbutone.app.server.SWEEP_SECONDS", 0.1)
     with serving() as served:
@@ -108,7 +108,7 @@ def test_an_upload_does_not_wait_for_anyones_slow_work(served, browser, monkeypa
 
     from allbutone.support.errors import InputError
 
-    monkeypatch.setattr("allbutone.app.pages.terms.plan_budget", slow)
+    monkeypatch.setattr("allbutone.app.pages.forecast.plan_budget", slow)
     with ThreadPoolExecutor(1) as pool:
         other = Browser(served.host)
         name = other.send(TABLE)[1]["fields"]["table"]
@@ -141,7 +141,7 @@ def test_an_upload_leaves_no_file_behind(serve_app, monkeypatch, tmp_path, name,
 
 def test_nothing_is_kept_of_what_could_not_be_computed():
     """Whatever is asked, and fails, leaves no lock behind; and nothing is computed twice at a time."""
-    from allbutone.app.sessions import MOST_FOUND, Held
+    from allbutone.app.page import MOST_FOUND, Held
 
     held, at_work, most = Held(None), [], []
 
@@ -175,10 +175,10 @@ def test_nothing_is_kept_of_what_could_not_be_computed():
 
 def test_all_browsers_together_hold_no_more_than_fits(monkeypatch):
     """One browser's older tables make room for its next; nobody's tables make room for another's."""
-    from allbutone.app.sessions import Session, Sessions
+    from allbutone.app.page import Session, Sessions
     from allbutone.support.errors import InputError
 
-    monkeypatch.setattr("allbutone.app.sessions.MOST_BYTES", 100)
+    monkeypatch.setattr("allbutone.app.page.MOST_BYTES", 100)
     assert Session().keep("alone", 100)
     sessions = Sessions()
     (_, one), (_, two) = sessions.open(None), sessions.open(None)
@@ -235,9 +235,8 @@ def test_twenty_at_once_are_all_answered_rightly(served):
     from starlette.datastructures import QueryParams
 
     from allbutone.app.jobs import Progress
-    from allbutone.app.page import RequestContext, Settings
+    from allbutone.app.page import RequestContext, Session, Settings
     from allbutone.app.pages import explore
-    from allbutone.app.sessions import Session
 
     asked = [urlencode({"count": 100, "correlation": turn / 25, "seed": turn}) for turn in range(20)]
 

@@ -17,8 +17,8 @@ FOCUSED = """() => {
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A finished study with published medians, and an unfinished one that was killed before its tables."""
-    from allbutone.studies.design_file import read_design
-    from allbutone.studies.run import StudyRun, run_study
+    from allbutone.paper.design_file import read_design
+    from allbutone.paper.run import StudyRun, run_study
 
     place = tmp_path_factory.mktemp("studies")
     run = StudyRun(read_design("paper"), 40)
@@ -42,8 +42,8 @@ def rows_of(page):
 
 def test_a_study_is_drawn_told_and_listed(studied, folders, tab):
     opened(tab, f"{studied}/studies")
-    from allbutone.studies.published import agreement
-    from allbutone.studies.run import load_study
+    from allbutone.paper.design import agreement
+    from allbutone.paper.run import load_study
 
     held = load_study(folders[0])
     words = re.sub(r"\s+", " ", tab.inner_text("#summary"))
@@ -59,8 +59,8 @@ def test_a_study_is_drawn_told_and_listed(studied, folders, tab):
 
 
 def test_the_published_tables_stand_beside_ours(studied, folders, tab):
-    from allbutone.studies.printed_tables import printed_tables, starred
-    from allbutone.studies.run import load_study
+    from allbutone.paper.pages import printed_tables, starred
+    from allbutone.paper.run import load_study
 
     opened(tab, f"{studied}/studies")
     tables = printed_tables(load_study(folders[0]))

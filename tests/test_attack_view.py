@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import allbutone as abo
+from allbutone.adversary.landscape import landscape
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.disclosure.measures import HALF, RADIUS
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.plots.attack_view import TARGET, exposure_curve_figure, view_figure
-from allbutone.record_view.attack_view import RecordAttack, exposure_curve, of_record, simulated, view_attack
-from allbutone.record_view.landscape import landscape
+from allbutone.disclosure.record_view import RecordAttack, exposure_curve, of_record, simulated, view_attack
+from allbutone.disclosure.risk import risk_columns
+from allbutone.figures.attack_view import TARGET, exposure_curve_figure, view_figure
 from allbutone.support.errors import InputError
 
 OWN = abo.NIW(np.array([1.0, -1.0]), 3.0, 9.0, 2 * np.eye(2))

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import kstest, multivariate_normal, multivariate_t
 
 import allbutone as abo
+from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.plug_in import PlugInTable, posterior_after_rows
 from allbutone.disclosure.audit import departure, error_of_differencing, fitted_table, law_of_everything
 from allbutone.disclosure.measures import Effort, measure
-from allbutone.integrals.importance_sampling import Intervals
 from allbutone.model.moments import Moments
 from allbutone.tables.records import Records
 

@@ -5,12 +5,10 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.model.augmentation import augment
-from allbutone.model.cells import Cells
-from allbutone.model.chain_posteriors import ChainPosteriors
-from allbutone.model.convergence import Convergence, effective_size, split_r_hat
+from allbutone.model.augmentation import ChainPosteriors, Convergence, augment, effective_size, split_r_hat
 from allbutone.model.incomplete import IncompleteRecords, possible_cells
 from allbutone.model.location import LocationModel, MixedRecords
+from allbutone.model.moments import Cells
 from allbutone.support.errors import InputError
 
 

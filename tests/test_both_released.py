@@ -6,8 +6,8 @@ from pandas.testing import assert_frame_equal
 
 import allbutone as abo
 import paper
-from allbutone.record_view.attack_view import of_record
-from allbutone.releases.parts import draw_both
+from allbutone.disclosure.record_view import of_record
+from allbutone.releases.joined import draw_both
 
 COLUMNS = ("a", "b", "c")
 

@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from allbutone.adversary.bound import both_maxima, maximize_bound, opposite_maximum
+from allbutone.adversary.climb import both_maxima, maximize_bound, opposite_maximum
 
 
 def test_the_bound_of_a_batch_is_that_of_each():

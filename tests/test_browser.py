@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 import pytest
 
 import allbutone as abo
-from allbutone.plots.budget import budget_figure
-from allbutone.plots.export import write_figure, write_images
-from allbutone.plots.style import style_panels
+from allbutone.figures.budget import budget_figure
+from allbutone.figures.export import write_figure, write_images
+from allbutone.figures.style import style_panels
 
 
 def opened(path, profile):

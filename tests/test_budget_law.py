@@ -8,7 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.disclosure.lineup import MOST, Lineup, largest
+from allbutone.disclosure.lineup import LARGEST_BUDGET, Lineup, largest
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.simulated_budget import Simulated, Tried
@@ -178,7 +178,7 @@ def test_earlier_releases_count(rng):
         (0, "Not even one dataset of 30 rows may be released if"),
         (1, "One dataset of 30 rows may be released, but not two, if"),
         (7, "Up to 7 datasets of 30 rows may be released if"),
-        (MOST, "At least 1,000,000 datasets of 30 rows, the most that were tried, may be released if"),
+        (LARGEST_BUDGET, "At least 1,000,000 datasets of 30 rows, the most that were tried, may be released if"),
     ],
 )
 def test_the_verdict_is_a_sentence_whatever_the_count(rng, count, words):

@@ -10,7 +10,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.tables.categories import Categories
-from allbutone.tables.declared.schema import Schema
+from allbutone.tables.schema import Schema
 from clinic import clinic, require_same
 
 LIBRARIES = pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_mutants_change_one_place_each_and_neither_annotations_nor_errors():
 
 
 def test_every_place_has_a_mutant_of_its_own():
-    source = (ROOT / "src" / "allbutone" / "disclosure" / "spiked_exposure.py").read_text()
+    source = (ROOT / "src" / "allbutone" / "disclosure" / "exposure_law.py").read_text()
     chosen = places(source)[::20]
     found = [mutant(source, *place) for place in chosen]
     assert len({each.code for each in found}) == len({(each.place, each.words) for each in found}) == len(chosen)

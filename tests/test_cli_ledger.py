@@ -9,7 +9,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import allbutone as abo
-from allbutone.releases.ledger.file import ledger_path, read_ledger
+from allbutone.releases.ledger import ledger_path, read_ledger
 
 # each runs ten commands; `make test-long` runs them all
 LONG = pytest.mark.skipif(not os.environ.get("ALLBUTONE_TEST_LONG"), reason="takes long")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import allbutone as abo
-from allbutone.plots.p_value_densities import GRID, p_value_densities, reflected_density
-from allbutone.reports.paper import apply_paper, papers_prior
-from allbutone.studies.design_file import SHIPPED
+from allbutone.figures.application import GRID, p_value_densities, reflected_density
+from allbutone.paper.design_file import SHIPPED
+from allbutone.paper.pages import apply_paper, papers_prior
 
 FIGURES = ("1A", "1B", "2", "3", "4", "5", "A1", "A2", "A3", "A4", "A5", "A6")
 

@@ -5,8 +5,8 @@ import csv
 import pytest
 
 from allbutone.cli.study import _adversaries
-from allbutone.studies.design_file import read_design
-from allbutone.studies.run import StudyRun, run_study
+from allbutone.paper.design_file import read_design
+from allbutone.paper.run import StudyRun, run_study
 
 DESIGN = """
 title = "Mine"

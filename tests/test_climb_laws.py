@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from allbutone.adversary import climb as climbing
-from allbutone.adversary.climb import climb
+from allbutone.adversary.climb import best_on_ray, climb, hill_on_ray
 from allbutone.adversary.log_quadratic import stacked
 from allbutone.adversary.modes import find_best, find_modes
-from allbutone.adversary.ray import best_on_ray, hill_on_ray
 from posteriors import KINDS, many, posterior_of, single, well_at
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.studies.design_file import read_design
-from allbutone.studies.run import StudyRun, run_study
-from allbutone.support import cluster
-from allbutone.support.cluster import on_cluster
+from allbutone.disclosure.risk import risk_columns
+from allbutone.paper.design_file import read_design
+from allbutone.paper.run import StudyRun, run_study
+from allbutone.support import parallel
 from allbutone.support.errors import InputError
+from allbutone.support.parallel import on_cluster
 from allbutone.tables.records import Records
 
 
@@ -73,12 +73,12 @@ def test_the_command_works_on_a_cluster(workers, allbutone, table):
 
 
 def test_no_cluster_no_workers_other_versions(workers, allbutone, table, monkeypatch):
-    monkeypatch.setattr(cluster, "SECONDS", 0.5)
+    monkeypatch.setattr(parallel, "SECONDS", 0.5)
     code, _, errors = allbutone("study", "paper", "--out", "study", "--dask", "tcp://127.0.0.1:1")
     assert code == 2
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in errors
     assert errors.strip().count("\n") == 0
     assert not (table.parent / "study").exists()
-    monkeypatch.setattr(cluster, "version", lambda name: "0.0")
+    monkeypatch.setattr(parallel, "version", lambda name: "0.0")
     with pytest.raises(InputError, match="other versions"), on_cluster(workers.scheduler.address):
         pass

@@ -9,10 +9,10 @@ import pytest
 from scipy.special import ndtr
 
 import allbutone as abo
-from allbutone.disclosure.composition import composed, passed_limit, total_in_words
-from allbutone.disclosure.guarantee_setting import gaussian_mu
-from allbutone.releases.ledger.entries import Entry, Ledger, Terms
-from allbutone.releases.private.accounting import zcdp_epsilon, zcdp_rho
+from allbutone.disclosure.guarantee import gaussian_mu
+from allbutone.disclosure.loss_profile import composed, passed_limit, total_in_words
+from allbutone.releases.ledger import Entry, Ledger, Terms
+from allbutone.releases.private_mechanism import zcdp_epsilon, zcdp_rho
 
 
 def test_noise_adds_in_rho():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.studies.design import STRUCTURES, correlations
-from allbutone.studies.design_file import parse_design, read_design
+from allbutone.paper.design import STRUCTURES, correlations
+from allbutone.paper.design_file import parse_design, read_design
 
 GOOD = """title = "mine"
 seed = 3

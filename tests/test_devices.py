@@ -11,13 +11,12 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.modes import find_modes
+from allbutone.adversary.proposal import Points, Proposal
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.simulated_releases import SimulatedReleases
-from allbutone.integrals.proposal import Points, Proposal
-from allbutone.studies.design_file import parse_design, read_design
-from allbutone.studies.run import StudyRun, load_study, run_study
-from allbutone.studies.simulate_cell import simulate_cell
-from allbutone.studies.simulate_together import alike, simulate_together
+from allbutone.disclosure.simulation import SimulatedReleases
+from allbutone.paper.design_file import parse_design, read_design
+from allbutone.paper.run import StudyRun, load_study, run_study
+from allbutone.paper.simulate import alike, simulate_cell, simulate_together
 from allbutone.support.devices import device_of
 from replayed import Replayed, assert_same_replicates
 
@@ -90,8 +89,8 @@ def test_large_cells_are_drawn_in_blocks_and_small_groups(monkeypatch):
     """Blocks of one size hold the same numbers here and there."""
     design = parse_design(MANY.format(adversary="", cells="target = 20"))
     limit = 10 * 7 * 9
-    monkeypatch.setattr("allbutone.studies.simulate_together.AT_ONCE", limit)
-    monkeypatch.setattr("allbutone.disclosure.simulated_releases.AT_ONCE", limit)
+    monkeypatch.setattr("allbutone.paper.simulate.WELL_NUMBERS", limit)
+    monkeypatch.setattr("allbutone.disclosure.simulation.WELL_NUMBERS", limit)
     groups = alike(design.cells, 25)
     assert len(groups) > 2
     assert sorted(cell.key for group in groups for cell in group) == sorted(cell.key for cell in design.cells)

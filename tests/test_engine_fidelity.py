@@ -10,9 +10,9 @@ import pytest
 import allbutone as abo
 from allbutone.support.errors import InputError
 from allbutone.tables.engines.lazy_records import LazyRecords
-from allbutone.utility.in_engine import BINS, Bins, CountedTable, fidelity_in_engine, normality_in_engine
-from allbutone.utility.marginal_densities import densities
+from allbutone.utility.fidelity import BINS, Bins, CountedTable, fidelity_in_engine, normality_in_engine
 from allbutone.utility.normality import check_normality
+from allbutone.utility.shapes import densities
 from engines import lazily
 
 

@@ -8,10 +8,9 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure.engine_budget import plan_mixed_engine_budget
+from allbutone.disclosure.budget import plan_mixed_engine_budget
 from allbutone.disclosure.mixed_risk import mixed_risk_columns
-from allbutone.disclosure.standing import leverages_among
-from allbutone.disclosure.standing_out import standing_out_in_cells
+from allbutone.disclosure.standing import leverages_among, standing_out_in_cells
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.tables.engines.lazy_records import Centres, LazyRecords

@@ -103,7 +103,7 @@ def test_a_file_is_read_by_an_engine_if_one_is_named_or_it_is_beyond_memory(part
     assert allbutone(*whole, "--engine", "polars")[0] == 0
     assert opened == ["polars"]
     from allbutone.cli import reading
-    from allbutone.tables.formats.limits import Limits
+    from allbutone.tables.files import Limits
 
     monkeypatch.setattr(reading, "LIMITS", Limits(10, 100, 1000))
     assert allbutone(*whole)[0] == 0

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import allbutone as abo
-from allbutone.disclosure.standing_out import standing_out_in_cells
+from allbutone.disclosure.standing import standing_out_in_cells
 from allbutone.model.moments import Moments
 from allbutone.support.errors import InputError
 from allbutone.tables.engines import queries

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.releases.entropy import _made_up, fresh_generator, keyed_generator
-from allbutone.releases.sampling import stream_datasets
+from allbutone.releases.sampling import _made_up, fresh_generator, keyed_generator, stream_datasets
 
 PEOPLE, ROWS, SEEDS, TARGET = 20, 12, 10_000, 4
 PRIOR = abo.NIW.default(2)

@@ -9,10 +9,9 @@ from scipy import stats
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+from allbutone.disclosure.exposure_law import ExposureLaw, lattice, leverages
 from allbutone.disclosure.measures import measure
 from allbutone.disclosure.simulation import expected_exposure, simulate
-from allbutone.disclosure.spiked_exposure import lattice
 from cases import cases, positive_definite
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))

@@ -6,12 +6,12 @@ from scipy.stats import multivariate_t, norm
 from scipy.stats import t as student
 
 import allbutone as abo
+from allbutone.adversary.integrate import Intervals, integrate
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.modes import find_modes
+from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.rule import near_truth
-from allbutone.integrals.importance_sampling import Intervals, integrate
-from allbutone.integrals.proposal import Points
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 
 FIRST = np.array([0])

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import allbutone as abo
-from allbutone.utility.classification_tree import MOST_DATASETS, tree_error
-from allbutone.utility.kolmogorov_smirnov import ks_numerators, ks_p_values
-from allbutone.utility.propensity import propensity
+from allbutone.utility.columns import ks_numerators, ks_p_values, propensity
+from allbutone.utility.telling_apart import MOST_DATASETS, tree_error
 
 COLUMNS = ("a", "b", "c")
 

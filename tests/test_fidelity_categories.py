@@ -10,9 +10,8 @@ import allbutone as abo
 import location
 from allbutone.reports.findings import fidelity_finding
 from allbutone.tables.categories import Categories
-from allbutone.utility.category_counts import cramers_v, shares_of, tables_of
-from allbutone.utility.category_fidelity import CategoryDifferences
-from allbutone.utility.classification_tree import tree_error
+from allbutone.utility.categories import CategoryDifferences, cramers_v, shares_of, tables_of
+from allbutone.utility.telling_apart import tree_error
 from location import records, release_of
 from test_fidelity import literal_pmse
 

@@ -8,8 +8,8 @@ import pytest
 
 import allbutone as abo
 from allbutone.app.page import piece
-from allbutone.disclosure.alternatives import Alternative
-from allbutone.disclosure.engine_budget import plan_engine_budget
+from allbutone.disclosure.budget import plan_engine_budget
+from allbutone.disclosure.simulated_budget import Alternative
 from allbutone.reports.findings import (
     Finding,
     budget_words,
@@ -20,8 +20,8 @@ from allbutone.reports.findings import (
 )
 from allbutone.support.errors import Cure
 from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.utility.natural_scale import Oddity
 from allbutone.utility.normality import Fitness
-from allbutone.utility.released_values import Oddity
 from cases import LONG
 
 TRIES = 40 if LONG else 20

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import allbutone as abo
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.model.moments import Moments
-from allbutone.model.prior_check import prior_conflict, prior_pull
+from allbutone.model.prior import prior_conflict, prior_pull
 
 
 def table(rng, n=40, p=3):

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import allbutone as abo
-from allbutone.model.site_moments import SiteMoments
+from allbutone.model.sites import SiteMoments
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 SLOW = {"command line": 3, "app address": 4, "app upload": 4}

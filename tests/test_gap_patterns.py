@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.adversary.with_gaps import GapAdversary
-from allbutone.disclosure.with_gaps import risk_with_gaps
+from allbutone.adversary.gaps import GapAdversary
+from allbutone.disclosure.gap_risk import risk_with_gaps
 from allbutone.model.augmentation import augment
-from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior, with_gaps
-from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.incomplete import GapPatterns, IncompleteRecords, log_pattern_posterior, with_gaps
 from allbutone.model.location import LocationModel
-from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.releases.mixed_release import draw_mixed
 
 
 def table(rng, n, rates):

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import kstest, multivariate_normal
 
 import allbutone as abo
-from allbutone.disclosure.guarantee_setting import gaussian_mu
+from allbutone.disclosure.draw_loss import ReplacementLoss
+from allbutone.disclosure.guarantee import gaussian_mu
 from allbutone.disclosure.loss_profile import delta, epsilon
-from allbutone.disclosure.replacement_loss import ReplacementLoss
 from allbutone.model.moments import Moments
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))

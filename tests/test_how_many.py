@@ -10,11 +10,10 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure import mixed_budget, simulated_budget
-from allbutone.disclosure.how_many import Luck, counted_as, kinds_of
 from allbutone.disclosure.mixed_budget import luck_of_mixed
-from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.simulated_budget import CutShort, most_safe
+from allbutone.disclosure.simulated_budget import CutShort, Luck, counted_as, kinds_of, most_safe
 from allbutone.releases.joined import join_releases
 from allbutone.reports.assessment import assess
 from allbutone.reports.findings import remedies

@@ -7,11 +7,10 @@ import pyarrow.parquet
 import pytest
 
 import allbutone as abo
-from allbutone.releases.hygiene.against_table import Table, _equal_rows, dataset_against_table
-from allbutone.releases.hygiene.check import require_clean
-from allbutone.releases.hygiene.dataset_values import Values, order_findings
-from allbutone.releases.hygiene.table import table_of
-from allbutone.tables.declared.column import CATEGORY, Column
+from allbutone.releases.check import require_clean
+from allbutone.releases.check_against_table import Table, _equal_rows, dataset_against_table, table_of
+from allbutone.releases.check_values import Values, order_findings
+from allbutone.tables.column import CATEGORY, Column
 from clean_releases import N, confidential, found_in
 
 

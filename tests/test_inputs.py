@@ -263,7 +263,7 @@ def test_draws_take_seeds_and_whole_counts(release):
 
 
 def test_a_posterior_that_is_hard_to_sample_is_drawn_from_with_a_warning(monkeypatch):
-    room = sys.modules["allbutone.integrals.posterior"]
+    room = sys.modules["allbutone.adversary.posterior"]
     monkeypatch.setattr(room, "MOST_POINTS", 64)
     monkeypatch.setattr(room.WeightedDraws, "effective_size", 1.5)
     posterior = abo.posterior(TABLE, RELEASE, PRIOR)

@@ -6,8 +6,8 @@ import pytest
 
 import allbutone as abo
 import paper
-from allbutone.disclosure.lacking_records import groups_of, measure_missing
-from allbutone.integrals.several_missing import sample_missing
+from allbutone.adversary.missing import sample_missing
+from allbutone.disclosure.measures import groups_of, measure_missing
 from allbutone.model.moments import Moments
 from allbutone.releases.statistics import ParameterStatistics
 from cases import positive_definite

@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import ks_2samp
 
 import allbutone as abo
-from allbutone.disclosure.weaker_adversaries import risk_by_lacking
-from allbutone.plots.lacking import lacking_figure
-from allbutone.studies.cell_filter import choose
-from allbutone.studies.design_file import parse_design
-from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.disclosure.risk import risk_by_lacking
+from allbutone.paper.design import choose
+from allbutone.paper.design_file import parse_design
+from allbutone.paper.law_figures import lacking_figure
+from allbutone.paper.simulate import simulate_cell
 from app_server import last_line
 
 

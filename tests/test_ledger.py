@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 import allbutone as abo
-from allbutone.releases.ledger import entries
-from allbutone.releases.ledger.digests import digest_of_records
-from allbutone.releases.ledger.entries import Terms, ledger_from
-from allbutone.releases.ledger.file import (
+from allbutone.releases import ledger as ledger_room
+from allbutone.releases.ledger import (
+    Terms,
     declare_limit,
+    digest_of_records,
+    ledger_from,
     ledger_path,
     read_ledger,
     record_release,
@@ -103,7 +104,7 @@ def test_two_at_once_are_both_recorded(released, tmp_path):
         abo.save_release(abo.NIWSynthesizer().fit(records).sample(rows=5), folder)
     write = (
         "import sys; from pathlib import Path; import allbutone as abo\n"
-        "from allbutone.releases.ledger.file import ledger_path, record_release\n"
+        "from allbutone.releases.ledger import ledger_path, record_release\n"
         "records = abo.Records.of(sys.argv[1])\n"
         "for folder in sys.argv[2:]: record_release(ledger_path(sys.argv[1]), records, Path(folder))\n"
     )
@@ -189,8 +190,8 @@ def test_voiding_asks_for_a_reason_and_for_an_entry(released):
 def test_a_ledger_is_parsed_once_as_long_as_its_text_is_the_same(released, monkeypatch):
     records, path, (one, two) = released
     record_release(path, records, one)
-    parsed, parse = [], entries.parse
-    monkeypatch.setattr(entries, "parse", lambda *how: parsed.append(how) or parse(*how))
+    parsed, parse = [], ledger_room.parse
+    monkeypatch.setattr(ledger_room, "parse", lambda *how: parsed.append(how) or parse(*how))
     first = read_ledger(path)
     assert [read_ledger(path) for _ in range(3)] == [first] * 3
     assert len(parsed) == 1

@@ -9,17 +9,16 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import kstest, norm, truncnorm
 
 import allbutone as abo
-from allbutone.adversary.released_bounds import before_limits
-from allbutone.adversary.with_gaps import GapAdversary
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.with_gaps import risk_with_gaps
+from allbutone.adversary.gaps import GapAdversary, before_limits
+from allbutone.disclosure.gap_risk import risk_with_gaps
+from allbutone.disclosure.risk import risk_columns
 from allbutone.model.incomplete import IncompleteRecords, draw_between
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import Moments
-from allbutone.releases.mixed.sampling import draw_mixed
-from allbutone.tables.declared.column import column_from
-from allbutone.tables.declared.schema import Schema
+from allbutone.releases.mixed_release import draw_mixed
+from allbutone.tables.column import column_from
 from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
 from cases import LONG
 
 SCALES = {

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import allbutone as abo
-from allbutone.releases import dataset_files
+from allbutone.releases import description
 from allbutone.releases.folder import is_release
 from allbutone.support.errors import InputError
 
@@ -15,7 +15,7 @@ from allbutone.support.errors import InputError
 @pytest.fixture
 def short_parts(monkeypatch):
     """Parts of so few rows that a small dataset has several."""
-    monkeypatch.setattr(dataset_files, "PART_ROWS", 100_000)
+    monkeypatch.setattr(description, "PART_ROWS", 100_000)
 
 
 def test_a_long_dataset_has_several_parts(short_parts, allbutone, rng, tmp_path):

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.tables.declared.schema import Schema
-from allbutone.tables.frames import chosen_frame
 from allbutone.tables.look import look_at
+from allbutone.tables.names import chosen_frame
+from allbutone.tables.schema import Schema
 
 
 def hospital(rng, n=200):

@@ -10,8 +10,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.record_view.landscape import landscape
-from allbutone.record_view.marginal import Powers, log_marginal
+from allbutone.adversary.landscape import landscape, log_marginal
+from allbutone.adversary.proposal import Powers
 from allbutone.support.errors import InputError
 from targets import make
 

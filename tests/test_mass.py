@@ -8,17 +8,16 @@ from scipy.stats import multivariate_t
 from scipy.stats import t as student
 
 import allbutone as abo
+from allbutone.adversary import integrate as integrate_room
 from allbutone.adversary import leave_one_out
 from allbutone.adversary.build import from_parameters
+from allbutone.adversary.integrate import Ball, Intervals, integrate
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.modes import Modes, find_modes
+from allbutone.adversary.proposal import Points, Proposal, gradients_at, values_at, wider
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import Effort, measure
-from allbutone.disclosure.simulated_releases import SimulatedReleases
-from allbutone.integrals import importance_sampling
-from allbutone.integrals.importance_sampling import Ball, Intervals, integrate
-from allbutone.integrals.many_points import gradients_at, values_at
-from allbutone.integrals.proposal import Points, Proposal, wider
+from allbutone.disclosure.simulation import SimulatedReleases
 from allbutone.support import parallel
 
 
@@ -85,7 +84,7 @@ def test_settled_points_give_the_probabilities_of_the_student_t_after_one_datase
     """It is known in closed form there, and the points do not know that."""
     around, points = Proposal.around, Points(7)
     monkeypatch.setattr(Proposal, "around", lambda of, modes: around(of, modes).settled(of, points))
-    monkeypatch.setattr(importance_sampling, "exact_within", lambda *asked: None)
+    monkeypatch.setattr(integrate_room, "exact_within", lambda *asked: None)
     rng, p, people = np.random.default_rng(4), 60, 150
     law = ExposureLaw.of(abo.NIW.default(p), people, people)
     problem, _ = SimulatedReleases.of(law, 1, 1, rng).problem(0.5)

@@ -10,13 +10,12 @@ from scipy.stats import invwishart, matrix_normal, multivariate_t
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure.cell_beliefs import cell_beliefs
-from allbutone.integrals.cell_totals import CellIntegrals
-from allbutone.integrals.proposal import Points
-from allbutone.model.cells import Cells
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut
+from allbutone.adversary.proposal import Points
+from allbutone.disclosure.mixed_risk import cell_beliefs
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
-from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.model.moments import Cells
+from allbutone.releases.mixed_release import draw_mixed
 from cases import positive_definite
 
 SIZES = (2, 3)

@@ -8,21 +8,26 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure.category_budget import CountedCells, category_chances
-from allbutone.disclosure.cell_beliefs import cell_beliefs
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut
+from allbutone.adversary.proposal import Points
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lineup import Lineup
-from allbutone.disclosure.mixed_budget import MixedBudget, _allowed, lineup_of, with_alternatives
-from allbutone.disclosure.mixed_releases import MixedReleases
+from allbutone.disclosure.mixed_budget import (
+    CountedCells,
+    MixedBudget,
+    _allowed,
+    category_chances,
+    lineup_of,
+    with_alternatives,
+)
+from allbutone.disclosure.mixed_risk import cell_beliefs
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.simulated_budget import CutShort, Simulated, Tried
-from allbutone.integrals.cell_totals import CellIntegrals
-from allbutone.integrals.proposal import Points
-from allbutone.model.cells import Cells
+from allbutone.disclosure.table_releases import MixedReleases
 from allbutone.model.location import LocationModel, MixedRecords
-from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.model.moments import Cells
+from allbutone.releases.mixed_release import draw_mixed
 from allbutone.reports.verdict import verdict_of
 from allbutone.tables.records import Records
 

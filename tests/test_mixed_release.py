@@ -8,7 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.mixed_risk import is_found
-from allbutone.releases.mixed.release import Release
+from allbutone.releases.mixed_release import Release
 
 CELLS = ["main effects", "separate"]
 

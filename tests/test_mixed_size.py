@@ -5,11 +5,10 @@ import tracemalloc
 import numpy as np
 
 import allbutone as abo
-from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.integrals.cell_totals import CellIntegrals
-from allbutone.integrals.proposal import Points
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut
+from allbutone.adversary.proposal import Points
 from allbutone.model.location import LocationModel, MixedRecords
-from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.releases.mixed_release import draw_mixed
 
 
 def test_many_separate_cells_are_drawn_and_attacked_in_little_memory(rng):

@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import allbutone as abo
-from allbutone.adversary import paper_methods as as_printed
-from allbutone.adversary.bound import both_maxima, maximize_bound
 from allbutone.adversary.build import log_posterior
-from allbutone.adversary.climb import climb
+from allbutone.adversary.climb import both_maxima, climb, maximize_bound
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.modes import find_best, find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.simulated_releases import SimulatedReleases
+from allbutone.disclosure.simulation import SimulatedReleases
+from allbutone.paper import methods as as_printed
 from cases import LONG, positive_definite
 from targets import make, recipes
 

@@ -8,7 +8,7 @@ import pytest
 import allbutone as abo
 from allbutone.model import moments as moments_module
 from allbutone.model.moments import Moments
-from allbutone.tables.sums import Sums
+from allbutone.tables.records import Sums
 
 FAR = 1e8  # where a mean in float64 loses half the digits of a deviation
 RECORDS = FAR + np.array([[0.1, 0.5], [1.7, -0.3], [-2.2, 0.9], [0.4, 0.4], [3.1, -1.3]])

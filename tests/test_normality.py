@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from scipy import stats
 
 import allbutone as abo
-from allbutone.tables.traits import proposed_scale
-from allbutone.utility.column_shape import Shape
-from allbutone.utility.joint_normality import _cubed_products, _third_moments, henze_zirkler, mardia, whiten
+from allbutone.tables.look import proposed_scale
+from allbutone.utility.shapes import Shape, _cubed_products, _third_moments, henze_zirkler, mardia, whiten
 from cases import cases
 
 

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.plots.fidelity import correlation_difference_figure, correlation_figure, mean_difference_figure
-from allbutone.plots.fidelity_categories import association_figure, share_figure
-from allbutone.plots.fidelity_tests import ks_figure, propensity_figure
+from allbutone.figures.fidelity import (
+    correlation_difference_figure,
+    correlation_figure,
+    ks_figure,
+    mean_difference_figure,
+    propensity_figure,
+)
+from allbutone.figures.shapes import association_figure, share_figure
 from allbutone.support.text import number, percent
 from drawn_categories import NAMES, compared, mixed
 from location import records, release_of

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.plots import fidelity as figures_fidelity
-from allbutone.plots import fidelity_tests as figures_tests
-from allbutone.plots import risk_growth as figures_violins
-from allbutone.plots import shapes as figures_shapes
-from allbutone.plots.framing import furthest, text_of, wrapped
+from allbutone.figures import application as figures_violins
+from allbutone.figures import fidelity as figures_fidelity
+from allbutone.figures import fidelity as figures_tests
+from allbutone.figures import shapes as figures_shapes
+from allbutone.figures.style import furthest, text_of, wrapped
 from allbutone.support.text import number, percent
-from allbutone.tables.demo import demo_cohort
+from allbutone.tables.records import demo_cohort
 from allbutone.utility.fidelity import fidelity
 from allbutone.utility.normality import check_normality
 from drawn_results import HOSTILE, renamed, results, simulated

@@ -7,10 +7,10 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from allbutone.disclosure.rule import Rule
-from allbutone.plots.disclosure import disclosure_figure
-from allbutone.plots.export import text_left_by
-from allbutone.plots.framing import frame, titled
-from allbutone.tables.demo import demo_cohort
+from allbutone.figures.export import text_left_by
+from allbutone.figures.risk import disclosure_figure
+from allbutone.figures.style import frame, titled
+from allbutone.tables.records import demo_cohort
 from drawn_categories import NAMES, mixed
 from drawn_results import HOSTILE, renamed, results, simulated
 

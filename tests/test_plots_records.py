@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.app.pages.record import axes, lines, most_of, row_of
+from allbutone.app.pages.record import attribute_lines, axes, most_of, row_of
 from allbutone.disclosure.lineup import Lineup
+from allbutone.disclosure.record_view import Attribute
 from allbutone.disclosure.rule import Rule
-from allbutone.plots.records import MOST_DOTS, records_figure
-from allbutone.record_view.record_measures import Attribute
-from allbutone.tables.declared.schema import Schema
+from allbutone.figures.budget import MOST_DOTS, records_figure
+from allbutone.tables.schema import Schema
 
 
 def drawn(values, rows, count):
@@ -60,7 +60,7 @@ def test_two_different_columns_are_shown():
 
 def test_what_is_learned_is_said_in_words():
     near, far = Attribute("a", 5.0, 4.7, 0.0, 0.4, 1.0), Attribute("b", 5000.0, 2000.0, 0.0, 31.0, 1200.0)
-    assert [line["words"] for line in lines((near, far), Schema())] == [
+    assert [line["words"] for line in attribute_lines((near, far), Schema())] == [
         "known to within ±0.40 instead of ±1.00",
         "believed to within ±31 instead of ±1,200, but off by 3,000; without the release by 5,000",
     ]

@@ -9,16 +9,20 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.build import log_posterior
-from allbutone.plots.export import write_image
-from allbutone.plots.study import landscape_figure, study_figures, violin_figure
-from allbutone.plots.study_dimension import dimension_figure
-from allbutone.plots.study_law import expected_exposure, exposure_figure
-from allbutone.plots.study_leverage import fixed_leverage_figure, leverage_figure
-from allbutone.record_view.landscape import landscape
-from allbutone.studies import landscapes as landscape_room
-from allbutone.studies.design_file import parse_design, read_design
-from allbutone.studies.landscapes import study_landscapes
-from allbutone.studies.run import StudyRun, run_study
+from allbutone.adversary.landscape import landscape
+from allbutone.figures.export import write_image
+from allbutone.paper import study_figures as landscape_room
+from allbutone.paper.design_file import parse_design, read_design
+from allbutone.paper.law_figures import expected_exposure, exposure_figure
+from allbutone.paper.leverage_figures import fixed_leverage_figure, leverage_figure
+from allbutone.paper.run import StudyRun, run_study
+from allbutone.paper.study_figures import (
+    dimension_figure,
+    landscape_figure,
+    study_figures,
+    study_landscapes,
+    violin_figure,
+)
 from allbutone.support.errors import InputError
 
 

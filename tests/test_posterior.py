@@ -12,11 +12,11 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.adversary import paper_methods as as_printed
+from allbutone.adversary.integrate import contour_log_totals, log_mass_on_a_line
 from allbutone.adversary.modes import find_modes
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.simulated_releases import SimulatedReleases
-from allbutone.integrals.exact import contour_log_totals, log_mass_on_a_line
+from allbutone.disclosure.simulation import SimulatedReleases
+from allbutone.paper import methods as as_printed
 from targets import make, recipes
 
 KINDS = ["parameters", "datasets"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.model.prior_file import declared_prior, prior_entries, prior_from
-from allbutone.tables.declared.schema import Schema
+from allbutone.model.prior import declared_prior, prior_entries, prior_from
+from allbutone.tables.schema import Schema
 
 COLUMNS = ("bmi", "ldl")
 

@@ -10,12 +10,11 @@ from dp_accounting import rdp
 from scipy.special import loggamma, multigammaln
 
 import allbutone as abo
-from allbutone.disclosure.dataset_loss import DatasetLoss
 from allbutone.disclosure.draw_loss import AT_ONCE, DrawLoss, sum_curved_log_gamma
+from allbutone.disclosure.epsilon import DatasetLoss, PrivacyLoss, epsilons_of, looked_up
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.loss_profile import delta, epsilon
-from allbutone.disclosure.privacy_loss import PrivacyLoss, epsilons_of, looked_up
-from allbutone.releases.private.accounting import delta_of
+from allbutone.releases.private_mechanism import delta_of
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 SIMULATED = 2_000_000 if LONG else 100_000

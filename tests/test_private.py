@@ -14,12 +14,17 @@ from scipy.stats import t as student
 
 import allbutone as abo
 from allbutone.disclosure.private_risk import private_risk_columns
-from allbutone.releases.private import mechanism, posterior
-from allbutone.releases.private.accounting import zcdp_epsilon, zcdp_rho
-from allbutone.releases.private.ball import PublicBall
-from allbutone.releases.private.mechanism import NoisyMoments, add_noise, load_opendp
-from allbutone.releases.private.posterior import NoiseAware
-from allbutone.tables.declared.schema import Schema
+from allbutone.releases import private_mechanism, private_release
+from allbutone.releases.private_mechanism import (
+    NoisyMoments,
+    PublicBall,
+    add_noise,
+    load_opendp,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from allbutone.releases.private_release import NoiseAware
+from allbutone.tables.schema import Schema
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 
@@ -39,9 +44,9 @@ def correlated(rng, n, p, r=0.5):
 
 def sum_of(ball, table):
     """The exact sum, as the mechanism has it, and the change that a record can make."""
-    bits = mechanism._bits(ball, len(table))
+    bits = private_mechanism._bits(ball, len(table))
     eta, radius = round(ball.eta * 2**bits), int(np.ceil(ball.radius * 2**bits)) + 1
-    total = mechanism._exact_sum(np.trunc(ball.inside(table) * 2.0**bits), eta, radius)
+    total = private_mechanism._exact_sum(np.trunc(ball.inside(table) * 2.0**bits), eta, radius)
     return total, np.sqrt(2) * (radius**2 + eta**2)
 
 
@@ -88,7 +93,7 @@ def test_the_noise_is_what_is_stated(rng):
     table = correlated(rng, 40, 2)
     ball = ball_for(2, 40, 1.0)
     total, _ = sum_of(ball, table)
-    bits, runs = mechanism._bits(ball, 40), 400
+    bits, runs = private_mechanism._bits(ball, 40), 400
     told = [add_noise(ball, table, 1.0, 1e-6) for _ in range(runs)]
     off = np.array([each.matrix for each in told]) - total / 4.0**bits
     assert np.all(off[:, -1, -1] == 0)
@@ -311,15 +316,15 @@ def test_categories_and_gaps_have_no_guarantee(rng):
 
 def test_without_opendp_it_is_said_how_to_install_it(rng, monkeypatch):
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    mechanism._gaussian.cache_clear()
+    private_mechanism._gaussian.cache_clear()
     with pytest.raises(abo.InputError, match=r"allbutone\[dp\]"):
         abo.PrivateSynthesizer(1.0).fit(correlated(rng, 50, 1), schema=declared_x())
 
 
 @pytest.mark.parametrize("p", [2, 5])
 def test_what_can_be_fitted_can_be_drawn_from_and_what_cannot_costs_nothing(p, monkeypatch):
-    monkeypatch.setattr(posterior, "MOST_SWEEPS", 16)
-    monkeypatch.setattr(posterior, "FIRST_SWEEPS", 16)
+    monkeypatch.setattr(private_release, "MOST_SWEEPS", 16)
+    monkeypatch.setattr(private_release, "FIRST_SWEEPS", 16)
     names = tuple("abcde"[:p])
     declared = {"columns": {name: {"low": -5.0, "high": 5.0} for name in names}}
     values = np.random.default_rng(0).normal(size=(2 * p + 3, p))

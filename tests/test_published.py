@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from allbutone.reports.published import published_page
-from allbutone.studies.design_file import SHIPPED, read_design
-from allbutone.studies.printed_tables import printed_tables
-from allbutone.studies.published import another_thousand, beside, read_published, verdicts
-from allbutone.studies.run import StudyRun, run_study
+from allbutone.paper.design import another_thousand, beside, read_published, verdicts
+from allbutone.paper.design_file import SHIPPED, read_design
+from allbutone.paper.pages import printed_tables, published_page
+from allbutone.paper.run import StudyRun, run_study
 
 NUMBERS = ("mean_x1", "mean_x2", "median", "min", "max")
 PAGE = Path(__file__).parents[1] / "docs" / "records" / "published.md"

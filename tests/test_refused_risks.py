@@ -7,7 +7,7 @@ import pytest
 import allbutone as abo
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.mixed_risk import mixed_risk_columns
-from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.risk import risk_columns
 from allbutone.model.moments import Moments
 
 

@@ -7,11 +7,10 @@ import pytest
 from scipy.stats import invwishart, matrix_normal, multivariate_normal
 
 import allbutone as abo
-from allbutone.adversary.build import log_posterior
-from allbutone.adversary.given_covariates import log_posterior_given
+from allbutone.adversary.build import log_posterior, log_posterior_given
 from allbutone.adversary.modes import find_modes
-from allbutone.integrals.posterior import Posterior
-from allbutone.model.regression import Regression
+from allbutone.adversary.posterior import Posterior
+from allbutone.model.location import Regression
 from cases import positive_definite
 
 P, R = 3, 2

@@ -15,8 +15,8 @@ from replication.subsets import NONE, SUBSETS, TOGETHER, attacked, published_cel
 from replication.tables import Crowd
 from scipy.optimize import minimize
 
-from allbutone.studies.design_file import SHIPPED
-from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.paper.design_file import SHIPPED
+from allbutone.paper.simulate import simulate_cell
 
 DOCS = Path(__file__).parents[1] / "docs"
 PRIOR_MEAN = np.array([1.1, 1.1])

@@ -11,13 +11,13 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 import allbutone as abo
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.plots.export import embedded, write_figure
-from allbutone.plots.risk import risk_figure
-from allbutone.plots.shapes import distance_qq_figure
-from allbutone.reports import html
+from allbutone.disclosure.risk import risk_columns
+from allbutone.figures.export import embedded, write_figure
+from allbutone.figures.risk import risk_figure
+from allbutone.figures.shapes import distance_qq_figure
+from allbutone.reports import report
 from allbutone.reports.assessment import assess
-from allbutone.reports.html import confidential_report, public_report
+from allbutone.reports.report import confidential_report, public_report
 
 HOSTILE = "<script>alert(1)</script>"
 PLAIN = "hostile_name"  # what stands for it until the case is complete: the gate refuses such a name
@@ -223,7 +223,7 @@ def test_a_report_is_small_but_for_one_copy_of_the_library(cases):
 def test_the_report_on_a_wide_table_names_some_columns_and_folds_long_tables(cases, monkeypatch):
     folds = [f"<summary>{title} of all 3 columns</summary>" for title in ("Tests", "Verdicts")]
     assert not any(fold in confidential_report(cases["datasets"]) for fold in folds)
-    monkeypatch.setitem(html.environment.globals, "most_rows", 2)
+    monkeypatch.setitem(report.environment.globals, "most_rows", 2)
     page = confidential_report(cases["datasets"])
     assert all(fold in page for fold in folds)
     wide = tuple(f"column_{place}" for place in range(1, 41))

@@ -9,9 +9,9 @@ import pytest
 import allbutone as abo
 from allbutone.disclosure.rule import Rule
 from allbutone.reports.findings import fidelity_finding
-from allbutone.reports.mixed_columns import released_columns
+from allbutone.reports.report import released_columns
 from allbutone.reports.verdict import values_of, verdict_of
-from allbutone.utility.given_categories import given_categories
+from allbutone.utility.normality import given_categories
 
 pytestmark = pytest.mark.usefixtures("few_trials")
 

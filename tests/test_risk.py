@@ -10,9 +10,9 @@ import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure import simulated_budget
 from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.lineup import MOST, Lineup
+from allbutone.disclosure.lineup import LARGEST_BUDGET, Lineup
 from allbutone.disclosure.measures import prior_mass
-from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, Rule
 
 PRIOR = abo.NIW.default(2)
@@ -268,7 +268,7 @@ def test_a_stricter_rule_allows_less(table):
         (30, 1, "One dataset of 30 rows may be released, but not two, if"),
         (None, 1, "One parameter draw may be released"),
         (30, 9, "Up to 9 datasets of 30 rows may be released"),
-        (30, MOST, "At least 1,000,000 datasets of 30 rows, the most that were tried, may be released"),
+        (30, LARGEST_BUDGET, "At least 1,000,000 datasets of 30 rows, the most that were tried, may be released"),
     ],
 )
 def test_the_verdict_is_a_sentence(table, rows, count, start):

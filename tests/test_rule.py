@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.special import stdtr
 
 import allbutone as abo
+from allbutone.adversary.integrate import Intervals, integrate
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.modes import find_modes
+from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import Effort, measure, prior_probability
 from allbutone.disclosure.rule import Rule, near_truth, tolerances
-from allbutone.integrals.importance_sampling import Intervals, integrate
-from allbutone.integrals.proposal import Points
 from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.tables.records import Records
 from pages import ROOT

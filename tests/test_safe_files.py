@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.studies.design_file import parse_design, read_design
-from allbutone.studies.run import StudyRun, load_study, run_study
-from allbutone.tables import safe_write
-from allbutone.tables.safe_write import fresh_file, fresh_files, fresh_folder, require_distinct
+from allbutone.paper.design_file import parse_design, read_design
+from allbutone.paper.run import StudyRun, load_study, run_study
+from allbutone.tables import safe_io
+from allbutone.tables.safe_io import fresh_file, fresh_files, fresh_folder, require_distinct
 
 STEPS = ("os.rename", "os.mkdir", "os.chmod", "shutil.rmtree", "os.rmdir", "os.remove", "ctypes.dlopen")
 
@@ -20,7 +20,7 @@ STEPS = ("os.rename", "os.mkdir", "os.chmod", "shutil.rmtree", "os.rmdir", "os.r
 def replaced(folder, how, step):
     """Replace the release of two rows in a folder by one of five, and stop for good at one step of it."""
     if how == "by steps":
-        safe_write._exchange = lambda one, other: False
+        safe_io._exchange = lambda one, other: False
     release = abo.NIWSynthesizer(abo.NIW.default(1)).fit(np.arange(5.0)[:, None] ** 1.5).sample(rows=5)
     taken = 0
 

@@ -10,12 +10,10 @@ import allbutone as abo
 from allbutone.cli.output import show_values
 from allbutone.disclosure.lineup import likeliest
 from allbutone.disclosure.mixed_budget import plan_mixed_budget
-from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.streamed_risk import WorstSoFar
-from allbutone.disclosure.told_values import ToldValues
-from allbutone.plots.disclosure import disclosure_figure
-from allbutone.plots.records import records_figure
-from allbutone.plots.risk import risk_figure
+from allbutone.disclosure.risk import WorstSoFar
+from allbutone.disclosure.rule import Rule, ToldValues
+from allbutone.figures.budget import records_figure
+from allbutone.figures.risk import disclosure_figure, risk_figure
 from allbutone.reports.verdict import values_of, verdict_of
 from app_server import last_line
 

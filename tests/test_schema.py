@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import allbutone as abo
-from allbutone.tables.declared.scales import Scale
-from allbutone.tables.declared.schema import Schema
+from allbutone.tables.column import Scale
+from allbutone.tables.schema import Schema
 
 QUANTILES = [[0.05, 2.0], [0.25, 3.0], [0.5, 3.5], [0.9, 7.0]]
 SCALES = {

@@ -5,7 +5,7 @@ import pytest
 
 import allbutone as abo
 import paper
-from allbutone.integrals.gibbs import repeated
+from allbutone.adversary.missing import repeated
 from allbutone.model.moments import Moments
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics
 from targets import make

@@ -8,10 +8,9 @@ from scipy.optimize import minimize
 
 import allbutone as abo
 import paper
-from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.risk import risk_columns
 from allbutone.releases.folder import release_of
-from allbutone.releases.joined import JoinedRelease, ReleasesByPrior, join_releases
-from allbutone.releases.parts import draw_both
+from allbutone.releases.joined import JoinedRelease, ReleasesByPrior, draw_both, join_releases
 from allbutone.releases.statistics import JoinedStatistics
 from cases import positive_definite
 from test_leave_one_out import assert_same

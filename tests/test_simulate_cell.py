@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 import allbutone as abo
-from allbutone.studies.cell_filter import choose
-from allbutone.studies.design_file import parse_design, read_design
-from allbutone.studies.replicates import summarize
-from allbutone.studies.simulate_cell import (
+from allbutone.paper.design import choose
+from allbutone.paper.design_file import parse_design, read_design
+from allbutone.paper.journal import summarize
+from allbutone.paper.simulate import (
     _drawn_datasets,
     _drawn_parameters,
     _tables,

@@ -9,8 +9,7 @@ from scipy.stats import ks_2samp
 import allbutone as abo
 from allbutone.adversary.build import from_datasets
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.simulated_datasets import SimulatedDatasets
-from allbutone.disclosure.simulated_releases import SimulatedReleases
+from allbutone.disclosure.simulation import SimulatedDatasets, SimulatedReleases
 
 
 def inner(drawn):

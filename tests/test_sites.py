@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 import allbutone as abo
-from allbutone.model.masks import add_up, decode, encode, masked
 from allbutone.model.moments import Moments
-from allbutone.model.site_moments import SiteMoments, moments_of_site, pool
+from allbutone.model.sites import SiteMoments, add_up, decode, encode, masked, moments_of_site, pool
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 

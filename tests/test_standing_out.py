@@ -6,7 +6,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.exposure_law import leverages
-from allbutone.disclosure.standing_out import standing_out
+from allbutone.disclosure.standing import standing_out
 from allbutone.model.moments import Moments
 from allbutone.support.errors import InputError
 from allbutone.tables.engines.lazy_records import LazyRecords

@@ -8,10 +8,9 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.lineup import Lineup
-from allbutone.disclosure.per_record import risk_columns
+from allbutone.disclosure.risk import WorstSoFar, risk_columns, stream_risk
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.streamed_risk import WorstSoFar, stream_risk
-from allbutone.model.prior_file import prior_of
+from allbutone.model.prior import prior_of
 from allbutone.reports.verdict import verdict_of
 from allbutone.support.errors import InputError
 from allbutone.tables.engines import queries
@@ -59,9 +58,9 @@ def test_blocks_give_what_memory_gives(engine, rng, tmp_path, request):
 
 
 def test_what_is_kept_of_the_blocks_gives_the_verdict_of_all(rng, monkeypatch):
-    from allbutone.disclosure import streamed_risk
+    from allbutone.disclosure import risk
 
-    monkeypatch.setattr(streamed_risk, "KEPT", 5)
+    monkeypatch.setattr(risk, "KEPT", 5)
     cohort = abo.demo_cohort()
     release = abo.NIWSynthesizer().fit(cohort).sample_parameters(300)
     found = risk_columns(cohort, release, release.prior, mass=False, rng=np.random.default_rng(0))

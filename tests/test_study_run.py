@@ -14,10 +14,11 @@ import pytest
 from scipy.stats import ks_2samp
 
 import allbutone as abo
-from allbutone.studies.cell_filter import choose
-from allbutone.studies.design_file import parse_design, read_design
-from allbutone.studies.run import JOURNAL, StudyRun, load_study, run_study
-from allbutone.studies.simulate_cell import simulate_cell
+from allbutone.paper.design import choose
+from allbutone.paper.design_file import parse_design, read_design
+from allbutone.paper.journal import JOURNAL
+from allbutone.paper.run import StudyRun, load_study, run_study
+from allbutone.paper.simulate import simulate_cell
 from cases import LONG
 
 SMALL = """

@@ -12,7 +12,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.reports.assessment import Assessment
-from allbutone.utility.given_categories import given_categories
+from allbutone.utility.normality import given_categories
 
 
 def people(rng, n=40):

@@ -11,8 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import allbutone as abo
-from allbutone.tables.files import read_table
-from allbutone.tables.formats.limits import LIMITS, Limits
+from allbutone.tables.files import LIMITS, Limits, read_table
 from allbutone.tables.names import reads_as_data
 
 
@@ -145,7 +144,7 @@ def read_in_little_memory(path, limits=""):
     """Read a file in a process of its own; return its words and how many megabytes that took."""
     code = (
         "import resource, sys\nfrom pathlib import Path\nimport allbutone as abo\n"
-        "from allbutone.tables.files import read_table\nfrom allbutone.tables.formats.limits import Limits\n"
+        "from allbutone.tables.files import read_table\nfrom allbutone.tables.files import Limits\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         f"try:\n    read_table(Path({str(path)!r}), {limits})\n"
         "except abo.InputError as error:\n    print(error)\n"
@@ -282,7 +281,7 @@ PRIOR = "df = 9\nmean_weight = 0.5\n[centre]\nldl = 3.5\nbmi = 25\n[spread]\nbmi
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "toml", "design"])
 def test_mutated_files_are_read_or_refused_in_few_lines(tmp_path, rng, kind):
-    from allbutone.studies.design_file import read_design
+    from allbutone.paper.design_file import read_design
     from test_safe_files import DESIGN
 
     chance = random.Random(int(rng.integers(2**63)))

@@ -8,14 +8,12 @@ from scipy.stats import ks_2samp
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.simulated_datasets import SimulatedDatasets
-from allbutone.studies.design_file import read_design
-from allbutone.studies.run import StudyRun, load_study, run_study
-from allbutone.studies.simulate_cell import simulate_cell
-from allbutone.studies.simulate_together import alike, simulate_together
-from allbutone.support.devices import DeviceStreams, device_of
-from allbutone.support.streams import triangle
+from allbutone.disclosure.risk import risk_columns
+from allbutone.disclosure.simulation import SimulatedDatasets
+from allbutone.paper.design_file import read_design
+from allbutone.paper.run import StudyRun, load_study, run_study
+from allbutone.paper.simulate import alike, simulate_cell, simulate_together
+from allbutone.support.devices import DeviceStreams, device_of, triangle
 from replayed import Replayed, assert_same_replicates
 from targets import make
 
@@ -88,7 +86,7 @@ def test_torch_draws_scatters_of_fewer_rows_than_columns():
 
 def test_torch_simulates_a_study_and_a_cell_is_the_same_in_any_company(tmp_path, monkeypatch):
     """On PyTorch's CPU in place of a card: what it draws has the same distribution as what NumPy draws."""
-    monkeypatch.setattr("allbutone.studies.run.device_of", lambda name: torch.device("cpu"))
+    monkeypatch.setattr("allbutone.paper.run.device_of", lambda name: torch.device("cpu"))
     design = read_design("paper")
     cells = [cell for cell in design.cells if cell.p == 3 and cell.n in (10, 300) and cell.rows in (None, 50)]
     run = StudyRun(design, 300, device="cuda")

@@ -12,13 +12,12 @@ import allbutone as abo
 import exact
 import exact_privacy
 from allbutone.adversary.build import log_posterior
+from allbutone.adversary.integrate import Intervals, interval_probability
+from allbutone.disclosure.epsilon import PrivacyLoss
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
+from allbutone.disclosure.lineup import disclosure_chances
 from allbutone.disclosure.measures import measure
-from allbutone.disclosure.privacy_loss import PrivacyLoss
 from allbutone.disclosure.standing import Standing
-from allbutone.disclosure.value_law import disclosure_chances
-from allbutone.integrals.exact import interval_probability
-from allbutone.integrals.importance_sampling import Intervals
 from hard_tables import hard_tables
 
 HARD = {hard.name: hard for hard in hard_tables()}

@@ -12,8 +12,8 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.lineup import EIGENVALUES, _held, _inside, _Posteriors
 from allbutone.disclosure.standing import Standing
-from allbutone.disclosure.value_law import EIGENVALUES, _held, _inside, _Posteriors
 from cases import LONG
 
 PEOPLE = 200

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from allbutone.disclosure.rule import Rule
-from allbutone.plots.disclosure import disclosure_figure
+from allbutone.figures.risk import disclosure_figure
 from allbutone.reports.verdict import told_of, values_of, verdict_of
 from allbutone.support.text import chance
 

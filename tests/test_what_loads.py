@@ -77,6 +77,6 @@ def test_the_core_works_without_the_rest():
 
 
 def test_a_matrix_without_any_dataframe_library_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("allbutone.tables.frames.LIBRARIES", ("a_library_that_is_missing",))
+    monkeypatch.setattr("allbutone.tables.names.LIBRARIES", ("a_library_that_is_missing",))
     with pytest.raises(abo.InputError, match="install one"):
         abo.Records.of(np.eye(3))

@@ -8,22 +8,20 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
-from allbutone.adversary.any_model import log_posterior_of_model
-from allbutone.adversary.build import log_posterior
-from allbutone.adversary.gap_predictives import next_record
+from allbutone.adversary.averaged import StudentMixture, next_record
+from allbutone.adversary.build import log_posterior, log_posterior_of_model
+from allbutone.adversary.gap_integrals import candidate_log_density, measure_gaps
+from allbutone.adversary.gaps import FilledTable, GapAdversary
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.modes import find_modes
-from allbutone.adversary.student_mixture import StudentMixture
-from allbutone.adversary.with_gaps import FilledTable, GapAdversary
+from allbutone.adversary.proposal import Points
+from allbutone.disclosure.gap_risk import risk_with_gaps
 from allbutone.disclosure.measures import Effort, measure
-from allbutone.disclosure.with_gaps import risk_with_gaps
-from allbutone.integrals.proposal import Points
-from allbutone.integrals.with_gaps import candidate_log_density, measure_gaps
 from allbutone.model.augmentation import augment
-from allbutone.model.cells import Cells
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
-from allbutone.releases.mixed.sampling import draw_mixed
+from allbutone.model.moments import Cells
+from allbutone.releases.mixed_release import draw_mixed
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 

@@ -9,7 +9,7 @@ is a person in their riskiest value: how sure the adversary was without the rele
 import numpy as np
 
 import allbutone as abo
-from allbutone.plots.disclosure import disclosure_figure
+from allbutone.figures.risk import disclosure_figure
 
 cohort = abo.demo_cohort()
 release = abo.NIWSynthesizer().fit(cohort).sample(datasets=20)

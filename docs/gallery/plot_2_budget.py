@@ -6,7 +6,7 @@ The chance that a release discloses anybody, against the number of datasets in i
 """
 
 import allbutone as abo
-from allbutone.plots.budget import budget_figure
+from allbutone.figures.budget import budget_figure
 
 cohort = abo.demo_cohort()
 budget = abo.plan_budget(cohort, abo.NIW.flat(5), rows=503)

@@ -7,8 +7,8 @@ out most in the simulated cohort; twenty datasets were released.
 """
 
 import allbutone as abo
-from allbutone.plots.attack_view import view_figure
-from allbutone.record_view.attack_view import of_record, view_attack
+from allbutone.disclosure.record_view import of_record, view_attack
+from allbutone.figures.attack_view import view_figure
 
 cohort = abo.demo_cohort()
 release = abo.NIWSynthesizer().fit(cohort).sample(datasets=20)

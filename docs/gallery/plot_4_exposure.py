@@ -8,8 +8,8 @@ of ten releases.
 """
 
 import allbutone as abo
-from allbutone.plots.attack_view import exposure_curve_figure
-from allbutone.record_view.attack_view import exposure_curve, of_record
+from allbutone.disclosure.record_view import exposure_curve, of_record
+from allbutone.figures.attack_view import exposure_curve_figure
 
 cohort = abo.demo_cohort()
 release = abo.NIWSynthesizer().fit(cohort).sample(datasets=100)

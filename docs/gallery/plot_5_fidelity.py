@@ -6,7 +6,7 @@ Each pair of columns: its correlation in the table, and in the synthetic dataset
 """
 
 import allbutone as abo
-from allbutone.plots.fidelity import correlation_figure
+from allbutone.figures.fidelity import correlation_figure
 
 cohort = abo.demo_cohort()
 release = abo.NIWSynthesizer().fit(cohort).sample(datasets=5)

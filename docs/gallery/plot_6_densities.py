@@ -6,7 +6,7 @@ The density of each column in the table and in the synthetic datasets.
 """
 
 import allbutone as abo
-from allbutone.plots.shapes import density_figure
+from allbutone.figures.shapes import density_figure
 
 cohort = abo.demo_cohort()
 release = abo.NIWSynthesizer().fit(cohort).sample(datasets=5)

@@ -9,7 +9,7 @@ data, so it is confidential, and no guarantee.
 import numpy as np
 
 import allbutone as abo
-from allbutone.plots.epsilons import epsilon_figure
+from allbutone.figures.risk import epsilon_figure
 
 cohort = abo.demo_cohort()
 loss = abo.privacy(cohort, abo.NIW.flat(5), draws=5)

@@ -7,7 +7,7 @@ goes in: limits, centres, spreads, the number of people.
 """
 
 import allbutone as abo
-from allbutone.plots.guarantee import guarantee_figure
+from allbutone.figures.budget import guarantee_figure
 
 registry = {
     "columns": {

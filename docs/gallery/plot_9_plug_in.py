@@ -10,8 +10,8 @@ simulated table of 100 people.
 import numpy as np
 
 import allbutone as abo
-from allbutone.plots.plug_in import Marks, rows_figure
-from allbutone.plots.style import BLUE
+from allbutone.figures.risk import Marks, rows_figure
+from allbutone.figures.style import BLUE
 
 rng = np.random.default_rng(7)
 people = rng.standard_normal((100, 5))

@@ -1,58 +1,58 @@
+from allbutone.adversary.attack import Attack, attack, attack_many
 from allbutone.adversary.leave_one_out import attack_all
-from allbutone.adversary.one_target import Attack, attack, attack_many
+from allbutone.adversary.missing import posterior_missing
+from allbutone.adversary.posterior import PoorSampling, Posterior, posterior
 from allbutone.adversary.who import Adversary
 from allbutone.disclosure.audit import MechanismWarning, audit
-from allbutone.disclosure.budget import Budget, budget, plan_budget
-from allbutone.disclosure.budget_check import verify_budget
-from allbutone.disclosure.engine_budget import EngineBudget, plan_engine_budget
+from allbutone.disclosure.budget import (
+    Budget,
+    EngineBudget,
+    budget,
+    plan_budget,
+    plan_engine_budget,
+    verify_budget,
+)
+from allbutone.disclosure.epsilon import privacy
 from allbutone.disclosure.guarantee import Guarantee, guarantee
-from allbutone.disclosure.guarantee_plan import GuaranteePlan, plan_guarantee
-from allbutone.disclosure.guarantee_routes import (
+from allbutone.disclosure.guarantee_plan import (
     Certificate,
+    GuaranteePlan,
     certificate_for,
     expected_errors,
+    plan_guarantee,
     prior_for,
     weight_for,
 )
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
-from allbutone.disclosure.mixed_record import attack_mixed
-from allbutone.disclosure.per_record import risk
-from allbutone.disclosure.privacy_loss import privacy
+from allbutone.disclosure.mixed_risk import attack_mixed
+from allbutone.disclosure.risk import risk
 from allbutone.disclosure.rule import Rule
-from allbutone.integrals.posterior import PoorSampling, Posterior, posterior
-from allbutone.integrals.several_missing import posterior_missing
-from allbutone.model.distributions import Normal, StudentT
 from allbutone.model.moments import Moments
-from allbutone.model.niw import NIW
-from allbutone.model.prior_check import PriorScaleWarning
-from allbutone.model.prior_file import read_prior
-from allbutone.releases.combining import Combined, combine, combine_means
-from allbutone.releases.combining_tables import combine_proportions, combine_regression
-from allbutone.releases.entropy import new_repeat_key
+from allbutone.model.niw import NIW, Normal, StudentT
+from allbutone.model.prior import PriorScaleWarning, read_prior
+from allbutone.releases.check import check_release
+from allbutone.releases.check_values import Flaw, ReleaseCheck
+from allbutone.releases.combining import Combined, combine, combine_means, combine_proportions, combine_regression
 from allbutone.releases.folder import load_release, save_release
-from allbutone.releases.hygiene.check import check_release
-from allbutone.releases.hygiene.findings import Flaw, ReleaseCheck
-from allbutone.releases.ledger.entries import Ledger
-from allbutone.releases.ledger.file import ledger_path, read_ledger, record_release, void_release
-from allbutone.releases.ledger.together import Together, with_earlier
-from allbutone.releases.mixed.release import Release
-from allbutone.releases.mixed.synthesizer import Synthesizer
-from allbutone.releases.parts import without_columns
-from allbutone.releases.private.release import PrivateRelease
-from allbutone.releases.private.synthesizer import PrivateSynthesizer
+from allbutone.releases.joined import without_columns
+from allbutone.releases.ledger import Ledger, ledger_path, read_ledger, record_release, void_release
+from allbutone.releases.mixed_release import Release
+from allbutone.releases.mixed_synthesizer import Synthesizer
+from allbutone.releases.private_release import PrivateRelease, PrivateSynthesizer
 from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.sampling import new_repeat_key
 from allbutone.releases.statistics import ParameterStatistics
 from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.releases.together import Together, with_earlier
 from allbutone.reports.findings import Finding
 from allbutone.reports.report import Report, report
 from allbutone.reports.verdict import Verdict
 from allbutone.support.errors import InputError
-from allbutone.tables.declared.schema import Schema
-from allbutone.tables.demo import demo_cohort
-from allbutone.tables.records import Records, TableWarning
+from allbutone.tables.records import Records, TableWarning, demo_cohort
+from allbutone.tables.schema import Schema
 from allbutone.utility.fidelity import Fidelity, fidelity
-from allbutone.utility.marginal_densities import Densities, densities
 from allbutone.utility.normality import Fitness, Normality, check_normality
+from allbutone.utility.shapes import Densities, densities
 
 __version__: str
 

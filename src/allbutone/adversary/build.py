@@ -1,25 +1,57 @@
 """What the adversary knows, turned into the posterior of the missing record."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.adversary.inputs import Reading, as_given, split_known, validate_inputs
-from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.several_priors import with_another_prior
-from allbutone.adversary.wells import chain_wells
+from allbutone.adversary.log_quadratic import LogQuadratic, chain_wells
+from allbutone.adversary.who import Reading, as_given, split_known, validate_inputs
+from allbutone.model.location import Regression
 from allbutone.model.moments import Moments
-from allbutone.model.niw import NIW
-from allbutone.model.prior_file import AnyPrior
+from allbutone.model.niw import NIW, Density, Model
+from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease
 from allbutone.releases.joined import OfFewer, Released, ReleasesByPrior
-from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
+from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics, whitened_parameters
 from allbutone.support.arrays import all_true, append_axes, array_namespace, as_array, attempt, eye, zeros
 from allbutone.support.errors import Cure, InputError
 
+# Releases of one table that were made with different priors, attacked together.
+
+
 Array = Any
+
+
+def with_another_prior(whole: LogQuadratic, part: LogQuadratic) -> LogQuadratic:
+    """Add what releases of another prior say; `part` is the posterior after those alone, batch axes lead.
+
+    ℓ + log p_r(x | X₋, releases) − log p_r(x | X₋): the part's own Student t is taken out again, so its outward
+    term is (number of releases)·ν′_r·log(1 + c_r‖v_r‖²). It becomes a well of negative weight, and quadratic and
+    wells move to the whole's coordinates, v_r = Tv + s. Both have one ν and one κ for all targets. The new wells
+    stand before those there are, of which the last may be the adversary's own prior.
+    """
+    xp, batch, p = array_namespace(whole.centre), whole.centre.shape[:-1], whole.p
+    push = as_array([-(part.outward + part.df + 1.0)], like=whole.centre)
+    levels = chain_wells(batch, part.levels, xp.ones_like(push), 0)
+    slopes = chain_wells(batch, part.slopes, zeros((1, p), like=push), 1)
+    shapes = chain_wells(batch, part.shapes, part.inflation * eye(p, like=push)[None, :, :], 2)
+    turn, shift = xp.linalg.solve(part.root, whole.root), part.whiten(whole.centre)
+    back = turn.mT
+    bent = (shapes @ shift[..., None, :, None])[..., 0]
+    pull = part.pull - (part.precision @ shift[..., None])[..., 0]
+    return replace(
+        whole,
+        precision=whole.precision + back @ part.precision @ turn,
+        pull=whole.pull + (back @ pull[..., None])[..., 0],
+        weights=xp.concat([part.weights, push, whole.weights]),
+        levels=chain_wells(batch, levels + xp.vecdot(bent - 2 * slopes, shift[..., None, :]), whole.levels, 0),
+        slopes=chain_wells(batch, (slopes - bent) @ turn, whole.slopes, 1),
+        shapes=chain_wells(batch, back[..., None, :, :] @ shapes @ turn[..., None, :, :], whole.shapes, 2),
+    )
 
 
 def log_posterior(
@@ -224,3 +256,67 @@ def add_own_well(
         shapes=chain_wells(batch, whole.shapes, shape[..., None, :, :], 2),
         own_well=True,
     )
+
+
+# The posterior of a missing record whose covariates are known: the normal model's, at those covariates.
+
+
+def log_posterior_given(
+    others: Regression,
+    covariates: Any,
+    *,
+    datasets: Iterable[tuple[Any, Any]] = (),
+    parameters: Sequence[tuple[Any, Any]] = (),
+) -> LogQuadratic:
+    """Return the log posterior of the measurements x of a missing record with covariates z.
+
+    `others`: the regression given all other records; `datasets`: pairs of released measurements and covariates;
+    `parameters`: pairs of released coefficients and covariance. With d = x − Bᵀz, h = zᵀK⁻¹z:
+
+        s(x) = (m + k − 1)·ν′·log(1 + dᵀΛ⁻¹d/(1+h)) − dᵀAd + 2bᵀd − Σⱼ (ν′ + nⱼ)·log(1 + (x−rⱼ)ᵀBⱼ⁻¹(x−rⱼ)/(1+hⱼ))
+
+    A = Σⱼ Σⱼ⁻¹, b = Σⱼ Σⱼ⁻¹(Bⱼ − B)ᵀz; rⱼ, Bⱼ, hⱼ at z after the j-th dataset. At z the regression is an NIW, so
+    this is the usual family, and all that maximises, integrates and measures it holds as it is.
+    """
+    before, p = others.at(covariates), others.p
+    if parameters:
+        means = np.stack([np.asarray(covariates) @ coefficients for coefficients, _ in parameters])
+        root, seen = whitened_parameters(means, np.stack([covariance for _, covariance in parameters]), before)
+        whole = from_parameters(before, root, seen.draws, seen.precision, seen.pull)
+    else:
+        whole = from_parameters(before, before.root, 0, np.zeros((p, p)), np.zeros(p))
+    for records, known in datasets:
+        # one more Student t, and what it shares with the others' own comes back: as for a prior of one's own
+        whole = with_own_prior(whole, others.update(records, known).at(covariates))
+    return replace(whole, own_well=False)
+
+
+# The posterior of a missing record for any model: a product of predictives.
+
+
+def log_posterior_of_model(
+    candidates: Array,
+    others: Model,
+    *,
+    datasets: Iterable[Any] = (),
+    parameters: Iterable[Density] = (),
+    own: Density | None = None,
+) -> Array:
+    """Return the log posterior of a missing record at candidates, up to a constant; `others`: the model given X₋.
+
+    log p(x) + Σⱼ [log p(x | X₋, Z⁽ʲ⁾) − log p(x | X₋)] + Σⱼ [log f(x | θ⁽ʲ⁾) − log p(x | X₋)]
+
+    Each released dataset, and each released draw of the parameters (given as the distribution of a record that it
+    stands for), is one more opinion on x; the differences take out what the opinions share. `own`: what the
+    adversary thinks of x before any release, p(x | X₋) by default. It holds for every exchangeable model, since
+    p(Z | X₋, x) = p(Z | X₋)·p(x | X₋, Z)/p(x | X₋), and likewise for θ. `log_posterior` is this for the `NIW`, in
+    a closed form that can be maximised and integrated.
+    """
+    before = others.predictive()
+    known = before.log_density(candidates)
+    total = known if own is None else own.log_density(candidates)
+    for dataset in datasets:
+        total = total + others.update(dataset).predictive().log_density(candidates) - known
+    for density in parameters:
+        total = total + density.log_density(candidates) - known
+    return total

@@ -6,12 +6,27 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from allbutone.adversary.bound import both_maxima, maximize_bound, opposite_maximum
-from allbutone.adversary.climb import Summit, climb, places_of, put_rows
+from allbutone.adversary.climb import (
+    Summit,
+    best_on_ray,
+    both_maxima,
+    climb,
+    hill_on_ray,
+    maximize_bound,
+    opposite_maximum,
+    places_of,
+    put_rows,
+)
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.ray import best_on_ray, hill_on_ray
-from allbutone.support.arrays import all_true, append_axes, array_namespace, eye, solve_or_nan
-from allbutone.support.definite import is_definite, solve_definite
+from allbutone.support.arrays import (
+    all_true,
+    append_axes,
+    array_namespace,
+    eye,
+    is_definite,
+    solve_definite,
+    solve_or_nan,
+)
 
 Array = Any
 

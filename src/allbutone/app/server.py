@@ -1,16 +1,23 @@
-"""The server: addresses to pages, a session for each browser, and headers that keep everything at home."""
+"""The server: addresses to pages, a session for each browser, headers that keep everything at home."""
 
 import asyncio
+import errno
+import ipaddress
 import mimetypes
 import os
+import socket
 import tempfile
+import threading
+import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from urllib.parse import parse_qsl
 
 import plotly
+import uvicorn
 from plotly.offline import get_plotlyjs
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -21,10 +28,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from allbutone.app.jobs import MEDIA, JobRunner, refusal
-from allbutone.app.page import MEGABYTE, Act, Fetch, Page, RequestContext, Settings, Source, Take, piece
+from allbutone.app.page import MEGABYTE, Act, Fetch, Page, RequestContext, Sessions, Settings, Source, Take, piece
 from allbutone.app.pages import data, explore, release, studies
-from allbutone.app.sessions import Sessions
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError, reason
+from allbutone.support.parallel import one_thread
+
+# The server: addresses to pages, a session for each browser, and headers that keep everything at home.
+
 
 PAGES = (explore.PAGE, data.PAGE, release.PAGE, studies.PAGE)
 JAVASCRIPT = "text/javascript"
@@ -225,3 +235,63 @@ async def _plotly(request: Request) -> Response:
 
 async def _nobody(request: Request, error: Exception) -> Response:
     return Response(status_code=204)  # the browser left while it was sending
+
+
+# Start the app on this computer, and open it.
+
+
+OWN = ("127.0.0.1", "localhost", "[::1]")
+EVERYWHERE = ("0.0.0.0", "::")  # under names that nobody can list
+PATIENCE = 3  # seconds that a job has to end when the app is stopped
+
+
+class Server(uvicorn.Server):
+    """A server that lets no job go on when it is stopped."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop."""
+        self.config.app.state.jobs.stop()  # type: ignore[union-attr]
+        super().handle_exit(sig, frame)
+
+
+def serve(settings: Settings, host: str, port: int, *, browser: bool, ready: Callable[[str], None]) -> None:
+    """Serve until interrupted; once the server listens `ready` is told its address, and `browser` opens it."""
+    name = f"[{host}]" if ":" in host else host
+    # browsers leave out the usual port
+    names = () if host in EVERYWHERE else (*OWN, name) if is_home(host) else (name,)
+    hosts = [f"{own}:{port}" if port != 80 else own for own in names]
+    app = create_app(settings, hosts)
+    with _listening(host, port) as listener:
+        address = f"http://{name}:{port}"
+        ready(address)
+        if browser:
+            # what connects waits until the server answers
+            threading.Timer(0.3, webbrowser.open, [address.replace("0.0.0.0", OWN[0])]).start()
+        quiet = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, ws_max_size=1024,
+            timeout_graceful_shutdown=PATIENCE,
+        )  # fmt: skip
+        # many small products, in as many threads as there are cores: none of the linear algebra's own
+        with one_thread():
+            Server(quiet).run([listener])
+
+
+def is_home(host: str) -> bool:
+    """Say whether only this computer can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        cures: list[Cure | str] = ["stop the app if it is running already", Cure("choose another port", "port")]
+        if error.errno == errno.EADDRNOTAVAIL:
+            cures = [Cure("give an address that this computer has", "host", "127.0.0.1")]
+        raise InputError(f"cannot listen on {host}:{port}: {reason(error)}", *cures) from error

@@ -7,8 +7,8 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.output import console, notes, program
-from allbutone.releases.ledger.file import ENDING, require_recordable
-from allbutone.studies.run import load_study
+from allbutone.paper.run import load_study
+from allbutone.releases.ledger import ENDING, require_recordable
 from allbutone.support.errors import InputError
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
@@ -39,8 +39,11 @@ def app(
     browser: Browser = True,
 ) -> None:
     """Open the app: see the adversary think, judge your own table, release from it, look at studies."""
-    from allbutone.app.page import MEGABYTE, Settings  # not above: a web server is not for every command to load
-    from allbutone.app.run import is_home, serve
+    from allbutone.app.page import (
+        MEGABYTE,
+        Settings,  # not above: a web server is not for every command to load
+    )
+    from allbutone.app.server import is_home, serve
 
     for folder in study or ():
         load_study(folder)

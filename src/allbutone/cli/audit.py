@@ -11,27 +11,12 @@ from rich.markup import escape
 from allbutone.adversary.plug_in import PlugInTable
 from allbutone.cli.onward import next_after_audit
 from allbutone.cli.options import OF_TABLE, AttackOptions, Force, NumbersFile, Table, TableOptions, command, offers
-from allbutone.cli.output import (
-    console,
-    late_progress,
-    outputs,
-    show_files,
-    show_notes,
-    show_values,
-    show_verdict,
-)
+from allbutone.cli.output import console, late_progress, outputs, show_files, show_notes, show_values, show_verdict
 from allbutone.cli.reading import named_columns, read_content, read_records
-from allbutone.disclosure.audit import (
-    audit_columns,
-    departure,
-    error_of_differencing,
-    fitted_table,
-    law_of_means,
-)
+from allbutone.disclosure.audit import audit_columns, departure, error_of_differencing, fitted_table, law_of_means
 from allbutone.disclosure.rule import QUARTER
-from allbutone.plots.disclosure import disclosure_figure
-from allbutone.plots.plug_in import Marks, rows_figure
-from allbutone.plots.style import BLUE, VERMILION
+from allbutone.figures.risk import Marks, disclosure_figure, rows_figure
+from allbutone.figures.style import BLUE, VERMILION
 from allbutone.reports.verdict import verdict_of
 from allbutone.support.text import bell_curves, counted, number
 from allbutone.tables.records import Records

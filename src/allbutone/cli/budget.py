@@ -33,37 +33,34 @@ from allbutone.cli.options import (
 from allbutone.cli.output import console, late_progress, outputs, show, show_files, show_notes
 from allbutone.cli.reading import TableAsRead, inputs_of, read, source_of
 from allbutone.cli.synthesize import describe_prior, fit_normal
-from allbutone.disclosure.budget import Budget, plan_budget
-from allbutone.disclosure.budget_check import verify_budget
-from allbutone.disclosure.engine_budget import (
+from allbutone.disclosure.budget import (
     COUNTS,
+    Budget,
     EngineBudget,
     ladder_of,
+    plan_budget,
     plan_engine_budget,
     plan_mixed_engine_budget,
+    verify_budget,
 )
 from allbutone.disclosure.guarantee_plan import ERRORS, ROUTES, plan_guarantee, useful
 from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, law_of, plan_mixed_budget
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.standing_out import StandingOut
+from allbutone.disclosure.standing import StandingOut
+from allbutone.figures.budget import budget_figure, engine_budget_figure, guarantee_figure, mixed_budget_figure
+from allbutone.figures.export import write_figure
+from allbutone.figures.style import titled
 from allbutone.model.niw import NIW
-from allbutone.plots.budget import budget_figure
-from allbutone.plots.engine_budget import engine_budget_figure
-from allbutone.plots.export import write_figure
-from allbutone.plots.framing import titled
-from allbutone.plots.guarantee import guarantee_figure
-from allbutone.plots.mixed_budget import mixed_budget_figure
-from allbutone.releases.ledger.together import Together
-from allbutone.releases.mixed.release import Release
-from allbutone.releases.mixed.synthesizer import Synthesizer
-from allbutone.releases.private.accounting import DELTA
-from allbutone.support.checks import count_of
-from allbutone.support.errors import Cure, InputError
+from allbutone.releases.mixed_release import Release
+from allbutone.releases.mixed_synthesizer import Synthesizer
+from allbutone.releases.private_mechanism import DELTA
+from allbutone.releases.together import Together
+from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.text import counted, number
-from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_file, require_distinct
+from allbutone.tables.safe_io import fresh_file, require_distinct
+from allbutone.tables.schema import Schema
 
 Counts = Annotated[str, typer.Option(help="The numbers of datasets for which the file gives every exposure.")]
 Verify = Annotated[

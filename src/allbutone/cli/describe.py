@@ -11,11 +11,10 @@ from allbutone.cli.onward import next_after_check, next_after_describe
 from allbutone.cli.options import OF_FILE, Force, Table, TableOptions, command, offers
 from allbutone.cli.output import console, show, show_next, show_notes, sparkline
 from allbutone.cli.reading import declared, read_content
-from allbutone.releases.archive import zip_release
+from allbutone.releases.check import check_release, zip_release
+from allbutone.releases.check_values import ReleaseCheck
 from allbutone.releases.folder import is_release
-from allbutone.releases.hygiene.check import check_release
-from allbutone.releases.hygiene.findings import ReleaseCheck
-from allbutone.releases.ledger.file import ledger_path, read_ledger, release_digest
+from allbutone.releases.ledger import ledger_path, read_ledger, release_digest
 from allbutone.reports.glossary import GLOSSARY, find_term
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, percent
@@ -26,17 +25,16 @@ from allbutone.tables.admission import (
     few_rows,
     levels_in_words,
     measured,
+    require_different_rows,
+    require_one_row_each,
     rows_of,
 )
-from allbutone.tables.declared.column import Column
-from allbutone.tables.declared.draft import MANY_GAPS, draft, left_out_because
-from allbutone.tables.declared.schema import Schema
-from allbutone.tables.formats.labels import labels_in
-from allbutone.tables.frames import chosen_frame
-from allbutone.tables.look import Look, look_at
-from allbutone.tables.names import row_names_left_out
-from allbutone.tables.repeated import require_different_rows, require_one_row_each
-from allbutone.tables.safe_write import fresh_file, require_distinct
+from allbutone.tables.column import Column
+from allbutone.tables.formats import labels_in
+from allbutone.tables.look import MANY_GAPS, Look, draft, left_out_because, look_at
+from allbutone.tables.names import chosen_frame, row_names_left_out
+from allbutone.tables.safe_io import fresh_file, require_distinct
+from allbutone.tables.schema import Schema
 
 Draft = Annotated[Path | None, typer.Option("--out", help="Where to write a draft of a table file (.toml).")]
 

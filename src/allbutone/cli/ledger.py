@@ -12,20 +12,16 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.onward import from_here, next_after_ledger, next_without_ledger
-from allbutone.cli.options import (
-    OF_FILE,
-    LedgerOptions,
-    ReleaseColumns,
-    TableOptions,
-    command,
-    offers,
-)
+from allbutone.cli.options import OF_FILE, LedgerOptions, ReleaseColumns, TableOptions, command, offers
 from allbutone.cli.output import console, show, show_notes
 from allbutone.cli.reading import records_like
-from allbutone.disclosure.composition import passed_limit, total_in_words
+from allbutone.disclosure.loss_profile import passed_limit, total_in_words
 from allbutone.releases.folder import is_release, load_release
-from allbutone.releases.ledger.entries import DRAWN, Entry, Ledger, Terms
-from allbutone.releases.ledger.file import (
+from allbutone.releases.ledger import (
+    DRAWN,
+    Entry,
+    Ledger,
+    Terms,
     declare_limit,
     ledger_path,
     read_ledger,
@@ -34,12 +30,12 @@ from allbutone.releases.ledger.file import (
     require_recordable,
     void_release,
 )
-from allbutone.releases.ledger.together import AReleased, Together, lost, with_earlier
-from allbutone.releases.private.release import ADJACENCY, PrivateRelease
+from allbutone.releases.private_release import ADJACENCY, PrivateRelease
+from allbutone.releases.together import AReleased, Together, lost, with_earlier
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import require_distinct, require_outside
+from allbutone.tables.safe_io import require_distinct, require_outside
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import typer
 
 from allbutone.cli.options import Address, ReleaseKind, TableOptions, flag_of
 from allbutone.cli.output import show_next
-from allbutone.disclosure.how_many import HowMany
 from allbutone.disclosure.mixed_risk import judged_categories, rise_in_odds
+from allbutone.disclosure.simulated_budget import HowMany
 from allbutone.releases.joined import Released
-from allbutone.releases.ledger.entries import Entry, Ledger
-from allbutone.releases.ledger.together import lost
-from allbutone.releases.mixed.release import Release
+from allbutone.releases.ledger import Entry, Ledger
+from allbutone.releases.mixed_release import Release
 from allbutone.releases.release import DatasetRelease
+from allbutone.releases.together import lost
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import instead_of, passing
 from allbutone.support.errors import Cure

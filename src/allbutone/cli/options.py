@@ -12,13 +12,12 @@ import typer
 
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.standing_out import MOST
+from allbutone.disclosure.standing import MOST_FETCHED
 from allbutone.releases.folder import load_unguaranteed
-from allbutone.releases.mixed.release import Release
-from allbutone.releases.private.accounting import DELTA
+from allbutone.releases.mixed_release import Release
+from allbutone.releases.private_mechanism import DELTA
 from allbutone.releases.release import PlainRelease
-from allbutone.support.checks import count_of
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.tables.engines.sources import is_source
 from allbutone.tables.files import READABLE
 
@@ -274,7 +273,7 @@ class TableOptions:
     from_table: FromTable = None
     query: Query = None
     key: Key = None
-    worst: Worst = MOST
+    worst: Worst = MOST_FETCHED
 
     @property
     def chosen(self) -> list[str] | None:

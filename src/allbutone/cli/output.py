@@ -29,12 +29,12 @@ from rich.table import Table
 from allbutone.cli.options import ImageFormat
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort
-from allbutone.plots.export import write_figure, write_images
+from allbutone.figures.export import write_figure, write_images
 from allbutone.reports.verdict import Verdict, told_of, values_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import number
 from allbutone.tables.files import TableWriter
-from allbutone.tables.safe_write import fresh_file, fresh_files, require_distinct
+from allbutone.tables.safe_io import fresh_file, fresh_files, require_distinct
 
 console: Console = Console(highlight=False, soft_wrap=True, emoji=False)
 notes: Console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)

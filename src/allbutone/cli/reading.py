@@ -12,24 +12,23 @@ import pyarrow as pa
 
 from allbutone.cli.options import Address, ModelOptions, TableOptions, flag_of
 from allbutone.model.niw import NIW
-from allbutone.model.prior_file import read_prior
+from allbutone.model.prior import read_prior
 from allbutone.releases.folder import is_release, load_unguaranteed
 from allbutone.releases.joined import Released
-from allbutone.releases.ledger.entries import Ledger
-from allbutone.releases.mixed.mechanism import REFUSE
-from allbutone.releases.mixed.release import Release, reading_of
-from allbutone.releases.private.ball import without_limits
-from allbutone.releases.private.release import PrivateRelease
+from allbutone.releases.ledger import Ledger
+from allbutone.releases.mechanism import REFUSE
+from allbutone.releases.mixed_release import Release, reading_of
+from allbutone.releases.private_mechanism import without_limits
+from allbutone.releases.private_release import PrivateRelease
 from allbutone.releases.release import PlainRelease
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.queries import names_in
 from allbutone.tables.engines.sources import Source, require_no_password
-from allbutone.tables.files import read_table
-from allbutone.tables.formats.limits import LIMITS
+from allbutone.tables.files import LIMITS, read_table
 from allbutone.tables.names import NO_HEADER, choose, reads_as_data, split_names
 from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
 
 # what says how a table is read, and how it is modelled: a release made before decides all of it
 HOW_READ = ("table_file", "log", "positive", "decimals", "drop", "drop_unusable")

@@ -38,14 +38,13 @@ from allbutone.cli.reading import (
 )
 from allbutone.disclosure.rule import Rule
 from allbutone.releases.folder import load_measurements, load_unguaranteed
-from allbutone.releases.ledger.together import Together
-from allbutone.releases.mixed.release import Release
+from allbutone.releases.mixed_release import Release
 from allbutone.releases.release import PlainRelease
-from allbutone.reports.assessment import SIMULATING, Assessment, assess
-from allbutone.reports.engine_assessment import assess_in_engine
+from allbutone.releases.together import Together
+from allbutone.reports.assessment import SIMULATING, Assessment, assess, assess_in_engine
 from allbutone.reports.findings import budget_words
-from allbutone.reports.html import confidential_report, public_report
-from allbutone.tables.safe_write import fresh_file, require_distinct, require_outside
+from allbutone.reports.report import confidential_report, public_report
+from allbutone.tables.safe_io import fresh_file, require_distinct, require_outside
 
 Public = Annotated[
     bool,

@@ -49,46 +49,38 @@ from allbutone.cli.reading import (
     source_of,
 )
 from allbutone.disclosure.budget import plan_budget
+from allbutone.disclosure.epsilon import epsilons_of
 from allbutone.disclosure.gap_risk import any_risk_columns
-from allbutone.disclosure.how_many import Luck
 from allbutone.disclosure.mixed_budget import luck_of_mixed
 from allbutone.disclosure.mixed_risk import require_usual_adversary
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.privacy_loss import epsilons_of
 from allbutone.disclosure.private_risk import BOUND, of_riskiest, private_risk_columns
-from allbutone.disclosure.rule import BASELINE, PROBABILITY, USUAL, Rule
-from allbutone.disclosure.simulated_budget import RELEASES
-from allbutone.disclosure.standing_out import StandingOut, standing_out, standing_out_in_cells
-from allbutone.disclosure.streamed_risk import WorstSoFar, stream_risk
-from allbutone.disclosure.told_values import Among, ToldValues
-from allbutone.disclosure.weaker_adversaries import risk_by_lacking
+from allbutone.disclosure.risk import WorstSoFar, risk_by_lacking, risk_columns, stream_risk
+from allbutone.disclosure.rule import BASELINE, PROBABILITY, USUAL, Among, Rule, ToldValues
+from allbutone.disclosure.simulated_budget import RELEASES, Luck
+from allbutone.disclosure.standing import StandingOut, standing_out, standing_out_in_cells
+from allbutone.figures.export import untitled
+from allbutone.figures.risk import disclosure_figure, private_risk_figure, risk_figure
 from allbutone.model.moments import Moments
-from allbutone.model.site_moments import SiteMoments
-from allbutone.plots.disclosure import disclosure_figure
-from allbutone.plots.export import untitled
-from allbutone.plots.lacking import lacking_figure
-from allbutone.plots.private_risk import private_risk_figure
-from allbutone.plots.risk import risk_figure
+from allbutone.model.sites import SiteMoments
+from allbutone.paper.law_figures import lacking_figure
 from allbutone.releases.folder import any_release_of, load_measurements, private_release_of, without_categories
 from allbutone.releases.joined import Released, told_datasets
-from allbutone.releases.ledger.together import Together
-from allbutone.releases.mixed.mechanism import require_nothing_kept
-from allbutone.releases.mixed.release import Release
-from allbutone.releases.private.release import PrivateRelease
+from allbutone.releases.mechanism import require_nothing_kept
+from allbutone.releases.mixed_release import Release
+from allbutone.releases.private_release import PrivateRelease
 from allbutone.releases.release import ParameterRelease
-from allbutone.reports.epsilons import epsilon_words
-from allbutone.reports.html import words_of
-from allbutone.reports.private import private_risk_sentence
+from allbutone.releases.together import Together
+from allbutone.reports.findings import epsilon_words, private_risk_sentence
+from allbutone.reports.report import words_of
 from allbutone.reports.verdict import verdict_of
 from allbutone.support.arrays import to_numpy
-from allbutone.support.checks import count_of
-from allbutone.support.cluster import on_cluster
 from allbutone.support.devices import HERE, device_of, require_processor
-from allbutone.support.errors import InputError
+from allbutone.support.errors import InputError, count_of
+from allbutone.support.parallel import on_cluster
 from allbutone.support.text import bell_curves, counted, number
 from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords
 from allbutone.tables.records import Records
-from allbutone.tables.safe_write import require_outside
+from allbutone.tables.safe_io import require_outside
 
 ReleaseDirs = Annotated[
     list[Path],

@@ -9,12 +9,11 @@ from rich.markup import escape
 from allbutone.cli.options import Force, TableAnywhere, command
 from allbutone.cli.output import console, show_next, show_notes
 from allbutone.cli.reading import inputs_of, read
-from allbutone.model.site_moments import SiteMoments, moments_of_site
-from allbutone.model.site_moments import pool as pooled_moments
+from allbutone.model.sites import SiteMoments, moments_of_site
+from allbutone.model.sites import pool as pooled_moments
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
-from allbutone.tables.safe_read import read_text
-from allbutone.tables.safe_write import require_distinct
+from allbutone.tables.safe_io import read_text, require_distinct
 
 Out = Annotated[Path, typer.Option(help="The .json file to write.")]
 Site = Annotated[str, typer.Option(help="The name of this site, by which the others know it.")]

@@ -29,28 +29,35 @@ from allbutone.cli.output import console, late_progress, notes, show, show_next,
 from allbutone.cli.reading import prior_of, read_content, read_records
 from allbutone.cli.report import Note, describe_assessment, write_page
 from allbutone.cli.synthesize import describe_prior
+from allbutone.figures.export import write_images
 from allbutone.model.niw import NIW
-from allbutone.plots.export import write_images
-from allbutone.plots.study import in_the_paper, study_figures
+from allbutone.paper.design import agreement, choose
+from allbutone.paper.design_file import read_design
+from allbutone.paper.journal import LACKING
+from allbutone.paper.pages import (
+    DISTANCE,
+    KS,
+    RECORD,
+    Paper,
+    PrintedTable,
+    apply_paper,
+    paper_page,
+    papers_prior,
+    printed_tables,
+    published_page,
+    starred,
+)
+from allbutone.paper.run import Study, StudyRun, load_study, run_study
+from allbutone.paper.study_figures import in_the_paper, study_figures
 from allbutone.releases.release import DatasetRelease
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
-from allbutone.reports.html import paper_figures
-from allbutone.reports.paper import KS, Paper, apply_paper, paper_page, papers_prior
-from allbutone.reports.published import published_page
-from allbutone.studies.cell_filter import choose
-from allbutone.studies.design_file import read_design
-from allbutone.studies.journal import LACKING
-from allbutone.studies.printed_tables import DISTANCE, RECORD, PrintedTable, printed_tables, starred
-from allbutone.studies.published import agreement
-from allbutone.studies.run import Study, StudyRun, load_study, run_study
-from allbutone.support.checks import count_of
-from allbutone.support.cluster import on_cluster
-from allbutone.support.errors import InputError
+from allbutone.reports.report import paper_figures
+from allbutone.support.errors import InputError, count_of
+from allbutone.support.parallel import on_cluster
 from allbutone.support.text import counted, number
-from allbutone.tables.demo import demo_cohort
 from allbutone.tables.files import write_columns
-from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_file, fresh_folder, require_distinct
+from allbutone.tables.records import Records, demo_cohort
+from allbutone.tables.safe_io import fresh_file, fresh_folder, require_distinct
 
 NewFolder = Annotated[Path, typer.Option(help="The folder to create.")]
 Scores = Annotated[

@@ -31,32 +31,27 @@ from allbutone.cli.output import console, late_progress, show, show_notes, spark
 from allbutone.cli.reading import TableAsRead, declared, inputs_of, read, read_content, source_of, ways_out
 from allbutone.model.location import SEPARATE
 from allbutone.model.niw import NIW
-from allbutone.model.prior_check import PriorScaleWarning
-from allbutone.model.site_moments import SiteMoments
-from allbutone.model.site_moments import pool as pooled_moments
-from allbutone.releases import entropy
+from allbutone.model.prior import PriorScaleWarning
+from allbutone.model.sites import SiteMoments
+from allbutone.model.sites import pool as pooled_moments
+from allbutone.releases import sampling
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
-from allbutone.releases.ledger.entries import DRAWN, Terms
-from allbutone.releases.ledger.file import ledger_path, record_release
-from allbutone.releases.mixed.mechanism import Mechanism
-from allbutone.releases.mixed.release import Release
-from allbutone.releases.mixed.synthesizer import Synthesizer
-from allbutone.releases.private.accounting import DELTA, delta_of, zcdp_rho
-from allbutone.releases.private.ball import model_limits, without_limits
-from allbutone.releases.private.release import ADJACENCY, PrivateRelease
-from allbutone.releases.private.synthesizer import PrivateSynthesizer, refuse_seed
+from allbutone.releases.ledger import DRAWN, Terms, ledger_path, record_release
+from allbutone.releases.mechanism import Mechanism
+from allbutone.releases.mixed_release import Release
+from allbutone.releases.mixed_synthesizer import Synthesizer
+from allbutone.releases.private_mechanism import DELTA, delta_of, model_limits, without_limits, zcdp_rho
+from allbutone.releases.private_release import ADJACENCY, PrivateRelease, PrivateSynthesizer, refuse_seed
 from allbutone.releases.release import MOST_DATASETS
 from allbutone.releases.synthesizer import NIWSynthesizer
-from allbutone.support.checks import count_of
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.text import bell_curves, counted, percent
-from allbutone.tables.declared.schema import Schema
-from allbutone.tables.demo import COLUMNS, OUTLIER, PEOPLE, demo_cohort
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import TableWriter
-from allbutone.tables.records import Records
-from allbutone.tables.safe_write import fresh_folder, require_distinct
-from allbutone.utility.released_values import Oddity, ValueCounter, odd_values
+from allbutone.tables.records import COLUMNS, OUTLIER, PEOPLE, Records, demo_cohort
+from allbutone.tables.safe_io import fresh_folder, require_distinct
+from allbutone.tables.schema import Schema
+from allbutone.utility.natural_scale import Oddity, ValueCounter, odd_values
 
 
 class FileFormat(StrEnum):
@@ -214,7 +209,7 @@ def _key(new: bool, given: str | None, seed: str | None) -> str | None:
             "--new-repeat-key makes a key and --repeat-key uses one",
             "give the first to begin, the second to repeat",
         )
-    return entropy.new_repeat_key() if new else given
+    return sampling.new_repeat_key() if new else given
 
 
 def _show_key(key: str | None) -> None:

@@ -13,26 +13,19 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtrc
 
-from allbutone.adversary.inputs import known_mask, known_patterns
 from allbutone.adversary.plug_in import PlugInTable
+from allbutone.adversary.proposal import Points
+from allbutone.adversary.who import known_mask, known_patterns
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.per_record import (
-    COLUMNS,
-    SAMPLED,
-    as_columns,
-    measure_block,
-    unknown_names,
-    without_mass,
-)
+from allbutone.disclosure.risk import COLUMNS, SAMPLED, as_columns, measure_block, unknown_names, without_mass
 from allbutone.disclosure.rule import Rule, near_truth, require_free_names
-from allbutone.integrals.proposal import Points
 from allbutone.model.moments import Moments
 from allbutone.support.arrays import half_log_det, solve_rows
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import in_parallel
 from allbutone.support.text import joined, listed
 from allbutone.tables.files import read_table
-from allbutone.tables.frames import names_of
+from allbutone.tables.names import names_of
 from allbutone.tables.records import Records
 
 PLUG_IN = "plug-in"

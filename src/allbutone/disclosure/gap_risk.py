@@ -1,22 +1,28 @@
-"""Risk where values are missing or known within bounds, as columns under the names that risk has everywhere."""
+"""Risk where values are missing or known within bounds: what a release tells of what is observed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
-from allbutone.adversary.mixed import downdated
-from allbutone.adversary.released_bounds import noticed_bounds, redrawn, spread_given_others
-from allbutone.adversary.with_gaps import CHAINS, DRAWS, GapAdversary
-from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.mixed_risk import (
-    known_columns_of,
-    mixed_risk_columns,
-    require_same_table,
-    unknown_names,
+from allbutone.adversary.gap_integrals import GapMeasures, measure_gaps
+from allbutone.adversary.gaps import (
+    CHAINS,
+    DRAWS,
+    GapAdversary,
+    GapPosteriors,
+    noticed_bounds,
+    redrawn,
+    spread_given_others,
+    targets_by_gaps,
 )
+from allbutone.adversary.integrate import Intervals
+from allbutone.adversary.mixed import downdated
+from allbutone.adversary.proposal import Points
+from allbutone.disclosure.measures import ALWAYS_THE_SAME, RADIUS
+from allbutone.disclosure.mixed_risk import known_columns_of, mixed_risk_columns, require_same_table, unknown_names
 from allbutone.disclosure.rule import (
     BASELINE,
     ERROR,
@@ -28,15 +34,140 @@ from allbutone.disclosure.rule import (
     require_free_names,
     with_verdicts,
 )
-from allbutone.disclosure.with_gaps import GapRisk, risk_with_gaps
-from allbutone.integrals.proposal import Points
-from allbutone.model.gap_patterns import GapPatterns, log_pattern_posterior
-from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.incomplete import GapPatterns, IncompleteRecords, log_pattern_posterior
 from allbutone.model.location import LocationModel
-from allbutone.model.moments import Moments
-from allbutone.releases.mixed.mechanism import KEEP_GAPS, Mechanism
-from allbutone.releases.mixed.release import Release
+from allbutone.model.moments import UNKNOWN, Moments
+from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
+from allbutone.releases.mixed_release import Release
+from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
+
+# Risk of everyone in a table with missing values: what a release tells of the observed part of each record.
+
+
+AT_ONCE = 1 << 22  # numbers that a block of targets holds
+NUMBERS = ("gain", "gain_error", "mass", "mass_error", "prior_mass", "more_probable", "effective_draws")
+ENOUGH = 0.2  # of the draws: weights that leave fewer are not trusted
+
+
+@dataclass(frozen=True, eq=False)
+class GapRisk:
+    """What a release tells of each of n records; NaN (codes: −1) where a value is missing anyway.
+
+    `guess` and `guess_codes`: the most probable record, at what is observed. For each category, `probabilities` of
+    its levels beside `baselines`, those without the release, and `probability_errors`. The rest: `GapMeasures`.
+    `effective_draws`: what the draws of the others' gaps are worth without the record; `redrawn`: where they were
+    drawn anew without it. `within`: the probability of each measurement's interval, where intervals are given.
+    """
+
+    guess: Float[np.ndarray, "n p"]
+    guess_codes: Int[np.ndarray, "n q"]
+    probabilities: tuple[Float[np.ndarray, "n _"], ...]
+    probability_errors: tuple[Float[np.ndarray, "n _"], ...]
+    baselines: tuple[Float[np.ndarray, "n _"], ...]
+    gain: Float[np.ndarray, " n"]
+    gain_error: Float[np.ndarray, " n"]
+    mass: Float[np.ndarray, " n"]
+    mass_error: Float[np.ndarray, " n"]
+    prior_mass: Float[np.ndarray, " n"]
+    more_probable: Float[np.ndarray, " n"]
+    effective_draws: Float[np.ndarray, " n"]
+    redrawn: Bool[np.ndarray, " n"]
+    within: Float[np.ndarray, "n p"]
+    within_errors: Float[np.ndarray, "n p"]
+    within_baselines: Float[np.ndarray, "n p"]
+
+
+def risk_with_gaps(
+    adversary: GapAdversary,
+    rng: np.random.Generator,
+    *,
+    rows: Int[np.ndarray, " t"] | None = None,
+    known_columns: Sequence[int] = (),
+    known_categories: Sequence[int] = (),
+    radius: float = RADIUS,
+    points: Points = ALWAYS_THE_SAME,
+    size: int = 128,
+    near: Intervals | None = None,
+    watch: Callable[[int], None] = lambda records: None,
+) -> GapRisk:
+    """Attack all records of the adversary's table, or some of its rows, each as if it alone were unknown.
+
+    The gaps were drawn given the whole table. Where the weights that take a record out of it leave too few draws,
+    the gaps are drawn anew without that record. `known_columns` and `known_categories`: measurements and
+    categories (positions) of the target that the adversary knows, where it has them; kept ones belong there.
+    `watch` is told how many records are done, block by block.
+    """
+    records, known = adversary.records, (known_columns, known_categories)
+    chosen = np.arange(len(records)) if rows is None else rows
+    many = max(1, AT_ONCE // (adversary.parts * adversary.prior.p**2))
+    groups = [chosen[group] for group in targets_by_gaps(records.take(chosen))]
+    blocks = [group[at : at + many] for group in groups for at in range(0, len(group), many)]
+
+    def judged(posteriors: GapPosteriors, block: np.ndarray) -> GapMeasures:
+        close = None if near is None else near.take(block, posteriors.columns)
+        return measure_gaps(posteriors, radius, points, size, near=close)
+
+    def attack(block: np.ndarray) -> GapMeasures:
+        return judged(adversary.posteriors(records.take(block), block, known), block)
+
+    measured = in_parallel(attack, blocks, watch=lambda each: watch(len(each.gain)))
+    found = _nothing(adversary)
+    found.guess[:, known_columns] = records.values[:, known_columns]
+    for block, each in zip(blocks, measured, strict=True):
+        _put(found, records, block, each)
+    few = found.effective_draws < ENOUGH * len(adversary.before.models)
+    (doubtful,) = np.nonzero(few)
+    for row, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
+        alone = records.take([row])
+        posteriors = adversary.without(int(row), stream).posteriors(alone, known=known)
+        _put(found, records, np.array([row]), judged(posteriors, np.array([row])))
+        found.redrawn[row] = True
+        watch(0)
+    return found
+
+
+def _nothing(adversary: GapAdversary) -> GapRisk:
+    """Return a risk in which nothing is known yet."""
+    n, p = adversary.records.values.shape
+    sizes = adversary.prior.cells.sizes
+    by_level: dict[str, Any] = {
+        name: tuple(np.full((n, size), np.nan) for size in sizes)
+        for name in ("probabilities", "probability_errors", "baselines")
+    }
+    numbers: dict[str, Any] = {name: np.full(n, np.nan) for name in NUMBERS}
+    return GapRisk(
+        guess=np.full((n, p), np.nan),
+        guess_codes=np.full((n, len(sizes)), UNKNOWN),
+        redrawn=np.zeros(n, dtype=bool),
+        within=np.full((n, p), np.nan),
+        within_errors=np.full((n, p), np.nan),
+        within_baselines=np.full((n, p), np.nan),
+        **by_level,
+        **numbers,
+    )
+
+
+def _put(found: GapRisk, records: IncompleteRecords, rows: Int[np.ndarray, " m"], each: GapMeasures) -> None:
+    """Write what was measured of some records, which all have the same values missing."""
+    for name in ("guess", "within", "within_errors", "within_baselines"):
+        getattr(found, name)[rows[:, None], each.columns] = getattr(each, name)
+    (known,) = np.nonzero(records.codes[rows[0]] != UNKNOWN)
+    found.guess_codes[rows[:, None], known] = each.combinations[each.guess_combination]
+    start = 0
+    for category in known:
+        size = found.probabilities[category].shape[1]
+        levels = slice(start, start + size)
+        found.probabilities[category][rows] = each.levels[:, levels]
+        found.probability_errors[category][rows] = each.level_errors[:, levels]
+        found.baselines[category][rows] = each.level_baselines[:, levels]
+        start += size
+    for name in NUMBERS:
+        getattr(found, name)[rows] = getattr(each, name)
+
+
+# Risk where values are missing or known within bounds, as columns under the names that risk has everywhere.
+
 
 MOST_WORK = 2.5e8  # numbers that mixtures hold for all records: one or two minutes
 FEW_DRAWS = 2  # of each chain, where more would take too long

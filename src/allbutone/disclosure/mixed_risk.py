@@ -1,13 +1,18 @@
-"""Risk in mixed tables: what the release gives away of each person's measurements and categories."""
+"""Risk in tables with categories: what the release gives away of each person's measurements and categories."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure.cell_beliefs import LevelBeliefs, cell_beliefs
+from allbutone.adversary.integrate import Intervals
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut
+from allbutone.adversary.modes import find_modes
+from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.disclosure.rule import (
     BASELINE,
@@ -22,16 +27,82 @@ from allbutone.disclosure.rule import (
     require_free_names,
     with_verdicts,
 )
-from allbutone.integrals.cell_totals import CellIntegrals
-from allbutone.integrals.importance_sampling import Intervals
-from allbutone.integrals.proposal import Points
-from allbutone.model.moments import Moments
-from allbutone.releases.mixed.mechanism import Mechanism
-from allbutone.releases.mixed.release import Release
+from allbutone.model.moments import Cells, Moments
+from allbutone.releases.folder import AnyRelease, any_release_of
+from allbutone.releases.mechanism import Mechanism
+from allbutone.releases.mixed_release import Release, reading_of
+from allbutone.support.arrays import log_sum_exp
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
+
+# What an adversary believes of a record's categories, with the release and without it.
+
+
+@dataclass(frozen=True, eq=False)
+class LevelBeliefs:
+    """Probabilities of each record's own cell, all its categories right, with the release and without it.
+
+    levels: for each category the probability of the own level, its error, and that without the release.
+    """
+
+    own: Float[np.ndarray, " b"]
+    without: Float[np.ndarray, " b"]
+    levels: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CellBeliefs:
+    """Probabilities of every cell for some records, with the release, its standard error, and without."""
+
+    cells: Cells
+    own: Int[np.ndarray, " b"]
+    probability: Float[np.ndarray, "b cells"]
+    error: Float[np.ndarray, "b cells"]
+    baseline: Float[np.ndarray, "b cells"]
+
+    @property
+    def of_truth(self) -> "LevelBeliefs":
+        """What is believed of each record's own cell and levels."""
+        here = np.arange(len(self.own)), self.own
+        levels = tuple(self.of_true_level(category) for category in range(len(self.cells.sizes)))
+        return LevelBeliefs(self.probability[here], self.baseline[here], levels)
+
+    def of_true_level(self, category: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the probability of each record's own level of a category, its error, and that without release."""
+        level = self.cells.codes[self.own, category]
+        same = self.cells.codes[None, :, category] == level[:, None]
+        # an error in a cell's total moves the level's probability by its share of what is inside or outside
+        inside = np.sum(self.probability * same, axis=1)
+        moved = self.probability * np.where(same, 1 - inside[:, None], inside[:, None]) * self.error
+        return inside, np.sqrt(np.sum(moved**2, axis=1)), np.sum(self.baseline * same, axis=1)
+
+
+def cell_beliefs(integrals: CellIntegrals, rows: Int[np.ndarray, " b"], known: Sequence[int]) -> CellBeliefs:
+    """Return what the adversary on each record believes of its cell; `known`: categories known of all records."""
+    everyone: MixedLeaveOneOut = integrals.everyone
+    possible = everyone.possible(rows, known)
+    before, after = everyone.log_cell_odds(rows)
+    totals = integrals.totals(rows, possible)
+    return CellBeliefs(
+        everyone.whole.cells,
+        everyone.records.cells[rows],
+        _shares(after + totals.log_total, possible),
+        totals.error,
+        _shares(before + integrals.before(rows, possible), possible),
+    )
+
+
+def _shares(
+    log_odds: Float[np.ndarray, "b cells"], possible: Bool[np.ndarray, "b cells"]
+) -> Float[np.ndarray, "b cells"]:
+    odds = np.where(possible, log_odds, -np.inf)
+    return np.exp(odds - log_sum_exp(odds, axis=1)[:, None])
+
+
+# Risk in mixed tables: what the release gives away of each person's measurements and categories.
+
 
 BLOCK = 256  # records that are attacked at once
 WORK = 1 << 28  # of all records: points times wells times columns
@@ -221,3 +292,78 @@ def _columns(
         off = records.schema.to_natural(guesses) - records.natural
         errors = {f"error_{name}": off[:, place] for name, place in zip(unknown, places, strict=True)}
     return found, judged, errors
+
+
+# One record of a mixed table looked at closely: every cell that it can be in, and its measurements there.
+
+
+def attack_mixed(
+    table: Any,
+    release: AnyRelease,
+    row: int,
+    *,
+    known: str | Sequence[str] = (),
+    radius: float = RADIUS,
+    rng: np.random.Generator | int | None = None,
+    **how_to_read: Any,
+) -> Any:
+    """Return what the adversary on one record believes: a dataframe with a row for each cell it can be in.
+
+    `row` counts from 1. For each combination of levels: its `probability` with the release, `probability_error`,
+    `baseline` without, `is_true`; the most probable measurements there (`mode_…`, in natural units), the `mass`
+    within the radius of the true measurements if it were this cell, and `log_density` of the mode: where that is
+    highest, cell and measurements together are the most probable (`is_joint_mode`).
+
+    >>> import pyarrow as pa, allbutone as abo
+    >>> table = pa.table({"age": [50.0, 61, 47, 70, 66, 58], "sex": ["f", "m", "f", "m", "f", "m"]})
+    >>> release = abo.Synthesizer().fit(table).sample(datasets=1)
+    >>> abo.attack_mixed(table, release, row=1, rng=1)["sex"].to_pylist()
+    ['f', 'm']
+    """
+    release = any_release_of(release)
+    if not isinstance(release, Release):
+        raise InputError("the release has neither categories nor kept columns", "use attack")
+    records = Records.of(table, **reading_of(release, how_to_read))
+    require_same_table(records, release)
+    if any(each.has_gaps for each in (records, *release.datasets)):
+        raise InputError("values are missing, and one record in every cell needs complete tables", "use risk")
+    mechanism = release.mechanism
+    categories, measurements = known_columns_of(known, mechanism)
+    if measurements:
+        raise InputError("only categories of the target may be known here", "use risk for known measurements")
+    everyone = MixedLeaveOneOut.of(mechanism.split(records), mechanism.prior, *release.opinions())
+    place, points = records.place_of(row), Points.of(rng)
+    beliefs = cell_beliefs(CellIntegrals.of(everyone, points), np.array([place]), categories)
+    (cells,) = np.nonzero(everyone.possible(np.array([place]), categories)[0])
+    rows = np.full(len(cells), place)
+    problem, offset = everyone.problem(rows, cells)
+    modes = find_modes(problem)
+    truth = everyone.records.values[rows]
+    near = measure(problem, truth, Effort(points, 512), radius=radius, modes=modes)
+    _, odds = everyone.log_cell_odds(np.array([place]))
+    height = odds[0, cells] + offset + problem.value(modes.best)
+    found: dict[str, Any] = {}
+    for name, levels, codes in zip(
+        mechanism.categories, mechanism.levels, mechanism.prior.cells.codes[cells].T, strict=True
+    ):
+        found[name] = [levels[code] for code in codes]
+    found |= {
+        "probability": beliefs.probability[0, cells],
+        "probability_error": (beliefs.probability * (1 - beliefs.probability) * beliefs.error)[0, cells],
+        "baseline": beliefs.baseline[0, cells],
+        "is_true": cells == everyone.records.cells[place],
+        "is_joint_mode": cells == cells[int(np.argmax(height))],
+        "log_density": height - np.max(height),
+        "mass": near.mass,
+    }
+    natural = _natural(records, mechanism.measurements, place, problem.unwhiten(modes.best))
+    found |= {f"mode_{name}": natural[:, at] for at, name in enumerate(mechanism.measurements)}
+    return nw.from_dict(found, backend=records.backend).to_native()  # type: ignore[arg-type]
+
+
+def _natural(records: Records, drawn: Sequence[str], place: int, modes: np.ndarray) -> np.ndarray:
+    """Return modes of the drawn measurements in natural units."""
+    values = np.repeat(records.values[[place]], len(modes), axis=0)
+    places = [records.columns.index(name) for name in drawn]
+    values[:, places] = modes
+    return np.asarray(records.schema.to_natural(values)[:, places])

@@ -22,12 +22,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtri, ndtr, ndtri, stdtr
 
+from allbutone.adversary.integrate import Intervals
 from allbutone.disclosure.rule import Rule, belief_columns, near_truth, with_verdicts
-from allbutone.integrals.importance_sampling import Intervals
 from allbutone.model.moments import Moments
-from allbutone.releases.private.ball import model_limits, without_limits
-from allbutone.releases.private.mechanism import NoisyMoments
-from allbutone.releases.private.release import PrivateRelease
+from allbutone.releases.private_mechanism import NoisyMoments, model_limits, without_limits
+from allbutone.releases.private_release import PrivateRelease
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 

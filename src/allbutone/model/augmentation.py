@@ -1,22 +1,226 @@
-"""Data augmentation: missing values and the model's parameters drawn in turn, by several chains at once."""
+"""Data augmentation: missing values and parameters drawn in turn, by several chains, until they agree."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from allbutone.model.cells import UNKNOWN
-from allbutone.model.chain_posteriors import ChainPosteriors
-from allbutone.model.convergence import Convergence
-from allbutone.model.incomplete import GapFilling, IncompleteRecords
-from allbutone.model.location import MAIN_EFFECTS, LocationModel, MixedRecords
-from allbutone.model.moments import Moments
-from allbutone.model.regression import Regression
-from allbutone.support.checks import require_memory
-from allbutone.support.errors import Cure, InputError
+from allbutone.model.incomplete import LEAST_SHARE, GapFilling, IncompleteRecords
+from allbutone.model.location import MAIN_EFFECTS, LocationModel, MixedRecords, Parameters, Regression
+from allbutone.model.moments import UNKNOWN, Moments
+from allbutone.model.niw import NIW
+from allbutone.support.arrays import half_log_det
+from allbutone.support.errors import Cure, InputError, require_memory
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, percent
+
+# The model's posterior given each chain's completed table, for all chains at once, and a draw from each.
+
+
+@dataclass(frozen=True, eq=False)
+class ChainPosteriors:
+    """What each chain knows: the cells' `weights`, and of the measurements what `LocationModel` holds.
+
+    That is a `BatchedRegression`, or, where cells are separate, an `NIW` with chains and cells as its batch axes.
+    """
+
+    weights: Float[np.ndarray, "chains cells"]
+    measured: "BatchedRegression | NIW"
+
+    @classmethod
+    def of(
+        cls,
+        prior: LocationModel,
+        cells: Int[np.ndarray, "chains n"],
+        values: Float[np.ndarray, "chains n p"],
+        covariates: Float[np.ndarray, "n s"],
+    ) -> "ChainPosteriors":
+        """Return what `prior.update` gives for each chain's table."""
+        chains, count = len(cells), prior.cells.count
+        places = (cells + count * np.arange(chains)[:, None]).ravel()
+        counts = np.bincount(places, minlength=chains * count).reshape(chains, count).astype(float)
+        weights = prior.weights + counts
+        if isinstance(prior.measured, Regression) and prior.covariates:
+            coded = np.stack([prior.coded(each, covariates) for each in cells])
+            return cls(weights, BatchedRegression.of(prior.measured, coded, values, 0.0, values.shape[1]))
+        flat = values.reshape(-1, prior.p)
+        sums = [np.bincount(places, column, counts.size) for column in flat.T]
+        means = np.stack(sums, axis=1) / np.maximum(counts.reshape(-1, 1), 1.0)
+        away, means = flat - means[places], means.reshape(chains, count, prior.p)
+        if not isinstance(prior.measured, Regression):
+            return cls(
+                weights, prior.measured.update(Moments(counts, means, _scatters(away, places, counts.shape)))
+            )
+        # √n_c·x̄_c given √n_c·z_c says of B what n_c records say; what varies within cells goes to Σ alone
+        away = away.reshape(values.shape)
+        within, weight = away.swapaxes(1, 2) @ away, np.sqrt(counts)[..., None]
+        coded = weight * prior.cells.main_effects
+        return cls(weights, BatchedRegression.of(prior.measured, coded, weight * means, within, values.shape[1]))
+
+    def draw(self, rng: np.random.Generator) -> Parameters:
+        """Draw each chain's parameters."""
+        gammas = np.maximum(rng.standard_gamma(self.weights), LEAST_SHARE)
+        if isinstance(self.measured, NIW):
+            means, covariances = self.measured.draw(rng, 1)
+            drawn = means[0], covariances[0]
+        else:
+            drawn = self.measured.draw(rng)
+        return Parameters(gammas / gammas.sum(axis=1, keepdims=True), *drawn)
+
+    @property
+    def log_spread(self) -> Float[np.ndarray, " chains"]:
+        """½·log|Λ|, of all cells together."""
+        spread = half_log_det(np.linalg.cholesky(self.measured.scale))
+        return spread if spread.ndim == 1 else np.sum(spread, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchedRegression:
+    """Posteriors of one regression given the tables of many chains; the fields are those of `Regression`."""
+
+    coefficients: Float[np.ndarray, "chains r p"]
+    root: Float[np.ndarray, "chains r r"]
+    df: float
+    scale: Float[np.ndarray, "chains p p"]
+
+    @classmethod
+    def of(
+        cls,
+        prior: Regression,
+        coded: Float[np.ndarray, "chains rows r"],
+        values: Float[np.ndarray, "chains rows p"],
+        within: Any,
+        n: int,
+    ) -> "BatchedRegression":
+        """Return what `Regression.update` gives for each chain; `within`: scatter that the rows do not hold."""
+        start = np.broadcast_to(prior.root, (len(coded), *prior.root.shape))
+        rows = np.concatenate([start, coded], axis=1)
+        targets = np.concatenate([start @ prior.coefficients, values], axis=1)
+        basis, root = np.linalg.qr(rows)
+        coefficients = np.linalg.solve(root, basis.swapaxes(1, 2) @ targets)
+        left = targets - rows @ coefficients
+        return cls(coefficients, root, prior.df + n, prior.scale + within + left.swapaxes(1, 2) @ left)
+
+    def draw(
+        self, rng: np.random.Generator
+    ) -> tuple[Float[np.ndarray, "chains r p"], Float[np.ndarray, "chains 1 p p"]]:
+        """Draw (B, Σ) for each chain: with Σ = FFᵀ, B = B₀ + R⁻¹·N(0, I)·Fᵀ."""
+        chains, _, p = self.coefficients.shape
+        _, found = NIW(np.zeros((chains, p)), 1.0, self.df, self.scale).draw_roots(rng, 1)
+        turned = found[0].swapaxes(-1, -2)
+        white = np.linalg.solve(self.root, rng.standard_normal(self.coefficients.shape))
+        return self.coefficients + white @ turned, (found[0] @ turned)[:, None]
+
+
+def _scatters(
+    away: Float[np.ndarray, "all p"], places: Int[np.ndarray, " all"], shape: tuple[int, ...]
+) -> Float[np.ndarray, "chains cells p p"]:
+    """Return the scatter of each place, from how far each record is from its place's mean."""
+    p, count = away.shape[1], shape[0] * shape[1]
+    found = np.empty((count, p, p))
+    for one in range(p):
+        for two in range(one + 1):
+            found[:, one, two] = found[:, two, one] = np.bincount(places, away[:, one] * away[:, two], count)
+    return found.reshape(*shape, p, p)
+
+
+# Whether chains have forgotten where they began: R-hat and effective sizes of what they say.
+
+
+MOST_R_HAT = 1.05
+ROUNDING = 1e-12
+LEAST_SIZE = 100.0  # independent draws that all chains together must be worth
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """What `chains` of `sweeps` sweeps each say about themselves, for each of the quantities named in `labels`.
+
+    `r_hat`: the spread of all chains' halves together over that within them, 1 where they agree. `effective_size`:
+    how many independent draws the later halves of all chains are worth.
+    """
+
+    chains: int
+    sweeps: int
+    labels: tuple[str, ...]
+    r_hat: Float[np.ndarray, " s"]
+    effective_size: Float[np.ndarray, " s"]
+
+    @classmethod
+    def of(
+        cls, sweeps: int, labels: tuple[str, ...], history: Float[np.ndarray, "kept chains s"]
+    ) -> "Convergence":
+        """Judge the later part of the chains."""
+        # what no gap touches moves by rounding alone, and says nothing
+        moves = np.ptp(history, axis=(0, 1)) > ROUNDING * np.max(np.abs(history), axis=(0, 1))
+        steady = np.where(moves, history - history[0, 0], 0.0)
+        return cls(history.shape[1], sweeps, labels, split_r_hat(steady), effective_size(steady))
+
+    @property
+    def reached(self) -> bool:
+        """Whether every quantity's R-hat is below 1.05 and its effective size at least 100."""
+        return bool(np.all(self.r_hat < MOST_R_HAT) and np.all(self.effective_size >= LEAST_SIZE))
+
+    @property
+    def spacing(self) -> int:
+        """The number of sweeps after which a chain says something nearly independent."""
+        if not len(self.labels):
+            return 1
+        return int(np.ceil(self.chains * (self.sweeps / 2) / np.min(self.effective_size)))
+
+    @property
+    def words(self) -> str:
+        """What was found, in a sentence without a full stop."""
+        if not len(self.labels):
+            return "no value is missing"
+        worst, least = int(np.argmax(self.r_hat)), int(np.argmin(self.effective_size))
+        found = (
+            f"{counted(self.chains, 'chain')} of {counted(self.sweeps, 'sweep')}: R-hat at most "
+            f"{self.r_hat[worst]:.3f} ({self.labels[worst]}), effective size at least "
+            f"{self.effective_size[least]:,.0f} ({self.labels[least]})"
+        )
+        return found if self.reached else f"not converged, {found}"
+
+
+def split_r_hat(history: Float[np.ndarray, "kept chains s"]) -> Float[np.ndarray, " s"]:
+    """Return √[((N−1)/N·W + B)/W] of each quantity, each chain cut into halves of N sweeps.
+
+    W: the mean variance within a half, B: the variance of the halves' means. A trend within chains counts, too.
+    """
+    half = len(history) // 2
+    parts = np.concatenate([history[:half], history[-half:]], axis=1)
+    within = np.mean(np.var(parts, axis=0, ddof=1), axis=0)
+    between = np.var(np.mean(parts, axis=0), axis=0, ddof=1)
+    ratio = np.divide(between, within, out=np.where(between > 0, np.inf, 0.0), where=within > 0)
+    return np.where(within + between > 0, np.sqrt((half - 1) / half + ratio), 1.0)
+
+
+def effective_size(history: Float[np.ndarray, "kept chains s"]) -> Float[np.ndarray, " s"]:
+    """Return CN/τ, τ = 1 + 2Σρ_t by Geyer's initial monotone sequence, chains taken together.
+
+    ρ_t = 1 − (W − mean autocovariance at lag t)/V, with V the variance of all chains together.
+    """
+    kept, chains, _ = history.shape
+    away = history - np.mean(history, axis=0)
+    spectrum = np.fft.rfft(away, n=2 * kept, axis=0)
+    lagged = np.mean(np.fft.irfft(np.abs(spectrum) ** 2, axis=0)[:kept], axis=1) / kept
+    within = lagged[0] * kept / (kept - 1)
+    whole = lagged[0] + (np.var(np.mean(history, axis=0), axis=0, ddof=1) if chains > 1 else 0.0)
+    moves = whole > 0
+    rho = 1 - (within - lagged) / np.where(moves, whole, 1.0)
+    rho[0] = 1.0
+    pairs = rho[: kept // 2 * 2].reshape(kept // 2, 2, -1).sum(axis=1)
+    positive = np.cumprod(pairs > 0, axis=0)
+    time = 2 * np.sum(np.minimum.accumulate(pairs, axis=0) * positive, axis=0) - 1
+    # negative correlation may be luck: no draw counts for more than a few
+    time = np.maximum(time, 1 / np.log10(max(10, chains * kept)))
+    return np.where(moves, chains * kept / time, np.inf)
+
+
+# Data augmentation: missing values and the model's parameters drawn in turn, by several chains at once.
+
 
 FEWEST_CHAINS = 4  # fewer cannot be told from one another
 FIRST_SWEEPS, LONGER, MOST_SWEEPS = 40, 1.5, 4000

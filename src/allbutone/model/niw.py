@@ -1,42 +1,186 @@
-"""The normal-inverse-Wishart distribution: prior, posterior, predictive, evidence and draws."""
+"""The normal-inverse-Wishart model: prior, posterior, predictive and draws; and what any model must give."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, pi
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from array_api_compat import device, is_array_api_obj
 from jaxtyping import Float
-from scipy.special import multigammaln
+from scipy.special import gammaln, multigammaln
 
-from allbutone.model.distributions import StudentT
-from allbutone.model.moments import Moments
-from allbutone.model.niw_digits import (
-    require_more_records_than_columns,
-    require_small_mean,
-    updated_root,
-    why_not_updated,
-)
+from allbutone.model.moments import ENOUGH_LEFT, Moments
 from allbutone.support.arrays import (
+    LEAST_LEFT,
+    LEAST_VARIANCE,
     all_true,
     append_axes,
     array_namespace,
     as_array,
+    attempt,
     by_numpy,
     cholesky,
     eye,
     half_log_det,
+    leaves,
     real_array,
+    require_digits,
     require_symmetric,
+    require_variance,
     squared_length,
     to_numpy,
 )
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
+
+# The two closed-form distributions a record can have: normal and Student t.
+
 
 Array = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """N(mean, covariance)."""
+
+    mean: Float[Array, "*batch p"]
+    covariance: Float[Array, "*batch p p"]
+
+    @cached_property
+    def root(self) -> Float[Array, "*batch p p"]:
+        """The Cholesky factor of the covariance."""
+        return cholesky(self.covariance, "covariance")
+
+    def log_density(self, points: Float[Array, "*points p"]) -> Float[Array, "*points"]:
+        """Return log N(x; m, Σ) = −½·(p·log 2π + log|Σ| + (x − m)ᵀΣ⁻¹(x − m))."""
+        p = points.shape[-1]
+        squared = squared_length(self.root, points - self.mean)
+        return -0.5 * (p * log(2 * pi) + squared) - half_log_det(self.root)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
+        """Draw `count` records."""
+        white = rng.standard_normal((count, self.mean.shape[-1]))
+        return to_numpy(self.mean) + white @ to_numpy(self.root).T
+
+
+@dataclass(frozen=True, eq=False)
+class StudentT:
+    """The p-variate Student t with location m, scale matrix V and δ degrees of freedom (eq:post_t_dd)."""
+
+    location: Float[Array, "*batch p"]
+    scale: Float[Array, "*batch p p"]
+    df: Any
+
+    @cached_property
+    def root(self) -> Float[Array, "*batch p p"]:
+        """The Cholesky factor of the scale matrix."""
+        return cholesky(self.scale, "scale")
+
+    def log_density(self, points: Float[Array, "*points p"]) -> Float[Array, "*points"]:
+        """Return log Γ((δ+p)/2) − log Γ(δ/2) − ½·log|δπV| − ½(δ+p)·log(1 + (x−m)ᵀV⁻¹(x−m)/δ)."""
+        xp = array_namespace(points)
+        p = points.shape[-1]
+        half = (self.df + p) / 2
+        constant = by_numpy(
+            lambda df: gammaln((df + p) / 2) - gammaln(df / 2) - 0.5 * p * np.log(df * pi), self.df
+        )
+        squared = squared_length(self.root, points - self.location)
+        return constant - half_log_det(self.root) - half * xp.log1p(squared / self.df)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
+        """Draw `count` records: a normal over an independent √(χ²_δ/δ)."""
+        white = rng.standard_normal((count, self.location.shape[-1]))
+        stretch = np.sqrt(self.df / rng.chisquare(self.df, size=(count, 1)))
+        return to_numpy(self.location) + stretch * (white @ to_numpy(self.root).T)
+
+
+# The digits of an updated normal-inverse-Wishart: its root from factors, and refusals where none are left.
+
+
 Scalar = Any
+
+LEAST_LEFT_OF_FACTOR = LEAST_LEFT**1.5  # a factor has twice the digits; the deviations it is made of do not
+MOST_OFFSET = 1e12  # standard deviations: a mean in float64 is then off by 1e-4 of one
+
+
+def updated_root(
+    scale: Float[Array, "*batch p p"],
+    moments: Moments,
+    far: Float[Array, "*batch p"],
+    before: Sequence[Array],
+) -> Float[Array, "p p"] | None:
+    """Return the root of an updated scale, from the factors of its parts where its own squares lose digits.
+
+    Λ' = HHᵀ with H = [C, F, √(κn/κ')·(x̄ − m)], so the triangle of Hᵀ's QR is the root: no squares are added, and
+    a part that is 1e14 times another does not drown it. `before`: C, if there is one; `far`: the last
+    column. None where the scale itself must serve: of a batch, or of moments without a factor.
+    """
+    xp = array_namespace(scale)
+    if scale.ndim > 2 or not all_true(xp.isfinite(scale)):
+        return None
+    plain = attempt(xp.linalg.cholesky, scale)
+    if plain is not None and leaves(ENOUGH_LEFT, plain):
+        require_variance(plain, "scale")
+        return plain
+    half = moments.half
+    if half is None:
+        return None
+    triangle = xp.linalg.qr(xp.concat([*before, half, far[:, None]], axis=1).T, mode="reduced")[1]
+    pivots = xp.linalg.diagonal(triangle)
+    root = (triangle * xp.where(pivots < 0, -1.0, 1.0)[:, None]).T
+    require_digits(root, "scale", LEAST_LEFT_OF_FACTOR)
+    return root
+
+
+def why_not_updated(
+    before: Float[Array, "p p"], flat: bool, moments: Moments, scale: Array, error: InputError
+) -> InputError:
+    """Return what to say of an update whose scale was refused, with the prior's scale `before` it."""
+    if np.any(np.diagonal(to_numpy(scale), axis1=-2, axis2=-1) < LEAST_VARIANCE):
+        return error
+    if flat:
+        return InputError(
+            "the records do not vary in every direction: a column is determined by others, or one person "
+            "alone has a value in it",
+            Cure("leave that column out", "drop"),
+            Cure("give a prior from public knowledge", "prior"),
+        )
+    xp = array_namespace(moments.mean, moments.scatter)
+    if not bool(xp.all(xp.isfinite(moments.mean)) & xp.all(xp.isfinite(moments.scatter))):
+        return InputError("the records' moments hold values that are missing or infinite")
+    cholesky(before + moments.scatter, "the prior's scale plus the records' scatter")
+    return InputError(
+        "the prior's mean is too far from the records, relative to their spread, to compute with",
+        Cure("write a prior with means from public knowledge", "prior"),
+    )
+
+
+def require_small_mean(mean: Float[Array, "*batch p"], scale: Float[Array, "*batch p p"], df: Scalar) -> None:
+    """Refuse columns so far from zero, relative to their spread, that sixteen digits hold little of it."""
+    xp = array_namespace(mean, scale)
+    spread = xp.sqrt(xp.abs(xp.linalg.diagonal(scale)) / append_axes(df, 1))
+    if not all_true(~((xp.abs(mean) > MOST_OFFSET * spread) & (spread > 0))):
+        raise InputError(
+            f"a column's mean is over {MOST_OFFSET:g} times its standard deviation, which leaves too few digits",
+            "subtract a constant from the column",
+            Cure("leave it out", "drop"),
+        )
+
+
+def require_more_records_than_columns(moments: Moments, p: float) -> None:
+    """Refuse too few records for the flat prior."""
+    count = np.min(to_numpy(moments.count))
+    if count <= p:
+        raise InputError(
+            f"the flat prior, the default, needs more records than columns; {count:g} for {p:g} do not suffice",
+            Cure("give a prior from public knowledge", "prior"),
+            Cure("use fewer columns", "drop"),
+        )
+
+
+# The normal-inverse-Wishart distribution: prior, posterior, predictive, evidence and draws.
+
 
 # What a prior may be worth, in records: from there on, double precision does not see one record more.
 MOST_RECORDS = 2.0**53
@@ -297,3 +441,28 @@ def _batch_shape(mean: Any, scale: Any, *scalars: Scalar) -> tuple[int, ...]:
 def _all_between(value: Scalar, low: float, high: float) -> bool:
     inside = (value > low) & (value < high)
     return bool(inside) if type(inside) is bool else all_true(inside)
+
+
+# What a model must give so that what is released from it can be attacked: `update` and `predictive`.
+
+
+@runtime_checkable
+class Density(Protocol):
+    """The distribution of one record."""
+
+    def log_density(self, records: Any, /) -> Any:
+        """Return the normalised log density at records, shape (*batch, p)."""
+        ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model of exchangeable records: they update it, and it predicts the next one. `NIW` is one."""
+
+    def update(self, records: Any, /) -> "Model":
+        """Return the model given these records, too; their order does not matter."""
+        ...
+
+    def predictive(self) -> Density:
+        """Return the distribution of the next record."""
+        ...

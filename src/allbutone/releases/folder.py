@@ -1,41 +1,48 @@
-"""A release as a folder: the datasets, the parameters or both, and release.json with the mechanism's public part.
-
-Never in that folder: a repeat key, the posterior, any statistic of the confidential data, a path or a user name.
-"""
+"""A release as a folder: written, read back, and its synthetic tables as they are analysed."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from allbutone.model.niw import NIW
-from allbutone.model.prior_file import prior_from
-from allbutone.releases.dataset_files import BYTES_PER_VALUE, files_of_datasets, read_dataset, write_datasets
+from allbutone.model.prior import prior_from
 from allbutone.releases.description import (
+    BYTES_PER_VALUE,
     MADE_BY,
     MANIFEST,
     PARAMETERS,
     described,
+    files_of_datasets,
     parameters_text,
+    read_dataset,
     read_json,
+    read_mixed,
+    write_datasets,
     write_json,
+    write_mixed,
 )
-from allbutone.releases.joined import Released, join_releases
-from allbutone.releases.mixed.folder import read_mixed, write_mixed
-from allbutone.releases.mixed.mechanism import MODEL
-from allbutone.releases.mixed.release import Release, join_mixed
-from allbutone.releases.private.release import MODEL as PRIVATE
-from allbutone.releases.private.release import PrivateRelease
+from allbutone.releases.joined import Released, datasets_of, join_releases
+from allbutone.releases.mechanism import MODEL
+from allbutone.releases.mixed_release import Release, join_mixed
+from allbutone.releases.private_release import MODEL as PRIVATE
+from allbutone.releases.private_release import PrivateRelease
 from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, PlainRelease
 from allbutone.releases.sampling import rows_at_once, stream_datasets
-from allbutone.support.checks import count_of
-from allbutone.support.errors import InputError
-from allbutone.tables.declared.schema import Schema
-from allbutone.tables.safe_read import NOT_AS_WRITTEN
-from allbutone.tables.safe_write import fresh_folder, require_free, restore_replaced
+from allbutone.support.errors import Cure, InputError, count_of
+from allbutone.tables.categories import Categories
+from allbutone.tables.safe_io import NOT_AS_WRITTEN, fresh_folder, require_free, restore_replaced
+from allbutone.tables.schema import Schema
+
+# A release as a folder: the datasets, the parameters or both, and release.json with the mechanism's public part.
+#
+# Never in that folder: a repeat key, the posterior, any statistic of the confidential data, a path or a user name.
+
 
 OneRelease = Released | Release | str | Path  # a release, or its folder
 AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together
@@ -122,7 +129,7 @@ def synthesize_to_folder(
 @contextmanager
 def _release_folder(folder: str | Path, force: bool, finished: Callable[[Path], object]) -> Iterator[Path]:
     """Yield a folder to write into; it is let go of only if it holds nothing but a release."""
-    from allbutone.releases.hygiene.check import require_clean
+    from allbutone.releases.check import require_clean
 
     with fresh_folder(Path(folder), ours=is_release, force=force, finished=finished) as work:
         yield work
@@ -278,3 +285,61 @@ def _write_parameters(work: Path, release: ParameterRelease) -> None:
     manifest = besides | described(kind, release.columns, release.prior, release.schema)
     files = [*besides["files"], PARAMETERS]
     write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": files})
+
+
+# The synthetic tables of any release, as they are analysed: measurements and categories, side by side.
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticTables:
+    """Measurements and categories of every synthetic table, with the names they share; schema: of the columns.
+
+    order: all names in the table's own order; None where the release has no names.
+    mixed: whether the release is of a kind that takes categories and gaps.
+    """
+
+    values: tuple[Float[np.ndarray, "_ p"], ...]
+    categories: tuple[Categories, ...]
+    columns: tuple[str, ...]
+    order: tuple[str, ...] | None
+    schema: Schema
+    mixed: bool
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each."""
+        return tuple(len(each) for each in self.values)
+
+    def require_whole(self) -> None:
+        """Refuse tables with gaps, and with fewer than two rows: they have no variances."""
+        for number, (values, each) in enumerate(zip(self.values, self.categories, strict=True), start=1):
+            if len(values) < 2:
+                raise InputError(f"dataset {number} has one row, which has no variance", "leave it out")
+            if each.has_gaps or np.isnan(values).any():
+                raise InputError(
+                    f"dataset {number} has gaps, and rules for them are not known",
+                    Cure("synthesize tables without gaps", "missing", "impute"),
+                )
+
+
+def synthetic_tables(release: Any, *, on_model_scale: bool = False) -> SyntheticTables:
+    """Return the tables of a release, of its folder or of several: in natural units, or as the model sees them."""
+    if isinstance(release, str | Path):
+        release = load_release(release)
+    if isinstance(release, PrivateRelease):
+        release = release.synthetic
+    release = any_release_of(release) if isinstance(release, list | tuple) else release
+    if hasattr(release, "tables"):  # measurements and categories
+        if not release.tables:
+            raise InputError(
+                "parameters alone were released, and no datasets to compare or to estimate from",
+                Cure("release datasets, too (sample)", "parameters", True),
+            )
+        values = tuple(each.values if on_model_scale else each.natural for each in release.tables)
+        categories = tuple(each.categories for each in release.tables)
+        return SyntheticTables(values, categories, release.columns, release.order, release.schema, mixed=True)
+    release = datasets_of(release)
+    arrays = release.modelled if on_model_scale else release.datasets
+    values = tuple(np.asarray(each, dtype=np.float64) for each in arrays)
+    none = tuple(Categories.none(len(each)) for each in values)
+    return SyntheticTables(values, none, release.column_names, release.columns, release.schema, mixed=False)

@@ -3,25 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
+from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.display import Shown
-from allbutone.releases.gate import (
-    check_release,
-    checked_datasets,
-    column_names,
-    modelled,
-    names_of,
-    require_allowed,
-    require_finite,
-)
-from allbutone.releases.sampling import draw_datasets
+from allbutone.releases.sampling import draw_datasets, fresh_generator, keyed_generator
 from allbutone.releases.statistics import (
     About,
     ParameterStatistics,
@@ -32,10 +24,109 @@ from allbutone.releases.statistics import (
     whitened_sums,
 )
 from allbutone.support.arrays import array_namespace, as_array, cholesky, eye, real_array, require_symmetric, zeros
-from allbutone.support.checks import count_of, require_memory
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError, count_of, describe_value, require_memory
 from allbutone.support.parallel import one_thread
-from allbutone.tables.declared.schema import Schema
+from allbutone.support.text import counted, listed, number, table
+from allbutone.tables.names import check_names
+from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
+
+# A release as a notebook shows it: its size, its columns and the first rows. All of it is released anyway.
+
+
+SHOWN = 5  # rows of the first dataset, or draws
+
+
+class Shown:
+    """What both kinds of releases show of themselves."""
+
+    def __repr__(self) -> str:
+        """Return what is counted, how large it is, and the columns."""
+        release: Any = self
+        sizes = sorted(set(release.rows))
+        several = f"{sizes[0]:,} to {sizes[-1]:,} rows" if len(sizes) > 1 else ""
+        of_rows = f" of {several or counted(sizes[0], 'row')}" if sizes else ""
+        with_datasets = " with datasets" if sizes and release.noun != "dataset" else ""
+        what = f"{counted(release.count, release.noun)}{with_datasets}{of_rows}"
+        return f"{type(release).__name__}: {what}, columns {listed(release.column_names)}"
+
+    def _repr_html_(self) -> str:
+        release: Any = self
+        if release.datasets:
+            words, values = "The first rows of the first dataset:", np.asarray(release.datasets[0])[:SHOWN]
+        else:
+            words, values = "The first draws' means:", np.asarray(release.means)[:SHOWN]
+        lines = [[number(value) for value in row] for row in values]
+        return f"<p>{escape(repr(self))}. {words}</p>{table(release.column_names, lines)}"
+
+
+# The gate of releases: names, shapes and finite numbers, checked once.
+
+
+def checked_datasets(
+    datasets: Sequence[Any], names: tuple[str, ...] | None
+) -> tuple[list[Any], tuple[str, ...] | None]:
+    """Return arrays as they are and any other table through the gate, and the names that all share."""
+    arrays: list[Any] = []
+    for dataset in datasets:
+        if not is_array_api_obj(dataset):
+            table = Records.of_numbers(dataset)
+            names = names or table.columns
+            if sorted(table.columns) != sorted(names):
+                raise InputError(
+                    f"dataset {len(arrays) + 1} has columns {', '.join(table.columns)}, not {', '.join(names)}"
+                )
+            dataset = Records.of_numbers(table, columns=names).values
+        if dataset.ndim != 2 or 0 in dataset.shape:
+            raise InputError(f"a dataset has shape (rows, p), none of them 0, got {tuple(dataset.shape)}")
+        arrays.append(real_array(dataset, f"dataset {len(arrays) + 1}"))
+        require_finite(arrays[-1], f"dataset {len(arrays)}")
+    widths = {int(array.shape[1]) for array in arrays}
+    if len(widths) > 1:
+        raise InputError(f"the datasets have different numbers of columns: {sorted(widths)}", "give all the same")
+    return arrays, names
+
+
+def modelled(datasets: tuple[Any, ...], schema: Schema) -> tuple[Any, ...]:
+    """Return datasets on the scales of the model; as they are, of any array library, where none is declared."""
+    return datasets if schema.is_plain else tuple(schema.to_model(np.asarray(dataset)) for dataset in datasets)
+
+
+def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return names as a tuple; one name may come by itself."""
+    return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def column_names(columns: tuple[str, ...] | None, p: int) -> tuple[str, ...]:
+    """Return the names, or x1, x2, … where there are none."""
+    return columns or tuple(f"x{place + 1}" for place in range(p))
+
+
+def require_finite(array: Any, what: str) -> None:
+    """Refuse values that are missing or infinite."""
+    xp = array_namespace(array)
+    if not bool(xp.all(xp.isfinite(array))):
+        raise InputError("there are values that are missing or infinite", "correct them", where=what)
+
+
+def require_allowed(array: Any, schema: Schema, what: str) -> None:
+    """Refuse values outside what is declared of their columns."""
+    for place, column in enumerate(schema.measurements):
+        if not column.allows(np.asarray(array)[:, place]).all():
+            raise InputError(f"{column.name!r} has values outside its limits or scale", "correct them", where=what)
+
+
+def check_release(count: int, p: int, columns: tuple[str, ...] | None, prior: NIW | None) -> None:
+    """Refuse an empty release, and names or a prior for other columns than it has."""
+    if count < 1:
+        raise InputError("a release holds at least one draw or dataset, got none")
+    if columns is not None:
+        if len(columns) != p:
+            raise InputError(f"the release has {p} columns but {len(columns)} names")
+        check_names(columns)
+    if prior is not None and prior.p != p:
+        raise InputError(f"the release has {p} columns but its prior is for {prior.p}")
+
 
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
 
@@ -192,8 +283,8 @@ class DatasetRelease(Shown):
         """Take arrays as they are and any other table through the gate; tables must share their names."""
         arrays, names = checked_datasets(datasets, names_of(columns))
         self._hold(arrays, names, prior, Schema.of(schema))
-        for number, array in enumerate(arrays if not self.schema.is_plain else (), start=1):
-            require_allowed(array, self.schema, f"dataset {number}")
+        for place, array in enumerate(arrays if not self.schema.is_plain else (), start=1):
+            require_allowed(array, self.schema, f"dataset {place}")
 
     def _hold(
         self, datasets: list[Any], columns: tuple[str, ...] | None, prior: NIW | None, schema: Schema | None
@@ -308,3 +399,40 @@ class DatasetRelease(Shown):
 
 
 PlainRelease = ParameterRelease | DatasetRelease
+
+# What a caller of sample() asks for: how many datasets of how many rows, and where the randomness comes from.
+
+
+def dataset_sizes(datasets: int | None, rows: Any, people: int) -> list[int]:
+    """Return the number of rows of each dataset to draw: a size for all, one for each, or as many as people."""
+    if rows is not None and np.ndim(rows) > 0:
+        if datasets is not None and len(rows) != datasets:
+            raise InputError(
+                f"rows names {len(rows)} sizes for {datasets} datasets", "give one for all or one for each"
+            )
+        return [count_of("rows", count) for count in rows]
+    count = people if rows is None else count_of("rows", rows)
+    return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
+
+
+def generator_for(
+    kind: str,
+    sizes: Sequence[int],
+    columns: Sequence[str],
+    models: Sequence[Any],
+    repeat_key: Any,
+    rng_for_tests: Any,
+) -> np.random.Generator:
+    """Return what draws a release of this kind and these sizes: fresh, or for this release by a repeat key."""
+    if repeat_key is not None and rng_for_tests is not None:
+        raise InputError("a release is drawn by a repeat key or by a generator, not by both")
+    if repeat_key is not None:
+        return keyed_generator(repeat_key, kind, sizes, columns, *models)
+    if rng_for_tests is None:
+        return fresh_generator()
+    if not isinstance(rng_for_tests, np.random.Generator):
+        raise InputError(
+            f"rng_for_tests must be a numpy.random.Generator, got {describe_value(rng_for_tests)}",
+            Cure("to repeat a release that is given to others, use a repeat key", "repeat_key"),
+        )
+    return rng_for_tests

@@ -12,23 +12,34 @@ import numpy as np
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior_check import PriorScaleWarning, prior_conflict
-from allbutone.model.prior_file import AnyPrior, declared_prior, prior_entries, prior_from, prior_of
-from allbutone.model.site_moments import SiteMoments
+from allbutone.model.prior import (
+    AnyPrior,
+    PriorScaleWarning,
+    declared_prior,
+    prior_conflict,
+    prior_entries,
+    prior_from,
+    prior_of,
+)
+from allbutone.model.sites import SiteMoments
 from allbutone.releases.description import read_json
-from allbutone.releases.draw_request import dataset_sizes, generator_for
-from allbutone.releases.parts import draw_both
-from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, PlainRelease
-from allbutone.support.checks import count_of
-from allbutone.support.errors import Cure, InputError
+from allbutone.releases.joined import draw_both
+from allbutone.releases.release import (
+    MOST_DATASETS,
+    DatasetRelease,
+    ParameterRelease,
+    PlainRelease,
+    dataset_sizes,
+    generator_for,
+)
+from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import ColumnsError, refusal
-from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.records import Records
-from allbutone.tables.safe_read import NOT_AS_WRITTEN
-from allbutone.tables.safe_write import fresh_file
+from allbutone.tables.safe_io import NOT_AS_WRITTEN, fresh_file
+from allbutone.tables.schema import Schema
 
 _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records. "

@@ -1,4 +1,4 @@
-"""The case for or against a release: everything a report shows, computed once."""
+"""The case for or against a release: everything a report shows, computed once, wherever the table lies."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -8,33 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import Budget, plan_budget
-from allbutone.disclosure.engine_budget import EngineBudget
+from allbutone.disclosure.budget import Budget, EngineBudget, budget_of_standing, plan_budget
+from allbutone.disclosure.epsilon import epsilons_of
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget, with_alternatives
-from allbutone.disclosure.per_record import require_same_mechanism, risk_columns
-from allbutone.disclosure.privacy_loss import epsilons_of
+from allbutone.disclosure.risk import require_same_mechanism, risk_columns
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.standing_out import StandingOut
+from allbutone.disclosure.standing import MOST_FETCHED, StandingOut, standing_out
 from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior_check import prior_pull
+from allbutone.model.prior import prior_pull
 from allbutone.releases.folder import without_categories
 from allbutone.releases.joined import Released
-from allbutone.releases.ledger.together import Together
-from allbutone.releases.mixed.release import Release
+from allbutone.releases.mixed_release import Release
 from allbutone.releases.release import ParameterRelease, PlainRelease
+from allbutone.releases.together import Together
 from allbutone.reports.findings import Finding, fidelity_finding, model_finding, remedies, values_finding
 from allbutone.reports.verdict import Verdict, verdict_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
-from allbutone.utility.fidelity import Fidelity, fidelity
-from allbutone.utility.given_categories import given_categories
-from allbutone.utility.marginal_densities import Densities, densities
-from allbutone.utility.normality import Normality, check_normality
-from allbutone.utility.released_values import odd_values
+from allbutone.utility.fidelity import CountedTable, Fidelity, fidelity, fidelity_in_engine, normality_in_engine
+from allbutone.utility.natural_scale import odd_values
+from allbutone.utility.normality import Normality, check_normality, given_categories
+from allbutone.utility.shapes import Densities, densities
+
+# The case for or against a release: everything a report shows, computed once.
+
 
 Watch = Callable[[int], None]
 # opens a step: its name and how many parts it has, if known; gives what counts the parts done
@@ -243,3 +245,60 @@ def _assess_mixed(records: Records, release: Release, everything: Release, rule:
                 budget = with_alternatives(budget, records, mechanism, watch)
     compared = _compared(records, release, step)
     return Assessment(records, release, release.prior, normality, risk, budget, *compared, rule=rule)
+
+
+# The case for or against a release of a table that stays in its engine: moments, counts and a few records.
+
+
+LEFT_OUT = (
+    "Whether columns are jointly normal: Mardia's and Henze and Zirkler's tests take the rows. The shape of each "
+    "column is judged by 10,000 of its quantiles, which show nobody far out; those are among the records judged.",
+    "What a classification tree finds to tell real from synthetic rows.",
+    "Whether spreads and extremes are right in natural units, where a scale is declared.",
+    "Whether synthetic values are negative, or have more decimals, where real ones do not.",
+    "ε, in the language of differential privacy.",
+)
+
+
+def assess_in_engine(
+    records: LazyRecords,
+    release: PlainRelease,
+    prior: NIW | None = None,
+    *,
+    probability: float | Rule = 0.5,
+    most: int = MOST_FETCHED,
+    key: str | None = None,
+    step: Step = lambda name, parts: nullcontext(lambda done: None),
+) -> Assessment:
+    """Attack the records that stand out most; judge model and fidelity by moments and counts; plan the budget."""
+    rule, prior = Rule.of(probability), require_same_mechanism(records, release, prior)
+    with step("Finding who stands out", None):
+        standing = standing_out(records, prior, most=most, key=key)
+    with step("Attacking records", len(standing.records.values)) as watch:
+        # the integrals' random points are no secret, and a fixed start gives the same answer twice
+        rng = np.random.default_rng(0)
+        found = risk_columns(
+            standing.records, release, prior, rule=rule, rng=rng, elsewhere=standing.elsewhere, watch=watch
+        )
+        found = standing.keyed(found)
+    rows = None if isinstance(release, ParameterRelease) else max(release.rows)
+    with step("Planning the budget", None):
+        budget = budget_of_standing(standing, prior, rows=rows, probability=rule, before=release.count)
+    with step("Counting values", None):
+        table = CountedTable.of(records)
+        several = min(release.rows, default=0) > 1
+        likeness, smoothed = fidelity_in_engine(table, release) if several else (None, None)
+        normality = normality_in_engine(table)
+    return Assessment(
+        standing.records,
+        release,
+        prior,
+        normality,
+        found,
+        budget,
+        likeness,
+        smoothed,
+        rule=rule,
+        standing=standing,
+        left_out=LEFT_OUT,
+    )

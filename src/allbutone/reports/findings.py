@@ -1,20 +1,22 @@
 """Results in words: what a board reads first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.alternatives import Alternative
-from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.engine_budget import EngineBudget
+from allbutone.disclosure.budget import Budget, EngineBudget
+from allbutone.disclosure.epsilon import usual_delta
 from allbutone.disclosure.mixed_budget import MixedBudget
+from allbutone.disclosure.simulated_budget import Alternative
+from allbutone.releases.private_mechanism import NoisyMoments
 from allbutone.support.errors import Cure
-from allbutone.support.text import counted, joined, listed, number
-from allbutone.utility.column_shape import LEVELS
+from allbutone.support.text import counted, joined, listed, number, percent
 from allbutone.utility.fidelity import MEAN_BAND, Differences, Fidelity
+from allbutone.utility.natural_scale import Oddity
 from allbutone.utility.normality import Normality
-from allbutone.utility.released_values import Oddity
+from allbutone.utility.shapes import LEVELS
 
 AnyBudget = Budget | MixedBudget | EngineBudget
 
@@ -188,3 +190,35 @@ def values_finding(oddities: Sequence[Oddity], say: Callable[[Cure], str]) -> Fi
 
 def _some(names: Sequence[str]) -> str:
     return listed(names, 5)
+
+
+# What is said of the ε of single records.
+
+
+def epsilon_words(epsilon: Any) -> str:
+    """Say what the ε of the records of a table are, and what they are not."""
+    return (
+        f"In the language of differential privacy, the epsilon of half of the records is at most "
+        f"{number(float(np.median(epsilon)))}, and the highest of all is {number(float(np.max(epsilon)))} "
+        f"(δ = {usual_delta(len(epsilon)):g}): per record, computed from the data, confidential, and not "
+        "a guarantee."
+    )
+
+
+# What is said of a release with a guarantee.
+
+
+def private_risk_sentence(found: Mapping[str, np.ndarray], told: NoisyMoments) -> str:
+    """Say whether anyone was found out, and how that compares with what the guarantee allows."""
+    people, disclosed = len(found["row"]), int(np.sum(found["disclosed"]))
+    names = [key.removeprefix("bound_") for key in found if key.startswith("bound_")]
+    means = [
+        float(np.mean([found[f"{key}_{name}"] for name in names])) for key in ("probability", "baseline", "bound")
+    ]
+    head = (
+        "No value is disclosed" if not disclosed else f"{disclosed:,} of {people:,} people have a value disclosed"
+    )
+    return (
+        f"{head}. On average a value is guessed with probability {percent(means[0])}, {percent(means[1])} without "
+        f"the release; the guarantee of ε = {told.epsilon:.3g} allows {percent(means[2])}."
+    )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allbutone.disclosure.how_many import Luck
-from allbutone.disclosure.rule import BEYOND, ERROR, OTHERS, TOLERANCE, Rule
-from allbutone.disclosure.told_values import Among, ToldValues, called
+from allbutone.disclosure.rule import BEYOND, ERROR, OTHERS, TOLERANCE, Among, Rule, ToldValues, called
+from allbutone.disclosure.simulated_budget import Luck
 from allbutone.support.text import chance, counted, joined, listed, number
 
 NAMED = 5  # rows that a sentence names

@@ -1,8 +1,4 @@
-"""Graphics cards: named, checked, and random numbers drawn on them.
-
-Whatever is computed on a device is computed by the same code as on the processor, from tensors instead of NumPy's
-arrays; only the drawing of random numbers has to know where it is.
-"""
+"""Graphics cards: named, checked, and random numbers drawn on them in as many streams as are needed."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +11,14 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.support.arrays import to_numpy
+from allbutone.support.arrays import array_namespace, to_numpy, zeros
 from allbutone.support.errors import Cure, InputError
+
+# Graphics cards: named, checked, and random numbers drawn on them.
+#
+# Whatever is computed on a device is computed by the same code as on the processor, from tensors instead of
+# NumPy's arrays; only the drawing of random numbers has to know where it is.
+
 
 Array = Any
 
@@ -146,3 +148,45 @@ def require_processor(device: str, what: str) -> None:
     """Refuse a device for what only the processor can do."""
     if device != HERE:
         raise InputError(f"{what} is judged on the processor alone", Cure("leave out the device", "device", HERE))
+
+
+# Random numbers from one generator of NumPy's, or from several streams on a device; batches are last axes.
+
+
+Stream = Any  # np.random.Generator, or several streams on a device (support.devices)
+Triangle = Float[Array, "p p m"]
+
+
+def normals(rng: Stream, shape: tuple[int, ...], axis: int) -> Array:
+    """Draw standard normal numbers; those of several streams one after the other along the axis."""
+    if isinstance(rng, np.random.Generator):
+        return rng.standard_normal(shape)
+    return rng.normals(shape, axis)
+
+
+def chi_squares(rng: Stream, df: Float[np.ndarray, "*streams rows"], size: int) -> Float[Array, "rows m"]:
+    """Draw so many numbers from each χ²(df), zeros where df is not positive; streams have a row of df each."""
+    if not isinstance(rng, np.random.Generator):
+        return rng.chi_squares(df, size)
+    drawn = np.empty((len(df), size))
+    for row, degrees in zip(drawn, df, strict=True):
+        if degrees > 0:
+            rng.standard_gamma(degrees / 2, out=row)
+        else:
+            row[:] = 0
+    drawn *= 2
+    return drawn
+
+
+def triangle(rng: Stream, df: Float[np.ndarray, "*streams p"], size: int) -> Triangle:
+    """Draw lower triangles T by Bartlett: χ(dfᵢ) on the diagonal, standard normal below it.
+
+    TTᵀ ~ W(m, I) if dfᵢ = m − i, TᵀT if dfᵢ = m − p + 1 + i, i from 0.
+    """
+    p = df.shape[-1]
+    below, chi = normals(rng, (p * (p - 1) // 2, size), axis=1), chi_squares(rng, df, size)
+    triangle = zeros((p, p, chi.shape[1]), like=chi)
+    for row in range(p):
+        triangle[row, :row, :] = below[row * (row - 1) // 2 : row * (row + 1) // 2, :]
+        triangle[row, row, :] = array_namespace(chi).sqrt(chi[row, :])
+    return triangle

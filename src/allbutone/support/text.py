@@ -1,9 +1,12 @@
-"""Numbers and counts as a person writes them."""
+"""Results in words: numbers and counts as a person writes them, and what a notebook shows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
+
+# Numbers and counts as a person writes them.
 
 
 def counted(count: int, noun: str) -> str:
@@ -72,3 +75,18 @@ def bell_curves(count: int, noun: str = "column") -> str:
 def joined(words: Sequence[str], last: str = "and") -> str:
     """Return a, b and c."""
     return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+# What a notebook shows of a result: escaped HTML, a few lines of it.
+
+
+def paragraphs(first: str, *others: str) -> str:
+    """Return text as paragraphs, the first in bold."""
+    return f"<p><b>{escape(first)}</b></p>" + "".join(f"<p>{escape(each)}</p>" for each in others)
+
+
+def table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts."""
+    rows = [("th", headings), *(("td", line) for line in lines)]
+    cells = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in line) for tag, line in rows)
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"

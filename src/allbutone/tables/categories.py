@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.declared.column import check_levels, level_name
+from allbutone.tables.column import check_levels, level_name
 from allbutone.tables.names import check_names
 
 MOST_CELLS = 10_000

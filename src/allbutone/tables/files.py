@@ -10,35 +10,67 @@ from typing import Any
 import numpy as np
 
 from allbutone.support.errors import Cure, InputError, reason
-from allbutone.tables.formats.limits import LIMITS, Limits
 from allbutone.tables.names import split_names
-from allbutone.tables.safe_read import open_file
+from allbutone.tables.safe_io import open_file
+
+# How large a table may be: decided before it is read, since a small file can hold a very large one.
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that is read of a file: columns, values (rows × columns), and bytes in memory."""
+
+    columns: int
+    values: int
+    bytes: int
+
+    def require(self, name: str, columns: int, values: int, size: int) -> None:
+        """Refuse a table larger than this; `name` says which."""
+        if columns > self.columns:
+            raise InputError(
+                f"{name} has {columns:,} columns, and at most {self.columns:,} are read",
+                "write the columns you need to a file of their own",
+            )
+        if values > self.values:
+            raise InputError(
+                f"{name} holds {values:,} values, and at most {self.values:,} are read",
+                "write fewer rows or columns to a file of their own",
+            )
+        if size > self.bytes:
+            raise InputError(
+                f"{name} would take {size / 1e9:,.1f} GB of memory; {self.bytes / 1e9:,.1f} GB is the most",
+                "write the columns you need, as numbers, to a file of their own",
+            )
+
+
+# The model keeps several matrices of p × p numbers: at 5,000 columns each takes 200 MB and a minute to factor.
+# 200 million values are 10 million people with 20 columns: 1.6 GB as a matrix, and as much again while being read.
+LIMITS = Limits(columns=5_000, values=200_000_000, bytes=4_000_000_000)
 
 
 @dataclass(frozen=True)
 class Format:
-    """One way to read files: by a function of a module of `formats`, of which these arguments may be given."""
+    """One way to read files: by a function of `formats`, of which these arguments may be given."""
 
-    module: str
     function: str
     options: frozenset[str] = frozenset()
 
     def read(self, *arguments: Any, **options: Any) -> Any:
         """Read an Arrow table; what reads loads here, so that who reads no file waits for none of it."""
-        module = import_module(f"allbutone.tables.formats.{self.module}")
+        module = import_module("allbutone.tables.formats")
         return getattr(module, self.function)(*arguments, **options)
 
 
 _TEXT = frozenset({"delimiter", "header", "encoding"})
-_CSV, _PACKED = Format("csv_file", "read_csv", _TEXT), Format("csv_file", "read_packed", _TEXT)
-_STATISTICS = Format("statistics_file", "read_statistics", frozenset({"encoding"}))
+_CSV, _PACKED = Format("read_csv", _TEXT), Format("read_packed", _TEXT)
+_STATISTICS = Format("read_statistics", frozenset({"encoding"}))
 FORMATS = {  # by the end of a file's name
     ".csv": _CSV,
     ".tsv": _CSV,
     ".csv.gz": _PACKED,
     ".tsv.gz": _PACKED,
-    ".parquet": Format("parquet_file", "read_parquet"),
-    ".xlsx": Format("excel_file", "read_excel", frozenset({"header", "sheet"})),
+    ".parquet": Format("read_parquet"),
+    ".xlsx": Format("read_excel", frozenset({"header", "sheet"})),
     ".sav": _STATISTICS,
     ".zsav": _STATISTICS,
     ".sas7bdat": _STATISTICS,

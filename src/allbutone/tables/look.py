@@ -1,21 +1,104 @@
-"""One look at a table: what each column is, whether it can be modelled, and what will be done with it."""
+"""One look at a table: what each column is, whether it can be modelled, and the table file that would say so."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.special import ndtri
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.categories import encode, match_levels
-from allbutone.tables.declared.column import CATEGORY, Column, check_levels
-from allbutone.tables.declared.schema import Schema
+from allbutone.tables.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, Scale, check_levels
 from allbutone.tables.names import looks_like_identifier
-from allbutone.tables.traits import decimals_of, different_values, proposed_scale, suspicious_code, why_identifying
+from allbutone.tables.schema import Schema
+
+# What numbers look like: identifiers, codes for missing values, decimals, a less skewed scale.
+
+
+MOST_DECIMALS = 6
+FEWEST = 8  # values from which a scale can be told
+BELOW = 0.01  # of the drawn values, below 0
+FARTHEST = 2.0  # times the largest value: as far as the largest of as many drawn ones may be expected
+FARTHEST_LOG = 3.0  # whose own largest values vary that much
+SCALES_ALIKE = 0.005  # correlations with normal scores that hardly differ
+CODES = (-9, -99, -999, -9999, -99999, -8, -88, -888, -8888, 999, 9999, 99999, 999999, 8888, 88888)
+
+
+def proposed_scale(there: Float[np.ndarray, " n"]) -> str:
+    """Return the scale on which values that are never negative are nearest to a normal.
+
+    As they are, where that is not skewed and would give less than one in a hundred below 0. A scale whose normal
+    reaches far beyond the largest value is none: what is drawn from it has absurd tails. Of scales that are
+    nearly as good the first is taken, which is the one that needs no limit.
+    """
+    least, mean, spread = float(there.min()), float(np.mean(there)), float(np.std(there))
+    if least < 0 or len(there) < FEWEST or (abs(_skewness(there)) <= 1 and mean > -ndtri(BELOW) * spread):
+        return "as it is"
+    scales = [*(["log"] if least > 0 else []), "sqrt", "log(x + 1)", "log(x + 10)", "log(x + 100)", "as it is"]
+    scores = ndtri((np.arange(len(there)) + 0.625) / (len(there) + 0.25))  # Blom's
+    near = {}
+    for name in scales:
+        scale = Scale.of(name)
+        on_scale = np.sort(scale.to_model(there))
+        highest = scale.to_natural(np.mean(on_scale) + scores[-1:] * np.std(on_scale))[0]
+        farthest = FARTHEST_LOG if name == "log" else FARTHEST
+        if name == "as it is" or highest <= farthest * there.max():
+            near[name] = float(np.corrcoef(on_scale, scores)[0, 1])
+    return next(name for name in scales if near.get(name, 0.0) > max(near.values()) - SCALES_ALIKE)
+
+
+def _skewness(values: Float[np.ndarray, " n"]) -> float:
+    centred = values - values.mean()
+    spread = float(np.sqrt(np.mean(centred**2)))
+    return float(np.mean((centred / spread) ** 3)) if spread > 0 else 0.0
+
+
+def decimals_of(values: Float[np.ndarray, " n"]) -> int | None:
+    """Return the decimals in which the values were recorded; None if they were computed."""
+    return next((d for d in range(MOST_DECIMALS + 1) if np.allclose(np.round(values, d), values, 1e-12, 0)), None)
+
+
+def different_values(values: Float[np.ndarray, " n"]) -> int:
+    """Return how many different values there are."""
+    return len(np.unique(values))
+
+
+def why_identifying(name: str, numbers: Float[np.ndarray, " n"]) -> str:
+    """Say why a column looks like what names people, if it does."""
+    if looks_like_identifier(name):
+        return "is named like one"
+    if not np.all(numbers == np.round(numbers)) or different_values(numbers) < len(numbers):
+        return ""
+    count, reach = len(numbers), float(np.ptp(numbers)) + 1
+    if count >= 10 and bool(np.all(np.diff(numbers) > 0)):
+        return "counts upward through the rows"
+    if bool(np.all(np.abs(numbers) >= 1e5)):
+        return "holds long whole numbers, all different"
+    # so many whole numbers within this reach, drawn by chance, would hardly be all different: e^−10
+    if count * (count - 1) / (2 * reach) > 10:
+        return "holds whole numbers that are all different and lie close together"
+    return ""
+
+
+def suspicious_code(there: Float[np.ndarray, " n"]) -> float | None:
+    """Return a value that looks like a code for a missing one: a usual code, far outside the others."""
+    for code in (float(there.min()), float(there.max())):
+        if code not in CODES:
+            continue
+        rest = there[there != code]
+        if len(rest) and (code < 0 <= rest.min() or abs(code - np.median(rest)) > 3 * np.ptp(rest) > 0):
+            return code
+    return None
+
+
+# One look at a table: what each column is, whether it can be modelled, and what will be done with it.
+
 
 # Squares, products of two squares and sums of them over any table must stay finite in float64.
 LARGEST_VALUE = 1e70
@@ -26,7 +109,9 @@ FEW_VALUES = (
     'of categories so (kind = "category"), and declare 0 decimals for what are scores.'
 )
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
-ALIKE = "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
+LEVELS_ALIKE = (
+    "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
+)
 MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
 _OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Object)
 DAYS = "if it matters, put the days since an origin in its place, such as those since entry into the study"
@@ -147,7 +232,7 @@ def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
     elif len(found) == 1:
         return replace(look, kind="constant", problem="has one level only: there is nothing to synthesize")
     alike = len({level.strip().casefold() for level in levels}) < len(levels)
-    return replace(look, codes=codes, doubts=(ALIKE,) if alike else ())
+    return replace(look, codes=codes, doubts=(LEVELS_ALIKE,) if alike else ())
 
 
 def _no_category(
@@ -305,3 +390,94 @@ def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[int, str]:
                 return row, f"{str(value)!r:.60}"
             first = first or (row, f"{str(value)!r:.60}")
     return first or (1, "nothing")
+
+
+# Table files as text: one drafted after a look, of proposals to confirm, and one of what is declared.
+
+
+_REMARKS = {
+    "scale": "proposed: positive and skewed; confirm from public knowledge",
+    "low": "proposed: no such value can be negative; confirm from public knowledge",
+}
+_LEVELS = "those of this table, public with any release: merge rare ones, declare all that there can be"
+_FEW = 'few values: kind = "category" if they are codes of one; decimals = 0 if they are scores'
+MANY_GAPS = 0.3  # of a column's values: leaving out the rows would cost too much
+
+_TOP = """\
+# A table file: what may be public about each column. Everyone may see it, so it may hold no value, minimum or
+# maximum of the confidential table, only what is known from public sources: how a column is measured and recorded,
+# label, unit, limits, levels, and for all columns or none a centre and a spread.
+#   scale     "as it is", "log", "log(x + 1)", "sqrt", "logit" (needs low and high), "quantiles" (published ones)
+#   low, high limits that no released value passes        decimals  to which released values are rounded
+#   missing   numbers that stand for no value, [-999]      levels    of a category, in order, ["f", "m"]
+#   kind      "measurement", "category", or "left out", with its why
+#   tolerance how near to a person's value a guess counts as knowing it, in the column's unit
+"""
+_PROPOSED = """\
+# This is a draft with proposals. Confirm each from public knowledge, never from this table's numbers.
+"""
+
+
+def draft(
+    looks: Sequence[Look],
+    rows: int,
+    others: dict[str, str],
+    declared: Schema | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> str:
+    """Return the text of a table file for columns that were looked at; `others`: why further ones are left out.
+
+    What is `declared` already stays; codes of missing values only where there are some. `labels`: what columns are
+    called in words, where their file says so.
+    """
+    parts = [_TOP, _PROPOSED]
+    for look in looks:
+        known = (declared or Schema()).column(look.name).entries()
+        label = (labels or {}).get(look.name, look.name)
+        if not look.missing:
+            known.pop("missing", None)
+        if known.get("kind") == LEFT_OUT:
+            parts.append(_column(look.name, known))
+        elif why := left_out_because(look, rows) or others.get(look.name, ""):
+            parts.append(_column(look.name, {"kind": LEFT_OUT, "why": why}))
+        elif look.is_category:
+            usual = {"kind": CATEGORY, "label": label, "levels": list(look.levels)}
+            parts.append(_column(look.name, usual | known, {} if look.fixed else {"levels": _LEVELS}))
+        else:
+            usual = {"kind": MEASUREMENT, "label": label, "unit": ""}
+            remarks = _REMARKS | ({"kind": _FEW} if look.kind == "few values" else {})
+            parts.append(_column(look.name, usual | _proposals(look) | known, remarks))
+    return "".join(parts)
+
+
+def table_file(schema: Schema, found: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the text of a table file that declares this schema; `found`: levels of which none are declared."""
+    parts = [_TOP]
+    for name, entries in schema.entries()["columns"].items():
+        levels = (found or {}).get(name)
+        known = {"levels": list(levels)} if levels else {}
+        parts.append(_column(name, entries | known, {"levels": _LEVELS} if levels else None))
+    return "".join(parts)
+
+
+def _column(name: str, entries: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
+    """Write the entries of one column; texts, numbers and lists of JSON are those of TOML, too."""
+    lines = [f"\n[columns.{json.dumps(name, ensure_ascii=False)}]"]
+    for key, value in entries.items():
+        remark = f"  # {remarks[key]}" if remarks and key in remarks else ""
+        lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}{remark}")
+    return "\n".join(lines) + "\n"
+
+
+def left_out_because(look: Look, rows: int) -> str:
+    """Say in a word why a column is left out, if it is; without a number or a value of it."""
+    if look.problem:
+        return "outside what is declared" if look.kind in ("measurement", "whole numbers") else look.kind
+    return "many gaps" if look.missing > MANY_GAPS * rows else ""
+
+
+def _proposals(look: Look) -> dict[str, Any]:
+    found: dict[str, Any] = {} if look.scale == "as it is" else {"scale": look.scale}
+    if look.positive and look.scale not in ("log", "sqrt"):
+        found["low"] = 0
+    return found if look.decimals is None else {**found, "decimals": look.decimals}

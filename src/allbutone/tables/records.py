@@ -12,18 +12,72 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.support.arrays import real_array
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
-from allbutone.tables.admission import GAP_CURES, Problem, admit, refusal
+from allbutone.tables.admission import (
+    GAP_CURES,
+    Problem,
+    admit,
+    refusal,
+    require_different_rows,
+    require_one_row_each,
+)
 from allbutone.tables.categories import Categories
-from allbutone.tables.declared.column import Column
-from allbutone.tables.declared.schema import Schema
+from allbutone.tables.column import Column
 from allbutone.tables.files import read_table
-from allbutone.tables.frames import chosen_frame, frame_of, names_of
-from allbutone.tables.look import look_at, look_at_column
-from allbutone.tables.names import check_names, choose, row_names_left_out
-from allbutone.tables.record_checks import check_categories, check_values, require_rows
-from allbutone.tables.repeated import require_different_rows, require_one_row_each
+from allbutone.tables.look import LARGEST_VALUE, look_at, look_at_column
+from allbutone.tables.names import check_names, choose, chosen_frame, frame_of, names_of, row_names_left_out
+from allbutone.tables.schema import Schema
+
+# What records must be, whoever makes them: rows, finite values or declared gaps, columns that fit together.
+
+
+def require_rows(count: int) -> None:
+    """Refuse an empty table."""
+    if count == 0:
+        raise InputError("the table holds no rows", "give at least two records")
+
+
+def check_categories(
+    categories: Categories, names: Sequence[str], order: Sequence[str], rows: int, gaps: bool
+) -> None:
+    """Refuse categories of other rows, a wrong order, and gaps where there may be none."""
+    if len(categories) != rows:
+        raise InputError(f"there are {len(categories)} rows of categories and {rows} of measurements")
+    both = (names, categories.columns)
+    if len(order) != len(names) + len(categories.columns) or any(
+        tuple(name for name in order if name in part) != tuple(part) for part in both
+    ):
+        raise InputError("the order of the columns is not that of the measurements and categories")
+    if categories.has_gaps and not gaps:
+        raise InputError("categories miss values", Cure("keep only the rows without gaps", "complete_cases", True))
+
+
+def check_values(values: Float[np.ndarray, "n p"], names: Sequence[str], gaps: bool) -> None:
+    """Refuse values that are missing, unless there may be gaps, or too large, by column and row."""
+    if values.size and values.max() <= LARGEST_VALUE and values.min() >= -LARGEST_VALUE:  # false of NaN, too
+        return
+    for name, numbers in zip(names, values.T, strict=True):
+        missing = np.isnan(numbers)
+        if missing.any() and not gaps:
+            raise InputError(
+                f"column {name!r} misses {int(missing.sum())} of {len(numbers)} values, the first in row "
+                f"{_row(missing)}",
+                "complete or remove those rows",
+                Cure("leave it out", "drop", [name]),
+            )
+        wild = ~(np.abs(numbers) <= LARGEST_VALUE) & ~missing
+        if wild.any():
+            row = _row(wild)
+            raise InputError(
+                f"column {name!r} holds {numbers[row - 1]} in row {row}, beyond ±{LARGEST_VALUE:g}",
+                "correct it",
+                Cure("leave it out", "drop", [name]),
+            )
+
+
+def _row(flags: np.ndarray) -> int:
+    return int(np.argmax(flags)) + 1
 
 
 class TableWarning(UserWarning):
@@ -304,3 +358,83 @@ def _numbers(column: nw.Series[Any]) -> Float[np.ndarray, " n"]:
     if len(look.numbers) != len(column):
         raise refusal([Problem(look.name, look.problem, look.cures)])
     return look.numbers
+
+
+# The embedded cohort: a simulated stand-in for real people, so that everything can be tried safely.
+
+
+COLUMNS = ("T2D", "CAD", "HT", "BMI", "HBA1C")
+PEOPLE = 503
+OUTLIER = 212  # the 1-based row of the one deliberate outlier
+_CORRELATION = np.array(
+    [
+        [1.00, 0.25, 0.30, 0.40, 0.45],
+        [0.25, 1.00, 0.35, 0.20, 0.10],
+        [0.30, 0.35, 1.00, 0.25, 0.10],
+        [0.40, 0.20, 0.25, 1.00, 0.20],
+        [0.45, 0.10, 0.10, 0.20, 1.00],
+    ]
+)
+_OUTLYING = np.array([5.5, -4.0, 5.0, 6.0, -4.5])
+
+
+def demo_cohort() -> Records:
+    """Return 503 simulated people with five standardised polygenic scores, the same ones every time.
+
+    Type 2 diabetes, coronary artery disease, hypertension, body mass index and glycated haemoglobin: correlated
+    normal scores, and in row 212 one person far outside.
+
+    >>> import allbutone as abo
+    >>> abo.demo_cohort().columns
+    ('T2D', 'CAD', 'HT', 'BMI', 'HBA1C')
+    """
+    rng = np.random.default_rng(503)
+    values = rng.standard_normal((PEOPLE, len(COLUMNS))) @ np.linalg.cholesky(_CORRELATION).T
+    values[OUTLIER - 1] = _OUTLYING
+    return Records(np.round(values, 4), COLUMNS)
+
+
+# Counts, sums and cross-products of records by cell: what stands for a table whose records are not all here.
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Of each cell c: how many records nₛ, Σ y and Σ yyᵀ with y = x − origin; codes: the levels of each cell."""
+
+    origin: Float[np.ndarray, " p"]
+    count: Float[np.ndarray, " cells"]
+    total: Float[np.ndarray, "cells p"]
+    products: Float[np.ndarray, "cells p p"]
+    codes: Int[np.ndarray, "cells q"]
+
+    @property
+    def people(self) -> int:
+        """The number of records."""
+        return int(self.count.sum())
+
+    @property
+    def scatter(self) -> Float[np.ndarray, "p p"]:
+        """The scatter of all records together: Σ yyᵀ − n·ȳȳᵀ."""
+        total = self.total.sum(axis=0)
+        return self.products.sum(axis=0) - np.outer(total, total) / max(self.count.sum(), 1.0)
+
+    def take(self, cells: Any) -> "Sums":
+        """Return these of the cells."""
+        return Sums(self.origin, self.count[cells], self.total[cells], self.products[cells], self.codes[cells])
+
+    def select(self, places: Sequence[int]) -> "Sums":
+        """Return these of the measurements."""
+        kept = list(places)
+        products = self.products[:, kept][:, :, kept]
+        return Sums(self.origin[kept], self.count, self.total[:, kept], products, self.codes)
+
+    def by_cell(self, codes: Int[np.ndarray, "cells q"]) -> "Sums":
+        """Return these with the cells that have the same of these codes added up."""
+        cells, place = np.unique(codes, axis=0, return_inverse=True)
+
+        def added(values: np.ndarray) -> np.ndarray:
+            total = np.zeros((len(cells), *values.shape[1:]))
+            np.add.at(total, place.reshape(-1), values)
+            return total
+
+        return Sums(self.origin, added(self.count), added(self.total), added(self.products), cells)

@@ -7,22 +7,27 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import betaincc, betaincinv, ndtr, ndtri
 
+from allbutone.releases.mechanism import Mechanism
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import number, percent
-from allbutone.tables.declared.scales import Scale
+from allbutone.tables.column import Scale
+from allbutone.tables.look import proposed_scale
 from allbutone.tables.records import Records
-from allbutone.tables.traits import proposed_scale
-from allbutone.utility.column_shape import (
+from allbutone.utility.shapes import (
     DOUBTFUL,
     FEW,
     LEVELS,
+    HenzeZirkler,
+    Mardia,
     Shape,
+    henze_zirkler,
     level_of,
+    mardia,
     middle_gap,
     positions,
     standardised,
+    whiten,
 )
-from allbutone.utility.joint_normality import HenzeZirkler, Mardia, henze_zirkler, mardia, whiten
 
 MOST_POINTS = 1000  # of a Q-Q plot; of a longer table the points are thinned, least in the tails
 FEW_VALUES = 10  # a column that takes no more values than this is not continuous
@@ -281,3 +286,21 @@ def _last_advice(level: int, *, together: bool = False) -> str:
         return "good for means and correlations; say so where single values or shapes matter"
     what = "how the columns go together beyond correlations" if together else "its shape"
     return f"good for means and correlations alone: {what} will not be that of the real data; say so"
+
+
+# Measurements without what categories and kept columns say of them: what a mixed model takes to be normal.
+
+
+def given_categories(records: Records, mechanism: Mechanism) -> Records:
+    """Return the drawn measurements less their effects of levels and kept measurements, by least squares.
+
+    The model is of main effects, and no value may be missing. The columns keep their means and are on the model's
+    scale.
+    """
+    parts = mechanism.split(records)
+    known = mechanism.prior.coded(parts.cells, parts.covariates)
+    known = known - known.mean(axis=0)
+    spread = known.std(axis=0)
+    known = known[:, spread > 0] / spread[spread > 0]
+    effects = np.linalg.lstsq(known, parts.values - parts.values.mean(axis=0))[0]
+    return Records(parts.values - known @ effects, mechanism.measurements)

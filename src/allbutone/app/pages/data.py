@@ -1,52 +1,197 @@
-"""Your data: a table, how much of it may be released, who stands out, and what would be learned of them."""
+"""Your data: a table and what is declared of it, how much of it may be released, and who stands out."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, get_args
 
 from starlette.datastructures import QueryParams
 
-from allbutone.app.answer import Answer, Download, as_csv
-from allbutone.app.forms import Field, FieldError, Group, Hidden, HiddenWhole, Whole, names, read
-from allbutone.app.jobs import Progress
+from allbutone.adversary import landscape
+from allbutone.app.forms import (
+    Field,
+    FieldError,
+    Group,
+    Hidden,
+    HiddenWhole,
+    Whole,
+    in_app_words,
+    names,
+    read,
+    takes,
+)
+from allbutone.app.jobs import Answer, Download, Progress, as_csv
 from allbutone.app.page import Page, RequestContext, Source, piece
-from allbutone.app.pages.columns import GAPS
-from allbutone.app.pages.declaring import columns_parts, read_table_file, take_proposals, write_table_file
-from allbutone.app.pages.measures import OneDraw, measures_csv, measures_piece, values_of, verdict_piece
-from allbutone.app.pages.mixed_plan import least_first, mixed_budget_answer, mixed_budget_of
+from allbutone.app.pages.columns import (
+    GAPS,
+    KEEP,
+    KIND,
+    LEVELS,
+    OF_A_MEASUREMENT,
+    WORDS,
+    Declaration,
+    declaration,
+    declared_in_words,
+    fields_of,
+    kind_in_words,
+    proposed_in_words,
+    sent_file,
+    upload,
+)
+from allbutone.app.pages.forecast import (
+    PROBABILITY,
+    RELEASE_KIND,
+    ROWS,
+    budget_of,
+    least_first,
+    mixed_budget_answer,
+    mixed_budget_of,
+    normality_of,
+    rows_of,
+)
 from allbutone.app.pages.record import (
     MOST_MISSING,
+    OneDraw,
     RecordFindings,
+    attribute_lines,
     axes,
     findings_of,
-    lines,
+    measures_csv,
+    measures_piece,
     names_in,
     row_of,
     trial,
+    values_of,
+    verdict_piece,
 )
-from allbutone.app.pages.source import CARRIED, PRIOR, PUBLIC, READ, TABLE, Chosen, chosen, table_of
-from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, normality_of, rows_of
-from allbutone.app.pages.uploads import upload
+from allbutone.app.pages.source import (
+    CARRIED,
+    COLUMNS,
+    PRIOR,
+    PUBLIC,
+    READ,
+    SOURCE_GROUPS,
+    TABLE,
+    Chosen,
+    chosen,
+    table_of,
+)
 from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.epsilon import epsilon_of_one
 from allbutone.disclosure.lineup import Lineup, likeliest
-from allbutone.disclosure.privacy_loss import epsilon_of_one
 from allbutone.disclosure.rule import Rule
-from allbutone.plots.attack_view import view_drawing
-from allbutone.plots.budget import budget_figure
-from allbutone.plots.export import untitled
-from allbutone.plots.records import records_figure
-from allbutone.plots.shapes import distance_qq_figure, qq_figure
-from allbutone.record_view import landscape
-from allbutone.releases.parts import known_columns
+from allbutone.figures.attack_view import view_drawing
+from allbutone.figures.budget import budget_figure, records_figure
+from allbutone.figures.export import untitled
+from allbutone.figures.shapes import distance_qq_figure, qq_figure
+from allbutone.releases.joined import known_columns
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import counted, joined
+from allbutone.support.text import counted, joined, listed
+from allbutone.tables.admission import ColumnsError, Problem, refusal
+from allbutone.tables.column import LEFT_OUT
+from allbutone.tables.formats import labels_in
+from allbutone.tables.look import draft, left_out_because, table_file
+from allbutone.tables.safe_io import parse
+from allbutone.tables.schema import Schema
+
+# The table of columns on Your data: what is said of each, and table files up and down.
+
+
+def columns_parts(query: QueryParams, context: RequestContext) -> dict[str, str]:
+    """Return the table of columns, and what is said beside each: all problems of all columns at once."""
+    said = _declared(query, context)
+    problems, doubted = _problems(query, context)
+    codes = read(SOURCE_GROUPS, query, "codes")["codes"]
+    kept = "" if doubted else query.get("measured", "no")
+    parts = {
+        "columns": piece(
+            "data_columns.html", columns=said.schema.columns, kind=KIND, keep=KEEP, levels=LEVELS,
+            measured=OF_A_MEASUREMENT, words=WORDS,
+        ),
+        "doubt": piece("data_doubt.html", doubted=doubted, kept=kept == "yes"),
+    }  # fmt: skip
+    for place, (column, look) in enumerate(zip(said.schema.columns, said.looks, strict=True), start=1):
+        problem = problems.get(column.name)
+        parts[f"what-{place}"] = piece(
+            "data_kind.html", kind=kind_in_words(look), more=declared_in_words(column, codes)
+        )
+        parts[f"said-{place}"] = piece(
+            "data_said.html", problem=problem, cures=_cures(problem), look=look,
+            proposed=proposed_in_words(look, column),
+        )  # fmt: skip
+    return parts
+
+
+def _declared(query: QueryParams, context: RequestContext) -> Declaration:
+    return declaration(query, table_of(query, context), read(SOURCE_GROUPS, query))
+
+
+def _problems(query: QueryParams, context: RequestContext) -> tuple[dict[str, Problem], bool]:
+    """Return each refused column's problem, and whether one of them is that it may name people."""
+    try:
+        chosen(query, context)
+    except ColumnsError as error:
+        doubted = any(problem.is_name for problem in error.problems)
+        return {problem.column: problem for problem in error.problems}, doubted
+    except InputError:  # of the table or the prior as a whole, which the page's main answer says
+        pass
+    return {}, False
+
+
+def _cures(problem: Problem | None) -> str:
+    cures = [Cure(cure) if isinstance(cure, str) else cure for cure in (problem.cures if problem else ())]
+    return ", or ".join(map(in_app_words, cures))
+
+
+def read_table_file(query: QueryParams, context: RequestContext, place: Path) -> Answer:
+    """Fill the fields from a table file that was sent, and say what of it and of the table does not meet."""
+    path = sent_file(query, place, ".toml")
+    names = table_of(query, context).thing.names
+    schema = Schema.of(path)
+    said = {column.name for column in schema.columns}
+    absent, silent = sorted(said - set(names)), [name for name in names if name not in said]
+    note = piece("data_declared.html", file=path.name, absent=listed(absent), silent=listed(silent))
+    return Answer({"declared-note": note}, fields=fields_of(schema, names))
+
+
+def take_proposals(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
+    """Fill the fields with what a draft of a table file proposes."""
+    table = table_of(query, context).thing
+    text = draft(_declared(query, context).looks, table.content.num_rows, {}, labels=labels_in(table.content))
+    schema = Schema.of_entries(parse(text, "TOML", "the draft"), "the draft")
+    proposed = ("columns", "scale-", "low-", "decimals-", "label-")  # the rest is left as it is
+    fields = {name: text for name, text in fields_of(schema, table.names).items() if takes(proposed, name)}
+    return Answer({"declared-note": piece("data_proposed.html")}, fields=fields)
+
+
+def write_table_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    """Return what is declared now as a table file; columns that are not ticked are left out in it."""
+    said = _declared(query, context)
+    ticked, table = query.getlist(COLUMNS), table_of(query, context).thing
+    if wrong := [fault for fault in said.problems if not ticked or fault.column in ticked]:
+        raise refusal(wrong)
+    rows, columns, found = table.content.num_rows, [], {}
+    for look, column in zip(said.looks, said.schema.columns, strict=True):
+        if ticked and look.name not in ticked:
+            why = left_out_because(look, rows) or "not used"
+            column = replace(column, kind=LEFT_OUT, levels=(), why=why)
+        elif look.is_category and not column.levels:
+            found[look.name] = look.levels
+        columns.append(column)
+    text = table_file(Schema(tuple(columns)), found)
+    return Download("table.toml", text.encode(), "application/toml; charset=utf-8")
+
+
+# Your data: a table, how much of it may be released, who stands out, and what would be learned of them.
+
 
 MOST_SHOWN = 1000  # records in the page's table
 
 RELEASE = Group(
     "What would be released",
     (
-        KIND,
+        RELEASE_KIND,
         ROWS,
         PROBABILITY,
         Whole(
@@ -200,7 +345,7 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     parts = {
         "told": verdict_piece(values, asked.rule, f"this trial release of {released}", _one_draw(asked, found)),
         "record": piece(
-            "data_record.html", found=found, lines=lines(found.attributes, schema), columns=columns,
+            "data_record.html", found=found, lines=attribute_lines(found.attributes, schema), columns=columns,
             across=across, upwards=upwards, hidden=asked.values["hidden"], most=found.attack.most,
         ),
         "measures": measures_piece(found.measures, found.attack.noun, "/data/measures.csv", epsilon),

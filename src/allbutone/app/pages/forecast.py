@@ -1,4 +1,4 @@
-"""What is to be released of a table, and what that may be expected to give away, before anything is drawn."""
+"""What is to be released of a table, by which rule, and what that may be expected to give away."""
 
 import hashlib
 import json
@@ -10,25 +10,167 @@ import numpy as np
 from starlette.datastructures import QueryParams
 
 from allbutone.app.forms import Choice, FieldError, Group, Hidden, Whole, read
-from allbutone.app.jobs import Progress
-from allbutone.app.page import RequestContext
+from allbutone.app.jobs import Answer, Progress
+from allbutone.app.page import RequestContext, piece
 from allbutone.app.pages import source
-from allbutone.app.pages.mixed_plan import mixed_budget_of
 from allbutone.app.pages.source import Chosen
-from allbutone.app.pages.terms import KIND, PROBABILITY, ROWS, budget_of, out_already, rows_of
-from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.lineup import CONFIDENCE, MOST, likeliest
-from allbutone.disclosure.mixed_budget import MixedBudget
+from allbutone.disclosure.budget import Budget, plan_budget
+from allbutone.disclosure.lineup import CONFIDENCE, LARGEST_BUDGET, likeliest
+from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget
 from allbutone.disclosure.rule import Rule
-from allbutone.model.prior_file import prior_entries
+from allbutone.figures.budget import mixed_budget_figure
+from allbutone.figures.export import untitled
+from allbutone.model.prior import prior_entries
+from allbutone.releases.ledger import read_ledger
+from allbutone.releases.mixed_release import Release
 from allbutone.releases.release import MOST_DATASETS
+from allbutone.releases.together import Together, with_earlier
+from allbutone.reports.glossary import GLOSSARY
+from allbutone.utility.normality import Normality, check_normality, given_categories
+
+# How much may be released of a table with categories or columns to keep, and who allows least.
+
+
+SHOWN = 10  # of those who allow least
+
+
+def mixed_budget_of(
+    chosen: Chosen, rows: int | None, rule: Rule, step: Progress, out: Together | None = None, key: str = ""
+) -> MixedBudget:
+    """Return the budget of a table with categories or columns to keep, which is simulated once for all pages.
+
+    `out`: what is out already, known by a `key`.
+    """
+    earlier = out.release if out and out.any else None
+    assert earlier is None or isinstance(earlier, Release)
+
+    def plan() -> MixedBudget:
+        with step("Simulating releases", EXPECTED_RELEASES) as watch:
+            return plan_mixed_budget(
+                chosen.records,
+                rows=rows,
+                probability=rule,
+                prior=chosen.prior,
+                keep=chosen.keep,
+                earlier=earlier,
+                rng=0,
+                watch=watch,
+            )
+
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule, key), plan)
+
+
+def least_first(plan: MixedBudget) -> dict[str, list[Any]]:
+    """Return every record, who sets the limit first: row number, leverage, and how many its own chances allow."""
+    return {name: column[plan.places].tolist() for name, column in plan.columns().items()}
+
+
+def mixed_budget_answer(plan: MixedBudget, mark: str) -> Answer:
+    """Return the verdict, who allows least, and the figure."""
+    lines = list(zip(*least_first(plan).values(), strict=True))[:SHOWN]
+    parts = {
+        "verdict": piece("data_verdict.html", plan=plan, mark=mark),
+        "budget": piece("data_mixed_budget.html", plan=plan, lines=lines),
+    }
+    return Answer(parts, {"budget": untitled(mixed_budget_figure(plan))})
+
+
+# What is to be released, and when a value is disclosed: what the pages about one's own data ask alike.
+
+
+@dataclass(frozen=True)
+class Rows(Whole):
+    """A number of rows; nothing stands for as many as the table has."""
+
+    def value(self, text: str) -> int:
+        """Return the number, 0 for as many as the table has."""
+        return super().value(text) if text.strip() else 0
+
+
+@dataclass(frozen=True)
+class RuleChoice(Choice):
+    """From which probability on a value counts as disclosed."""
+
+    def value(self, text: str) -> Rule:
+        """Return the rule."""
+        return Rule.of(float(super().value(text)))
+
+
+RELEASE_KIND = Choice(
+    "kind", "What is released", "datasets",
+    "Tables of invented people, or the model's averages and relations that they would be drawn by, which tell "
+    "more (paper 3.2 and 3.1).",
+    {"datasets": "synthetic datasets", "parameters": "parameter draws"},
+)  # fmt: skip
+ROWS = Rows(
+    "rows", "Rows of each dataset", "",
+    "Left empty: as many as the table has. Smaller datasets tell less (n_z in the paper's section 3.2).",
+    1, 10_000_000,
+    only="kind=datasets",
+)  # fmt: skip
+PROBABILITY = RuleChoice(
+    "probability", "A value is disclosed from a probability of", "0.5",
+    f"{GLOSSARY['disclosed'].plain} A lower probability is stricter.",
+    {"0.25": "25 %: stricter", "0.5": "50 %: as likely as not", "0.75": "75 %", "0.9": "90 %: nearly sure"},
+)  # fmt: skip
+
+
+def rows_of(asked: dict[str, Any], chosen: Chosen) -> int | None:
+    """Return the rows of each dataset; None for released parameters."""
+    return None if asked["kind"] == "parameters" else asked["rows"] or len(chosen.records.values)
+
+
+def budget_of(
+    chosen: Chosen, rows: int | None, rule: Rule, step: Progress, out: Together | None = None, key: str = ""
+) -> Budget:
+    """Return the budget, which is simulated once for all pages; `out`: what is out already, known by a `key`."""
+
+    def plan() -> Budget:
+        with step("Trying numbers of datasets", None) as watch:
+            return plan_budget(
+                chosen.records,
+                chosen.prior,
+                rows=rows,
+                probability=rule,
+                earlier=out.release if out and out.any else None,
+                rng=0,
+                watch=watch,
+            )
+
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule, key), plan)
+
+
+def out_already(chosen: Chosen, context: RequestContext) -> tuple[Together | None, str]:
+    """Return what the ledger says is out of a table, and a key of it."""
+    path = None if chosen.simulated else context.settings.ledger_of(chosen.name)
+    ledger = read_ledger(path) if path else None
+    if ledger is None:
+        return None, ""
+    return with_earlier(ledger, chosen.records, mixed=chosen.is_mixed), repr([one.files for one in ledger.counted])
+
+
+def normality_of(chosen: Chosen, step: Progress) -> Normality:
+    """Judge, once for all pages, whether the normal model fits: given the categories and what is kept, if any."""
+
+    def judge() -> Normality:
+        if not chosen.is_mixed:
+            return check_normality(chosen.records)
+        mechanism = chosen.mixed_synthesizer().mechanism
+        return check_normality(given_categories(chosen.records, mechanism), of=chosen.records)
+
+    with step("Judging the model", None):
+        return chosen.held.get_or_compute(("normality", chosen.reading, chosen.keep), judge)
+
+
+# What is to be released of a table, and what that may be expected to give away, before anything is drawn.
+
 
 MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
 MOST_FILES = 1000  # and datasets, or draws
 
 
 RELEASE = (
-    KIND,
+    RELEASE_KIND,
     Whole(
         "number", "How many", "1",
         "Each from parameters of its own, drawn at random. All that was ever released counts together: "
@@ -160,7 +302,7 @@ class Forecast:
 def forecast(request: ReleaseRequest, context: RequestContext, step: Progress) -> Forecast:
     """Return what may be expected of a release, with what is out already."""
     plan = budget_of(request.chosen, request.rows, request.rule, step, *out_already(request.chosen, context))
-    return Forecast(request, plan, plan.chances(min(plan.before + request.number, MOST)))
+    return Forecast(request, plan, plan.chances(min(plan.before + request.number, LARGEST_BUDGET)))
 
 
 @dataclass(frozen=True, eq=False)

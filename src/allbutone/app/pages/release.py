@@ -11,10 +11,9 @@ import numpy as np
 import plotly.graph_objects as go
 from starlette.datastructures import QueryParams
 
-from allbutone.app.answer import Answer, Download, as_csv
 from allbutone.app.forms import in_app_words, names, read
-from allbutone.app.jobs import Progress
-from allbutone.app.page import Page, RequestContext, Source, piece
+from allbutone.app.jobs import Answer, Download, Progress, as_csv
+from allbutone.app.page import Held, Page, RequestContext, Source, piece
 from allbutone.app.pages.forecast import (
     GROUPS,
     MOST_FILES,
@@ -22,38 +21,36 @@ from allbutone.app.pages.forecast import (
     Forecast,
     MixedForecast,
     ReleaseRequest,
+    budget_of,
     forecast,
+    mixed_budget_of,
     mixed_forecast,
+    normality_of,
 )
-from allbutone.app.pages.mixed_plan import mixed_budget_of
 from allbutone.app.pages.source import CARRIED
-from allbutone.app.pages.terms import budget_of, normality_of
-from allbutone.app.sessions import Held
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_budget import MixedBudget
-from allbutone.disclosure.per_record import risk_columns
-from allbutone.disclosure.told_values import ToldValues
-from allbutone.plots.budget import budget_figure
-from allbutone.plots.disclosure import disclosure_figure
-from allbutone.plots.export import untitled
-from allbutone.plots.risk import risk_figure
-from allbutone.plots.style import INK
-from allbutone.releases.archive import zip_release
+from allbutone.disclosure.risk import risk_columns
+from allbutone.disclosure.rule import ToldValues
+from allbutone.figures.budget import budget_figure
+from allbutone.figures.export import untitled
+from allbutone.figures.risk import disclosure_figure, risk_figure
+from allbutone.figures.style import INK
+from allbutone.releases.check import zip_release
 from allbutone.releases.folder import save_release
-from allbutone.releases.ledger.entries import DRAWN
-from allbutone.releases.ledger.file import read_ledger, record_release
-from allbutone.releases.ledger.together import Together, with_earlier
-from allbutone.releases.mixed.release import Release
+from allbutone.releases.ledger import DRAWN, read_ledger, record_release
+from allbutone.releases.mixed_release import Release
 from allbutone.releases.release import PlainRelease
 from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.releases.together import Together, with_earlier
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import budget_words
-from allbutone.reports.html import MEASURES, confidential_report, fidelity_figures, public_report
+from allbutone.reports.report import MEASURES, confidential_report, fidelity_figures, public_report
 from allbutone.reports.verdict import told_of, values_of
 from allbutone.support.errors import InputError
 from allbutone.utility.fidelity import fidelity
-from allbutone.utility.marginal_densities import densities
+from allbutone.utility.shapes import densities
 
 SHOWN = 10  # records listed
 HTML = "text/html; charset=utf-8"

@@ -9,29 +9,26 @@ import pyarrow as pa
 from starlette.datastructures import QueryParams
 
 from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, names, read
-from allbutone.app.page import RequestContext
+from allbutone.app.page import Held, RequestContext
 from allbutone.app.pages.columns import (
     GAPS,
     KEEP,
     PUBLIC_FIELDS,
     READ_FIELDS,
+    Uploaded,
     declaration,
     kept_columns,
     name_problems,
 )
-from allbutone.app.pages.uploads import Uploaded
-from allbutone.app.sessions import Held
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior_check import prior_conflict
-from allbutone.model.prior_file import prior_from
-from allbutone.releases.mixed.mechanism import require_measurements
-from allbutone.releases.mixed.synthesizer import Synthesizer
+from allbutone.model.prior import prior_conflict, prior_from
+from allbutone.releases.mechanism import require_measurements
+from allbutone.releases.mixed_synthesizer import Synthesizer
 from allbutone.support.text import counted
 from allbutone.tables.admission import ColumnsError, Problem, refusal
-from allbutone.tables.declared.schema import Schema
-from allbutone.tables.demo import demo_cohort
-from allbutone.tables.records import Records
+from allbutone.tables.records import Records, demo_cohort
+from allbutone.tables.schema import Schema
 
 COHORT = "cohort"
 
@@ -139,7 +136,7 @@ PUBLIC = Group(
     ),
     "prior=public",
 )  # fmt: skip
-GROUPS = (TABLE, GAPS, PRIOR, PUBLIC)
+SOURCE_GROUPS = (TABLE, GAPS, PRIOR, PUBLIC)
 COLUMNS = "columns"  # ticks, of which there are as many as the table has
 READ = (COLUMNS, *READ_FIELDS, *names((TABLE, GAPS)))  # all that decides the records
 CARRIED = (*READ, f"{KEEP.name}-", *PUBLIC_FIELDS, *names((PRIOR, PUBLIC)))
@@ -157,7 +154,7 @@ def table_of(query: Mapping[str, str], context: RequestContext) -> Held:
 
 def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     """Return the records and the prior that an address names, or say all that is wrong with them."""
-    held, asked = table_of(query, context), read(GROUPS, query)
+    held, asked = table_of(query, context), read(SOURCE_GROUPS, query)
     columns, public = tuple(query.getlist(COLUMNS)), asked["prior"] == "public"
     if COLUMNS in query and not any(columns):
         raise FieldError(COLUMNS, "none is ticked", "tick at least one", where="The columns")

@@ -9,18 +9,16 @@ from typing import Any
 import plotly.graph_objects as go
 from starlette.datastructures import QueryParams
 
-from allbutone.app.answer import Answer, Download
 from allbutone.app.forms import Choice, Group, read
-from allbutone.app.jobs import Progress
-from allbutone.app.page import Page, RequestContext, Source, piece, templates
+from allbutone.app.jobs import Answer, Download, Progress
+from allbutone.app.page import Held, Page, RequestContext, Source, piece, templates
 from allbutone.app.pages.source import CARRIED
-from allbutone.app.sessions import Held
-from allbutone.plots.export import untitled
-from allbutone.plots.study import study_drawings
-from allbutone.studies.journal import JOURNAL, LACKING
-from allbutone.studies.printed_tables import printed_tables, starred
-from allbutone.studies.published import agreement
-from allbutone.studies.run import Study, load_study
+from allbutone.figures.export import untitled
+from allbutone.paper.design import agreement
+from allbutone.paper.journal import JOURNAL, LACKING
+from allbutone.paper.pages import printed_tables, starred
+from allbutone.paper.run import Study, load_study
+from allbutone.paper.study_figures import study_drawings
 from allbutone.support.errors import InputError, reason
 
 MOST_ROWS = 200  # of the table; the file has all

@@ -10,13 +10,13 @@ from jaxtyping import Float
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
-from allbutone.tables.admission import OPEN_LEVELS, Problem, determined_by
+from allbutone.tables.admission import OPEN_LEVELS, Problem, determined_by, is_person, several_rows, told_by_counts
 from allbutone.tables.categories import MOST_CELLS, encode, match_levels, require_few_cells
-from allbutone.tables.declared.column import CATEGORY, Column, check_levels
-from allbutone.tables.declared.schema import Schema
+from allbutone.tables.column import CATEGORY, Column, check_levels
 from allbutone.tables.engines.queries import Measured, ask
 from allbutone.tables.look import (
     AS_CATEGORY,
+    CODES,
     DATE,
     DAYS,
     FEW,
@@ -26,9 +26,8 @@ from allbutone.tables.look import (
     mostly_numbers,
 )
 from allbutone.tables.names import looks_like_identifier
-from allbutone.tables.repeated import is_person, several_rows, told_by_counts
-from allbutone.tables.sums import Sums
-from allbutone.tables.traits import CODES
+from allbutone.tables.records import Sums
+from allbutone.tables.schema import Schema
 
 _MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
 _OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum)

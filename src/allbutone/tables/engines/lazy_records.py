@@ -12,7 +12,6 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem, about_schema, few_rows, left_out_words, refusal
 from allbutone.tables.categories import Categories
-from allbutone.tables.declared.schema import Schema
 from allbutone.tables.engines.gate import (
     FirstPass,
     Levels,
@@ -34,11 +33,9 @@ from allbutone.tables.engines.queries import (
     second_pass,
     tree_sum,
 )
-from allbutone.tables.frames import is_lazy_frame
-from allbutone.tables.names import choose, row_names_left_out
-from allbutone.tables.record_checks import require_rows
-from allbutone.tables.records import Records
-from allbutone.tables.sums import Sums
+from allbutone.tables.names import choose, is_lazy_frame, row_names_left_out
+from allbutone.tables.records import Records, Sums, require_rows
+from allbutone.tables.schema import Schema
 
 WITHOUT_GAPS = Cure("keep only the rows without gaps", "complete_cases", True)
 BLOCK_ROWS = 1 << 16  # records at a time; their numbers and what is said of each take some 50 MB

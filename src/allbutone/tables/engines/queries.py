@@ -12,9 +12,8 @@ from jaxtyping import Float
 
 from allbutone.support.errors import InputError
 from allbutone.tables.categories import MOST_CELLS
-from allbutone.tables.declared.column import Column
-from allbutone.tables.declared.scales import Scale
-from allbutone.tables.sums import Sums
+from allbutone.tables.column import Column, Scale
+from allbutone.tables.records import Sums
 
 SECRETS = ("PGPASSWORD",)  # where credentials may be in the environment: never to be shown
 CURES = ("see that the table is there and that each of its columns holds values of one kind, and try again",)

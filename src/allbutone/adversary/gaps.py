@@ -1,0 +1,563 @@
+"""The attack where values are missing, or known within bounds: posteriors of what is observed of each record."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from allbutone.adversary.averaged import (
+    LEAST_LEFT,
+    CellPredictives,
+    GroupSums,
+    LogGroups,
+    StudentMixture,
+    next_record,
+    of_parameters,
+    without_own_record,
+)
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.modes import Modes, find_modes
+from allbutone.model.augmentation import augment
+from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.location import LocationModel, MixedRecords, Parameters
+from allbutone.model.moments import UNKNOWN, Cells, Moments
+from allbutone.model.niw import NIW
+from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
+from allbutone.releases.release import DatasetRelease, PlainRelease
+from allbutone.support.arrays import log_sum_exp, to_numpy
+from allbutone.support.errors import InputError
+from allbutone.support.parallel import in_parallel
+
+# Posteriors of the observed part of records, where the others' gaps were drawn many times.
+
+
+MOST_STEPS = 60
+MOST_GROUPS = 8  # of draws, by chains; each is left out in turn
+ARRIVED = 1e-16  # squared length of a step in posterior standard deviations
+HEAVY = 2.5  # degrees of freedom from which a Student t has a variance worth matching
+
+# predictives, the number of chains that drew gaps for them (0: a released draw), and the power in which they stand
+Opinion = tuple[CellPredictives, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class GapPosteriors:
+    """The posteriors of m targets that lack the same columns, at every combination of their known categories.
+
+    A target's combinations stand one after the other: t = m·`combinations`. `mixtures`: what is believed without
+    releases, and each release's opinion with what it shares with others, in the `powers` in which they stand, in
+    the coordinates v of x = centre + root·v:
+
+        ℓ(v) = Σⱼ powerⱼ·log mixtureⱼ(v);   after k releases Σⱼ log afterⱼ(v) − (k − 1)·log before(v)
+
+    `shape`: the single Student t's that the mixtures are nearly, as one posterior of the usual family; its ν
+    measures distances. `possible`: the combinations that agree with the categories that the adversary knows; known
+    measurements are in the mixtures' weights. `effective_draws`: what the draws of the gaps are worth after
+    weighing, the least of all mixtures; 0 where a target could not be taken out.
+    """
+
+    columns: Int[np.ndarray, " p"]
+    combinations: Int[np.ndarray, "a q"]
+    truth: Float[np.ndarray, "m p"]
+    true_combination: Int[np.ndarray, " m"]
+    possible: Bool[np.ndarray, "m a"]
+    mixtures: tuple[StudentMixture, ...]
+    powers: tuple[int, ...]
+    shape: LogQuadratic | None
+    effective_draws: Float[np.ndarray, " m"]
+
+    @classmethod
+    def of(
+        cls,
+        cells: Cells,
+        targets: IncompleteRecords,
+        opinions: Sequence[Opinion],
+        weighed: bool,
+        known: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    ) -> "GapPosteriors":
+        """Turn predictives into mixtures; the first are what is believed before any release.
+
+        `weighed`: the gaps were drawn with the targets in the table, so that weights must take them out. `known`:
+        measurements and categories (positions) of the targets that the adversary knows.
+        """
+        (columns,) = np.nonzero(~np.isnan(targets.values[0]))
+        (here,) = np.nonzero(targets.codes[0] != UNKNOWN)
+        combinations, which = np.unique(cells.codes[:, here], axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable").reshape(len(combinations), -1)
+        agree = targets.codes[:, None, here] == combinations
+        true, possible = (
+            np.argmax(np.all(agree, axis=-1), axis=1),
+            np.all(agree | ~np.isin(here, known[1]), axis=-1),
+        )
+        truth, told = targets.values[:, columns], np.flatnonzero(np.isin(columns, known[0]))
+        mixtures, worth = [], np.full(len(truth), np.inf)
+        for each, chains, _ in opinions:
+            mixture, log_weights = _mixture(each, chains, columns, order, truth, true, weighed)
+            if len(told):
+                mixture = mixture.given(told, np.repeat(truth[:, told], len(combinations), axis=0))
+            mixtures.append(mixture)
+            if chains:
+                worth = np.minimum(worth, np.exp(-log_sum_exp(2 * log_weights, axis=1)))
+        left = np.min([each.left for each, _, _ in opinions], axis=0)
+        worth = np.where(left > LEAST_LEFT, worth, 0.0)
+        columns, truth = np.delete(columns, told), np.delete(truth, told, axis=1)
+        powers = tuple(power for _, _, power in opinions)
+        inflation = np.mean(opinions[0][0].inflations[:, order], axis=(2, 3)).ravel()
+        shape = _nearly(mixtures, powers, inflation) if len(columns) else None
+        if shape is not None:
+            mixtures = [each.seen_from(shape.centre, shape.root) for each in mixtures]
+        return cls(columns, combinations, truth, true, possible, tuple(mixtures), powers, shape, worth)
+
+    @property
+    def before(self) -> StudentMixture:
+        """What is believed before any release."""
+        return self.mixtures[0]
+
+    @property
+    def true_places(self) -> Int[np.ndarray, " m"]:
+        """Where each target's own combination stands."""
+        return np.arange(len(self.truth)) * len(self.combinations) + self.true_combination
+
+    def whiten(self, points: Float[np.ndarray, "m p"]) -> Float[np.ndarray, "t p"]:
+        """Return a target's point in the coordinates of each of its combinations."""
+        every = np.repeat(points, len(self.combinations), axis=0)
+        return every if self.shape is None else self.shape.whiten(every)
+
+    @cached_property
+    def truth_groups(self) -> "LogGroups":
+        """The mixtures at the truth of each target, summed within each group of draws."""
+        own = self.true_places
+        white = self.whiten(self.truth)[own][:, None]
+        return self.log_groups_of(own, white)
+
+    def log_groups_of(self, places: Int[np.ndarray, " m"], white: Float[np.ndarray, "m s p"]) -> "LogGroups":
+        """Return the mixtures of some combinations at s points of each, summed within each group of draws."""
+        sums = (GroupSums.of(each.take(places).log_groups(white)) for each in self.mixtures)
+        return LogGroups(tuple(sums), self.powers)
+
+    @property
+    def log_volume(self) -> Float[np.ndarray, " t"]:
+        """What a unit of volume in v is worth in x."""
+        return np.zeros(len(self.before.dfs)) if self.shape is None else np.asarray(self.shape.log_volume)
+
+    def log_groups(self, white: Float[np.ndarray, "t s p"]) -> "LogGroups":
+        """Return the mixtures at s points, summed within each group of draws."""
+        return LogGroups(tuple(GroupSums.of(each.log_groups(white)) for each in self.mixtures), self.powers)
+
+    def log_density_unnormalized(self, white: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t s"]:
+        """Return ℓ at s points."""
+        return self.log_groups(white).log_posterior()
+
+    def local(
+        self, white: Float[np.ndarray, "t p"]
+    ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"]]:
+        """Return value, gradient and Hessian of ℓ."""
+        some = [(mixture, power) for mixture, power in zip(self.mixtures, self.powers, strict=True) if power]
+        parts = [[power * part for part in mixture.local(white)] for mixture, power in some]
+        value, gradient, hessian = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
+        return value, gradient, hessian
+
+    def find_modes(self) -> Modes:
+        """Climb from both modes of the nearly equal single Student t's; the higher of the two is the best."""
+        assert self.shape is not None
+        start = find_modes(self.shape)
+        best, value, hessian, done = self._climb(start.best)
+        second = np.where(np.isfinite(start.gap)[:, None], start.other, -start.best)
+        other, low, bend, _ = self._climb(second)
+        swap = low > value
+        best, other = np.where(swap[:, None], other, best), np.where(swap[:, None], best, other)
+        value, low = np.maximum(value, low), np.minimum(value, low)
+        bends = np.where(swap[:, None, None], bend, hessian), np.where(swap[:, None, None], hessian, bend)
+        apart = best - other
+        same = -np.einsum("tp,tpq,tq->t", apart, bends[0], apart) < 1e-8
+        gap = np.where(same, np.inf, value - low)
+        return Modes(best, np.where(same[:, None], np.nan, other), gap, value, *bends, done, MOST_STEPS)
+
+    def _climb(self, white: Float[np.ndarray, "t p"]) -> "_Summits":
+        """Climb by Newton's steps, uphill along all axes, none so long as to leap onto another hill."""
+        assert self.shape is not None
+        length, done = np.ones(len(white)), np.zeros(len(white), dtype=bool)
+        value, gradient, hessian = self.local(white)
+        floor = 1e-3 * np.broadcast_to(np.asarray(self.shape.df), len(white))[:, None]
+        for _ in range(MOST_STEPS):
+            values, axes = np.linalg.eigh(-hessian)
+            along = np.einsum("tpq,tp->tq", axes, gradient) / np.maximum(np.abs(values), floor)
+            step = np.einsum("tpq,tq->tp", axes, along)
+            done = np.sum(step * gradient, axis=1) < ARRIVED
+            if np.all(done):
+                break
+            reach = 0.5 * np.linalg.norm(white, axis=1) + np.asarray(self.shape.df) ** -0.5
+            share = length * np.minimum(1.0, reach / np.maximum(np.linalg.norm(step, axis=1), 1e-300))
+            trial = white + share[:, None] * step
+            new = self.local(trial)
+            better = (new[0] > value) & ~done
+            white, value = np.where(better[:, None], trial, white), np.where(better, new[0], value)
+            gradient = np.where(better[:, None], new[1], gradient)
+            hessian = np.where(better[:, None, None], new[2], hessian)
+            length = np.where(better, np.minimum(2 * length, 1.0), length / 4)
+            if np.all(done | (length < 1e-6)):
+                break
+        return white, value, hessian, done | (length < 1e-6)
+
+
+_Summits = tuple[
+    Float[np.ndarray, "t p"], Float[np.ndarray, " t"], Float[np.ndarray, "t p p"], Bool[np.ndarray, " t"]
+]
+
+
+def _mixture(
+    each: CellPredictives,
+    chains: int,
+    columns: Int[np.ndarray, " o"],
+    order: Int[np.ndarray, "a u"],
+    truth: Float[np.ndarray, "m o"],
+    true: Int[np.ndarray, " m"],
+    weighed: bool,
+) -> tuple[StudentMixture, Float[np.ndarray, "m d"]]:
+    """Return each target's mixture at each combination, and the log weights of the draws, which add up to 1."""
+    m, draws, (a, u) = len(truth), each.dfs.shape[-1], order.shape
+
+    def arranged(array: np.ndarray) -> np.ndarray:
+        # records, combinations, draws, cells of the combination: chains stay together
+        parts = np.moveaxis(array[:, order], 3, 2)
+        return parts.reshape(m * a, draws * u, *array.shape[3:])
+
+    square = each.scales[..., columns[:, None], columns]
+    mixture = StudentMixture.of(
+        arranged(each.log_shares),
+        arranged(each.locations[..., columns]),
+        arranged(square),
+        arranged(each.dfs),
+        gcd(chains, MOST_GROUPS) if chains else 1,
+    )
+    log_weights = np.full((m, draws), -np.log(draws))
+    if weighed and chains:
+        own = mixture.take(np.arange(m) * a + true)
+        parts = own.log_parts(truth[:, None])[..., 0] + own.log_weights
+        at_truth = log_sum_exp(parts.reshape(m, draws, u), axis=2)
+        log_weights = -at_truth - log_sum_exp(-at_truth, axis=1)[:, None]
+    every = np.repeat(np.repeat(log_weights, a, axis=0), u, axis=1)
+    return replace(mixture, log_weights=mixture.log_weights + every), log_weights
+
+
+def _nearly(
+    mixtures: Sequence[StudentMixture], powers: Sequence[int], inflation: Float[np.ndarray, " t"]
+) -> LogQuadratic:
+    """Return the posterior of the single Student t's with the mixtures' means and covariances."""
+    location, covariance, df = _moments(mixtures[0])
+    p = mixtures[0].p
+    nu = df + p - 1
+    # V = covariance·(δ − 2)/δ, and the scale of the NIW whose predictive it is, Λ = c·δ·V
+    root = np.linalg.cholesky(covariance * (inflation * (df - 2))[:, None, None])
+    m, precision, pull = len(location), np.zeros((len(location), p, p)), np.zeros((len(location), p))
+    weights, levels, slopes, shapes = [], [], [], []
+    for mixture, power in zip(mixtures[1:], powers[1:], strict=True):
+        place, spread, tail = _moments(mixture)
+        middle = np.linalg.solve(root, (place - location)[..., None])[..., 0]
+        half = np.linalg.solve(np.linalg.cholesky(spread), root)
+        bend = half.swapaxes(-1, -2) @ half
+        if np.all(np.isinf(tail)):
+            precision, pull = precision + power * bend, pull + power * (bend @ middle[..., None])[..., 0]
+            continue
+        bend = bend / (tail - 2)[:, None, None]
+        slope = (bend @ middle[..., None])[..., 0]
+        weights.append(power * (tail + p))
+        levels.append(1 + np.sum(slope * middle, axis=-1))
+        slopes.append(slope)
+        shapes.append(bend)
+    empty = (np.zeros((m, 0)), np.zeros((m, 0)), np.zeros((m, 0, p)), np.zeros((m, 0, p, p)))
+    wells = [np.stack(each, axis=1) for each in (weights, levels, slopes, shapes)] if weights else empty
+    return LogQuadratic(location, root, nu, -powers[0] * (nu + 1), inflation, precision, pull, *wells)
+
+
+def _moments(
+    mixture: StudentMixture,
+) -> tuple[Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"], Float[np.ndarray, " t"]]:
+    """Return mean and covariance of the mixtures, and the mean degrees of freedom."""
+    share = np.exp(mixture.log_weights - log_sum_exp(mixture.log_weights, axis=1)[:, None])
+    mean = np.einsum("tk,tkp->tp", share, mixture.locations)
+    away = mixture.locations - mean[:, None]
+    df = np.maximum(mixture.dfs, HEAVY)
+    wider = np.where(np.isinf(df), 1.0, df / (np.where(np.isinf(df), 3.0, df) - 2))
+    within = np.einsum("tk,tkpq->tpq", share * wider, np.linalg.inv(mixture.precisions))
+    tail = np.full(len(df), np.inf) if np.all(np.isinf(df)) else np.sum(share * df, axis=1)
+    return mean, within + np.einsum("tk,tkp,tkq->tpq", share, away, away), tail
+
+
+# What released values tell of the draws they came from: rounded and limited, these are known within bounds.
+
+
+NOTICED = 0.1  # of the standard error of a variance: by less, rounding cannot be told from chance
+
+
+def spread_given_others(model: LocationModel) -> Float[np.ndarray, " p"]:
+    """Return each measurement's variance given all others and the cell, 1/(Σ⁻¹)_cc, as the model expects it."""
+    scale, df = np.asarray(model.measured.scale), np.asarray(model.measured.df, dtype=float)
+    if scale.ndim > 2:  # separate cells: all together
+        scale, df = np.sum(scale, axis=0), np.sum(np.broadcast_to(df, len(scale)))
+    return 1 / np.diagonal(np.linalg.inv(scale / np.maximum(df, 1.0)))
+
+
+def noticed_bounds(
+    datasets: Sequence[IncompleteRecords], spread: Float[np.ndarray, " p"]
+) -> list[IncompleteRecords]:
+    """Return the datasets with only those bounds that matter; other values count as exact.
+
+    A value at a limit is open to one side, which always matters. A value rounded by a step w adds w²/12 to its
+    column's variance `spread` given the others. As long as that is well below what the variance could be told from
+    in all N released rows, √(2/N) of itself, it is the same to an adversary whether values were rounded.
+    """
+    rows = sum(len(each) for each in datasets)
+    noticeable = NOTICED * np.sqrt(2 / max(rows, 1)) * spread
+    found = []
+    for each in datasets:
+        with np.errstate(invalid="ignore"):  # gaps
+            matters = each.bounded & ((each.high - each.low) ** 2 / 12 > noticeable)
+        low, high = np.where(matters, each.low, each.values), np.where(matters, each.high, each.values)
+        found.append(IncompleteRecords(each.codes, each.values, each.covariates, low, high))
+    return found
+
+
+def before_limits(
+    release: Released, records: Float[np.ndarray, "n p"], elsewhere: Moments | None = None
+) -> Released:
+    """Return a release with one draw of what its limited and coarsely rounded values may have been before.
+
+    Drawn given the whole table and all released values: so the draws themselves are distributed, and to judge them
+    is to let the adversary see somewhat more than was released. It is what all attacks take that have a closed
+    form; `GapAdversary` averages over many such draws instead, and is exact. `elsewhere`: the moments of further
+    records of the table.
+    """
+    if isinstance(release, ReleasesByPrior):
+        rest = [_part_before_limits(part, records, elsewhere) for part in release.rest]
+        first = _part_before_limits(release.first, records, elsewhere)
+        return ReleasesByPrior(first, tuple(rest))  # type: ignore[arg-type]
+    return _part_before_limits(release, records, elsewhere)  # type: ignore[return-value]
+
+
+def _part_before_limits(
+    part: PlainRelease | JoinedRelease | OfFewer, records: Float[np.ndarray, "n p"], elsewhere: Moments | None
+) -> PlainRelease | JoinedRelease | OfFewer:
+    if isinstance(part, OfFewer):
+        found = _part_before_limits(part.first, records[part.people], None)
+        return OfFewer(found, part.people)  # type: ignore[arg-type]
+    if isinstance(part, JoinedRelease):
+        drawn = _part_before_limits(part.synthetic, records, elsewhere)
+        return replace(part, synthetic=drawn)  # type: ignore[arg-type]
+    if not isinstance(part, DatasetRelease) or part.prior is None or part.is_as_drawn:
+        return part
+    if not part.schema.is_limited:
+        return part
+    moments = Moments.of(records) if elsewhere is None else Moments.of(records).merge(elsewhere)
+    return _redrawn(part, part.prior.update(moments))
+
+
+def _redrawn(release: DatasetRelease, whole: NIW) -> DatasetRelease:
+    """Draw the values of datasets that are known within bounds; `whole`: the posterior given the whole table."""
+    model = LocationModel.prior((), whole, separate=True)
+    modelled = [to_numpy(each) for each in release.modelled]
+    bounds = [release.schema.drawn_between(to_numpy(each)) for each in release.datasets]
+    seen = [
+        IncompleteRecords.of(None, values, low=low, high=high)
+        for values, (low, high) in zip(modelled, bounds, strict=True)
+    ]
+    return release.as_if_drawn(redrawn(seen, model))
+
+
+def redrawn(datasets: Sequence[IncompleteRecords], whole: LocationModel) -> list[Float[np.ndarray, "_ p"]]:
+    """Draw once what the values of datasets were before limits and rounding; `whole`: the model with the table."""
+    noticed = noticed_bounds(datasets, spread_given_others(whole))
+    streams = np.random.default_rng(0).spawn(len(noticed))
+
+    def draw(number: int) -> Float[np.ndarray, "n p"]:
+        return augment(noticed[number], whole, streams[number]).tables[0].values
+
+    return in_parallel(draw, range(len(noticed)))
+
+
+# The attack where values are missing, or known within bounds: predictives averaged over draws of these values.
+
+
+CHAINS, DRAWS = 16, 8  # of each augmentation: 128 completed tables, in groups whose spread gives standard errors
+
+
+@dataclass(frozen=True, eq=False)
+class FilledTable:
+    """Draws of a table's missing values given the table, and perhaps a released dataset beside it.
+
+    `models`: given each completed table and the dataset; they and `tables` stand chain by chain. Without gaps
+    there is one of each.
+    """
+
+    models: tuple[LocationModel, ...]
+    tables: tuple[MixedRecords, ...]
+    chains: int
+    words: str
+
+    @classmethod
+    def of(
+        cls,
+        records: IncompleteRecords,
+        prior: LocationModel,
+        rng: np.random.Generator,
+        dataset: IncompleteRecords | None = None,
+        *,
+        chains: int = CHAINS,
+        draws: int = DRAWS,
+    ) -> "FilledTable":
+        """Draw the gaps; the dataset, which may have gaps of its own, is so many records more."""
+        whole = records if dataset is None else records.joined(dataset)
+        found = augment(whole, prior, rng, chains=chains, draws=draws)
+        chains = found.convergence.chains if found.missing else 1
+        by_chain = np.arange(chains * (draws if found.missing else 1)).reshape(-1, chains).T.ravel()
+        tables = found.first_tables(len(records))
+        models = (found.posteriors[at] for at in by_chain)
+        return cls(tuple(models), tuple(tables[at] for at in by_chain), chains, found.words)
+
+
+@dataclass(frozen=True, eq=False)
+class GapAdversary:
+    """All that is needed to attack records of a table with gaps, or a record that it lacks.
+
+    `datasets`: what was released, with gaps of their own, and within the bounds that rounding and limits leave.
+    `before`: the table's gaps drawn given the table; `after`: given it and each released dataset; `parameters`:
+    released draws of the model's parameters. The table holds the targets, each of which is taken out of it in turn
+    (`rows`), or all other records. `own`: the table's gaps drawn by the adversary's own prior, if they have one.
+    `rest`: the same for releases by other mechanisms, and of the table when it had fewer records, which stand
+    among these from `start` on.
+    """
+
+    records: IncompleteRecords
+    prior: LocationModel
+    datasets: tuple[IncompleteRecords, ...]
+    before: FilledTable
+    after: tuple[FilledTable, ...]
+    parameters: Parameters | None
+    own: FilledTable | None = None
+    rest: "tuple[GapAdversary, ...]" = ()
+    start: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        records: IncompleteRecords,
+        prior: LocationModel,
+        rng: np.random.Generator,
+        *,
+        datasets: Sequence[IncompleteRecords] = (),
+        parameters: Parameters | None = None,
+        chains: int = CHAINS,
+        draws: int = DRAWS,
+        own: LocationModel | None = None,
+        watch: Callable[[int], None] = lambda tables: None,
+    ) -> "GapAdversary":
+        """Draw what is not known given the table, and given it and each dataset; `watch` is called after each."""
+        if not len(datasets) and parameters is None:
+            raise InputError("nothing was released: give datasets or parameters")
+        streams = rng.spawn(2 + len(datasets))
+        before = FilledTable.of(records, prior, streams[0], chains=chains, draws=draws)
+        watch(1)
+        seen = noticed_bounds(datasets, spread_given_others(before.models[0]))
+
+        def fill(number: int) -> FilledTable:
+            return FilledTable.of(records, prior, streams[1 + number], seen[number], chains=chains, draws=draws)
+
+        mine = None if own is None else FilledTable.of(records, own, streams[-1], chains=chains, draws=draws)
+
+        after = in_parallel(fill, range(len(seen)), watch=lambda table: watch(1))
+        return cls(records, prior, tuple(seen), before, tuple(after), parameters, mine)
+
+    @property
+    def releases(self) -> int:
+        """The number of datasets and of draws of the parameters."""
+        return len(self.after) + (0 if self.parameters is None else len(self.parameters))
+
+    @property
+    def parts(self) -> int:
+        """The most Student t's that an attack on one record weighs, in all cells."""
+        own = () if self.own is None else (self.own,)
+        here = self.prior.cells.count * sum(len(each.models) for each in (self.before, *self.after, *own))
+        return here + sum(part.parts for part in self.rest)
+
+    def without(self, row: int, rng: np.random.Generator, own: LocationModel | None = None) -> "GapAdversary":
+        """Return the adversary who lacks this record, with gaps drawn anew without it; `own`: their prior, if any.
+
+        It is what weights stand for; where they say too little, it is done.
+        """
+        others = self.records.take(np.delete(np.arange(len(self.records)), row))
+        alone = GapAdversary.of(
+            others,
+            self.prior,
+            rng,
+            datasets=self.datasets,
+            parameters=self.parameters,
+            chains=self.before.chains,
+            draws=len(self.before.models) // self.before.chains,
+            own=own,
+        )
+        told = [part for part in self.rest if part.holds(np.array([row]))]
+        return replace(alone, rest=tuple(part.without(row - part.start, rng) for part in told))
+
+    def holds(self, rows: Int[np.ndarray, " m"]) -> bool:
+        """Say whether records of the whole table, all of them alike, stand among these."""
+        return bool(0 <= rows[0] - self.start < len(self.records))
+
+    def posteriors(
+        self,
+        targets: IncompleteRecords,
+        rows: Int[np.ndarray, " m"] | None = None,
+        known: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    ) -> GapPosteriors:
+        """Return the posteriors of what is observed of some targets, which all lack the same columns.
+
+        `rows`: where they stand in the table, if it holds them. `known`: measurements and categories (positions)
+        of the targets that the adversary knows; kept categories belong there. With x the observed part, and
+        d = 1 … D the draws of the others' gaps,
+
+            log p(x) = Σⱼ log[Σ_d w_dj·t(x | X₋⁽ᵈ⁾ ∪ Z⁽ʲ⁾)] + Σⱼ log f(x | θ⁽ʲ⁾)
+                       − (k + m − 1)·log[Σ_d w_d·t(x | X₋⁽ᵈ⁾)]
+
+        Draws were made given the whole table; the weights 1/p(xᵢ | X₋⁽ᵈ⁾) take the target out of it again.
+        """
+        covariates = targets.covariates
+        opinions = self._opinions(covariates, rows)
+        if self.own is None:
+            before, chains, power = opinions[0]
+            opinions[0] = (before, chains, power + 1)
+        else:
+            opinions.insert(0, (self._predictives(self.own, covariates, rows), self.own.chains, 1))
+        for part in self.rest:
+            if rows is None or part.holds(rows):
+                opinions += part._opinions(covariates, None if rows is None else rows - part.start)
+        return GapPosteriors.of(self.prior.cells, targets, opinions, rows is not None, known)
+
+    def _opinions(self, covariates: Float[np.ndarray, "m s"], rows: Int[np.ndarray, " m"] | None) -> list[Opinion]:
+        """Return what this mechanism's releases say of targets; first what all of them share, to be taken out."""
+        found: list[Opinion] = [
+            (self._predictives(self.before, covariates, rows), self.before.chains, -self.releases)
+        ]
+        found += [(self._predictives(each, covariates, rows), each.chains, 1) for each in self.after]
+        draws = self.parameters
+        for at in range(0 if draws is None else len(draws)):
+            assert draws is not None
+            one = (draws.shares[at], draws.coefficients[at], draws.covariances[at])
+            found.append((of_parameters(*one, self.prior, covariates), 0, 1))
+        return found
+
+    def _predictives(
+        self, filled: FilledTable, known: Float[np.ndarray, "m s"], rows: Int[np.ndarray, " m"] | None
+    ) -> CellPredictives:
+        if rows is None:
+            return next_record(filled.models, known)
+        return without_own_record(filled.models, filled.tables, rows)
+
+
+def targets_by_gaps(records: IncompleteRecords) -> list[Int[np.ndarray, " m"]]:
+    """Return the records that have any value, in groups that lack the same ones."""
+    gaps = records.gaps
+    _, which = np.unique(gaps, axis=0, return_inverse=True)
+    groups = [np.flatnonzero(which.ravel() == number) for number in range(int(np.max(which)) + 1)]
+    return [group for group in groups if not np.all(gaps[group[0]])]

@@ -1,0 +1,358 @@
+"""Figures of shapes and shares: densities, quantiles and categories, real beside synthetic."""
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+from plotly.subplots import make_subplots
+from scipy.special import ndtri
+
+from allbutone.figures.fidelity import DIVERGING, MOST_NAMES, MOST_NUMBERS, PALE, range_key, ranges
+from allbutone.figures.style import (
+    BLUE,
+    GREY,
+    INK,
+    MOST_ROWS,
+    ON_TOP,
+    SMALL,
+    VERMILION,
+    empty,
+    frame,
+    furthest,
+    name_rows,
+    of_all,
+    segments,
+    text_of,
+    wrapped,
+)
+from allbutone.support.text import counted, number, percent
+from allbutone.utility.categories import BAND, Counts
+from allbutone.utility.fidelity import Fidelity
+from allbutone.utility.normality import Normality
+from allbutone.utility.shapes import Densities
+
+# Figures of categories: shares, and how strongly columns of either kind go together, real beside synthetic.
+
+
+CHANCE = "#DDDDDD"
+KEY = (
+    "|r| of measurements; correlation ratio η of a measurement by a category; Cramér's V of categories; "
+    "chance alone makes weak η and V a little larger in synthetic data"
+)
+_STRENGTH = [[0.0, "#FFFFFF"], [0.5, "#7FB8D8"], [1.0, BLUE]]
+
+
+def share_figure(fidelity: Fidelity) -> go.Figure:
+    """Draw the share of every level: the real one, where chance puts a right model's, and the datasets'."""
+    columns = fidelity.categories.shares
+    if not columns:
+        return empty("The release has no categories.")
+    names = [(each.columns[0], level) for each in columns for level in each.levels[0]]
+    real = np.concatenate([each.shares for each in columns])
+    values = np.concatenate([each.synthetic_shares for each in columns], axis=1)
+    noise = ndtri(0.975) * np.concatenate([_noise(each) for each in columns])
+    quartiles = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
+    shown = furthest(np.abs(quartiles[1] - real), MOST_ROWS)
+    off = set(fidelity.beyond_noise().categories.shares)
+    good = np.array([names[place][0] not in off for place in shown])
+    words = [f"{text_of(names[place][0], 40)}: {text_of(names[place][1], 40)}" for place in shown]
+    figure = ranges(values[:, shown], quartiles[:, shown], words, good)
+    low, high = np.maximum(real - noise, 0)[shown], np.minimum(real + noise, 1)[shown]
+    height = np.arange(len(shown))[::-1]
+    hover = [f"{name}<br>real {percent(share)}" for name, share in zip(words, real[shown], strict=True)]
+    mark = {"symbol": "line-ns", "size": 18, "line": {"width": 2.5, "color": INK}}
+    figure.add_scatter(x=real[shown], y=height, mode="markers", marker=mark, hovertext=hover, hoverinfo="text")
+    figure.add_scatter(**segments(low, high), line={"color": CHANCE, "width": 20})
+    figure.data = (figure.data[-1], *figure.data[:-1])  # below all others
+    frame(figure, _share_message(names, real, quartiles[1], len(values)), 150 + 32 * len(shown), l=20)
+    name_rows(figure, [f"{text_of(names[place][0], 10)}: {text_of(names[place][1], 10)}" for place in shown])
+    key = range_key(
+        len(values),
+        "black mark: real",
+        "grey: 95 of 100 datasets of a right model",
+        "" if good.all() else "orange: shares differ beyond chance",
+        of_all(len(shown), len(names), "levels"),
+    )
+    top = 1.05 * max(float(values[:, shown].max()), float(high.max()))
+    figure.update_xaxes(title_text=wrapped("Share of rows", key), tickformat=".0%", range=[-0.01, min(top, 1.03)])
+    return figure
+
+
+def _noise(counts: Counts) -> Float[np.ndarray, " levels"]:
+    """Return the standard deviation √(p(1 − p)·(1/n + 1/rows)) of a right model's share about the real one."""
+    return np.sqrt(counts.shares * (1 - counts.shares) / np.maximum(np.mean(counts.effective), 1))
+
+
+def _share_message(
+    names: list[tuple[str, str]], real: Float[np.ndarray, " l"], middle: Float[np.ndarray, " l"], datasets: int
+) -> str:
+    worst = int(np.argmax(np.abs(middle - real)))
+    column, level = names[worst]
+    whose = "synthetic share" if datasets == 1 else f"median share of {counted(datasets, 'dataset')}"
+    return (
+        f"The {whose} is at most {number(100 * abs(middle[worst] - real[worst]), 1)} percentage points away from "
+        f"the real one ({column}: {level}: {percent(middle[worst])}, really {percent(real[worst])})."
+    )
+
+
+def association_figure(fidelity: Fidelity) -> go.Figure:
+    """Draw |r|, η and Cramér's V as one square, real below the diagonal, synthetic above; then the differences."""
+    names = (*fidelity.columns, *fidelity.categories.columns)
+    count = len(names)
+    if count < 2:
+        return empty("A single column goes together with none.")
+    real, middle = fidelity.associations, np.median(fidelity.synthetic_associations, axis=0)
+    upper = np.triu(np.ones((count, count), dtype=bool), 1)
+    square = np.where(upper, middle, real)
+    np.fill_diagonal(square, np.nan)
+    difference = np.where(upper.T, middle - real, np.nan)
+    tall, gap = _sizes(names)
+    figure = make_subplots(rows=2, cols=1, vertical_spacing=gap / (2 * tall + gap))
+    reach = max(2 * BAND, float(np.nanmax(np.abs(difference), initial=0.0)))
+    hover, kinds = _words(fidelity, names, real, middle), len(fidelity.columns)
+    for row, (cells, least, most, colours) in enumerate(
+        ((square, 0.0, 1.0, _STRENGTH), (difference, -reach, reach, DIVERGING)), start=1
+    ):
+        figure.add_heatmap(
+            z=cells, zmin=least, zmax=most, colorscale=colours, showscale=False, xgap=1.5, ygap=1.5,
+            text=_texts(cells), texttemplate="%{text}", textfont={"size": SMALL}, hovertext=hover,
+            hoverinfo="text", hoverongaps=False, row=row, col=1,
+        )  # fmt: skip
+        if 0 < kinds < count:  # measurements end here
+            line = {"color": INK, "width": 1.5}
+            figure.add_hline(y=kinds - 0.5, line=line, row=row, col=1)
+            figure.add_vline(x=kinds - 0.5, line=line, row=row, col=1)
+    return _axes(figure, fidelity, names, _association_message(fidelity, names, real, middle))
+
+
+def _axes(figure: go.Figure, fidelity: Fidelity, names: tuple[str, ...], message: str) -> go.Figure:
+    """Name rows and columns, and say above each square what it is."""
+    count, k = len(names), len(fidelity.rows)
+    labels = [text_of(name, 12 if count <= 7 else 8) for name in names]
+    tall, gap = _sizes(names)
+    frame(figure, message, 2 * tall + 2 * gap + 140, l=20, t=20, b=100)
+    ticks = {"tickvals": np.arange(count), "showgrid": False, "ticks": "", "showline": False}
+    figure.update_yaxes(ticktext=labels, autorange="reversed", **ticks)
+    turned = {"tickangle": -90 if _turned(names) else 0, "side": "top", "title_standoff": 10}
+    figure.update_xaxes(ticktext=labels if count <= MOST_NAMES else [""] * count, **ticks, **turned)
+    several = f"median of {counted(k, 'dataset')}" if k > 1 else "synthetic data"
+    above = f"<b>above the diagonal:</b> {several}<br><b>below the diagonal:</b> real data"
+    figure.update_xaxes(title_text=above, row=1, col=1)
+    figure.update_xaxes(title_text="<b>synthetic less real</b>", row=2, col=1)
+    place = {"x": 0.5, "y": 0, "xref": "paper", "yref": "paper", "yanchor": "top", "yshift": -8}
+    figure.add_annotation(text=wrapped("", KEY).removeprefix("<br>"), showarrow=False, **place)
+    return figure.update_layout(plot_bgcolor=PALE)
+
+
+def _turned(names: tuple[str, ...]) -> bool:
+    """Whether names do not fit side by side above the columns."""
+    return len(names) > 5 or max(map(len, names)) > 8
+
+
+def _sizes(names: tuple[str, ...]) -> tuple[int, int]:
+    """Return the height of a square, and of what stands above it, in pixels."""
+    cell = 50 if len(names) <= 7 else 30 if len(names) <= MOST_NUMBERS else 22
+    return max(len(names) * cell, 150), 150 if _turned(names) else 70
+
+
+def _texts(cells: Float[np.ndarray, "c c"]) -> list[list[str]]:
+    """Write the numbers that fit their cells, without their zeros where there are many."""
+    if len(cells) > MOST_NUMBERS:
+        return [[""] * len(cells)] * len(cells)
+
+    def text(value: float) -> str:
+        shown = "" if np.isnan(value) else number(value, 2)
+        return shown if len(cells) <= 7 else shown.replace("0.", ".")
+
+    return [[text(value) for value in row] for row in cells]
+
+
+def _measure(fidelity: Fidelity, one: int, two: int) -> str:
+    categories = sum(place >= len(fidelity.columns) for place in (one, two))
+    return ("|r|", "η", "Cramér's V")[categories]
+
+
+def _words(
+    fidelity: Fidelity, names: tuple[str, ...], real: Float[np.ndarray, "c c"], middle: Float[np.ndarray, "c c"]
+) -> list[list[str]]:
+    shown = [text_of(name, 40) for name in names]
+    return [
+        [
+            f"{shown[a]} and {shown[b]}: {_measure(fidelity, a, b)}<br>real {number(real[a, b], 2)}<br>"
+            f"synthetic {number(middle[a, b], 2)}"
+            for b in range(len(names))
+        ]
+        for a in range(len(names))
+    ]
+
+
+def _association_message(
+    fidelity: Fidelity, names: tuple[str, ...], real: Float[np.ndarray, "c c"], middle: Float[np.ndarray, "c c"]
+) -> str:
+    off = np.abs(middle - real)
+    if np.isnan(off).all():
+        return "No two columns have an association."
+    one, two = sorted(int(place) for place in np.unravel_index(np.nanargmax(off), off.shape))
+    whose = "synthetic association" if len(fidelity.rows) == 1 else "median synthetic association"
+    values = f"{number(middle[one, two], 2)}, really {number(real[one, two], 2)}"
+    return (
+        f"The {whose} is at most {number(off[one, two], 2)} away from the real one ({names[one]} and "
+        f"{names[two]}, {_measure(fidelity, one, two)}: {values})."
+    )
+
+
+# Figures of shapes: densities, real and synthetic, and quantiles against those of a normal table.
+
+
+MOST_PANELS = 24
+PAIRS = 8  # panels; up to so many stand two abreast, more of them three
+PANEL = 210  # pixels from one line of panels to the next
+DOTS = 6000  # of all panels together: beyond that a browser grows slow
+
+
+def density_figure(densities: Densities) -> go.Figure:
+    """Draw the real and the synthetic density of each column over each other."""
+    columns, peak = densities.columns, densities.real.max(axis=1)
+    gap = np.max(np.abs(densities.synthetic - densities.real), axis=1) / peak
+    shown = furthest(gap, MOST_PANELS)
+    figure, places = _panels([text_of(columns[at], _room(len(shown))) for at in shown])
+    for at, place in zip(shown, places, strict=True):
+        hover = f"{text_of(columns[at], 40)}<br>%{{x:.4g}}: density %{{y:.3g}}<extra></extra>"
+        for name, values, line, fill in (
+            ("real", densities.real, {"color": INK, "width": 1.5}, "tozeroy"),
+            ("synthetic", densities.synthetic, {"color": BLUE, "width": 2.5, "dash": "dash"}, None),
+        ):
+            figure.add_scatter(
+                x=densities.grid[at].astype(np.float32), y=values[at].astype(np.float32), mode="lines", line=line,
+                fill=fill, fillcolor="rgba(154,154,154,0.35)", name=name, legendgroup=name,
+                showlegend=bool(at == shown[0]), hovertemplate=name + "<br>" + hover, **place,
+            )  # fmt: skip
+    worst = int(np.argmax(gap))
+    message = (
+        f"The synthetic density is furthest from the real one in {columns[worst]}: "
+        f"by {percent(gap[worst])} of the peak's height."
+    )
+    _frame_panels(figure, message, len(shown))
+    figure.update_yaxes(showticklabels=False, rangemode="tozero", showgrid=False, ticks="")
+    _name_axes(
+        figure,
+        "Value, in the column's units or on its scale",
+        "Density",
+        of_all(len(shown), len(columns), "columns"),
+        14,
+    )
+    return figure
+
+
+def qq_figure(normality: Normality) -> go.Figure:
+    """Draw each column's ordered values against those of a normal one, both in standard deviations."""
+    columns = normality.columns
+    shown = furthest(normality.shape.gap, MOST_PANELS)
+    titles = [
+        f"{text_of(columns[at], _room(len(shown)))}<br><span style='font-size:{SMALL}px'>"
+        f"{normality.verdicts[at].level}</span>"
+        for at in shown
+    ]
+    figure, places = _panels(titles)
+    ends = normality.qq_normal[[0, -1]]
+    chosen = _spread(normality.qq_normal, max(60, DOTS // len(shown)))
+    for at, place in zip(shown, places, strict=True):
+        fit = normality.verdicts[at].level == "fit"
+        mark = {"size": 4, "color": BLUE if fit else VERMILION}
+        x, y = normality.qq_normal[chosen], normality.qq_values[at][chosen]
+        hover = f"{text_of(columns[at], 40)}<br>%{{y:.2f}}, if normal %{{x:.2f}}<extra></extra>"
+        figure.add_scatter(
+            x=ends, y=ends, mode="lines", line={"color": GREY, "width": 1.5}, hoverinfo="skip", **place
+        )
+        figure.add_scatter(x=x, y=y, mode="markers", marker=mark, hovertemplate=hover, **place)
+    _frame_panels(figure, _qq_message(normality), len(shown), legend=False)
+    key = of_all(len(shown), len(columns), "columns")
+    _name_axes(figure, "Value if normal, in standard deviations", "Value, in standard deviations", key, 30)
+    low, high = float(normality.qq_values.min()), float(normality.qq_values.max())
+    figure.update_layout(margin={"l": 60}).update_yaxes(matches="y", range=[low - 0.3, high + 0.3])
+    figure.layout.yaxis.matches = None  # the others follow the first, which cannot follow itself
+    for place in places:
+        figure.update_yaxes(showticklabels=place["col"] == 1, **place)
+    return figure
+
+
+def _qq_message(normality: Normality) -> str:
+    p, other = len(normality.columns), [one for one in normality.verdicts if one.level != "fit"]
+    worst = int(np.argmax(normality.shape.gap))
+    gap = f"between the 1st and 99th percentile {normality.columns[worst]} departs most from normal, "
+    gap += f"by {number(normality.shape.gap[worst], 2)} SD."
+    if not other:
+        return f"{'All columns are' if p > 1 else 'The column is'} fit for a normal model; {gap}"
+    named = ", ".join(f"{one.subject} ({one.level})" for one in other[:5])
+    named += f" and {len(other) - 5:,} more" * (len(other) > 5)
+    verb = "is" if len(other) == 1 else "are"
+    return f"{len(other):,} of {counted(p, 'column')} {verb} not plainly fit: {named}; {gap}"
+
+
+def distance_qq_figure(normality: Normality) -> go.Figure:
+    """Draw the records' Mahalanobis distances against those of a normal table, all columns together."""
+    if normality.together is None or not len(normality.squared_distances):
+        return empty("There are no distances from the centre: too few records, or columns that repeat each other.")
+    verdict = normality.together
+    message = f"All columns together are {verdict.words}."
+    x, y = np.sqrt(normality.distance_quantiles), np.sqrt(normality.squared_distances)
+    ends = [0.0, float(max(x[-1], y[-1]))]
+    chosen = _spread(x, DOTS)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[0, x[-1]], y=[0, x[-1]], mode="lines", line={"color": GREY, "width": 1.5}, hoverinfo="skip"
+    )
+    figure.add_scatter(
+        x=x[chosen], y=y[chosen], mode="markers",
+        marker={"size": 5, "color": BLUE if verdict.level == "fit" else VERMILION},
+        hovertemplate="distance %{y:.2f}, if normal %{x:.2f}<extra></extra>",
+    )  # fmt: skip
+    frame(figure, message, 400)
+    figure.update_yaxes(title_text="Distance of a record from the centre", range=[0, 1.05 * ends[1]])
+    title = wrapped(
+        "Distance if the table were normal", "in standard deviations (Mahalanobis); one dot for each record"
+    )
+    return figure.update_xaxes(title_text=title, range=[0, 1.05 * float(x[-1])])
+
+
+def _room(panels: int) -> int:
+    """Return how many characters fit above a panel on a phone."""
+    return 20 if panels <= PAIRS else 13
+
+
+def _panels(titles: list[str]) -> tuple[go.Figure, list[dict[str, int]]]:
+    """Return empty panels, two or three abreast, and where each is."""
+    count = len(titles)
+    across = min(count, 2 if count <= PAIRS else 3)
+    lines = -(-count // across)
+    figure = make_subplots(
+        lines, across, subplot_titles=titles, horizontal_spacing=0.04 if across == 3 else 0.08,
+        vertical_spacing=min(0.3, 75 / (PANEL * lines)) if lines > 1 else 0,
+    )  # fmt: skip
+    return figure, [{"row": place // across + 1, "col": place % across + 1} for place in range(count)]
+
+
+def _frame_panels(figure: go.Figure, message: str, count: int, *, legend: bool = True) -> None:
+    lines = -(-count // (2 if count <= PAIRS else 3)) if count > 1 else 1
+    frame(figure, message, PANEL * lines + 130, l=40, t=70)
+    if legend:
+        figure.update_layout(showlegend=True, legend=ON_TOP)
+    figure.update_xaxes(nticks=4, tickangle=0).update_yaxes(nticks=5)
+    figure.update_annotations(font={"size": 13})
+
+
+def _spread(sorted_values: Float[np.ndarray, " q"], most: int) -> np.ndarray:
+    """Return places of at most so many values, evenly along the axis, so that the tails keep theirs."""
+    if len(sorted_values) <= most:
+        return np.arange(len(sorted_values))
+    return np.unique(np.searchsorted(sorted_values, np.linspace(sorted_values[0], sorted_values[-1], most)))
+
+
+def _name_axes(figure: go.Figure, x: str, y: str, key: str, left: int) -> None:
+    """Name the axes that all panels share, once."""
+    below = {"x": 0.5, "y": 0, "xanchor": "center", "yanchor": "top", "yshift": -26}
+    beside = {"x": 0, "y": 0.5, "xanchor": "right", "yanchor": "middle", "xshift": -left, "textangle": -90}
+    title = wrapped(x, key)
+    more = max(0, 18 * title.count("<br>") - 22)  # lines that the margin has no room for
+    figure.update_layout(height=figure.layout.height + more, margin={"b": figure.layout.margin.b + more})
+    for text, place in ((title, below), (y, beside)):
+        figure.add_annotation(text=text, xref="paper", yref="paper", showarrow=False, font={"size": 13}, **place)

@@ -1,1 +1,0 @@
-"""Results in, pictures out; computes only where to put the ink. Knows results, not where they are shown."""

@@ -1,1 +1,0 @@
-"""One record looked at closely: marginals, landscapes, measures. Knows the adversary and disclosure."""

@@ -1,1 +1,0 @@
-"""Whether a release holds only what may be released."""

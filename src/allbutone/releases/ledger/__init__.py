@@ -1,1 +1,0 @@
-"""What was ever released of a table: recorded beside it, and judged together."""

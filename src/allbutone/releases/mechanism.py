@@ -1,0 +1,286 @@
+"""How mixed tables are drawn: which columns, by which model and prior. All of it is public."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.location import MAIN_EFFECTS, SEPARATE, LocationModel, MixedRecords, Regression
+from allbutone.model.moments import UNKNOWN
+from allbutone.model.niw import NIW
+from allbutone.model.prior import prior_entries, prior_from
+from allbutone.support.errors import Cure, InputError
+from allbutone.tables.categories import Categories, require_few_cells
+from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
+
+REFUSE, IMPUTE, KEEP_GAPS = "refuse", "impute", "keep"
+MODEL = "general location"
+LEAST_WEIGHT = 1e-6  # of a cell: beside a record, less would lose its digits
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """What is declared of all columns, in the table's order, and the model that draws those that are not kept.
+
+    normal: the prior of the drawn measurements in every cell. cells: whether cells share one spread, each level
+    moving the mean ("main effects"), or have a normal of their own ("separate"). cell_weight: how many records the
+    prior is worth in each cell. keep: columns that go out as they are; the others are drawn given them.
+    missing: what is done with gaps.
+    """
+
+    schema: Schema
+    normal: NIW
+    cell_weight: float
+    cells: str = MAIN_EFFECTS
+    keep: tuple[str, ...] = ()
+    missing: str = REFUSE
+
+    def __post_init__(self) -> None:
+        """Refuse what the model cannot do, all columns taken together."""
+        if self.cells not in (MAIN_EFFECTS, SEPARATE):
+            raise InputError(f"cells are {MAIN_EFFECTS!r} or {SEPARATE!r}, got {self.cells!r}")
+        if self.missing not in (REFUSE, IMPUTE, KEEP_GAPS):
+            raise InputError(f"missing is {REFUSE!r}, {IMPUTE!r} or {KEEP_GAPS!r}, got {self.missing!r}")
+        if not LEAST_WEIGHT <= self.cell_weight < np.inf:
+            raise InputError(f"cell_weight must exceed 0, {LEAST_WEIGHT} at least, got {self.cell_weight}")
+        self._require_drawable()
+        if self.normal.p != len(self.measurements):
+            raise InputError(
+                f"{len(self.measurements)} measurements are drawn and the prior is for {self.normal.p}"
+            )
+        require_few_cells(dict(zip(self.categories, self.sizes, strict=True)))
+
+    def _require_drawable(self) -> None:
+        if unknown := [name for name in self.keep if name not in self.order]:
+            raise InputError(
+                f"there is no column {unknown[0]!r} to keep", f"the columns are {', '.join(self.order)}"
+            )
+        require_measurements(self.measurements)
+        drawn = [name for name in self.categories if name not in self.keep]
+        if self.covariates and drawn:
+            raise InputError(
+                f"categories cannot be drawn given a measurement that is kept: {', '.join(drawn)} given "
+                f"{', '.join(self.covariates)}",
+                Cure("keep these, too", "keep", [*self.keep, *drawn]),
+                Cure("do not keep the measurement", "keep", [n for n in self.keep if n not in self.covariates]),
+            )
+        if self.covariates and self.cells == SEPARATE:
+            raise InputError("separate cells have no covariates", Cure("use main effects", "cells", MAIN_EFFECTS))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """All columns, in the table's order."""
+        return tuple(column.name for column in self.schema.columns)
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """The columns of categories."""
+        return tuple(column.name for column in self.schema.categories)
+
+    @property
+    def levels(self) -> tuple[tuple[str, ...], ...]:
+        """The levels of each category."""
+        return tuple(column.levels for column in self.schema.categories)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many levels each category has."""
+        return tuple(len(each) for each in self.levels)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All measurements, drawn or kept."""
+        return tuple(column.name for column in self.schema.measurements)
+
+    @property
+    def measurements(self) -> tuple[str, ...]:
+        """The measurements that are drawn."""
+        return tuple(name for name in self.columns if name not in self.keep)
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """The measurements that are kept, on which the others depend."""
+        return tuple(name for name in self.columns if name in self.keep)
+
+    @property
+    def kept_categories(self) -> tuple[int, ...]:
+        """The positions, among the categories, of those that are kept."""
+        return tuple(place for place, name in enumerate(self.categories) if name in self.keep)
+
+    @cached_property
+    def prior(self) -> LocationModel:
+        """The model before any record."""
+        return LocationModel.prior(
+            self.sizes,
+            self.normal,
+            weight=self.cell_weight,
+            covariates=len(self.covariates),
+            separate=self.cells == SEPARATE,
+        )
+
+    def split(self, records: Records) -> MixedRecords:
+        """Return complete records as the model sees them: cell, measurements and covariates."""
+        drawn, kept = (
+            [records.columns.index(name) for name in each] for each in (self.measurements, self.covariates)
+        )
+        codes = records.categories.select(self.categories).codes
+        return MixedRecords(self.prior.cells.of_codes(codes), records.values[:, drawn], records.values[:, kept])
+
+    def incomplete(self, records: Records) -> IncompleteRecords:
+        """Return records with gaps as the model sees them; what is kept must be complete."""
+        drawn, kept = (
+            [records.columns.index(name) for name in each] for each in (self.measurements, self.covariates)
+        )
+        codes = records.categories.select(self.categories).codes
+        gaps = dict(zip(self.categories, (codes == UNKNOWN).any(axis=0), strict=True))
+        gaps |= dict(zip(records.columns, np.isnan(records.values).any(axis=0), strict=True))
+        if open_columns := [name for name in self.keep if gaps[name]]:
+            raise InputError(
+                f"columns that are kept must be complete: {', '.join(open_columns)} lack values",
+                Cure("do not keep them", "keep", [name for name in self.keep if name not in open_columns]),
+            )
+        return IncompleteRecords.of(codes, records.values[:, drawn], records.values[:, kept])
+
+    def as_drawn(self, records: Records) -> IncompleteRecords:
+        """Return a synthetic table as who attacks sees it: drawn measurements between the bounds they tell."""
+        exact = self.incomplete(records)
+        drawn = [records.columns.index(name) for name in self.measurements]
+        low, high = self.schema.drawn_between(records.natural)
+        return IncompleteRecords.of(exact.codes, exact.values, exact.covariates, low[:, drawn], high[:, drawn])
+
+    def kept_levels(self, records: Records) -> Int[np.ndarray, "n q"] | None:
+        """Return the levels that are kept of each record, −1 for those to be drawn; None where nothing is kept."""
+        if not self.keep:
+            return None
+        codes = np.full((len(records.values), len(self.categories)), UNKNOWN, dtype=np.int64)
+        for place in self.kept_categories:
+            codes[:, place] = records.categories.codes[:, records.categories.columns.index(self.categories[place])]
+        return codes
+
+    def released(self, drawn: MixedRecords, gaps: Bool[np.ndarray, "n d"] | None = None) -> Records:
+        """Return what the model drew as it goes out: in natural units, rounded, within limits, with these gaps.
+
+        `gaps`: which values are taken away, of the drawn measurements, then of the categories.
+        """
+        values = np.empty((len(drawn), len(self.columns)))
+        for names, part in ((self.measurements, drawn.values), (self.covariates, drawn.covariates)):
+            values[:, [self.columns.index(name) for name in names]] = part
+        codes = self.prior.cells.codes[drawn.cells]
+        if gaps is not None:
+            places = [self.columns.index(name) for name in self.measurements]
+            values[:, places] = np.where(gaps[:, : len(places)], np.nan, values[:, places])
+            codes = np.where(gaps[:, len(places) :], UNKNOWN, codes)
+        return self.table(self.schema.released(values), codes, gaps is not None)
+
+    def table(
+        self, natural: Float[np.ndarray, "n p"], codes: Int[np.ndarray, "n q"], gaps: bool = False
+    ) -> Records:
+        """Return a synthetic table from natural values and level numbers."""
+        categories = Categories(codes, self.categories, self.levels)
+        values = self.schema.to_model(natural)
+        return Records(
+            values, self.columns, schema=self.schema, categories=categories, order=self.order, gaps=gaps
+        )
+
+    def entries(self) -> dict[str, Any]:
+        """Return all of it as entries of release.json."""
+        return {
+            "model": MODEL,
+            "cells": self.cells,
+            "cell_weight": self.cell_weight,
+            "keep": list(self.keep),
+            "missing": self.missing,
+            "columns": list(self.order),
+            "prior": prior_entries(self.normal),
+            "declared": self.schema.entries()["columns"],
+        }
+
+    @classmethod
+    def of_entries(cls, entries: Mapping[str, Any], where: str) -> "Mechanism":
+        """Read what `entries` wrote."""
+        order = _names(entries["columns"])
+        schema = Schema.of_entries({"columns": entries["declared"]}, where).for_columns(order)
+        keep = _names(entries["keep"])
+        drawn = [column.name for column in schema.measurements if column.name not in keep]
+        normal = prior_from(entries["prior"], drawn)
+        return cls(schema, normal, float(entries["cell_weight"]), entries["cells"], keep, entries["missing"])
+
+    def same_as(self, other: "Mechanism") -> bool:
+        """Say whether both draw the same from the same table."""
+        words = [each.entries() | {"declared": None} for each in (self, other)]
+        return words[0] == words[1] and self.schema.same_mechanism(other.schema)
+
+
+def require_measurements(drawn: Sequence[str]) -> None:
+    """Refuse tables of categories alone, and such of which all measurements are kept."""
+    if not drawn:
+        raise InputError(
+            "no measurement is left to be drawn: tables of categories alone cannot be synthesized yet",
+            Cure("keep fewer columns", "keep"),
+            "add a measurement",
+        )
+
+
+def require_nothing_kept(mechanism: Mechanism) -> None:
+    """Refuse, for a table that stays in its engine, what takes the records themselves."""
+    if mechanism.keep or mechanism.missing != REFUSE:
+        raise InputError(
+            "columns to keep and gaps take the records themselves, and this table stays in its engine",
+            "read it as a file",
+        )
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise TypeError("names must be text")
+    return tuple(given)
+
+
+# A fitted synthesizer's numbers as JSON holds them, exact to the last bit. All of it is confidential.
+
+
+def table_entries(posterior: LocationModel | None, table: IncompleteRecords | None) -> dict[str, Any]:
+    """Return what stands for the table: the posterior, or the table itself where values are missing."""
+    content = {"posterior": None if posterior is None else _model_entries(posterior), "incomplete": None}
+    if table is not None:
+        values = [[None if np.isnan(value) else value for value in row] for row in table.values.tolist()]
+        content["incomplete"] = {"codes": table.codes.tolist(), "values": values}
+    return content
+
+
+def table_from(
+    content: dict[str, Any], prior: LocationModel, covariates: Any
+) -> tuple[LocationModel | None, IncompleteRecords | None]:
+    """Read what `table_entries` wrote."""
+    given, table = content["posterior"], content["incomplete"]
+    posterior = None if given is None else _model_from(given, prior)
+    if table is None:
+        return posterior, None
+    values = np.array(table["values"], dtype=np.float64).reshape(-1, prior.p)
+    codes = np.array(table["codes"], dtype=np.int64).reshape(len(values), -1)
+    return posterior, IncompleteRecords.of(codes, values, covariates)
+
+
+def _model_entries(model: LocationModel) -> dict[str, Any]:
+    measured = model.measured
+    names = ["mean", "mean_weight", "df", "scale"]
+    if isinstance(measured, Regression):
+        names = ["coefficients", "root", "df", "scale"]
+    numbers = {name: np.asarray(getattr(measured, name)).tolist() for name in names}
+    return {"weights": model.weights.tolist()} | numbers
+
+
+def _model_from(entries: dict[str, Any], prior: LocationModel) -> LocationModel:
+    numbers = {name: np.array(value, dtype=np.float64) for name, value in entries.items()}
+    weights, scale = numbers["weights"], numbers["scale"]
+    measured: Regression | NIW
+    if "root" in numbers:
+        measured = Regression(numbers["coefficients"], numbers["root"], float(numbers["df"]), scale)
+    else:
+        measured = NIW(numbers["mean"], numbers["mean_weight"], numbers["df"], scale)
+    return LocationModel(prior.cells, weights, measured, prior.covariates)

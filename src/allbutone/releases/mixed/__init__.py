@@ -1,1 +1,0 @@
-"""Releases of mixed tables: measurements, categories, columns that are kept as they are, and gaps."""

@@ -1,1 +1,0 @@
-"""What a table file declares of each column: scale, limits, decimals, prior. Knows `support` and files."""
