@@ -61,8 +61,8 @@ test-long: $(VENV)/dev system-parts ## Run all tests with all their cases, such 
 	ALLBUTONE_TEST_LONG=1 $(BIN)/pytest
 
 # What tells whether the parts that a version of a dependency can break still work: numbers, files, commands, pages, figures
-CORE_TESTS := $(patsubst %,tests/test_%.py,niw moments modes records file_formats release risk hygiene hygiene_values \
-	plots_records report_mixed app_server what_loads)
+CORE_TESTS := $(foreach name,niw moments modes records file_formats release risk hygiene hygiene_values \
+	plots_records report_mixed app_server what_loads,$(wildcard tests/*/test_$(name).py))
 EXTRAS := excel,spss-sas-stata,duckdb,dp
 
 test-lowest: $(VENV)/made ## Run the core tests on the lowest versions of all dependencies that pyproject.toml allows
@@ -85,10 +85,10 @@ test-spark: $(VENV)/spark ## Run the tests of tables in Spark, on a local master
 	@command -v java >/dev/null || [ -x "$$JAVA_HOME/bin/java" ] \
 		|| { echo "Installing Java from Debian for Spark"; apt-get update -qq && apt-get install -y -qq default-jre-headless >/dev/null; } \
 		|| { echo "Java is missing and could not be installed. Run: sudo apt-get install default-jre-headless"; exit 1; }
-	ALLBUTONE_TEST_SPARK=1 $(BIN)/pytest tests/test_spark.py tests/test_engines.py tests/test_engine_mixed.py tests/test_standing_out.py -k spark -n 0
+	ALLBUTONE_TEST_SPARK=1 $(BIN)/pytest tests/tables/test_spark.py tests/tables/test_engines.py tests/disclosure/test_engine_mixed.py tests/disclosure/test_standing_out.py -k spark -n 0
 
 screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages, and of figures, into docs/
-	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/test_app_screens.py -n 0
+	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/app/test_app_screens.py -n 0
 	$(BIN)/python docs/figures.py
 
 lint: $(VENV)/dev ## Style of Python and JavaScript, types and the import contract
@@ -123,11 +123,11 @@ sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json,
 	@echo "Written: build/sbom.json, build/licences.md (base install), build/licences-all.md (extras and tools, too)"
 
 # The tests of model, adversary and disclosure themselves, without browsers, databases and clusters
-NUMERICAL_TESTS := $(patsubst %,tests/test_%.py,adversary alone any_model audit augmentation batches_and_devices both_released bound_laws budget_law categories \
+NUMERICAL_TESTS := $(foreach name,adversary alone any_model audit augmentation batches_and_devices both_released bound_laws budget_law categories \
 	category_storage climb_laws composition engine_mixed entropy exposure_by_hand exposure_law flat_prior gap_patterns grown_table guarantee \
 	guarantee_plan inputs lacking lacking_everywhere leave_one_out long_datasets mass mixed mixed_budget mixed_refusals \
 	mixed_release mixed_size modes modes_laws moments moments_by_hand niw niw_by_hand posterior prior_file privacy_loss private refused_risks regression risk \
-	rounding rule several_missing several_releases simulated_releases sites standing_out streamed_risk torture with_gaps)
+	rounding rule several_missing several_releases simulated_releases sites standing_out streamed_risk torture with_gaps,$(wildcard tests/*/test_$(name).py))
 
 coverage: $(VENV)/dev ## Measure what the numerical core's own tests run; fails below 95 % (statements and branches) of any floor
 	$(BIN)/pip install -q --disable-pip-version-check --group coverage

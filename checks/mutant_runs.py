@@ -92,10 +92,10 @@ def _run_tests(tree: Path, tests: Sequence[str], times: Times | None, answer: Pa
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     if any(name.partition(".")[0] == "allbutone" for name in sys.modules):
         raise RuntimeError("the package was loaded before the tests: they would not see the mutant")
-    sys.path[:0] = [str(tree), str(ROOT / "tests"), str(ROOT)]
+    sys.path[:0] = [str(tree), str(ROOT / "tests" / "shared"), str(ROOT)]
     plugin = _Quickest(times)
     usual = ["-x", "-q", "-o", "addopts=", "--noconftest", "-p", "every_test", "-p", "no:cacheprovider"]
-    files = [f"tests/test_{each}.py" for each in tests]
+    files = [str(path.relative_to(ROOT)) for each in tests for path in ROOT.glob(f"tests/*/test_{each}.py")]
     ignored = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of libraries that are loaded already
     code = int(pytest.main([*usual, *ignored, *options, *files], plugins=[plugin]))
     loaded = getattr(sys.modules.get("allbutone"), "__file__", None)

@@ -1,4 +1,4 @@
-"""What the tests share; what every one of them needs is in every_test.py."""
+"""What the tests share; what every one of them needs is in shared/every_test.py."""
 
 import multiprocessing
 import os
@@ -13,9 +13,9 @@ from programs import program
 pytest_plugins = ["every_test", "app_server", "engines", "clean_releases"]
 
 # PyTorch is large, so its tests run only where it was asked for: `make test-torch`
-collect_ignore = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["test_torch.py"]
+collect_ignore_glob = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["*/test_torch.py"]
 # and Spark takes Java: `make test-spark`
-collect_ignore += [] if os.environ.get("ALLBUTONE_TEST_SPARK") else ["test_spark.py"]
+collect_ignore_glob += [] if os.environ.get("ALLBUTONE_TEST_SPARK") else ["*/test_spark.py"]
 
 # Tests that need a part of the system; `make test` installs it from Debian where it can
 BROWSER_TESTS = (
@@ -40,7 +40,7 @@ ENGINE_TESTS = (
 )
 SYSTEM_PARTS = dict.fromkeys(BROWSER_TESTS, "chromium") | dict.fromkeys(ENGINE_TESTS, "postgres")
 MISSING = {name: part for name, part in SYSTEM_PARTS.items() if program(part) is None}
-collect_ignore += list(MISSING)
+collect_ignore_glob += [f"*/{name}" for name in MISSING]
 
 
 def pytest_configure(config):

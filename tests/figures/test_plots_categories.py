@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from test_plots_fidelity import leaves, message
 
 import allbutone as abo
 from allbutone.figures.fidelity import (
@@ -17,7 +18,6 @@ from allbutone.figures.shapes import association_figure, share_figure
 from allbutone.support.text import number, percent
 from drawn_categories import NAMES, compared, mixed
 from location import records, release_of
-from test_plots_fidelity import leaves, message
 
 
 def test_shares_stand_beside_the_real_ones_and_what_chance_does():

@@ -13,7 +13,7 @@ import allbutone as abo
 from allbutone.cli.onward import as_typed, free_name, in_flags
 from allbutone.support.errors import Cure, InputError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 # runs the program and presses Ctrl-C at the moment a module begins to load
 STOPPED = """
@@ -101,7 +101,7 @@ def test_ci_leaves_no_test_out_where_the_browser_is_missing(tmp_path):
         ["bash", ROOT / ".ci" / "run"], env=plain | {"PATH": path}, capture_output=True, text=True, check=True
     )
     said = dict(line.split("=", 1) for line in told.stdout.splitlines() if line.startswith("CI="))
-    command = [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "-q", "tests/test_moments.py"]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "-q", "tests/model/test_moments.py"]
     nowhere = plain | {"PATH": str(tmp_path)}
     assert subprocess.run(command, cwd=ROOT, env=nowhere, capture_output=True, timeout=120).returncode == 0
     done = subprocess.run(command, cwd=ROOT, env=nowhere | said, capture_output=True, text=True, timeout=120)

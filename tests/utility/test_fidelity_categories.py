@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.stats.contingency import association
+from test_fidelity import literal_pmse
 
 import allbutone as abo
 import location
@@ -13,7 +14,6 @@ from allbutone.tables.categories import Categories
 from allbutone.utility.categories import CategoryDifferences, cramers_v, shares_of, tables_of
 from allbutone.utility.telling_apart import tree_error
 from location import records, release_of
-from test_fidelity import literal_pmse
 
 
 def compared(rng, people=300, rows=(300, 200, 250)):

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from allbutone.paper.design_file import SHIPPED
 from allbutone.paper.simulate import simulate_cell
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PRIOR_MEAN = np.array([1.1, 1.1])
 
 

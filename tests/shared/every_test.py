@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items):
     """Leave out what takes long, unless it is asked for."""
     if os.environ.get("ALLBUTONE_TEST_LONG"):
         return
-    listed = (Path(__file__).parent / "long_tests.txt").read_text().splitlines()
+    listed = (Path(__file__).parents[1] / "long_tests.txt").read_text().splitlines()
     long = tuple(line for line in listed if not line.startswith("#"))
     for item in items:
         if item.nodeid.startswith(long):

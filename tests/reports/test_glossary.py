@@ -10,7 +10,7 @@ import pytest
 from allbutone.reports.glossary import GLOSSARY, find_term, glossary_page
 from allbutone.support.errors import InputError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # what a board cannot be expected to know
 JARGON = re.compile(r"nats?\b|e\^|posterior|mode\b|Mahalanobis|crowd|\blaw\b|[ΛμκνΣθ₋²‖]", re.IGNORECASE)
 

@@ -9,7 +9,7 @@ from checks.licences import COPYLEFT, PERMISSIVE
 from checks.lowest import lowest
 from checks.mutants import mutant, places
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_dependency_has_a_lower_bound():

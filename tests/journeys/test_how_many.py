@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from test_cli_hints import hints_of
 
 import allbutone as abo
 from allbutone.disclosure import mixed_budget, simulated_budget
@@ -18,7 +19,6 @@ from allbutone.releases.joined import join_releases
 from allbutone.reports.assessment import assess
 from allbutone.reports.findings import remedies
 from allbutone.reports.verdict import verdict_of
-from test_cli_hints import hints_of
 
 FEW = 1  # datasets that are out
 

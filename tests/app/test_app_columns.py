@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import pyarrow.csv
 import pytest
+from test_app_uploads import send
 
 import allbutone as abo
 from allbutone.tables.schema import Schema
 from app_server import Browser, last_line, opened, settled
-from test_app_uploads import send
 
 ROWS = 60
 

@@ -17,7 +17,7 @@ def test_the_plan_recommends_noise_where_it_is_useful_and_says_from_where():
     plan = abo.plan_guarantee(table_file(2), 500, (0.1, 1), delta=2e-5)
     assert plan.useful_from == 1
     assert "useful from ε = 1" in plan.sentence
-    # what released draws were found to err by (tests/test_private.py runs them): 0.096 at ε = 1
+    # what released draws were found to err by (tests/releases/test_private.py runs them): 0.096 at ε = 1
     assert plan.of("noise")[1]["correlation_error"] == pytest.approx(0.096, rel=0.1)
     errors = [[row["correlation_error"] for row in plan.of(route)] for route in ("no privacy", "noise", "prior")]
     assert errors[0][0] < errors[1][1] < errors[1][0]

@@ -5,9 +5,9 @@ import time
 
 import psycopg
 import pytest
+from test_engine_sources import clinic, one_line
 
 from engines import PASSWORD
-from test_engine_sources import clinic, one_line
 
 SLEEPS = "select pid, query_start from pg_stat_activity where wait_event = 'PgSleep'"
 

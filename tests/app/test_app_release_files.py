@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from test_app_release import LONG, drawn_anyway, fetched, handle, settled, uploaded
 
 CHANCE = 7

@@ -5,10 +5,10 @@ import re
 
 import pandas as pd
 import pytest
+from test_cli_hints import hints_of
 
 import allbutone as abo
 from clinic import clinic
-from test_cli_hints import hints_of
 
 pytestmark = pytest.mark.usefixtures("few_trials")
 

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from test_leave_one_out import assert_same
 
 import allbutone as abo
 import paper
@@ -13,7 +14,6 @@ from allbutone.releases.folder import release_of
 from allbutone.releases.joined import JoinedRelease, ReleasesByPrior, draw_both, join_releases
 from allbutone.releases.statistics import JoinedStatistics
 from cases import positive_definite
-from test_leave_one_out import assert_same
 
 COLUMNS = ("a", "b", "c", "d", "e", "f")
 KINDS = [("parameters", "datasets"), ("parameters", "parameters"), ("datasets", "datasets", "both")]

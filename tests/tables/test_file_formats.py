@@ -11,11 +11,11 @@ import openpyxl
 import pandas as pd
 import pyreadstat
 import pytest
+from test_table_files import mutate, read_in_little_memory, refused, write
 
 import allbutone as abo
 from allbutone.tables.admission import ColumnsError
 from allbutone.tables.files import FORMATS, READABLE, Limits, read_table
-from test_table_files import mutate, read_in_little_memory, refused, write
 
 VALUES = np.array([[51.5, 3, -1.25], [42.0, 4, 2.0], [37.25, 2, 1e-7]])
 NAMES = ("age", "sex", "ldl")

@@ -6,13 +6,13 @@ import json
 
 import numpy as np
 import pytest
+from test_app_uploads import NAMES, VALUES, as_csv, send, ticked
 
 import allbutone as abo
 from allbutone.disclosure.budget import plan_budget
 from allbutone.support.text import chance
 from allbutone.tables.records import demo_cohort
 from app_server import CUT_OFF, opened, settled
-from test_app_uploads import NAMES, VALUES, as_csv, send, ticked
 
 # the place of a dot, in pixels of the page
 DOT = """row => {

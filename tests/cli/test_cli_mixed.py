@@ -6,12 +6,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from test_cli_hints import follow, hints_of
 
 import allbutone as abo
 from allbutone.disclosure.rule import Rule
 from allbutone.reports.verdict import verdict_of
 from clinic import clinic
-from test_cli_hints import follow, hints_of
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import allbutone as abo
 from allbutone.cli import main as cli
 from allbutone.cli import output as terminal
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_synthesize_writes_datasets_and_says_what_it_did(allbutone, table, tmp_path):

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import numpy as np
 import pyarrow.csv
 import pytest
+from test_app_uploads import send
 
 import allbutone as abo
 from allbutone.disclosure.mixed_budget import plan_mixed_budget
@@ -20,7 +21,6 @@ from allbutone.reports.verdict import verdict_of
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
 from app_server import CUT_OFF, Browser, last_line, opened, settled
-from test_app_uploads import send
 
 NAMES = ("sex", "stage", "score", "age", "bili")
 

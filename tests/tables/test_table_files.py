@@ -281,8 +281,9 @@ PRIOR = "df = 9\nmean_weight = 0.5\n[centre]\nldl = 3.5\nbmi = 25\n[spread]\nbmi
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "toml", "design"])
 def test_mutated_files_are_read_or_refused_in_few_lines(tmp_path, rng, kind):
-    from allbutone.paper.design_file import read_design
     from test_safe_files import DESIGN
+
+    from allbutone.paper.design_file import read_design
 
     chance = random.Random(int(rng.integers(2**63)))
     pyarrow.parquet.write_table(TABLE, tmp_path / "good.parquet")
