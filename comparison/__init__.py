@@ -1,1 +1,1 @@
-"""A fair comparison with other tools on the same public tables (`make compare`); it writes docs/records/compare.md."""
+"""A fair comparison with other tools on the same public tables: `make compare` writes docs/records/compare.md."""

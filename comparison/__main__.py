@@ -1,4 +1,4 @@
-"""Sets up every tool, runs all of them on the same tables, and writes docs/records/compare.md: `python -m comparison`."""
+"""Runs every tool on the same tables and writes docs/records/compare.md: `python -m comparison`."""
 
 import argparse
 import tempfile

@@ -1,4 +1,4 @@
-"""The comparison as a page: docs/records/compare.md, its words from template.md and its numbers from what was measured."""
+"""The comparison as a page, docs/records/compare.md: words from template.md, numbers from what was measured."""
 
 import ast
 import datetime
