@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import solve_triangular
-from scipy.special import expit, ndtri, stdtrit
+from scipy.special import expit, log_ndtr, ndtri, stdtrit
 
 from allbutone.model.moments import Moments
-from allbutone.releases.folder import synthetic_tables
+from allbutone.releases.folder import SyntheticTables, synthetic_tables
 from allbutone.support.arrays import real_array
 from allbutone.support.errors import Cure, InputError, count_of
-from allbutone.support.text import listed
+from allbutone.support.text import joined, listed
 from allbutone.tables.categories import Categories
 
 # Valid inference from synthetic datasets: estimates and intervals for the population behind the real table.
 
 
 RULES = ("within", "between")
+ROUNDS = 500  # of expectation and maximisation
+MOST_CUT = 0.5  # of the values at a limit: with more, the normal behind them is hardly known
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +133,9 @@ def _ratio(part: Any, whole: Any) -> Any:
 def combine_means(release: Any, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
     """Estimate the population mean of each measurement, (p,): q = z̄ and v = s²/k of every dataset of a release.
 
-    Values drawn beyond a limit were moved to it, which biases the mean of such a column; `note` says which.
+    Values drawn beyond a limit were moved to it. Of a column that was drawn as a normal, on its own scale, mean
+    and variance are those of the normal that was cut there (maximum likelihood); `note` says which these are, and
+    of which others the limit biases the mean.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -146,14 +150,79 @@ def combine_means(release: Any, *, people: int, rule: str = "within", level: flo
     scatter = np.stack([np.diagonal(np.asarray(each.scatter)) for each in moments])
     rows = np.array(tables.rows)
     variances = scatter / (rows * (rows - 1))[:, None]
+    cut = _cut_normals(tables)
+    for number, values in enumerate(tables.values):
+        for place in cut:
+            mean, variance = _mean_of_cut_normal(values[:, place], *tables.schema.measurements[place].bounds)
+            estimates[number, place], variances[number, place] = mean, variance
     found = combine(estimates, variances, people=people, rows=rows, rule=rule, level=level)
+    return replace(found, names=tables.columns, note=_of_limits(tables, cut))
+
+
+def _cut_normals(tables: SyntheticTables) -> list[int]:
+    """Return the columns, some of whose values stand at a limit, that were drawn as a normal and released so."""
+    if not tables.schema.is_limited or any(each.columns for each in tables.categories):
+        return []  # given categories a column is a mixture of normals
+    shares = tables.schema.clipped(np.concatenate(tables.values))
+    return [
+        place
+        for place, (column, share) in enumerate(zip(tables.schema.measurements, shares, strict=True))
+        if 0 < share < MOST_CUT and column.scale.is_plain
+    ]
+
+
+def _of_limits(tables: SyntheticTables, cut: list[int]) -> str:
+    """Say which means are those of a normal that was cut at a limit, and which others a limit biases."""
     limited = tables.schema.clipped_in_words(tables.values)
-    note = (
-        f"{limited}: moved there from beyond it, which biases these means; the intervals do not know."
-        if limited
-        else ""
-    )
-    return replace(found, names=tables.columns, note=note)
+    if not limited:
+        return ""
+    shares = tables.schema.clipped(np.concatenate(tables.values))
+    named = [tables.columns[place] for place in cut]
+    biased = [name for place, name in enumerate(tables.columns) if shares[place] > 0 and place not in cut]
+    said = [f"{limited}, moved there from beyond it."]
+    if named:
+        said.append(f"The means of {joined(named)} are of normals that were cut there: what was drawn before.")
+    if biased:
+        said.append(f"That biases the means of {joined(biased)}; their intervals do not know.")
+    return " ".join(said)
+
+
+def _mean_of_cut_normal(values: Float[np.ndarray, " n"], low: float, high: float) -> tuple[float, float]:
+    """Return the mean μ of the normal whose draws beyond the limits were moved to them, and its variance.
+
+    Σ log φ((x − μ)/σ)/σ over what lies between, and log Φ(a) of each at a limit, a = (low − μ)/σ, (μ − high)/σ, is
+    highest where μ and σ² are the means of x and (x − μ)² with those at a limit at their expectations: E[x | x <
+    low] = μ − σλ and Var = σ²(1 − aλ − λ²), λ = φ(a)/Φ(a). The variance is the inverse of the curvature there.
+    """
+    ends = [(low, -1.0, values <= low), (high, 1.0, values >= high)]
+    between = values[(values > low) & (values < high)]
+    if len(np.unique(between)) < 2:
+        return float(np.mean(values)), float(np.var(values, ddof=1) / len(values))  # nothing tells a spread
+    mean, spread, n = float(np.mean(values)), float(np.std(values)), len(values)
+    for _ in range(ROUNDS):
+        total, squares, parts = np.sum(between), 0.0, []
+        for end, side, there in ends:
+            if count := int(np.sum(there)):
+                a = side * (mean - end) / spread
+                tail = float(np.exp(-0.5 * a * a - log_ndtr(a))) / np.sqrt(2 * np.pi)
+                centre = mean + side * spread * tail
+                parts.append((count, side, a, tail, centre))
+                total += count * centre
+                squares += count * spread**2 * (1 - a * tail - tail**2)
+        new = total / n
+        squares += np.sum((between - new) ** 2) + sum(part[0] * (part[4] - new) ** 2 for part in parts)
+        moved = max(abs(new - mean), abs(np.sqrt(squares / n) - spread))
+        mean, spread = float(new), float(np.sqrt(squares / n))
+        if moved < 1e-10 * spread:
+            break
+    away = between - mean
+    first, cross, second = len(between), 2 * np.sum(away) / spread, 2 * np.sum(away**2) / spread**2
+    for count, side, a, tail, _ in parts:  # of μ/σ, of both, and of log σ
+        bend = tail * (tail + a)
+        first += count * bend
+        cross += side * count * (tail - a * bend)
+        second += count * (a * a * bend - a * tail)
+    return mean, float(spread**2 / (first - cross**2 / second)) * n / (n - 1)
 
 
 def _check_rule(rule: str, level: float, datasets: int) -> None:
