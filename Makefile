@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
 .PHONY: demo fuzz test test-long test-torch test-spark test-lowest test-newest screenshots system-parts lint package sbom \
-	coverage mutation published bench compare docs clean
+	coverage mutation published bench commands compare docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -151,6 +151,9 @@ fuzz: $(VENV)/fuzz ## Run spoiled inputs against everything that reads: FUZZ="--
 
 bench: $(VENV)/dev ## Measure everything beside what it is compared with and write docs/records/benchmarks.md; needs an idle machine
 	$(BIN)/python -m benchmarks
+
+commands: $(VENV)/core ## Write docs/commands.md from the commands
+	$(BIN)/python docs/commands_page.py
 
 docs: $(VENV)/docs system-parts ## Build the documentation's site into build/docs; it reads offline
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs

@@ -15,7 +15,7 @@ project_copyright = "The allbutone developers, MIT licence"
 version = release = version_of("allbutone")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
-exclude_patterns = ["_build", "README.md", "gallery"]
+exclude_patterns = ["_build", "README.md", "gallery", "templates"]
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "generated/gallery",

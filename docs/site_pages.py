@@ -1,4 +1,4 @@
-"""The pages of the site that are written from the program itself: every public name, every command and option."""
+"""What the site is built with beside its pages: the page of every public name, written from the program itself."""
 
 import re
 from pathlib import Path
@@ -33,11 +33,11 @@ def picture_of_figure(block, block_vars, gallery_conf) -> str:
 
 
 def write_reference(folder: Path) -> None:
-    """Write the reference of Python and of the command line, if what they would say has changed."""
+    """Write the reference of Python, if what it would say has changed."""
     folder.mkdir(exist_ok=True)
-    for name, text in {"python.rst": python_page(), "command-line.md": command_page()}.items():
-        if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != text:
-            (folder / name).write_text(text, encoding="utf-8")
+    page, text = folder / "python.rst", python_page()
+    if not page.exists() or page.read_text(encoding="utf-8") != text:
+        page.write_text(text, encoding="utf-8")
 
 
 def python_page() -> str:
@@ -56,41 +56,6 @@ def python_page() -> str:
             kind = "class" if isinstance(getattr(allbutone, name), type) else "function"
             parts += [f".. auto{kind}:: allbutone.{name}", *(["   :members:"] if kind == "class" else []), ""]
     return "\n".join(parts)
-
-
-def command_page() -> str:
-    """Return the page of all commands with every argument and option, as `--help` has them."""
-    import typer.main
-
-    from allbutone.cli.main import command_line
-
-    about = (
-        "# The command line\n\nEvery command with all its arguments and options, written from the program itself: "
-        "what `--help` shows.\n[Commands](../commands.md) explains them, and what they write, at length.\n"
-    )
-    commands = typer.main.get_command(command_line()).commands
-    return "\n".join([about, *(_command(name, command) for name, command in commands.items())])
-
-
-def _command(name: str, command) -> str:
-    rows = [_parameter(each) for each in command.params if not getattr(each, "hidden", False)]
-    head = f"## allbutone {name}\n\n{_markdown(command.help)}\n\n| argument | meaning | default |\n|---|---|---|\n"
-    return head + "\n".join(rows) + "\n"
-
-
-def _parameter(parameter) -> str:
-    option = parameter.opts[0].startswith("-")
-    shown = ", ".join((*parameter.opts, *parameter.secondary_opts)) if option else parameter.name.upper()
-    if choices := getattr(getattr(parameter, "type", None), "choices", None):
-        shown += f" {' or '.join(choices)}"
-    given = parameter.default if option and not callable(parameter.default) else None
-    default = "" if given in (None, "", False) or parameter.required else f"`{given}`"
-    needed = "required" if parameter.required else default
-    return f"| `{shown}` | {_markdown(getattr(parameter, 'help', '') or '')} | {needed} |"
-
-
-def _markdown(text: str) -> str:
-    return re.sub(r"([|<*])", r"\\\1", text.replace("\b", "")).strip()
 
 
 def _title(words: str, line: str) -> str:

@@ -16,10 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-import typer.main
 
 import allbutone as abo
-from allbutone.cli import main as cli
 from allbutone.cli import output as terminal
 
 ROOT = Path(__file__).parents[2]
@@ -312,15 +310,3 @@ def test_a_bar_appears_when_work_takes_longer_than_two_seconds(monkeypatch):
     with terminal.late_progress("Slow work", None):
         time.sleep(0.5)
     assert drawn
-
-
-def test_every_command_and_option_is_documented():
-    readme = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    for name, command in typer.main.get_command(cli.command_line()).commands.items():
-        assert command.help, f"allbutone {name} has no help text"
-        assert f"## allbutone {name}\n" in readme
-        section = readme.split(f"## allbutone {name}\n")[1].split("\n## ")[0]
-        for parameter in command.params:
-            shown = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.name.upper()
-            assert f"`{shown}" in section, f"docs/commands.md: allbutone {name} says nothing of {shown}"
-            assert getattr(parameter, "help", ""), f"{shown} of allbutone {name} has no help text"

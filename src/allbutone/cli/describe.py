@@ -146,7 +146,10 @@ def _levels(look: Look, most: int = 8) -> str:
 
 
 ToCheck = Annotated[
-    Path, typer.Argument(metavar="RELEASE", help="A release's folder, its zip file, or one dataset of it.")
+    Path,
+    typer.Argument(
+        metavar="RELEASE", help="A release's folder, its zip file (also the app's), or one dataset of it."
+    ),
 ]
 AgainstTable = Annotated[
     Path | None, typer.Option("--table", help="The confidential table, to find what of it was carried over.")

@@ -2,13 +2,15 @@
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.rule import Rule
@@ -77,7 +79,10 @@ AnyTable = Annotated[
 ]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(help="A column to keep, or several separated by commas; all by default. May be repeated."),
+    typer.Option(
+        help="A column to use, or several separated by commas; all by default. May be repeated: a name that "
+        "holds a comma goes in an option of its own."
+    ),
 ]
 ReleaseColumns = Annotated[
     list[str] | None,
@@ -160,7 +165,10 @@ Prior = Annotated[
     typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
 ]
 MechanismPrior = Annotated[
-    Path | None, typer.Option(help="The prior file the release was made with; the release's own by default.")
+    Path | None,
+    typer.Option(
+        help="The prior file the release was made with, if the release does not say: another one is refused."
+    ),
 ]
 Like = Annotated[
     Path | None,
@@ -169,8 +177,8 @@ Like = Annotated[
 Keep = Annotated[
     list[str] | None,
     typer.Option(
-        help="A public column that goes out as it is, or several separated by commas; the others are drawn "
-        "given it."
+        help="A public column that goes out as it is, a row for each person, or several separated by commas; the "
+        "others are drawn given it."
     ),
 ]
 Cells = Annotated[
@@ -203,14 +211,22 @@ Delta = Annotated[
 ]
 Known = Annotated[
     list[str] | None,
-    typer.Option(help="A column the adversary knows of everyone, or several separated by commas."),
+    typer.Option(
+        help="A column the adversary knows of everyone, or several separated by commas, categories among them; "
+        "those that were kept are known anyway."
+    ),
 ]
 LackingColumns = Annotated[
     list[str] | None,
     typer.Option(help="A column the adversary lacks of everyone, or several separated by commas."),
 ]
 LackingRecords = Annotated[
-    int, typer.Option(min=0, help="How many records the adversary lacks besides the target, chosen at random.")
+    int,
+    typer.Option(
+        min=0,
+        help="How many records the adversary lacks beside the target, chosen at random; they are inferred "
+        "together by sampling, which takes minutes for hundreds of records.",
+    ),
 ]
 Probability = Annotated[
     float,
@@ -218,7 +234,7 @@ Probability = Annotated[
 ]
 Radius = Annotated[float, typer.Option(help="How near the truth counts as near: a Mahalanobis distance.")]
 NoMass = Annotated[
-    bool, typer.Option("--no-mass", help="Leave out the mass near the truth: several times faster.")
+    bool, typer.Option("--no-mass", help="Leave out the mass near the truth, which takes most of the time.")
 ]
 LedgerFile = Annotated[
     Path | None,
@@ -234,8 +250,19 @@ NoLedger = Annotated[
     typer.Option("--no-ledger", help="Do not record the release in the table's ledger: then nobody counts it."),
 ]
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
-Rows = Annotated[int | None, typer.Option(help="Rows of each dataset; as many as the table has by default.")]
-Kind = Annotated[ReleaseKind, typer.Option("--release", help="Synthetic datasets, the parameters, or both.")]
+Rows = Annotated[
+    int | None,
+    typer.Option(
+        help="Rows of each dataset, as many as the disk has room for; as many as the table has by default."
+    ),
+]
+Kind = Annotated[
+    ReleaseKind,
+    typer.Option(
+        "--release",
+        help="Synthetic datasets, the parameters, or both; the budget of both is that of the parameters.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, or cuda (a graphics card, by PyTorch).")]
 Dask = Annotated[
     str | None,
@@ -243,18 +270,27 @@ Dask = Annotated[
         help="The address of a Dask cluster to work on, such as tcp://HOST:8786; this computer by default."
     ),
 ]
-Images = Annotated[ImageFormat | None, typer.Option(help="Write the figures as pictures of this format, too.")]
+Images = Annotated[
+    ImageFormat | None, typer.Option(help="Write the figures as pictures of this format, too; needs Chromium.")
+]
 NumbersFile = Annotated[
     Path, typer.Option(help="The .csv or .parquet file to write; the figure is written beside it.")
 ]
 Page = Annotated[Path, typer.Option(help="The .html file to write.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there under this name.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace what is there under this name; a folder only if allbutone made it and nothing was added.",
+    ),
+]
 
 
 @dataclass(frozen=True)
 class TableOptions:
     """The confidential table, where it lies, and how it is read."""
 
+    title: ClassVar[str] = "The table, and how it is read"
     table: AnyTable
     columns: Columns = None
     drop: Drop = None
@@ -290,6 +326,7 @@ class TableOptions:
 class ModelOptions:
     """How a release is made: its prior and model, or a release to be like, and what is guaranteed."""
 
+    title: ClassVar[str] = "How the release is made"
     prior: Prior = None
     like: Like = None
     keep: Keep = None
@@ -309,6 +346,7 @@ class ModelOptions:
 class AttackOptions:
     """Who attacks, and by which rule a value counts as disclosed to them."""
 
+    title: ClassVar[str] = "Who attacks, and by which rule"
     known: Known = None
     lacking_columns: LackingColumns = None
     lacking_records: LackingRecords = 0
@@ -331,9 +369,13 @@ class AttackOptions:
 class LedgerOptions:
     """Which ledger says what was released before, and whether that counts."""
 
+    title: ClassVar[str] = "What was released before"
     ledger: LedgerFile = None
     alone: Alone = False
     no_ledger: NoLedger = False
+
+
+GROUPS = (TableOptions, ModelOptions, AttackOptions, LedgerOptions)
 
 
 @dataclass(frozen=True)
@@ -374,8 +416,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     grouped: list[inspect.Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
         group, *about = get_args(parameter.annotation) or (parameter.annotation,)
-        if isinstance(group, type) and group in (TableOptions, ModelOptions, AttackOptions, LedgerOptions):
-            asked = _parameters_of(group, next((each for each in about if isinstance(each, Offers)), None))
+        if isinstance(group, type) and group in GROUPS:
+            asked = parameters_of(group, next((each for each in about if isinstance(each, Offers)), None))
             groups[parameter.name] = group, [each.name for each in asked]
             own += [each for each in asked if each.name == "table"]
             grouped += [each for each in asked if each.name != "table"]
@@ -395,7 +437,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameters_of(group: type, offer: Offers | None) -> list[inspect.Parameter]:
+def parameters_of(group: Any, offer: Offers | None = None) -> list[inspect.Parameter]:
     """Return the options of a group as parameters of a function, in the order of its fields."""
     hints = get_type_hints(group, include_extras=True) | (offer.reworded if offer else {})
     return [
@@ -403,11 +445,21 @@ def _parameters_of(group: type, offer: Offers | None) -> list[inspect.Parameter]
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=_required(hints[field.name]) if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+            annotation=_under(group.title, hints[field.name]),
         )
         for field in fields(group)
         if offer is None or field.name in offer.names
     ]
+
+
+def _under(title: str, hint: Any) -> Any:
+    """Return how an option is declared, with the heading that --help shows it under."""
+    kind, declared = get_args(hint)
+    if not isinstance(declared, OptionInfo):
+        return hint
+    declared = copy(declared)
+    declared.rich_help_panel = title
+    return Annotated[kind, declared]
 
 
 def _required(hint: Any) -> Any:

@@ -84,7 +84,10 @@ from allbutone.tables.safe_io import require_outside
 
 ReleaseDirs = Annotated[
     list[Path],
-    typer.Argument(help="The folder of the release, or several folders: one attack on all."),
+    typer.Argument(
+        help="The folder of the release, or several, of releases of this table that were drawn apart: one attack "
+        "on all."
+    ),
 ]
 Pooled = Annotated[
     Path | None,
@@ -436,7 +439,9 @@ def _attack_private(asked: Attack, release: PrivateRelease, out: Path, force: bo
 
 
 Lacking = Annotated[str, typer.Option(help="How many other records are lacking, in turn.")]
-People = Annotated[int, typer.Option(help="How many records to look at: those that stand out most.")]
+People = Annotated[
+    int, typer.Option(help="How many records to look at: those most exposed to the usual adversary.")
+]
 
 
 @command

@@ -297,12 +297,30 @@ Design = Annotated[
 ]
 Folder = Annotated[Path | None, typer.Argument(help="With show: the folder of the study.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="The folder to create for the results.")]
-Threads = Annotated[int | None, typer.Option(help="How many threads to use; one for each core by default.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(help="How many threads to use, with the same results to the bit; one for each core by default."),
+]
 Only = Annotated[str | None, typer.Option(help="Run only these cells, as in 'p == 2 and n in [10, 50]'.")]
 Count = Annotated[int | None, typer.Option(help="Replicates a cell, instead of the design's number.")]
-Exact = Annotated[bool, typer.Option("--exact-records", help="Draw every record, as the paper does: slower.")]
-Keep = Annotated[bool, typer.Option("--keep-replicates", help="Write every replicate, a Parquet file a cell.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with what the folder holds already.")]
+Exact = Annotated[
+    bool,
+    typer.Option(
+        "--exact-records",
+        help="Draw every record, as the paper does, not the statistics that the attack sees: many times slower.",
+    ),
+]
+Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep-replicates",
+        help="Write every replicate (distance, exposure, guess), a Parquet file a cell in DIR/replicates.",
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on with what the folder holds already; refused if the design has changed."),
+]
 
 
 def study(

@@ -67,12 +67,14 @@ FromMoments = Annotated[
     typer.Option("--moments", help="TABLE and what follows are files of moments, one of each site, or pooled."),
 ]
 Out = Annotated[Path, typer.Option(help="The folder to create for the release.")]
-Datasets = Annotated[int, typer.Option(help="How many datasets (or parameter draws) to release.")]
+Datasets = Annotated[
+    int, typer.Option(help=f"How many datasets (or parameter draws) to release, at most {MOST_DATASETS:,}.")
+]
 Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
 NewRepeatKey = Annotated[
     bool,
     typer.Option(
-        "--new-repeat-key", help="Make a key that repeats this release, and show it once. It is a secret."
+        "--new-repeat-key", help="Make a key of 128 bits that repeats this release, and show it once: a secret."
     ),
 ]
 RepeatKey = Annotated[
