@@ -264,8 +264,9 @@ def _show_plan(planned: Planned) -> None:
         columns = plan.columns()
         rows = [[escape(number(column[place])) for column in columns.values()] for place in plan.places[:10]]
         headings = (*list(columns)[:-1], "most allowed by its own chances")
-        fewer = "; all together allow fewer" * bool(plan.in_all < plan.max_datasets.min() and not plan.simulated.cut_short)
-    show(f"The ten rows that allow least, each looked at alone{fewer}", headings, rows)
+        lowered = plan.in_all < float(np.min(plan.max_datasets)) and not plan.simulated.cut_short
+        fewer = "; all together allow fewer" * lowered
+        show(f"The ten rows that allow least, each looked at alone{fewer}", headings, rows)
         console.print(f"\n{plan.parts}{chr(10) * bool(planned.standing)}")
     if planned.ladder:  # a strong prior may leave nobody above the average
         lines = [[number(value) for value in step.values()] for step in planned.ladder]
