@@ -216,7 +216,7 @@ class ExposureLaw:
     def exposure(self, leverage: Any, count: Any) -> Any:
         """Return the expected exposure: how far the mode travels from the others' centre (0) to the record (1).
 
-        The median over releases, in closed form (`spiked_exposure`). Of many records it is computed at some
+        The median over releases, in closed form (`SpikedExposure`). Of many records it is computed at some
         leverages and interpolated between.
         """
         leverage = np.asarray(leverage, dtype=float)

@@ -230,7 +230,7 @@ def _beyond(x: Any, length: Any) -> Any:
 # What several guarantees come to together, by their exact composition, and whether a declared total is kept.
 #
 # The losses of independent releases add, so their cumulants do: Gaussian noise with ρ has K(s) = ρ·s(s − 1),
-# posterior draws have the K of two gamma variates (`replacement_loss`). Noise alone is converted as OpenDP does
+# posterior draws have the K of two gamma variates (`draw_loss`). Noise alone is converted as OpenDP does
 # for zCDP, so that one release has the ε that it states; with draws among them, δ(ε) comes from the sum of
 # cumulants.
 

@@ -26,7 +26,7 @@ from allbutone.support.parallel import in_parallel
 
 # Released datasets drawn as the adversary sees them: of each dataset the scatter and the mean, never a record.
 #
-# In the coordinates of `simulated_releases` a dataset's covariance is Σ ~ IW(D², ν′), its scatter is S | Σ ~ W(n_z
+# In the coordinates of the releases below a dataset's covariance is Σ ~ IW(D², ν′), its scatter is S | Σ ~ W(n_z
 # − 1, Σ) and its mean z̄ | Σ ~ N(l, gΣ), g = 1/κ′ + 1/n_z. Nothing but S and z̄ is seen, so Σ is integrated out: S
 # = D·S₀·D, and S₀, of density ∝ |S₀|^((n_z − p − 2)/2)·|I + S₀|^(−(ν′ + n_z − 1)/2), grows by a column at a time.
 # Let CCᵀ = I + S₋, S₋ the scatter of some columns given the next one. Then, with independent A ~ χ²(a), B ~ χ²(b)

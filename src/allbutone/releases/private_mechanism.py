@@ -122,8 +122,8 @@ def _cut_eigenvalues(
 # A record is limited column by column in natural units, taken to the model's scale, centred and divided by a
 # public unit; then drawn towards the centre if it is farther than R. Where all columns have a public centre and
 # spread, these are centre and unit, and R is chosen beforehand so that noise and what is cut off cost least
-# (`radius`), at most the farthest corner of the limits. Else they are the middle and the half width of the limits,
-# and R² = p, which cuts off nothing within the limits but costs more noise.
+# (`best_radius`), at most the farthest corner of the limits. Else they are the middle and the half width of the
+# limits, and R² = p, which cuts off nothing within the limits but costs more noise.
 
 
 QUARTER = 0.25  # a spread in half widths, where none is declared: the limits are four spreads away
