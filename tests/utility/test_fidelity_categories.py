@@ -11,7 +11,7 @@ import allbutone as abo
 import location
 from allbutone.reports.findings import fidelity_finding
 from allbutone.tables.categories import Categories
-from allbutone.utility.categories import CategoryDifferences, cramers_v, shares_of, tables_of
+from allbutone.utility.categories import CategoryDifferences, Grouped, cramers_v, shares_of, tables_of
 from allbutone.utility.telling_apart import tree_error
 from location import records, release_of
 
@@ -299,7 +299,8 @@ def test_densities_of_measurements_beside_categories(rng):
 
 def test_the_counts_of_pairs_are_made_of_those_of_columns(rng):
     coded = Categories(rng.integers(0, 3, (50, 3)), ("a", "b", "c"), (("x", "y", "z"),) * 3)
-    singles, pairs = shares_of(coded, [coded]), tables_of(coded, [coded])
+    grouped = Grouped.of_records(np.zeros((len(coded), 0)), coded, np.zeros(0))
+    singles, pairs = shares_of(grouped, [grouped]), tables_of(grouped, [grouped])
     assert [pair.columns for pair in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
     np.testing.assert_array_equal(pairs[1].real.sum(axis=1), singles[0].real)
     np.testing.assert_array_equal(pairs[1].real.sum(axis=0), singles[2].real)

@@ -30,7 +30,8 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
-from allbutone.utility.fidelity import CountedTable, Fidelity, fidelity, fidelity_in_engine, normality_in_engine
+from allbutone.utility.counted import CountedTable
+from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.natural_scale import odd_values
 from allbutone.utility.normality import Normality, check_normality, given_categories
 from allbutone.utility.shapes import Densities, densities
@@ -287,8 +288,8 @@ def assess_in_engine(
     with step("Counting values", None):
         table = CountedTable.of(records)
         several = min(release.rows, default=0) > 1
-        likeness, smoothed = fidelity_in_engine(table, release) if several else (None, None)
-        normality = normality_in_engine(table)
+        likeness, smoothed = (fidelity(table, release), densities(table, release)) if several else (None, None)
+        normality = check_normality(table)
     return Assessment(
         standing.records,
         release,

@@ -428,6 +428,18 @@ class Sums:
         products = self.products[:, kept][:, :, kept]
         return Sums(self.origin[kept], self.count, self.total[:, kept], products, self.codes)
 
+    def with_columns(self, known: Float[np.ndarray, "cells d"]) -> "Sums":
+        """Return the sums of all records together, with d further columns that are constant within each cell.
+
+        They come after the measurements: Σ yk, Σ kkᵀ follow from the counts and sums of the cells.
+        """
+        weighted, cross = known * self.count[:, None], self.total.T @ known
+        total = np.concatenate([self.total.sum(axis=0), weighted.sum(axis=0)])
+        products = np.block([[self.products.sum(axis=0), cross], [cross.T, known.T @ weighted]])
+        origin = np.concatenate([self.origin, np.zeros(known.shape[1])])
+        nothing = np.zeros((1, 0), dtype=np.int64)
+        return Sums(origin, self.count.sum(keepdims=True), total[None], products[None], nothing)
+
     def by_cell(self, codes: Int[np.ndarray, "cells q"]) -> "Sums":
         """Return these with the cells that have the same of these codes added up."""
         cells, place = np.unique(codes, axis=0, return_inverse=True)

@@ -1,6 +1,6 @@
 """Fidelity of categories: shares, contingency tables, measurements by level, and what chance does to them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -10,6 +10,7 @@ from scipy.special import chdtrc, ndtri
 
 from allbutone.support.text import percent
 from allbutone.tables.categories import Categories
+from allbutone.tables.records import Sums
 
 # Categories by counts: shares and contingency tables, real beside synthetic, and what chance does to them.
 
@@ -83,26 +84,60 @@ class Counts:
         return cramers_v(self.synthetic)
 
 
-def shares_of(real: Categories, datasets: list[Categories]) -> tuple[Counts, ...]:
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """A table by groups of records of the same levels: in memory each record is one, in an engine each cell.
+
+    count: the records of each group. measured: of a measurement, by its place, for each group how many values
+    there are, Σ y and Σ y², y = x − centre, with one centre for all tables that are compared.
+    """
+
+    categories: Categories
+    count: Float[np.ndarray, " g"]
+    measured: Callable[[int], tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"], Float[np.ndarray, " g"]]]
+
+    @classmethod
+    def of_records(
+        cls, values: Float[np.ndarray, "n p"], categories: Categories, centre: Float[np.ndarray, " p"]
+    ) -> "Grouped":
+        """Take records as they are; what is missing (NaN) is not counted."""
+
+        def measured(place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            known = np.isfinite(values[:, place])
+            away = np.where(known, values[:, place] - centre[place], 0.0)
+            return known.astype(float), away, away * away
+
+        return cls(categories, np.ones(len(categories)), measured)
+
+    @classmethod
+    def of_sums(cls, sums: Sums, categories: Categories) -> "Grouped":
+        """Take the sums of an engine's cells, about their origin; `categories` has the names and levels."""
+        coded = Categories(sums.codes, categories.columns, categories.levels)
+        return cls(coded, sums.count, lambda at: (sums.count, sums.total[:, at], sums.products[:, at, at]))
+
+
+def shares_of(real: Grouped, datasets: list[Grouped]) -> tuple[Counts, ...]:
     """Count the levels of every column."""
-    return tuple(_counts(real, datasets, (place,)) for place in range(len(real.columns)))
+    return tuple(_counts(real, datasets, (place,)) for place in range(len(real.categories.columns)))
 
 
-def tables_of(real: Categories, datasets: list[Categories]) -> tuple[Counts, ...]:
+def tables_of(real: Grouped, datasets: list[Grouped]) -> tuple[Counts, ...]:
     """Count the pairs of levels of every two columns: their contingency tables."""
-    return tuple(_counts(real, datasets, pair) for pair in combinations(range(len(real.columns)), 2))
+    return tuple(_counts(real, datasets, pair) for pair in combinations(range(len(real.categories.columns)), 2))
 
 
-def _counts(real: Categories, datasets: list[Categories], places: tuple[int, ...]) -> Counts:
-    levels = tuple(real.levels[place] for place in places)
+def _counts(real: Grouped, datasets: list[Grouped], places: tuple[int, ...]) -> Counts:
+    levels = tuple(real.categories.levels[place] for place in places)
     sizes = tuple(map(len, levels))
 
-    def count(table: Categories) -> Int[np.ndarray, "*cells"]:
-        codes = table.codes[:, places]
-        cells = np.ravel_multi_index(tuple(codes[(codes >= 0).all(axis=1)].T), sizes)
-        return np.bincount(cells, minlength=int(np.prod(sizes))).reshape(sizes)
+    def count(table: Grouped) -> Int[np.ndarray, "*cells"]:
+        codes = table.categories.codes[:, places]
+        known = (codes >= 0).all(axis=1)
+        cells = np.ravel_multi_index(tuple(codes[known].T), sizes)
+        counts = np.bincount(cells, table.count[known], minlength=int(np.prod(sizes)))
+        return counts.astype(np.int64).reshape(sizes)
 
-    names = tuple(real.columns[place] for place in places)
+    names = tuple(real.categories.columns[place] for place in places)
     return Counts(names, levels, count(real), np.stack([count(each) for each in datasets]))
 
 
@@ -171,6 +206,9 @@ def flagged(names: Sequence[str], flags: Bool[np.ndarray, " t"]) -> tuple[str, .
 # Measurements by the levels of a category: their means, and how much of their spread the category explains.
 
 
+ROUNDING = 1e-13  # of the squares about the centre: a spread below it is none
+
+
 @dataclass(frozen=True, eq=False)
 class ByLevel:
     """The measurements by the levels of one category column, in the real table and in each of k datasets.
@@ -190,60 +228,46 @@ class ByLevel:
     synthetic_eta: Float[np.ndarray, "k p"]
 
 
-def by_levels(
-    values: Float[np.ndarray, "n p"],
-    categories: Categories,
-    datasets: list[Float[np.ndarray, "_ p"]],
-    synthetic: list[Categories],
-) -> tuple[ByLevel, ...]:
-    """Compare the measurements by the levels of every category column."""
-    found = []
-    centre = np.array([_mean(column) for column in values.T])  # about which sums lose no digits
-    for place, (name, levels) in enumerate(zip(categories.columns, categories.levels, strict=True)):
-        size = len(levels)
-        people, means, eta, spread = _at_levels(values - centre, categories.codes[:, place], size)
-        each = [
-            _at_levels(data - centre, coded.codes[:, place], size)
-            for data, coded in zip(datasets, synthetic, strict=True)
-        ]
+def by_levels(real: Grouped, datasets: list[Grouped], p: int) -> tuple[ByLevel, ...]:
+    """Compare the p measurements by the levels of every category column."""
+    compared = []
+    for place, (name, levels) in enumerate(zip(real.categories.columns, real.categories.levels, strict=True)):
+        people, means, eta, spread = _at_levels(real, place, len(levels), p)
+        each = [_at_levels(table, place, len(levels), p) for table in datasets]
         rows, others, etas, spreads = (np.stack(part) for part in zip(*each, strict=True))
         scale = np.sqrt((spread**2 + spreads**2) / 2)[..., None]
         with np.errstate(invalid="ignore", divide="ignore"):  # a column that does not vary
             differences = (others - means) / scale
-        found.append(ByLevel(name, levels, people, rows, differences, eta, etas))
-    return tuple(found)
-
-
-def _mean(column: Float[np.ndarray, " n"]) -> float:
-    here = column[np.isfinite(column)]
-    return float(here.mean()) if len(here) else 0.0
+        compared.append(ByLevel(name, levels, people, rows, differences, eta, etas))
+    return tuple(compared)
 
 
 def _at_levels(
-    values: Float[np.ndarray, "n p"], codes: Int[np.ndarray, " n"], size: int
+    table: Grouped, place: int, size: int, p: int
 ) -> tuple[Int[np.ndarray, "p l"], Float[np.ndarray, "p l"], Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
     """Return each measurement's counts and means by level, η and the standard deviation, where both are known.
 
-    η² = Σ nₗ(x̄ₗ − x̄)²/Σ(xᵢ − x̄)².
+    η² = Σ nₗ(x̄ₗ − x̄)²/Σ(xᵢ − x̄)². Means are about the tables' common centre.
     """
-    p = values.shape[1]
     counts, means = np.zeros((p, size), dtype=np.int64), np.full((p, size), np.nan)
     eta, spread = np.full(p, np.nan), np.full(p, np.nan)
-    for place, column in enumerate(values.T):
-        both = np.isfinite(column) & (codes >= 0)
-        known, level = column[both], codes[both]
-        if not len(known):
+    codes = table.categories.codes[:, place]
+    known = codes >= 0
+    for at in range(p):
+        number, sums, squares = (
+            np.bincount(codes[known], each[known], minlength=size) for each in table.measured(at)
+        )
+        total, here = number.sum(), number > 0
+        if not total:
             continue
-        mean = known.mean()
-        counts[place] = np.bincount(level, minlength=size)
-        sums = np.bincount(level, known - mean, minlength=size)
-        here = counts[place] > 0
-        means[place, here] = mean + sums[here] / counts[place, here]
-        squares = np.sum((known - mean) ** 2)
-        if squares > 0:
-            eta[place] = np.sqrt(np.minimum(np.sum(sums[here] ** 2 / counts[place, here]) / squares, 1.0))
-        if len(known) > 1:
-            spread[place] = np.sqrt(squares / (len(known) - 1))
+        mean = sums.sum() / total
+        counts[at], means[at, here] = number, sums[here] / number[here]
+        left = squares.sum() - total * mean**2
+        if left > ROUNDING * squares.sum():
+            between = np.sum((sums - number * mean)[here] ** 2 / number[here])
+            eta[at] = np.sqrt(np.minimum(between / left, 1.0))
+        if total > 1:
+            spread[at] = np.sqrt(np.maximum(left, 0.0) / (total - 1))
     return counts, means, eta, spread
 
 
@@ -399,19 +423,13 @@ def _beside(columns: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     return np.stack(columns, axis=-1) if columns else np.zeros((*shape, 0))
 
 
-def category_fidelity(
-    values: Float[np.ndarray, "n p"],
-    measurements: tuple[str, ...],
-    categories: Categories,
-    datasets: list[Float[np.ndarray, "_ p"]],
-    synthetic: list[Categories],
-) -> CategoryFidelity:
+def category_fidelity(measurements: tuple[str, ...], real: Grouped, datasets: list[Grouped]) -> CategoryFidelity:
     """Compare the real categories with those of every dataset, and the measurements by their levels."""
     return CategoryFidelity(
         len(datasets),
         measurements,
-        categories.columns,
-        shares_of(categories, synthetic),
-        tables_of(categories, synthetic),
-        by_levels(values, categories, datasets, synthetic),
+        real.categories.columns,
+        shares_of(real, datasets),
+        tables_of(real, datasets),
+        by_levels(real, datasets, len(measurements)),
     )

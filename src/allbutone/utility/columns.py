@@ -1,5 +1,6 @@
 """Real rows beside those of many datasets: column by column, pair by pair, and by logistic propensity."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,10 @@ from allbutone.support.arrays import cholesky, solve_rows
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.categories import Categories
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
+from allbutone.utility.categories import Grouped
+from allbutone.utility.counted import CountedTable
 
 # The two-sample Kolmogorov-Smirnov test of one real column against the columns of many datasets at once.
 
@@ -241,8 +245,8 @@ def whitener(real: Moments, scatters: np.ndarray, rows: np.ndarray) -> tuple[np.
 
 def kolmogorov_smirnov(
     real: Float[np.ndarray, "n p"], datasets: list[np.ndarray], rows: Int[np.ndarray, " k"]
-) -> tuple[Float[np.ndarray, "k p"], Float[np.ndarray, "k p"]]:
-    """Return D and p of each dataset and column, without gaps."""
+) -> Int[np.ndarray, "k p"]:
+    """Return n·rows·D, a whole number, of each dataset and column, without gaps."""
     ordered = np.sort(real.T, axis=1)
 
     def compared(block: np.ndarray) -> np.ndarray:
@@ -253,7 +257,7 @@ def kolmogorov_smirnov(
     blocks = list(_blocks(rows, *real.shape))
     for block, seen in zip(blocks, in_parallel(compared, blocks), strict=True):
         numerators[block] = seen
-    return numerators / (len(real) * rows[:, None]), ks_p_values(len(real), rows, numerators)
+    return numerators
 
 
 def propensities(
@@ -290,29 +294,68 @@ def _blocks(rows: Int[np.ndarray, " k"], n: int, p: int) -> Iterator[np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """The real records and the datasets, columns in one order: measurements on the model's scale; categories."""
+    """The real records and the datasets, columns in one order: measurements on the model's scale; categories.
 
-    records: Records
+    counted: the real table where it is in an engine; then `records` are not here.
+    """
+
+    records: Records | LazyRecords
     datasets: list[Float[np.ndarray, "_ p"]]
     categories: list[Categories]
+    counted: CountedTable | None = None
+
+    @property
+    def people(self) -> int:
+        """The number of real records."""
+        return len(self.values) if self.counted is None else self.counted.people
+
+    @property
+    def rows(self) -> Int[np.ndarray, " k"]:
+        """The number of rows of each dataset."""
+        return np.array([len(data) for data in self.datasets])
+
+    @property
+    def values(self) -> Float[np.ndarray, "n p"]:
+        """The real measurements, of which none are here where they are in an engine."""
+        return (
+            self.records.values if isinstance(self.records, Records) else np.zeros((0, len(self.records.columns)))
+        )
 
     @property
     def has_gaps(self) -> bool:
         """Whether any measurement is missing, really or in a dataset."""
-        return any(np.isnan(values).any() for values in (self.records.values, *self.datasets))
+        return any(np.isnan(values).any() for values in (self.values, *self.datasets))
+
+    def grouped(self) -> tuple[Grouped, list[Grouped]]:
+        """Return the real table and the datasets by groups of records with the same levels, about one centre."""
+        if isinstance(self.records, LazyRecords):
+            centre = self.records.sums.origin
+            real = Grouped.of_sums(self.records.sums, self.records.categories)
+        else:
+            with warnings.catch_warnings():  # a column that nobody has
+                warnings.simplefilter("ignore", RuntimeWarning)
+                centre = np.nan_to_num(np.nanmean(self.records.values, axis=0))
+            real = Grouped.of_records(self.records.values, self.records.categories, centre)
+        tables = zip(self.datasets, self.categories, strict=True)
+        return real, [Grouped.of_records(*table, centre) for table in tables]
 
 
 def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
     """Return the real records, columns in the release's order, and the datasets; refuse what cannot be compared.
 
-    Columns of the table that the release does not have are left out.
+    Columns of the table that the release does not have are left out. A table in an engine is counted there.
     """
     tables = synthetic_tables(release, on_model_scale=True)
-    categories = tables.categories[0]
-    if tables.mixed:  # such a release may have come from a table with gaps
-        how_to_read = {"categories": True, "gaps": True} | how_to_read
-    how_to_read = {"rows_are_people": True} | how_to_read
-    records = Records.of(table, columns=tables.order, schema=tables.schema, **how_to_read)
+    categories, counted = tables.categories[0], None
+    how_to_read = {"rows_are_people": True, "columns": tables.order, "schema": tables.schema} | how_to_read
+    records: Records | LazyRecords
+    if CountedTable.takes(table):
+        counted = CountedTable.of(table, **{"categories": bool(categories.columns)} | how_to_read)
+        records = counted.records
+    else:
+        # a release of a kind that takes categories may have come from a table with gaps
+        also: dict[str, Any] = {"categories": True, "gaps": True} if tables.mixed else {}
+        records = Records.of(table, **also | how_to_read)
     count = len(tables.columns)
     if len(records.columns) != count:
         raise InputError(
@@ -328,14 +371,16 @@ def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
             "the categories of the table and their levels are not those of the release",
             Cure("read the table with the release's schema", "schema"),
         )
-    if len(records.values) < 2:
+    pair = Matched(records, list(tables.values), list(tables.categories), counted)
+    if pair.people < 2:
         raise InputError("the table holds one row", "give at least two records")
     if 1 in tables.rows:
         raise InputError(f"dataset {tables.rows.index(1) + 1} has one row, which has no spread", "leave it out")
-    require_spread(records.values, records.columns, "of the table")
+    if counted is None:
+        require_spread(pair.values, records.columns, "of the table")
     for number, data in enumerate(tables.values, start=1):
         require_spread(data, records.columns, f"of dataset {number}")
-    return Matched(records, list(tables.values), list(tables.categories))
+    return pair
 
 
 def require_spread(values: Float[np.ndarray, "_ p"], columns: tuple[str, ...], where: str) -> None:
@@ -365,16 +410,23 @@ class Columns:
 
 
 def by_columns(pair: Matched) -> Columns:
-    """Compare tables without gaps."""
-    values, rows = pair.records.values, np.array([len(data) for data in pair.datasets])
-    if not values.shape[1]:  # categories alone
-        none, pairs = np.zeros((len(rows), 0)), np.zeros((0, 0))
-        return Columns(pairs.astype(np.int64), pairs, np.zeros((len(rows), 0, 0)), none, none, none, none)
-    tests = kolmogorov_smirnov(values, pair.datasets, rows)
-    return of_moments(Moments.of(values), [Moments.of(data) for data in pair.datasets], tests)
+    """Compare the measurements: by moments, of a table in its engine, too; with gaps by the values there are."""
+    if not pair.records.columns:  # categories alone
+        k, pairs = len(pair.datasets), np.zeros((0, 0))
+        none = np.zeros((k, 0))
+        return Columns(pairs.astype(np.int64), pairs, np.zeros((k, 0, 0)), none, none, none, none)
+    if pair.has_gaps:
+        return _with_gaps(pair)
+    synthetic = [Moments.of(data) for data in pair.datasets]
+    if pair.counted is not None:
+        numerators, real = pair.counted.ks_numerators(pair.datasets), pair.counted.moments
+    else:
+        numerators, real = kolmogorov_smirnov(pair.values, pair.datasets, pair.rows), Moments.of(pair.values)
+    distances = numerators / (pair.people * pair.rows[:, None])
+    return _of_moments(real, synthetic, (distances, ks_p_values(pair.people, pair.rows, numerators)))
 
 
-def of_moments(
+def _of_moments(
     real: Moments, synthetic: Sequence[Moments], tests: tuple[Float[np.ndarray, "k p"], Float[np.ndarray, "k p"]]
 ) -> Columns:
     """Compare tables by their moments, given D and p of the Kolmogorov-Smirnov tests."""
@@ -394,9 +446,9 @@ def of_moments(
     )
 
 
-def by_columns_with_gaps(pair: Matched) -> Columns:
+def _with_gaps(pair: Matched) -> Columns:
     """Compare the values that there are: of each column, and of each two columns the rows that have both."""
-    values = pair.records.values
+    values = pair.values
     centre = np.nanmean(values, axis=0)
     counts, means, variance, correlations = _pairwise(values - centre)
     each = [_pairwise(data - centre) for data in pair.datasets]

@@ -1,4 +1,4 @@
-"""Fidelity: how much the synthetic datasets of a release look like the real table, wherever that lies."""
+"""Fidelity: how much the synthetic datasets of a release look like the real table."""
 
 from dataclasses import dataclass
 from html import escape
@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import ndtri
 
-from allbutone.model.moments import Moments
-from allbutone.releases.folder import synthetic_tables
-from allbutone.support.errors import InputError
-from allbutone.support.text import counted, number, table
-from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
+from allbutone.support.text import counted, number
+from allbutone.support.text import table as table_of
+from allbutone.tables.records import Records
 from allbutone.utility.categories import (
     BAND,
     MEDIAN,
@@ -22,78 +19,15 @@ from allbutone.utility.categories import (
     far_out,
     flagged,
 )
-from allbutone.utility.columns import (
-    by_columns,
-    by_columns_with_gaps,
-    ks_p_values,
-    matched,
-    of_moments,
-    require_spread,
-)
+from allbutone.utility.columns import by_columns, matched
 from allbutone.utility.natural_scale import NaturalScale, natural_scale
-from allbutone.utility.normality import Normality, judge_column, thin
-from allbutone.utility.shapes import Densities, Shape, densities_of_counts, positions, standardised
 from allbutone.utility.telling_apart import told_apart
-
-# Fidelity as a notebook shows it: a line a column, and what the propensity scores say of all together.
-
-
-HEADINGS = ("column", "mean difference", "SD ratio", "share of KS p > 0.05")
-CATEGORY_HEADINGS = ("category", "misplaced share", "χ² over its expectation")
-
-
-class Shown:
-    """What a comparison of real with synthetic data shows of itself."""
-
-    def __repr__(self) -> str:
-        """Return what the propensity scores say, and a line a column: medians over the datasets."""
-        return "\n".join([self._words(), *(line for part in self._tables() for line in _aligned(*part))])
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(self._words())}</p>" + "".join(table(*part) for part in self._tables())
-
-    def _tables(self) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-        """Return headings and lines of the measurements, and of the categories where there are any."""
-        parts = ((HEADINGS, self._lines()), (CATEGORY_HEADINGS, self._category_lines()))
-        return [(headings, lines) for headings, lines in parts if lines]
-
-    def _words(self) -> str:
-        found: Any = self
-        tree = float(np.mean(found.pmse_tree_ratio))
-        by_tree = f", by a tree {number(tree, 2)}" if np.isfinite(tree) else ""
-        return (
-            f"Fidelity of {counted(len(found.rows), 'dataset')} to {counted(found.people, 'record')}; propensity "
-            f"error over its expectation {number(float(np.mean(found.pmse_ratio_drawn)), 2)}{by_tree}"
-        )
-
-    def _lines(self) -> list[tuple[str, ...]]:
-        found: Any = self
-        means, ratios = (np.median(each, axis=0) for each in (found.mean_differences, found.spread_ratios))
-        columns = zip(found.columns, means, ratios, found.ks_p_share, strict=True)
-        return [(name, *(number(float(each), 2) for each in values)) for name, *values in columns]
-
-    def _category_lines(self) -> list[tuple[str, ...]]:
-        found: Any = self
-        lines: list[tuple[str, ...]] = []
-        for shares in found.categories.shares:
-            ratio = np.median(shares.chi_squared / np.maximum(shares.degrees, 1))
-            misplaced = number(float(np.median(shares.distances)), 3)
-            lines.append((shares.columns[0], misplaced, number(float(ratio), 2)))
-        return lines
-
-
-def _aligned(headings: tuple[str, ...], lines: list[tuple[str, ...]]) -> list[str]:
-    every = [headings, *lines]
-    widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
-    return ["  ".join(map(str.rjust, line, widths)) for line in every]
-
-
-# Fidelity: how much the synthetic datasets of a release look like the real table.
-
 
 MEAN_BAND = BAND  # the paper's band: standardized mean differences within ±0.1 are negligible
 LEVEL = 0.05  # of the Kolmogorov-Smirnov tests
 QUARTILES = (0.25, 0.5, 0.75)
+HEADINGS = ("column", "mean difference", "SD ratio", "share of KS p > 0.05")
+CATEGORY_HEADINGS = ("category", "misplaced share", "χ² over its expectation")
 
 
 @dataclass(frozen=True)
@@ -113,7 +47,7 @@ class Differences:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fidelity(Shown):
+class Fidelity:
     """The real table beside each of k synthetic datasets; differences are synthetic minus real.
 
     `spread_ratios` are s_synthetic/s_real.
@@ -151,6 +85,39 @@ class Fidelity(Shown):
     complete_rows: Int[np.ndarray, " k"]
     categories: CategoryFidelity
     natural: NaturalScale | None = None
+
+    def __repr__(self) -> str:
+        """Return what the propensity scores say, and a line a column: medians over the datasets."""
+        return "\n".join([self._words(), *(line for part in self._tables() for line in _aligned(*part))])
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self._words())}</p>" + "".join(table_of(*part) for part in self._tables())
+
+    def _tables(self) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+        """Return headings and lines of the measurements, and of the categories where there are any."""
+        parts = ((HEADINGS, self._lines()), (CATEGORY_HEADINGS, self._category_lines()))
+        return [(headings, lines) for headings, lines in parts if lines]
+
+    def _words(self) -> str:
+        tree = float(np.mean(self.pmse_tree_ratio))
+        by_tree = f", by a tree {number(tree, 2)}" if np.isfinite(tree) else ""
+        return (
+            f"Fidelity of {counted(len(self.rows), 'dataset')} to {counted(self.people, 'record')}; propensity "
+            f"error over its expectation {number(float(np.mean(self.pmse_ratio_drawn)), 2)}{by_tree}"
+        )
+
+    def _lines(self) -> list[tuple[str, ...]]:
+        means, ratios = (np.median(each, axis=0) for each in (self.mean_differences, self.spread_ratios))
+        columns = zip(self.columns, means, ratios, self.ks_p_share, strict=True)
+        return [(name, *(number(float(each), 2) for each in values)) for name, *values in columns]
+
+    def _category_lines(self) -> list[tuple[str, ...]]:
+        lines: list[tuple[str, ...]] = []
+        for shares in self.categories.shares:
+            ratio = np.median(shares.chi_squared / np.maximum(shares.degrees, 1))
+            misplaced = number(float(np.median(shares.distances)), 3)
+            lines.append((shares.columns[0], misplaced, number(float(ratio), 2)))
+        return lines
 
     @property
     def correlation_differences(self) -> Float[np.ndarray, "k p p"]:
@@ -296,8 +263,9 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
     """Compare the real table with every dataset of a release, columns matched by name.
 
     `rng` permutes the labels that calibrate the tree; by default it is the same each time. How the table is read
-    is said as to `Records.of` (complete_cases, missing_codes, …). A lazy frame is compared where it is, by its
-    moments and by counts (`fidelity_in_engine`).
+    is said as to `Records.of` (complete_cases, missing_codes, …). A lazy frame is compared where it is, and no
+    record is moved: by its moments, by counts of levels and of values in narrow bins, and by a linear regression's
+    propensity scores; a tree needs the rows, and its scores are NaN.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -306,24 +274,17 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
     >>> found.means_within_band.shape, found.ks.shape
     ((5,), (4, 5))
     """
-    if is_lazy(table):
-        tables = synthetic_tables(release)
-        how_to_read = {"rows_are_people": True} | how_to_read
-        counted = LazyRecords.of(table, columns=tables.order, schema=tables.schema, **how_to_read)
-        return fidelity_in_engine(CountedTable.of(counted), release)[0]
     pair = matched(table, release, **how_to_read)
-    records, rows = pair.records, np.array([len(data) for data in pair.datasets])
-    columns, scores = (by_columns_with_gaps if pair.has_gaps else by_columns)(pair), told_apart(pair, rng)
+    columns, scores = by_columns(pair), told_apart(pair, rng)
+    in_memory = isinstance(pair.records, Records)
     return Fidelity(
-        columns=records.columns,
-        people=len(records.values),
-        rows=rows,
+        columns=pair.records.columns,
+        people=pair.people,
+        rows=pair.rows,
         **vars(columns),
         **vars(scores),
-        categories=category_fidelity(
-            records.values, records.columns, records.categories, pair.datasets, pair.categories
-        ),
-        natural=natural_scale(records.schema, records.values, pair.datasets),
+        categories=category_fidelity(pair.records.columns, *pair.grouped()),
+        natural=natural_scale(pair.records.schema, pair.values, pair.datasets) if in_memory else None,
     )
 
 
@@ -335,152 +296,7 @@ def _associations(
     return np.concatenate([above, below], axis=-2)
 
 
-# Fidelity and fitness of the model for a table that stays in its engine: from its moments and from counts.
-
-
-QUANTILES = 10_000  # of a column, which stand for its values where its shape is judged
-BINS = 1 << 14
-REACH = 8.0  # standard deviations on either side of the mean that the bins cover
-BLOCK_ROWS = 1 << 16  # of a dataset, counted at a time
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """Bins of equal width of each of p columns, from `low` on; the first and the last hold all beyond, too."""
-
-    low: Float[np.ndarray, " p"]
-    width: Float[np.ndarray, " p"]
-
-    @classmethod
-    def about(cls, mean: Float[np.ndarray, " p"], spread: Float[np.ndarray, " p"]) -> "Bins":
-        """Return bins a thousandth of a standard deviation wide, about the mean."""
-        return cls(mean - REACH * spread, 2 * REACH * spread / BINS)
-
-    @property
-    def centres(self) -> Float[np.ndarray, "p bins"]:
-        """The middle of each bin."""
-        return self.low[:, None] + self.width[:, None] * (np.arange(BINS) + 0.5)
-
-    def count(self, values: Float[np.ndarray, "n p"]) -> Int[np.ndarray, "p bins"]:
-        """Count values in memory."""
-        total = np.zeros((len(self.low), BINS), dtype=np.int64)
-        for start in range(0, len(values), BLOCK_ROWS):
-            place = np.floor((values[start : start + BLOCK_ROWS] - self.low) / self.width)
-            for column, places in zip(total, np.clip(place, 0, BINS - 1).astype(np.int64).T, strict=True):
-                column += np.bincount(places, minlength=BINS)
-        return total
-
-
-@dataclass(frozen=True, eq=False)
-class CountedTable:
-    """A table that stays in its engine, by its moments and by how many values lie in each of many narrow bins."""
-
-    records: LazyRecords
-    moments: Moments
-    bins: Bins
-    counts: Int[np.ndarray, "p bins"]
-
-    @classmethod
-    def of(cls, records: LazyRecords) -> "CountedTable":
-        """Have the engine count every column."""
-        if records.categories.columns:
-            raise InputError("a table is compared in its engine by its measurements", "leave the categories out")
-        moments = Moments.of(records)
-        spread = np.sqrt(np.diagonal(moments.scatter) / (moments.count - 1))
-        bins = Bins.about(np.asarray(moments.mean), spread)
-        return cls(records, moments, bins, records.histograms(bins.low, bins.width, BINS))
-
-    @property
-    def people(self) -> int:
-        """The number of records."""
-        return len(self.records)
-
-    def quantiles(self, places: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q p"]:
-        """Return values below which these shares of each column lie, to the width of a bin."""
-        centres, below = self.bins.centres, np.cumsum(self.counts, axis=1)
-        return np.stack(
-            [
-                middle[np.searchsorted(up_to, places * self.people)]
-                for middle, up_to in zip(centres, below, strict=True)
-            ],
-            axis=1,
-        )
-
-
-def fidelity_in_engine(table: CountedTable, release: Any) -> tuple[Fidelity, Densities]:
-    """Compare a table that stays in its engine with every dataset of a release; no record is moved.
-
-    Kolmogorov-Smirnov distances are those at the ends of the bins, a thousandth of a standard deviation apart: D
-    may be larger by what lies within a bin. Propensity scores are those of a linear regression, which moments
-    determine: (1/N)·Σ (p̂ᵢ − c)² = c(1 − c)·T/(1 + T), T = (n·rows/N)·δᵀW⁻¹δ with W the scatter within both tables;
-    for small differences the logistic regression's are the same. A tree needs the rows: its scores are NaN.
-    """
-    synthetic = synthetic_tables(release, on_model_scale=True)
-    if synthetic.columns != table.records.columns:
-        raise InputError("the table and the release have different columns", "choose the same")
-    for place, data in enumerate(synthetic.values, start=1):
-        require_spread(data, synthetic.columns, f"of dataset {place}")
-    rows, people = np.array(synthetic.rows), table.people
-    each = [Moments.of(data) for data in synthetic.values]
-    counts = np.stack([table.bins.count(data) for data in synthetic.values])
-    numerators = _ks_numerators(table.counts, counts, people, rows)
-    tests = (numerators / (people * rows[:, None]), ks_p_values(people, rows, numerators))
-    columns, k = of_moments(table.moments, each, tests), len(rows)
-    found = Fidelity(
-        columns=table.records.columns,
-        people=people,
-        rows=rows,
-        **vars(columns),
-        pmse=np.array([_linear_propensity(table.moments, one) for one in each]),
-        propensity_finite=np.ones(k, dtype=bool),
-        pmse_tree=np.full(1, np.nan),
-        pmse_tree_expected=np.full(1, np.nan),
-        terms=len(table.records.columns),
-        complete=people,
-        complete_rows=rows,
-        categories=CategoryFidelity(k, table.records.columns, (), (), (), ()),
-    )
-    names = tuple(column.on_scale for column in table.records.schema.measurements)
-    spread = np.sqrt(np.diagonal(table.moments.scatter) / (people - 1))
-    return found, densities_of_counts(names, table.bins.centres, table.counts, counts.sum(axis=0), spread)
-
-
-def _ks_numerators(
-    real: Int[np.ndarray, "p bins"],
-    synthetic: Int[np.ndarray, "k p bins"],
-    people: int,
-    rows: Int[np.ndarray, " k"],
-) -> Int[np.ndarray, "k p"]:
-    """Return n·rows·D, a whole number, D = max |F − G| at the ends of the bins."""
-    real_below, below = np.cumsum(real, axis=-1), np.cumsum(synthetic, axis=-1)
-    return np.max(np.abs(people * below - rows[:, None, None] * real_below), axis=-1)
-
-
-def _linear_propensity(real: Moments, synthetic: Moments) -> float:
-    n, rows = real.count, synthetic.count
-    step = (synthetic.mean - real.mean) + (synthetic.mean_tail - real.mean_tail)
-    apart = n * rows / (n + rows) * float(step @ np.linalg.solve(real.scatter + synthetic.scatter, step))
-    share = rows / (n + rows)
-    return float(share * (1 - share) * apart / (1 + apart))
-
-
-def normality_in_engine(table: CountedTable) -> Normality:
-    """Judge the shape of every column by 10,000 of its quantiles; how columns vary together is not judged."""
-    values = table.quantiles(positions(min(table.people, QUANTILES)))
-    shape, names = Shape.of(values), table.records.columns
-    judged = zip(names, values.T, shape.levels, strict=True)
-    verdicts = tuple(judge_column(name, column, int(level)) for name, column, level in judged)
-    chosen = thin(len(values))
-    return Normality(
-        columns=names,
-        people=table.people,
-        shape=shape,
-        mardia=None,
-        henze_zirkler=None,
-        verdicts=verdicts,
-        together=None,
-        qq_normal=ndtri(positions(len(values))[chosen]),
-        qq_values=standardised(values)[chosen].T,
-        distance_quantiles=np.empty(0),
-        squared_distances=np.empty(0),
-    )
+def _aligned(headings: tuple[str, ...], lines: list[tuple[str, ...]]) -> list[str]:
+    every = [headings, *lines]
+    widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
+    return ["  ".join(map(str.rjust, line, widths)) for line in every]

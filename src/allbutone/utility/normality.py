@@ -11,8 +11,10 @@ from allbutone.releases.mechanism import Mechanism
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import number, percent
 from allbutone.tables.column import Scale
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.look import proposed_scale
 from allbutone.tables.records import Records
+from allbutone.utility.counted import CountedTable
 from allbutone.utility.shapes import (
     DOUBTFUL,
     FEW,
@@ -30,6 +32,7 @@ from allbutone.utility.shapes import (
 )
 
 MOST_POINTS = 1000  # of a Q-Q plot; of a longer table the points are thinned, least in the tails
+QUANTILES = 10_000  # of a column in an engine, which stand for its values
 FEW_VALUES = 10  # a column that takes no more values than this is not continuous
 OUTSIDE = 0.005  # how many records beyond an outlier's limit a normal table would be expected to have
 RARE = 0.01  # outliers explain a verdict only where they are at most this share of the records
@@ -91,15 +94,26 @@ def check_normality(table: Any, *, of: Records | None = None, **how_to_read: Any
     """Judge whether a table is near enough to normal for this synthesizer, by column and together.
 
     How it is read is said as to `Records.of` (schema, complete_cases, …). `of`: the records themselves where the
-    table holds what is left of them; scales are proposed for those.
+    table holds what is left of them; scales are proposed for those. Of a table in an engine the shape of every
+    column is judged by 10,000 of its quantiles, and how columns vary together is not.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
     >>> abo.check_normality(cohort).together.level  # because of the person in row 212
     'not fit'
     """
-    records = Records.of(table, **how_to_read)
-    values, (n, p) = records.values, records.values.shape
+    records: Records | LazyRecords
+    if in_engine := CountedTable.takes(table):
+        counted = CountedTable.of(table, **how_to_read)
+        records, people = counted.records, counted.people
+        values = counted.quantiles(positions(min(people, QUANTILES)))
+        natural, declared = records.schema.to_natural(values), records.schema.measurements
+    else:
+        records = Records.of(table, **how_to_read)
+        values, people = records.values, len(records.values)
+        own = records if of is None else of.select(records.columns)
+        natural, declared = own.natural, own.schema.measurements
+    n, p = values.shape
     for name, column in zip(records.columns, values.T, strict=True):
         if n < 2 or np.all(column == column[0]):
             raise InputError(
@@ -107,20 +121,20 @@ def check_normality(table: Any, *, of: Records | None = None, **how_to_read: Any
             )
     shape = Shape.of(values)
     verdicts = tuple(
-        judge_column(name, column, int(level), *_natural(of or records, name))
-        for name, column, level in zip(records.columns, values.T, shape.levels, strict=True)
+        judge_column(each.name, column, int(level), as_recorded, each.scale)
+        for each, column, level, as_recorded in zip(declared, values.T, shape.levels, natural.T, strict=True)
     )
     chosen = thin(n)
     place = positions(n)[chosen]
-    found = _Together.of(values) if n >= max(p + 2, 4) else None
+    found = _Together.of(values) if n >= max(p + 2, 4) and not in_engine else None
     return Normality(
         columns=records.columns,
-        people=n,
+        people=people,
         shape=shape,
         mardia=None if found is None else found.mardia,
         henze_zirkler=None if found is None else found.henze_zirkler,
         verdicts=verdicts,
-        together=_judge_together(values, found, verdicts),
+        together=None if in_engine else _judge_together(values, found, verdicts),
         qq_normal=ndtri(place),
         qq_values=standardised(values)[chosen].T,
         distance_quantiles=np.empty(0) if found is None else found.quantiles,
@@ -177,25 +191,20 @@ def thin(n: int) -> np.ndarray:
     return np.unique(np.clip(n * ndtr(np.linspace(-end, end, MOST_POINTS)), 0, n - 1).astype(int))
 
 
-def _natural(records: Records, name: str) -> tuple[Float[np.ndarray, " n"], Scale]:
-    place = records.columns.index(name)
-    return records.natural[:, place], records.schema.measurements[place].scale
-
-
 def judge_column(
     name: str,
     column: Float[np.ndarray, " n"],
     level: int,
-    natural: Float[np.ndarray, " n"] | None = None,
-    scale: Scale | None = None,
+    natural: Float[np.ndarray, " n"],
+    scale: Scale,
 ) -> Fitness:
     """Put the shape of one column into words, and say what to do about it.
 
     `natural`: its values in natural units, as they were recorded and are counted, and `scale` that on which it is
-    modelled, where they are known.
+    modelled.
     """
     n = len(column)
-    distinct, counts = np.unique(column if natural is None else natural, return_counts=True)
+    distinct, counts = np.unique(natural, return_counts=True)
     if n < FEW:
         return _too_few(name, n)
     if len(distinct) <= FEW_VALUES:
@@ -212,8 +221,7 @@ def judge_column(
     outside = distance > ndtri(1 - OUTSIDE / 2 / n) * np.median(distance) / ndtri(0.75)
     if 0 < np.sum(outside) <= max(1, RARE * n) and Shape.of(column[~outside, None]).levels[0] == 0:
         return Fitness(name, LEVELS[level], f"{reason}, from {_records(outside)}", _outlier_advice(outside))
-    advice = "" if natural is None else _scale_advice(natural, scale or Scale())
-    return Fitness(name, LEVELS[level], reason, advice or _last_advice(level))
+    return Fitness(name, LEVELS[level], reason, _scale_advice(natural, scale) or _last_advice(level))
 
 
 def _judge_together(

@@ -12,7 +12,7 @@ from allbutone.model.moments import Moments
 from allbutone.support.arrays import cholesky, solve_rows
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
-from allbutone.utility.columns import matched
+from allbutone.utility.columns import Matched, matched
 
 # Tests of joint normality, Mardia's and Henze and Zirkler's, for tables of any length.
 
@@ -320,69 +320,65 @@ def densities(table: Any, release: Any, points: int = POINTS) -> Densities:
     >>> abo.densities(cohort, release, points=64).real.shape
     (5, 64)
     """
-    found, pair = [], matched(table, release)
-    for place, column in enumerate(pair.records.values.T):
-        real, pooled = _seen(column), _seen(np.concatenate([data[:, place] for data in pair.datasets]))
-        quarter, median, three_quarters = np.quantile(real, (0.25, 0.5, 0.75))
-        spread = float(np.std(real, ddof=1))
-        robust = (three_quarters - quarter) / 1.349 or spread
-        bandwidth = 0.9 * min(spread, robust) * len(real) ** -0.2
-        low = max(min(real.min(), pooled.min()) - 3 * bandwidth, median - WIDEST * robust)
-        high = min(max(real.max(), pooled.max()) + 3 * bandwidth, median + WIDEST * robust)
+    curves, pair = [], matched(table, release)
+    for place in range(len(pair.records.columns)):
+        real, pooled = _real(pair, place), _pooled(pair, place)
+        quarter, median, three_quarters = real.quantiles(_QUARTILES)
+        robust = (three_quarters - quarter) / 1.349 or real.spread
+        bandwidth = 0.9 * min(real.spread, robust) * np.sum(real.counts) ** -0.2
+        ends = np.array([(each.values.min(), each.values.max()) for each in (real, pooled)])
+        low = max(ends.min() - 3 * bandwidth, median - WIDEST * robust)
+        high = min(ends.max() + 3 * bandwidth, median + WIDEST * robust)
         grid = np.linspace(low, high, points)
-        found.append((grid, *(_smooth(values, grid, bandwidth) for values in (real, pooled)), bandwidth))
-    if not found:
+        curves.append((grid, *(_smooth(each, grid, bandwidth) for each in (real, pooled)), bandwidth))
+    if not curves:
         raise InputError("the release has no measurements, and so no densities", "look at its categories instead")
-    grids, reals, synthetics, bandwidths = map(np.stack, zip(*found, strict=True))
+    grids, reals, synthetics, bandwidths = map(np.stack, zip(*curves, strict=True))
     names = tuple(column.on_scale for column in pair.records.schema.measurements)
     return Densities(names, grids, reals, synthetics, bandwidths)
 
 
-def densities_of_counts(
-    columns: tuple[str, ...],
-    centres: Float[np.ndarray, "p bins"],
-    real: Int[np.ndarray, "p bins"],
-    synthetic: Int[np.ndarray, "p bins"],
-    spread: Float[np.ndarray, " p"],
-    points: int = POINTS,
-) -> Densities:
-    """Return the same for values counted in bins, each taken to lie in the middle of its bin."""
-    found = []
-    for middle, seen, pooled, deviation in zip(centres, real, synthetic, spread, strict=True):
-        quarter, median, three_quarters = middle[np.searchsorted(np.cumsum(seen), np.sum(seen) * _QUARTILES)]
-        robust = (three_quarters - quarter) / 1.349 or deviation
-        bandwidth = 0.9 * min(deviation, robust) * np.sum(seen) ** -0.2
-        there = middle[(seen > 0) | (pooled > 0)]
-        low = max(there[0] - 3 * bandwidth, median - WIDEST * robust)
-        high = min(there[-1] + 3 * bandwidth, median + WIDEST * robust)
-        grid = np.linspace(low, high, points)
-        both = (_smooth(middle, grid, bandwidth, weights.astype(float)) for weights in (seen, pooled))
-        found.append((grid, *both, bandwidth))
-    grids, reals, synthetics, bandwidths = map(np.stack, zip(*found, strict=True))
-    return Densities(columns, grids, reals, synthetics, bandwidths)
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """The values of a column, how often each is there, and their standard deviation."""
+
+    values: Float[np.ndarray, " n"]
+    counts: Float[np.ndarray, " n"]
+    spread: float
+
+    def quantiles(self, shares: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
+        """Return the values below which these shares lie."""
+        if np.all(self.counts == 1):
+            return np.quantile(self.values, shares)
+        return self.values[np.searchsorted(np.cumsum(self.counts), np.sum(self.counts) * shares)]
+
+
+def _real(pair: Matched, place: int) -> _Column:
+    """Return a real column; of a table in its engine the middle of each bin, as often as it holds a value."""
+    if pair.counted is None:
+        values = _seen(pair.values[:, place])
+        return _Column(values, np.ones(len(values)), float(np.std(values, ddof=1)))
+    counts, middle = pair.counted.counts[place], pair.counted.bins.centres[place]
+    return _Column(middle[counts > 0], counts[counts > 0].astype(float), float(pair.counted.spread[place]))
+
+
+def _pooled(pair: Matched, place: int) -> _Column:
+    values = _seen(np.concatenate([data[:, place] for data in pair.datasets]))
+    return _Column(values, np.ones(len(values)), float(np.std(values, ddof=1)))
 
 
 def _seen(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
     return values[~np.isnan(values)]
 
 
-def _smooth(
-    values: Float[np.ndarray, " n"],
-    grid: Float[np.ndarray, " points"],
-    bandwidth: float,
-    counts: Float[np.ndarray, " n"] | None = None,
-) -> Float[np.ndarray, " points"]:
-    """Return the kernel density on the grid, each value shared linearly between two of 4096 bins.
-
-    counts: how often each value is there; once by default.
-    """
-    often = np.ones(len(values)) if counts is None else counts
+def _smooth(column: _Column, grid: Float[np.ndarray, " points"], bandwidth: float) -> Float[np.ndarray, " points"]:
+    """Return the kernel density on the grid, each value shared linearly between two of 4096 bins."""
     low, high = grid[0] - REACH * bandwidth, grid[-1] + REACH * bandwidth
     centres = np.linspace(low, high, BINS)
-    inside = (values > low) & (values < high)
-    place, times = (values[inside] - low) / (centres[1] - centres[0]), often[inside]
+    inside = (column.values > low) & (column.values < high)
+    place, times = (column.values[inside] - low) / (centres[1] - centres[0]), column.counts[inside]
     left = np.minimum(place.astype(np.int64), BINS - 2)
     part = place - left
     weights = np.bincount(left, times * (1 - part), BINS) + np.bincount(left + 1, times * part, BINS)
     kernel = np.exp(-0.5 * ((grid[:, None] - centres) / bandwidth) ** 2)
-    return kernel @ weights / (np.sum(often) * bandwidth * np.sqrt(2 * np.pi))
+    return kernel @ weights / (np.sum(column.counts) * bandwidth * np.sqrt(2 * np.pi))

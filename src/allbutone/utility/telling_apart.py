@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from allbutone.model.moments import Moments
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.categories import Categories
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.utility.columns import Matched, propensities, whitener
 
 # Propensity scores by a classification tree (CART), which sees what a regression on main effects cannot.
@@ -134,29 +135,36 @@ def complete(values: Float[np.ndarray, "n p"], categories: Categories) -> Bool[n
     return ~np.isnan(values).any(axis=1) & (categories.codes >= 0).all(axis=1)
 
 
-def coded_levels(categories: Categories, rows: Int[np.ndarray, " k"]) -> list[tuple[int, int]]:
+def coded_levels(
+    categories: Categories, rows: Int[np.ndarray, " k"], count: Float[np.ndarray, " n"] | None = None
+) -> list[tuple[int, int]]:
     """Return the levels, as (column, level), that have an indicator: all but the most frequent of each column.
 
     Levels that are rare, really or in a dataset of these sizes, have none and count with the most frequent: a
-    level that only one of the two tables has by chance would seem to tell them apart.
+    level that only one of the two tables has by chance would seem to tell them apart. `count`: how many real rows
+    each row stands for.
     """
-    enough = EXPECTED * max(1.0, len(categories) / max(int(rows.min()), 1))
-    found = []
+    people = len(categories) if count is None else float(count.sum())
+    enough = EXPECTED * max(1.0, people / max(int(rows.min()), 1))
+    coded = []
     for place, (codes, levels) in enumerate(zip(categories.codes.T, categories.levels, strict=True)):
-        counts = np.bincount(codes, minlength=len(levels))
+        counts = np.bincount(codes, count, minlength=len(levels))
         usual = int(np.argmax(counts))
-        found += [(place, int(level)) for level in np.flatnonzero(counts >= enough) if level != usual]
-    return found
+        coded += [(place, int(level)) for level in np.flatnonzero(counts >= enough) if level != usual]
+    return coded
 
 
 def for_regression(
     values: Float[np.ndarray, "n p"], categories: Categories, levels: list[tuple[int, int]]
 ) -> Float[np.ndarray, "n d"]:
     """Return measurements, and 1 or 0 for each coded level."""
-    if not levels:
-        return values
-    places, numbers = (np.array(part) for part in zip(*levels, strict=True))
-    return np.concatenate([values, categories.codes[:, places] == numbers], axis=1)
+    return np.concatenate([values, indicators(categories.codes, levels)], axis=1) if levels else values
+
+
+def indicators(codes: Int[np.ndarray, "n q"], levels: list[tuple[int, int]]) -> Float[np.ndarray, "n d"]:
+    """Return 1 or 0 for each level, as (column, level)."""
+    places, numbers = np.array(levels, dtype=np.int64).reshape(-1, 2).T
+    return (codes[:, places] == numbers).astype(float)
 
 
 def levels_in_between(categories: Categories) -> list[tuple[int, int]]:
@@ -209,7 +217,9 @@ class ToldApart:
 
 def told_apart(pair: Matched, rng: np.random.Generator | None) -> ToldApart:
     """Return how well real and synthetic rows without gaps are told apart; NaN where there are too few of them."""
-    real, coded = pair.records.values, pair.records.categories
+    if isinstance(pair.records, LazyRecords):
+        return _by_moments(pair, pair.records)
+    real, coded = pair.values, pair.records.categories
     tables = list(zip([real, *pair.datasets], [coded, *pair.categories], strict=True))
     if pair.has_gaps or any(each.has_gaps for _, each in tables):
         whole = [complete(*table) for table in tables]
@@ -241,3 +251,35 @@ def told_apart(pair: Matched, rng: np.random.Generator | None) -> ToldApart:
         pmse_tree=tree.mean_squared_error,
         pmse_tree_expected=tree.expected,
     )
+
+
+def _by_moments(pair: Matched, records: LazyRecords) -> ToldApart:
+    """Return the propensity scores of a linear regression, which moments determine, of a table in its engine.
+
+    (1/N)·Σ (p̂ᵢ − c)² = c(1 − c)·T/(1 + T), T = (n·rows/N)·δᵀW⁻¹δ with W the scatter within both tables; for small
+    differences the logistic regression's are the same. A tree needs the rows: its scores are NaN.
+    """
+    real = Categories(records.sums.codes, records.categories.columns, records.categories.levels)
+    levels = coded_levels(real, pair.rows, records.sums.count)
+    whole = Moments.of_sums(records.sums.with_columns(indicators(records.sums.codes, levels)))
+    tables = zip(pair.datasets, pair.categories, strict=True)
+    each = [Moments.of(for_regression(*table, levels)) for table in tables]
+    kept = independent(whole.scatter / whole.count + np.mean([one.scatter / one.count for one in each], axis=0))
+    none = np.full(1, np.nan)
+    return ToldApart(
+        terms=len(kept),
+        complete=pair.people,
+        complete_rows=pair.rows,
+        pmse=np.array([_linear_error(whole.select(kept), one.select(kept)) for one in each]),
+        propensity_finite=np.ones(len(each), dtype=bool),
+        pmse_tree=none,
+        pmse_tree_expected=none,
+    )
+
+
+def _linear_error(real: Moments, synthetic: Moments) -> float:
+    n, rows = real.count, synthetic.count
+    step = (synthetic.mean - real.mean) + (synthetic.mean_tail - real.mean_tail)
+    apart = n * rows / (n + rows) * float(step @ np.linalg.solve(real.scatter + synthetic.scatter, step))
+    share = rows / (n + rows)
+    return float(share * (1 - share) * apart / (1 + apart))

@@ -421,10 +421,8 @@ def _determined(sums: Sums, names: Sequence[str], found: Levels) -> dict[str, st
     known = np.hstack(parts)
     if sums.people <= known.shape[1] + len(names) + 1:  # too few rows to tell
         known, of = known[:, :0], []
-    # cross-products of the indicators and measurements, from the sums of the cells
-    weighted = known * sums.count[:, None]
-    cross, first = known.T @ sums.total, np.concatenate([weighted.sum(axis=0), sums.total.sum(axis=0)])
-    products = np.block([[known.T @ weighted, cross], [cross.T, sums.products.sum(axis=0)]])
-    covariance = products - np.outer(first, first) / sums.count.sum()
+    scatter, p = sums.with_columns(known).scatter, len(names)
+    order = [*range(p, len(scatter)), *range(p)]  # categories come first: they determine, and are not determined
+    covariance = scatter[np.ix_(order, order)]
     deviation = np.sqrt(np.diagonal(covariance))
     return determined_by(covariance / np.outer(deviation, deviation), [*of, *names], set(names))
