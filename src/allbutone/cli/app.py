@@ -1,42 +1,30 @@
 """The app command: explore, assess and release in a browser."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.markup import escape
 
+from allbutone.cli.options import command, option
 from allbutone.cli.output import console, notes, program
 from allbutone.paper.run import load_study
 from allbutone.releases.ledger import ENDING, require_recordable
 from allbutone.support.errors import InputError
 
-Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
-Host = Annotated[
-    str, typer.Option(help="The address to listen on; any but this computer's own can be reached by others.")
-]
-Studies = Annotated[
-    list[Path] | None, typer.Option("--study", help="The folder of a study to show. May be repeated.")
-]
-Ledgers = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--ledger",
-        help="The ledger of a table, TABLE.ledger.toml: what is released of a table uploaded as TABLE is recorded "
-        "in it, and judged with all that it names. May be repeated.",
-    ),
-]
-UploadLimit = Annotated[int, typer.Option(min=1, help="The largest file to take, in megabytes.")]
-Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the app in a browser.")]
 
-
+@command
 def app(
-    port: Port = 8503,
-    host: Host = "127.0.0.1",
-    study: Studies = None,
-    ledger: Ledgers = None,
-    upload_limit: UploadLimit = 200,
-    browser: Browser = True,
+    *,
+    port: int = option("The port to listen on.", 8503, min=1, max=65535),
+    host: str = option(
+        "The address to listen on; any but this computer's own can be reached by others.", "127.0.0.1"
+    ),
+    study: list[Path] | None = option("The folder of a study to show. May be repeated."),
+    ledger: list[Path] | None = option(
+        "The ledger of a table, TABLE.ledger.toml: what is released of a table uploaded as TABLE is recorded "
+        "in it, and judged with all that it names. May be repeated."
+    ),
+    upload_limit: int = option("The largest file to take, in megabytes.", 200, min=1),
+    browser: bool = option("Open the app in a browser.", True, "--browser/--no-browser"),
 ) -> None:
     """Open the app: see the adversary think, judge your own table, release from it, look at studies."""
     from allbutone.app.page import (

@@ -10,7 +10,19 @@ from rich.markup import escape
 
 from allbutone.adversary.plug_in import PlugInTable
 from allbutone.cli.onward import next_after_audit
-from allbutone.cli.options import OF_TABLE, AttackOptions, Force, NumbersFile, Table, TableOptions, command, offers
+from allbutone.cli.options import (
+    OF_TABLE,
+    REQUIRED,
+    TABLE_FILE,
+    AttackOptions,
+    Force,
+    NumbersFile,
+    TableOptions,
+    argument,
+    command,
+    offers,
+    option,
+)
 from allbutone.cli.output import console, late_progress, outputs, show_files, show_notes, show_values, show_verdict
 from allbutone.cli.reading import named_columns, read_content, read_records
 from allbutone.disclosure.audit import audit_columns, departure, error_of_differencing, fitted_table, law_of_means
@@ -35,30 +47,25 @@ class Divisor(StrEnum):
     less = "n-1"
 
 
-Synthetic = Annotated[
-    list[Path],
-    typer.Argument(help="The file of synthetic rows that another tool has drawn, or several files of one fit."),
-]
-How = Annotated[
-    Mechanism,
-    typer.Option(help="How the rows were made: plug-in is mean and covariance fitted once, then rows drawn."),
-]
-By = Annotated[
-    Divisor | None,
-    typer.Option(help="What the covariance was divided by; by default the one that fits the rows better."),
-]
 # limits and decimals change what goes out, not what was fitted
 OF_FITTED = tuple(name for name in OF_TABLE if name not in ("positive", "decimals"))
 
 
 @command
 def audit(
+    *,
     context: typer.Context,
-    source: Annotated[TableOptions, offers(*OF_FITTED, table=Table)],
-    synthetic: Synthetic,
+    source: Annotated[TableOptions, offers(*OF_FITTED, table=TABLE_FILE)],
+    synthetic: list[Path] = argument(
+        "The file of synthetic rows that another tool has drawn, or several files of one fit.", REQUIRED
+    ),
     attack: Annotated[AttackOptions, offers("known", "probability", "radius", "no_mass")],
-    mechanism: How = Mechanism.plug_in,
-    divisor: By = None,
+    mechanism: Mechanism = option(
+        "How the rows were made: plug-in is mean and covariance fitted once, then rows drawn.", Mechanism.plug_in
+    ),
+    divisor: Divisor | None = option(
+        "What the covariance was divided by; by default the one that fits the rows better."
+    ),
     out: NumbersFile = Path("audit.csv"),
     force: Force = False,
 ) -> None:

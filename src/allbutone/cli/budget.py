@@ -15,6 +15,7 @@ from allbutone.cli.onward import next_after_budget
 from allbutone.cli.options import (
     OF_ENGINE,
     OF_TABLE,
+    REQUIRED,
     AttackOptions,
     EarlierReleases,
     Force,
@@ -24,8 +25,10 @@ from allbutone.cli.options import (
     ReleaseKind,
     Rows,
     TableOptions,
+    argument,
     command,
     offers,
+    option,
     require_page,
     require_rows_of_datasets,
     whole_numbers,
@@ -62,11 +65,6 @@ from allbutone.tables.records import Records
 from allbutone.tables.safe_io import fresh_file, require_distinct
 from allbutone.tables.schema import Schema
 
-Counts = Annotated[str, typer.Option(help="The numbers of datasets for which the file gives every exposure.")]
-Verify = Annotated[
-    int | None, typer.Option(help="Check the verdict on so many simulated releases of this very table.")
-]
-Seed = Annotated[int, typer.Option(min=0, help="Of the simulations; another one shows how much chance decides.")]
 USUAL_COUNTS = ",".join(map(str, COUNTS))
 
 
@@ -100,6 +98,7 @@ class Planned:
 
 @command
 def budget(
+    *,
     context: typer.Context,
     source: Annotated[TableOptions, offers(*OF_TABLE, *OF_ENGINE, "key", "worst")],
     # gaps have no budget yet
@@ -108,10 +107,12 @@ def budget(
     book: EarlierReleases,
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
-    counts: Counts = USUAL_COUNTS,
-    verify: Verify = None,
+    counts: str = option("The numbers of datasets for which the file gives every exposure.", USUAL_COUNTS),
+    verify: int | None = option("Check the verdict on so many simulated releases of this very table."),
     out: NumbersFile = Path("budget.csv"),
-    seed: Seed = 0,  # as in a report, so that both say the same
+    seed: int = option(
+        "Of the simulations; another one shows how much chance decides.", 0, min=0
+    ),  # as in a report, so that both say the same
     force: Force = False,
 ) -> None:
     """Say how many datasets, or parameter draws, may be released before a value of anyone is disclosed.
@@ -300,23 +301,17 @@ def _show_chances(plan: Budget) -> None:
         console.print()
 
 
-PublicTableFile = Annotated[
-    Path, typer.Argument(help="The table file: limits, and best also centre and spread, of every column.")
-]
-People = Annotated[int, typer.Option(help="The number of people in the table; it is public.")]
-Epsilons = Annotated[str, typer.Option(help="The ε to try, separated by commas.")]
-Delta = Annotated[float, typer.Option(help="The δ of the guarantee, below one over the people.")]
-Correlation = Annotated[float, typer.Option(help="A public guess of the correlation of all pairs of columns.")]
-FigureFile = Annotated[Path, typer.Option(help="The .html file to write the figure to.")]
-
-
+@command
 def guarantee(
-    table_file: PublicTableFile,
-    people: People,
-    epsilon: Epsilons = "0.5,1,2,5,10",
-    delta: Delta = DELTA,
-    correlation: Correlation = 0.5,
-    out: FigureFile = Path("guarantee.html"),
+    *,
+    table_file: Path = argument(
+        "The table file: limits, and best also centre and spread, of every column.", REQUIRED
+    ),
+    people: int = option("The number of people in the table; it is public.", REQUIRED),
+    epsilon: str = option("The ε to try, separated by commas.", "0.5,1,2,5,10"),
+    delta: float = option("The δ of the guarantee, below one over the people.", DELTA),
+    correlation: float = option("A public guess of the correlation of all pairs of columns.", 0.5),
+    out: Path = option("The .html file to write the figure to.", Path("guarantee.html")),
     force: Force = False,
 ) -> None:
     """Tell, from public figures alone, what a guarantee would cost in accuracy, and which way to take.

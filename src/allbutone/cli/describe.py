@@ -8,7 +8,17 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.onward import next_after_check, next_after_describe
-from allbutone.cli.options import OF_FILE, Force, Table, TableOptions, command, offers
+from allbutone.cli.options import (
+    OF_FILE,
+    REQUIRED,
+    TABLE_FILE,
+    Force,
+    TableOptions,
+    argument,
+    command,
+    offers,
+    option,
+)
 from allbutone.cli.output import console, show, show_next, show_notes, sparkline
 from allbutone.cli.reading import declared, read_content
 from allbutone.releases.check import check_release, zip_release
@@ -36,14 +46,13 @@ from allbutone.tables.names import chosen_frame, row_names_left_out
 from allbutone.tables.safe_io import fresh_file, require_distinct
 from allbutone.tables.schema import Schema
 
-Draft = Annotated[Path | None, typer.Option("--out", help="Where to write a draft of a table file (.toml).")]
-
 
 @command
 def describe(
+    *,
     context: typer.Context,
-    source: Annotated[TableOptions, offers(*OF_FILE, "table_file", "rows_are_people", table=Table)],
-    out: Draft = None,
+    source: Annotated[TableOptions, offers(*OF_FILE, "table_file", "rows_are_people", table=TABLE_FILE)],
+    out: Path | None = option("Where to write a draft of a table file (.toml)."),
     force: Force = False,
 ) -> None:
     """Look at every column of a table: what it is, what will be done with it, and a table file to start from."""
@@ -145,31 +154,19 @@ def _levels(look: Look, most: int = 8) -> str:
     return ", ".join(some) + (f" and {len(look.levels) - most} more" if len(look.levels) > most else "")
 
 
-ToCheck = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RELEASE", help="A release's folder, its zip file (also the app's), or one dataset of it."
-    ),
-]
-AgainstTable = Annotated[
-    Path | None, typer.Option("--table", help="The confidential table, to find what of it was carried over.")
-]
-PeopleConfidential = Annotated[
-    bool, typer.Option("--people-confidential", help="The number of people in the table may not be told either.")
-]
-Zip = Annotated[
-    Path | None,
-    typer.Option("--zip", help="A zip file to write the release to, if it is clean: no times, no users."),
-]
+AGAINST = (Path | None, option("The confidential table, to find what of it was carried over."))
 OF_CHECKED = ("columns", "no_header", "encoding", "sheet", "table_file")
 
 
 @command
 def check(
-    release: ToCheck,
-    source: Annotated[TableOptions, offers(*OF_CHECKED, table=AgainstTable)],
-    people_confidential: PeopleConfidential = False,
-    zip: Zip = None,
+    *,
+    release: Path = argument(
+        "A release's folder, its zip file (also the app's), or one dataset of it.", REQUIRED, metavar="RELEASE"
+    ),
+    source: Annotated[TableOptions, offers(*OF_CHECKED, table=AGAINST)],
+    people_confidential: bool = option("The number of people in the table may not be told either.", False),
+    zip: Path | None = option("A zip file to write the release to, if it is clean: no times, no users."),
     force: Force = False,
 ) -> None:
     """Say whether a release holds only what may be released; list all else, with its cure, and exit with 1."""
@@ -225,12 +222,11 @@ def _show_check(release: Path, checked: ReleaseCheck) -> None:
     show_notes(checked.notes)
 
 
-Word = Annotated[
-    list[str] | None, typer.Argument(help="A word, such as disclosed or budget; all, if none is given.")
-]
-
-
-def explain(word: Word = None) -> None:
+@command
+def explain(
+    *,
+    word: list[str] | None = argument("A word, such as disclosed or budget; all, if none is given."),
+) -> None:
     """Say what a word of this program means, in a sentence for everybody and by its definition."""
     if word:
         term = find_term(" ".join(word))

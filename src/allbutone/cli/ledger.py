@@ -12,7 +12,17 @@ import typer
 from rich.markup import escape
 
 from allbutone.cli.onward import from_here, next_after_ledger, next_without_ledger
-from allbutone.cli.options import OF_FILE, LedgerOptions, ReleaseColumns, TableOptions, command, offers
+from allbutone.cli.options import (
+    OF_FILE,
+    OF_RELEASE,
+    REQUIRED,
+    LedgerOptions,
+    TableOptions,
+    argument,
+    command,
+    offers,
+    option,
+)
 from allbutone.cli.output import console, show, show_notes
 from allbutone.cli.reading import records_like
 from allbutone.disclosure.loss_profile import passed_limit, total_in_words
@@ -156,25 +166,7 @@ def show_recorded(path: Path | None, out: Path) -> None:
         console.print(told)
 
 
-Action = Annotated[
-    str,
-    typer.Argument(help="show what was released, add a release, void one, or declare a limit for all together."),
-]
-OptionalTable = Annotated[Path | None, typer.Argument(help="The confidential table.", show_default=False)]
-Which = Annotated[
-    str | None,
-    typer.Argument(
-        help="With add: the folder of a release. With void: the number of one.",
-        metavar="RELEASE",
-        show_default=False,
-    ),
-]
-Reason = Annotated[str, typer.Option(help="With void: why it does not count, such as: drawn, never given out.")]
-Epsilon = Annotated[float | None, typer.Option(min=0, help="With limit: the ε that all together must keep.")]
-Delta = Annotated[float | None, typer.Option(min=0, max=1, help="With limit: the δ that all together must keep.")]
-Rho = Annotated[
-    float | None, typer.Option(min=0, help="With limit: the ρ (zero-concentrated), instead of ε and δ.")
-]
+NAMED_TABLE = (Path | None, argument("The confidential table.", show_default=False))
 NEEDS_RELEASE = {"show": False, "limit": False, "add": True, "void": True}  # by action
 USE = (
     "allbutone ledger show TABLE", "allbutone ledger add TABLE DIR", "allbutone ledger void TABLE 2 --reason TEXT",
@@ -184,17 +176,20 @@ USE = (
 
 @command
 def ledger(
+    *,
     context: typer.Context,
-    action: Action,
-    source: Annotated[
-        TableOptions, offers(*OF_FILE, "complete_cases", table=OptionalTable, columns=ReleaseColumns)
-    ],
+    action: str = argument(
+        "show what was released, add a release, void one, or declare a limit for all together.", REQUIRED
+    ),
+    source: Annotated[TableOptions, offers(*OF_FILE, "complete_cases", table=NAMED_TABLE, columns=OF_RELEASE)],
     book: Annotated[LedgerOptions, offers("ledger")],
-    release: Which = None,
-    reason: Reason = "",
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    release: str | None = argument(
+        "With add: the folder of a release. With void: the number of one.", metavar="RELEASE", show_default=False
+    ),
+    reason: str = option("With void: why it does not count, such as: drawn, never given out.", ""),
+    epsilon: float | None = option("With limit: the ε that all together must keep.", min=0),
+    delta: float | None = option("With limit: the δ that all together must keep.", min=0, max=1),
+    rho: float | None = option("With limit: the ρ (zero-concentrated), instead of ε and δ.", min=0),
 ) -> None:
     """Show or change the ledger of a table: what was released of it, so that all of it is judged together."""
     table = source.table

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from copy import copy
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property, wraps
 from pathlib import Path
@@ -56,6 +56,19 @@ class ImageFormat(StrEnum):
     svg = "svg"
 
 
+REQUIRED: Any = MISSING  # of an argument or option that has no default
+
+
+def option(help: str, default: Any = None, *names: str, **more: Any) -> Any:
+    """Declare an option of a command, or of a group of options: what it means, its default, other names of it."""
+    return field(default=default, metadata={"asked": typer.Option(*names, help=help, **more)})
+
+
+def argument(help: str, default: Any = None, **more: Any) -> Any:
+    """Declare an argument of a command."""
+    return field(default=default, metadata={"asked": typer.Argument(help=help, **more)})
+
+
 class Address(str):
     """The address of a table that is not one file: a pattern, or a database."""
 
@@ -64,191 +77,6 @@ def _address(text: str) -> Path | Address:
     return Address(text) if is_source(text) else Path(text)
 
 
-Table = Annotated[
-    Path,
-    typer.Argument(help=f"The confidential table: a {READABLE} file (Excel, SPSS, SAS and Stata among them)."),
-]
-AnyTable = Annotated[
-    Any,
-    typer.Argument(
-        parser=_address,
-        metavar="TABLE",
-        help=f"The confidential table: a {READABLE} file, many files ('data/*.parquet'), or a database "
-        "(postgresql://HOST/NAME or a .duckdb file, with --from or --query).",
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A column to use, or several separated by commas; all by default. May be repeated: a name that "
-        "holds a comma goes in an option of its own."
-    ),
-]
-ReleaseColumns = Annotated[
-    list[str] | None,
-    typer.Option(help="The columns of the table to use; those of the release by default. May be repeated."),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(help="A column to leave out, or several separated by commas. May be repeated."),
-]
-NoHeader = Annotated[
-    bool,
-    typer.Option(
-        "--no-header",
-        help="The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
-    ),
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="How the text of the file is encoded, such as latin-1; UTF-8 by default.")
-]
-Sheet = Annotated[str | None, typer.Option(help="The sheet of an Excel workbook that has several.")]
-MissingCodes = Annotated[
-    list[str] | None,
-    typer.Option(help="A number that stands for a missing value, such as -999, or several separated by commas."),
-]
-CompleteCases = Annotated[
-    bool, typer.Option("--complete-cases", help="Leave out rows with gaps, and say how many.")
-]
-DropUnusable = Annotated[
-    bool, typer.Option("--drop-unusable", help="Leave out columns that cannot be used, and say which.")
-]
-RowsArePeople = Annotated[
-    bool,
-    typer.Option(
-        "--rows-are-people",
-        help="Each row is another person, although rows, or values of what seems to name people, repeat.",
-    ),
-]
-TableFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--table-file", help="What is public of each column: scale, limits, decimals, prior. describe drafts it."
-    ),
-]
-Log = Annotated[
-    list[str] | None,
-    typer.Option(help="A positive column to model on a log scale, or several separated by commas."),
-]
-Positive = Annotated[
-    list[str] | None, typer.Option(help="A column of which no value below 0 goes out, or several.")
-]
-Decimals = Annotated[
-    list[str] | None,
-    typer.Option(help="Decimals to round released values to: 1 for all columns, or bili=1,age=0."),
-]
-EngineName = Annotated[
-    Engine | None,
-    typer.Option(
-        metavar="duckdb|polars|dask|spark",
-        help="What reads files that stay where they are; DuckDB or polars by default, for many files and "
-        "for those beyond memory.",
-    ),
-]
-FromTable = Annotated[str | None, typer.Option("--from-table", "--from", help="The table of a database.")]
-Query = Annotated[str | None, typer.Option(help="A query whose answer is the table, of a database.")]
-Key = Annotated[
-    str | None,
-    typer.Option(help="The column by which you know a record of a table that stays where it is."),
-]
-Worst = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        max=100_000,
-        help="How many of its records that stand out most are fetched and judged; with categories, also "
-        "those of the smallest combinations, as many again at most.",
-    ),
-]
-Prior = Annotated[
-    Path | None,
-    typer.Option(help="A TOML or JSON prior file, from public knowledge, never from this table."),
-]
-MechanismPrior = Annotated[
-    Path | None,
-    typer.Option(
-        help="The prior file the release was made with, if the release does not say: another one is refused."
-    ),
-]
-Like = Annotated[
-    Path | None,
-    typer.Option(help="A release made before: take its columns, prior, model, scales, limits and decimals."),
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A public column that goes out as it is, a row for each person, or several separated by commas; the "
-        "others are drawn given it."
-    ),
-]
-Cells = Annotated[
-    str | None,
-    typer.Option(
-        metavar="main-effects|separate",
-        help="Whether each level of a category moves the means, with one spread for all (main-effects, the "
-        "default), or each combination of levels has a normal of its own (separate).",
-    ),
-]
-CellWeight = Annotated[
-    float | None,
-    typer.Option(
-        help="How many records the prior is worth in each combination of levels; by default one for all together."
-    ),
-]
-Missing = Annotated[
-    Gaps | None,
-    typer.Option(
-        help="What to do with missing values: refuse them (the default), impute them (synthetic tables have "
-        "none), or keep them (synthetic tables have gaps, too)."
-    ),
-]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(help="Guarantee ε-differential privacy, with noise; every column needs limits in --table-file."),
-]
-Delta = Annotated[
-    float | None, typer.Option(help=f"The δ of the guarantee, below one over the people; {DELTA:g} by default.")
-]
-Known = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A column the adversary knows of everyone, or several separated by commas, categories among them; "
-        "those that were kept are known anyway."
-    ),
-]
-LackingColumns = Annotated[
-    list[str] | None,
-    typer.Option(help="A column the adversary lacks of everyone, or several separated by commas."),
-]
-LackingRecords = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="How many records the adversary lacks beside the target, chosen at random; they are inferred "
-        "together by sampling, which takes minutes for hundreds of records.",
-    ),
-]
-Probability = Annotated[
-    float,
-    typer.Option(help="How sure the adversary must be of a value, within its tolerance, for it to be disclosed."),
-]
-Radius = Annotated[float, typer.Option(help="How near the truth counts as near: a Mahalanobis distance.")]
-NoMass = Annotated[
-    bool, typer.Option("--no-mass", help="Leave out the mass near the truth, which takes most of the time.")
-]
-LedgerFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger", help="The ledger of what was released of the table; beside the table, as TABLE.ledger.toml."
-    ),
-]
-Alone = Annotated[
-    bool, typer.Option("--alone", help="Leave out of account what the ledger says was released before.")
-]
-NoLedger = Annotated[
-    bool,
-    typer.Option("--no-ledger", help="Do not record the release in the table's ledger: then nobody counts it."),
-]
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
 Rows = Annotated[
     int | None,
@@ -291,25 +119,55 @@ class TableOptions:
     """The confidential table, where it lies, and how it is read."""
 
     title: ClassVar[str] = "The table, and how it is read"
-    table: AnyTable
-    columns: Columns = None
-    drop: Drop = None
-    no_header: NoHeader = False
-    encoding: Encoding = None
-    sheet: Sheet = None
-    missing_codes: MissingCodes = None
-    complete_cases: CompleteCases = False
-    drop_unusable: DropUnusable = False
-    rows_are_people: RowsArePeople = False
-    table_file: TableFile = None
-    log: Log = None
-    positive: Positive = None
-    decimals: Decimals = None
-    engine: EngineName = None
-    from_table: FromTable = None
-    query: Query = None
-    key: Key = None
-    worst: Worst = MOST_FETCHED
+    table: Any = argument(
+        f"The confidential table: a {READABLE} file, many files ('data/*.parquet'), or a database "
+        "(postgresql://HOST/NAME or a .duckdb file, with --from or --query).",
+        REQUIRED,
+        parser=_address,
+        metavar="TABLE",
+    )
+    columns: list[str] | None = option(
+        "A column to use, or several separated by commas; all by default. May be repeated: a name that "
+        "holds a comma goes in an option of its own."
+    )
+    drop: list[str] | None = option("A column to leave out, or several separated by commas. May be repeated.")
+    no_header: bool = option(
+        "The first line of the file is a record: --columns names all columns in order, or they are x1, x2, …",
+        False,
+    )
+    encoding: str | None = option("How the text of the file is encoded, such as latin-1; UTF-8 by default.")
+    sheet: str | None = option("The sheet of an Excel workbook that has several.")
+    missing_codes: list[str] | None = option(
+        "A number that stands for a missing value, such as -999, or several separated by commas."
+    )
+    complete_cases: bool = option("Leave out rows with gaps, and say how many.", False)
+    drop_unusable: bool = option("Leave out columns that cannot be used, and say which.", False)
+    rows_are_people: bool = option(
+        "Each row is another person, although rows, or values of what seems to name people, repeat.", False
+    )
+    table_file: Path | None = option(
+        "What is public of each column: scale, limits, decimals, prior. describe drafts it."
+    )
+    log: list[str] | None = option("A positive column to model on a log scale, or several separated by commas.")
+    positive: list[str] | None = option("A column of which no value below 0 goes out, or several.")
+    decimals: list[str] | None = option(
+        "Decimals to round released values to: 1 for all columns, or bili=1,age=0."
+    )
+    engine: Engine | None = option(
+        "What reads files that stay where they are; DuckDB or polars by default, for many files and "
+        "for those beyond memory.",
+        metavar="duckdb|polars|dask|spark",
+    )
+    from_table: str | None = option("The table of a database.", None, "--from-table", "--from")
+    query: str | None = option("A query whose answer is the table, of a database.")
+    key: str | None = option("The column by which you know a record of a table that stays where it is.")
+    worst: int = option(
+        "How many of its records that stand out most are fetched and judged; with categories, also "
+        "those of the smallest combinations, as many again at most.",
+        MOST_FETCHED,
+        min=1,
+        max=100_000,
+    )
 
     @property
     def chosen(self) -> list[str] | None:
@@ -327,14 +185,30 @@ class ModelOptions:
     """How a release is made: its prior and model, or a release to be like, and what is guaranteed."""
 
     title: ClassVar[str] = "How the release is made"
-    prior: Prior = None
-    like: Like = None
-    keep: Keep = None
-    cells: Cells = None
-    cell_weight: CellWeight = None
-    missing: Missing = None
-    epsilon: Epsilon = None
-    delta: Delta = None
+    prior: Path | None = option("A TOML or JSON prior file, from public knowledge, never from this table.")
+    like: Path | None = option(
+        "A release made before: take its columns, prior, model, scales, limits and decimals."
+    )
+    keep: list[str] | None = option(
+        "A public column that goes out as it is, a row for each person, or several separated by commas; the "
+        "others are drawn given it."
+    )
+    cells: str | None = option(
+        "Whether each level of a category moves the means, with one spread for all (main-effects, the "
+        "default), or each combination of levels has a normal of its own (separate).",
+        metavar="main-effects|separate",
+    )
+    cell_weight: float | None = option(
+        "How many records the prior is worth in each combination of levels; by default one for all together."
+    )
+    missing: Gaps | None = option(
+        "What to do with missing values: refuse them (the default), impute them (synthetic tables have "
+        "none), or keep them (synthetic tables have gaps, too)."
+    )
+    epsilon: float | None = option(
+        "Guarantee ε-differential privacy, with noise; every column needs limits in --table-file."
+    )
+    delta: float | None = option(f"The δ of the guarantee, below one over the people; {DELTA:g} by default.")
 
     @cached_property
     def release_like(self) -> PlainRelease | Release | None:
@@ -347,12 +221,24 @@ class AttackOptions:
     """Who attacks, and by which rule a value counts as disclosed to them."""
 
     title: ClassVar[str] = "Who attacks, and by which rule"
-    known: Known = None
-    lacking_columns: LackingColumns = None
-    lacking_records: LackingRecords = 0
-    probability: Probability = 0.5
-    radius: Radius = RADIUS
-    no_mass: NoMass = False
+    known: list[str] | None = option(
+        "A column the adversary knows of everyone, or several separated by commas, categories among them; "
+        "those that were kept are known anyway."
+    )
+    lacking_columns: list[str] | None = option(
+        "A column the adversary lacks of everyone, or several separated by commas."
+    )
+    lacking_records: int = option(
+        "How many records the adversary lacks beside the target, chosen at random; they are inferred "
+        "together by sampling, which takes minutes for hundreds of records.",
+        0,
+        min=0,
+    )
+    probability: float = option(
+        "How sure the adversary must be of a value, within its tolerance, for it to be disclosed.", 0.5
+    )
+    radius: float = option("How near the truth counts as near: a Mahalanobis distance.", RADIUS)
+    no_mass: bool = option("Leave out the mass near the truth, which takes most of the time.", False)
 
     @cached_property
     def rule(self) -> Rule:
@@ -370,9 +256,11 @@ class LedgerOptions:
     """Which ledger says what was released before, and whether that counts."""
 
     title: ClassVar[str] = "What was released before"
-    ledger: LedgerFile = None
-    alone: Alone = False
-    no_ledger: NoLedger = False
+    ledger: Path | None = option(
+        "The ledger of what was released of the table; beside the table, as TABLE.ledger.toml."
+    )
+    alone: bool = option("Leave out of account what the ledger says was released before.", False)
+    no_ledger: bool = option("Do not record the release in the table's ledger: then nobody counts it.", False)
 
 
 GROUPS = (TableOptions, ModelOptions, AttackOptions, LedgerOptions)
@@ -391,18 +279,26 @@ def offers(*names: str, **reworded: Any) -> Offers:
     return Offers((*names, *reworded), reworded)
 
 
+TABLE_FILE = (  # a table that is read into memory
+    Path,
+    argument(f"The confidential table: a {READABLE} file (Excel, SPSS, SAS and Stata among them).", REQUIRED),
+)
+OF_RELEASE = "The columns of the table to use; those of the release by default. May be repeated."
 OF_FILE = ("table", "columns", "drop", "no_header", "encoding", "sheet", "missing_codes")
 OF_TABLE = (
     *OF_FILE, "complete_cases", "drop_unusable", "rows_are_people", "table_file", "log", "positive", "decimals"
 )  # fmt: skip
 OF_ENGINE = ("engine", "from_table", "query")
-TableInMemory = Annotated[TableOptions, offers(*OF_TABLE, table=Table)]
+TableInMemory = Annotated[TableOptions, offers(*OF_TABLE, table=TABLE_FILE)]
 TableAnywhere = Annotated[TableOptions, offers(*OF_TABLE, *OF_ENGINE)]
-JudgedTable = Annotated[TableOptions, offers(*OF_FILE, "complete_cases", table=Table, columns=ReleaseColumns)]
+JudgedTable = Annotated[TableOptions, offers(*OF_FILE, "complete_cases", table=TABLE_FILE, columns=OF_RELEASE)]
 JudgedAnywhere = Annotated[
-    TableOptions, offers(*OF_FILE, "complete_cases", *OF_ENGINE, "key", "worst", columns=ReleaseColumns)
+    TableOptions, offers(*OF_FILE, "complete_cases", *OF_ENGINE, "key", "worst", columns=OF_RELEASE)
 ]
-PriorOfRelease = Annotated[ModelOptions, offers(prior=MechanismPrior)]
+PriorOfRelease = Annotated[
+    ModelOptions,
+    offers(prior="The prior file the release was made with, if the release does not say: another one is refused."),
+]
 EarlierReleases = Annotated[LedgerOptions, offers("ledger", "alone")]
 
 
@@ -416,11 +312,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     grouped: list[inspect.Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
         group, *about = get_args(parameter.annotation) or (parameter.annotation,)
-        if isinstance(group, type) and group in GROUPS:
+        if group in GROUPS:
             asked = parameters_of(group, next((each for each in about if isinstance(each, Offers)), None))
             groups[parameter.name] = group, [each.name for each in asked]
             own += [each for each in asked if each.name == "table"]
             grouped += [each for each in asked if each.name != "table"]
+        elif isinstance(parameter.default, Field):
+            own.append(_asked(parameter.name, parameter.annotation, parameter.default))
         else:
             own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
@@ -439,32 +337,34 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 def parameters_of(group: Any, offer: Offers | None = None) -> list[inspect.Parameter]:
     """Return the options of a group as parameters of a function, in the order of its fields."""
-    hints = get_type_hints(group, include_extras=True) | (offer.reworded if offer else {})
+    hints, reworded = get_type_hints(group), offer.reworded if offer else {}
     return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=_required(hints[field.name]) if field.default is MISSING else field.default,
-            annotation=_under(group.title, hints[field.name]),
-        )
-        for field in fields(group)
-        if offer is None or field.name in offer.names
+        _asked(each.name, hints[each.name], each, group.title, reworded.get(each.name))
+        for each in fields(group)
+        if offer is None or each.name in offer.names
     ]
 
 
-def _under(title: str, hint: Any) -> Any:
-    """Return how an option is declared, with the heading that --help shows it under."""
-    kind, declared = get_args(hint)
-    if not isinstance(declared, OptionInfo):
-        return hint
-    declared = copy(declared)
-    declared.rich_help_panel = title
-    return Annotated[kind, declared]
+def _asked(
+    name: str, kind: Any, declared: Field[Any], heading: str | None = None, reworded: Any = None
+) -> inspect.Parameter:
+    """Return an argument or option as Typer understands it, under a heading of --help where there is one.
 
-
-def _required(hint: Any) -> Any:
-    """Return no default, or None where an option that must be given is declared so that it need not be."""
-    return None if type(None) in get_args(get_args(hint)[0]) else inspect.Parameter.empty
+    reworded: other words for it, or its kind and another declaration.
+    """
+    if isinstance(reworded, tuple):
+        kind, declared = reworded
+    asked = copy(declared.metadata["asked"])
+    if isinstance(reworded, str):
+        asked.help = reworded
+    if isinstance(asked, OptionInfo):
+        asked.rich_help_panel = heading
+        if kind is bool and asked.default is ...:  # no second flag that says the opposite
+            asked.default = flag_of(name)
+    default = inspect.Parameter.empty if declared.default is REQUIRED else declared.default
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, asked]
+    )
 
 
 def flag_of(name: str) -> str:

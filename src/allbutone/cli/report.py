@@ -24,6 +24,7 @@ from allbutone.cli.options import (
     TableOptions,
     command,
     offers,
+    option,
     require_page,
 )
 from allbutone.cli.output import console, late_progress, show_notes, show_verdict
@@ -46,10 +47,6 @@ from allbutone.reports.findings import budget_words
 from allbutone.reports.report import confidential_report, public_report
 from allbutone.tables.safe_io import fresh_file, require_distinct, require_outside
 
-Public = Annotated[
-    bool,
-    typer.Option("--public", help="A page to go with the release, made from the release alone."),
-]
 Note = Annotated[str, typer.Option(help="A sentence about the data that the report must carry.")]
 
 
@@ -64,6 +61,7 @@ class Assessed:
 
 @command
 def report(
+    *,
     context: typer.Context,
     source: JudgedAnywhere,
     release_dir: ReleaseDir,
@@ -71,7 +69,7 @@ def report(
     attack: Annotated[AttackOptions, offers("probability")],
     book: EarlierReleases,
     out: Page = Path("report.html"),
-    public: Public = False,
+    public: bool = option("A page to go with the release, made from the release alone.", False),
     note: Note = "",
     force: Force = False,
 ) -> None:

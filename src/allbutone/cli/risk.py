@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -12,6 +12,7 @@ from rich.markup import escape
 from allbutone.cli.ledger import TableLedger, require_no_ledger, show_together
 from allbutone.cli.onward import next_after_adversaries, next_after_risk
 from allbutone.cli.options import (
+    REQUIRED,
     AttackOptions,
     Dask,
     Device,
@@ -24,8 +25,10 @@ from allbutone.cli.options import (
     PriorOfRelease,
     ReleaseDir,
     TableOptions,
+    argument,
     command,
     flag_of,
+    option,
     whole_numbers,
 )
 from allbutone.cli.output import (
@@ -82,25 +85,6 @@ from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords
 from allbutone.tables.records import Records
 from allbutone.tables.safe_io import require_outside
 
-ReleaseDirs = Annotated[
-    list[Path],
-    typer.Argument(
-        help="The folder of the release, or several, of releases of this table that were drawn apart: one attack "
-        "on all."
-    ),
-]
-Pooled = Annotated[
-    Path | None,
-    typer.Option(help="The moments of all sites that the release was drawn from; the table is one of these."),
-]
-All = Annotated[
-    bool,
-    typer.Option(
-        "--all",
-        help="Judge all records of a table that stays where it is, a block at a time, and not the --worst alone.",
-    ),
-]
-
 
 @dataclass(frozen=True)
 class Attack:
@@ -129,16 +113,27 @@ class Attack:
 
 @command
 def risk(
+    *,
     context: typer.Context,
     source: JudgedAnywhere,
-    release_dir: ReleaseDirs,
+    release_dir: list[Path] = argument(
+        "The folder of the release, or several, of releases of this table that were drawn apart: one attack "
+        "on all.",
+        REQUIRED,
+    ),
     model: PriorOfRelease,
     attack: AttackOptions,
     book: EarlierReleases,
     device: Device = HERE,
-    pooled: Pooled = None,
+    pooled: Path | None = option(
+        "The moments of all sites that the release was drawn from; the table is one of these."
+    ),
     dask: Dask = None,
-    everyone: All = False,
+    everyone: bool = option(
+        "Judge all records of a table that stays where it is, a block at a time, and not the --worst alone.",
+        False,
+        "--all",
+    ),
     out: NumbersFile = Path("risk.csv"),
     force: Force = False,
 ) -> None:
@@ -438,20 +433,15 @@ def _attack_private(asked: Attack, release: PrivateRelease, out: Path, force: bo
     show_notes(records.notes)
 
 
-Lacking = Annotated[str, typer.Option(help="How many other records are lacking, in turn.")]
-People = Annotated[
-    int, typer.Option(help="How many records to look at: those most exposed to the usual adversary.")
-]
-
-
 @command
 def adversaries(
+    *,
     context: typer.Context,
     source: JudgedTable,
     release_dir: ReleaseDir,
     model: PriorOfRelease,
-    lacking: Lacking = "1,2,5,10,20",
-    people: People = 10,
+    lacking: str = option("How many other records are lacking, in turn.", "1,2,5,10,20"),
+    people: int = option("How many records to look at: those most exposed to the usual adversary.", 10),
     out: NumbersFile = Path("adversaries.csv"),
     force: Force = False,
 ) -> None:

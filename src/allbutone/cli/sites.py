@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from allbutone.cli.options import Force, TableAnywhere, command
+from allbutone.cli.options import REQUIRED, Force, TableAnywhere, argument, command, option
 from allbutone.cli.output import console, show_next, show_notes
 from allbutone.cli.reading import inputs_of, read
 from allbutone.model.sites import SiteMoments, moments_of_site
@@ -16,27 +16,19 @@ from allbutone.support.text import counted
 from allbutone.tables.safe_io import read_text, require_distinct
 
 Out = Annotated[Path, typer.Option(help="The .json file to write.")]
-Site = Annotated[str, typer.Option(help="The name of this site, by which the others know it.")]
-Pair = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="OTHER=FILE: another site and the file of the key shared with it; for each other site. The moments "
-        "are then masked, so that only the sum of all sites can be read."
-    ),
-]
-Round = Annotated[
-    str, typer.Option(help="The name of this sum, another one each time: masks are never used twice.")
-]
-Files = Annotated[list[Path], typer.Argument(help="The files of moments, one of each site.")]
 
 
 @command
 def moments(
+    *,
     source: TableAnywhere,
     out: Out,
-    site: Site = "",
-    pair: Pair = None,
-    round: Round = "",
+    site: str = option("The name of this site, by which the others know it.", ""),
+    pair: list[str] | None = option(
+        "OTHER=FILE: another site and the file of the key shared with it; for each other site. The moments "
+        "are then masked, so that only the sum of all sites can be read."
+    ),
+    round: str = option("The name of this sum, another one each time: masks are never used twice.", ""),
     force: Force = False,
 ) -> None:
     """Write the number of records, means and covariances of a table: what a site gives instead of its records."""
@@ -67,7 +59,13 @@ def moments(
     show_notes(records.notes)
 
 
-def pool(files: Files, out: Out, force: Force = False) -> None:
+@command
+def pool(
+    *,
+    files: list[Path] = argument("The files of moments, one of each site.", REQUIRED),
+    out: Out,
+    force: Force = False,
+) -> None:
     """Add up the moments of several sites: as if all their records lay in one table."""
     require_distinct([out], list(files))
     total = pooled_moments([SiteMoments.load(path) for path in files])

@@ -15,6 +15,7 @@ from rich.markup import escape
 from allbutone.cli.onward import following, next_after_application
 from allbutone.cli.options import (
     OF_TABLE,
+    REQUIRED,
     Dask,
     Device,
     Force,
@@ -22,8 +23,10 @@ from allbutone.cli.options import (
     Images,
     ModelOptions,
     TableOptions,
+    argument,
     command,
     offers,
+    option,
 )
 from allbutone.cli.output import console, late_progress, notes, show, show_next, write_named
 from allbutone.cli.reading import prior_of, read_content, read_records
@@ -60,17 +63,15 @@ from allbutone.tables.records import Records, demo_cohort
 from allbutone.tables.safe_io import fresh_file, fresh_folder, require_distinct
 
 NewFolder = Annotated[Path, typer.Option(help="The folder to create.")]
-Scores = Annotated[
+SCORES = (
     Path | None,
-    typer.Option(
+    option(
+        "A table of scores, one row a person; without one, the embedded simulated cohort.",
+        None,
         "--scores",
-        help="A table of scores, one row a person; without one, the embedded simulated cohort.",
         show_default=False,
     ),
-]
-Replicates = Annotated[int, typer.Option(help="Simulated attacks of each of the study's 1008 settings.")]
-DatasetsOfApplication = Annotated[int, typer.Option(help="Synthetic datasets of the application.")]
-SeedOfDatasets = Annotated[int, typer.Option(min=0, help="Of the application's datasets; the study has its own.")]
+)
 
 PAGE, TABLES, KS_FILE, STUDY, FIGURES = "paper.html", "tables.md", "table-A4.csv", "study", "figures"
 # what PLINK, bigsnpr and the 1000 Genomes Project call those who have the scores
@@ -79,11 +80,12 @@ IDENTIFIERS = {"id", "fid", "iid", "sample", "sample.id", "family.id", "pop", "s
 
 @command
 def paper(
-    source: Annotated[TableOptions, offers(*OF_TABLE, table=Scores)],
+    *,
+    source: Annotated[TableOptions, offers(*OF_TABLE, table=SCORES)],
     out: NewFolder = Path("paper"),
-    replicates: Replicates = 1000,
-    datasets: DatasetsOfApplication = 1000,
-    seed: SeedOfDatasets = 1,
+    replicates: int = option("Simulated attacks of each of the study's 1008 settings.", 1000),
+    datasets: int = option("Synthetic datasets of the application.", 1000),
+    seed: int = option("Of the application's datasets; the study has its own.", 1, min=0),
     images: Images = None,
     force: Force = False,
 ) -> None:
@@ -157,17 +159,10 @@ def _show_paper(
     show_next("one of its questions on a setting of your own (docs/study.md):", ["study", "--help"])
 
 
-TableOfApplication = Annotated[
+NAMED_TABLE = (
     Path | None,
-    typer.Argument(
-        help="A confidential table, as `synthesize` reads it; without one, the embedded simulated cohort."
-    ),
-]
-PriorFile = Annotated[Path | None, typer.Option(help="A prior file; the paper's prior by default.")]
-Datasets = Annotated[int, typer.Option(help="How many datasets to draw.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Makes it repeatable.")]
-
-Figures = Annotated[bool, typer.Option("--figures", help="Also write each figure, named as in the paper.")]
+    argument("A confidential table, as `synthesize` reads it; without one, the embedded simulated cohort."),
+)
 
 PAPERS_PRIOR = "the paper's prior (mean 1.1, scale I, worth one record)"
 APPLICATION_FILES = {
@@ -182,14 +177,15 @@ APPLICATION_FILES = {
 
 @command
 def application(
+    *,
     context: typer.Context,
-    source: Annotated[TableOptions, offers(*OF_TABLE, table=TableOfApplication)],
-    model: Annotated[ModelOptions, offers(prior=PriorFile)],
+    source: Annotated[TableOptions, offers(*OF_TABLE, table=NAMED_TABLE)],
+    model: Annotated[ModelOptions, offers(prior="A prior file; the paper's prior by default.")],
     out: NewFolder = Path("application"),
-    datasets: Datasets = 1000,
+    datasets: int = option("How many datasets to draw.", 1000),
     note: Note = "",
-    seed: Seed = None,
-    figures: Figures = False,
+    seed: int | None = option("Makes it repeatable.", min=0),
+    figures: bool = option("Also write each figure, named as in the paper.", False),
     images: Images = None,
     force: Force = False,
 ) -> None:
@@ -291,50 +287,28 @@ def _write_tables(assessment: Assessment, folder: Path) -> None:
     write_columns(folder / "budget.csv", assessment.budget.columns())
 
 
-Design = Annotated[
-    str,
-    typer.Argument(help="A design: paper, correlation, dimension, lacking or a .toml file; or the word show."),
-]
-Folder = Annotated[Path | None, typer.Argument(help="With show: the folder of the study.", show_default=False)]
-Out = Annotated[Path | None, typer.Option(help="The folder to create for the results.")]
-Threads = Annotated[
-    int | None,
-    typer.Option(help="How many threads to use, with the same results to the bit; one for each core by default."),
-]
-Only = Annotated[str | None, typer.Option(help="Run only these cells, as in 'p == 2 and n in [10, 50]'.")]
-Count = Annotated[int | None, typer.Option(help="Replicates a cell, instead of the design's number.")]
-Exact = Annotated[
-    bool,
-    typer.Option(
-        "--exact-records",
-        help="Draw every record, as the paper does, not the statistics that the attack sees: many times slower.",
-    ),
-]
-Keep = Annotated[
-    bool,
-    typer.Option(
-        "--keep-replicates",
-        help="Write every replicate (distance, exposure, guess), a Parquet file a cell in DIR/replicates.",
-    ),
-]
-Resume = Annotated[
-    bool,
-    typer.Option("--resume", help="Go on with what the folder holds already; refused if the design has changed."),
-]
-
-
+@command
 def study(
-    design: Design,
-    folder: Folder = None,
-    out: Out = None,
-    threads: Threads = None,
+    *,
+    design: str = argument(
+        "A design: paper, correlation, dimension, lacking or a .toml file; or the word show.", REQUIRED
+    ),
+    folder: Path | None = argument("With show: the folder of the study.", show_default=False),
+    out: Path | None = option("The folder to create for the results."),
+    threads: int | None = option(
+        "How many threads to use, with the same results to the bit; one for each core by default."
+    ),
     device: Device = "cpu",
     dask: Dask = None,
-    only: Only = None,
-    replicates: Count = None,
-    exact_records: Exact = False,
-    keep_replicates: Keep = False,
-    resume: Resume = False,
+    only: str | None = option("Run only these cells, as in 'p == 2 and n in [10, 50]'."),
+    replicates: int | None = option("Replicates a cell, instead of the design's number."),
+    exact_records: bool = option(
+        "Draw every record, as the paper does, not the statistics that the attack sees: many times slower.", False
+    ),
+    keep_replicates: bool = option(
+        "Write every replicate (distance, exposure, guess), a Parquet file a cell in DIR/replicates.", False
+    ),
+    resume: bool = option("Go on with what the folder holds already; refused if the design has changed.", False),
     images: Images = None,
     force: Force = False,
 ) -> None:

@@ -14,6 +14,7 @@ from rich.markup import escape
 from allbutone.cli.ledger import TableLedger, require_no_ledger, show_recorded, terms_of
 from allbutone.cli.onward import in_flags, next_after_release
 from allbutone.cli.options import (
+    REQUIRED,
     Force,
     Kind,
     LedgerOptions,
@@ -22,9 +23,11 @@ from allbutone.cli.options import (
     Rows,
     TableAnywhere,
     TableOptions,
+    argument,
     command,
     flag_of,
     offers,
+    option,
     require_rows_of_datasets,
 )
 from allbutone.cli.output import console, late_progress, show, show_notes, sparkline
@@ -61,29 +64,6 @@ class FileFormat(StrEnum):
     parquet = "parquet"
 
 
-More = Annotated[list[Path] | None, typer.Argument(help="The other sites' files, with --moments.")]
-FromMoments = Annotated[
-    bool,
-    typer.Option("--moments", help="TABLE and what follows are files of moments, one of each site, or pooled."),
-]
-Out = Annotated[Path, typer.Option(help="The folder to create for the release.")]
-Datasets = Annotated[
-    int, typer.Option(help=f"How many datasets (or parameter draws) to release, at most {MOST_DATASETS:,}.")
-]
-Format = Annotated[FileFormat, typer.Option("--format", help="The format of the datasets.")]
-NewRepeatKey = Annotated[
-    bool,
-    typer.Option(
-        "--new-repeat-key", help="Make a key of 128 bits that repeats this release, and show it once: a secret."
-    ),
-]
-RepeatKey = Annotated[
-    str | None,
-    typer.Option(help="The key that --new-repeat-key showed: draws the same release of the same table again."),
-]
-Seed = Annotated[str | None, typer.Option(hidden=True, help="Refused: a seed can be found by trying.")]
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What is to be drawn, and where it goes."""
@@ -106,20 +86,25 @@ class Wanted:
 
 @command
 def synthesize(
+    *,
     context: typer.Context,
     source: TableAnywhere,
     model: ModelOptions,
     book: Annotated[LedgerOptions, offers("ledger", "no_ledger")],
-    out: Out,
-    more: More = None,
-    moments: FromMoments = False,
-    datasets: Datasets = 1,
+    out: Path = option("The folder to create for the release.", REQUIRED),
+    more: list[Path] | None = argument("The other sites' files, with --moments."),
+    moments: bool = option("TABLE and what follows are files of moments, one of each site, or pooled.", False),
+    datasets: int = option(f"How many datasets (or parameter draws) to release, at most {MOST_DATASETS:,}.", 1),
     rows: Rows = None,
     release: Kind = ReleaseKind.datasets,
-    format: Format = FileFormat.csv,
-    new_repeat_key: NewRepeatKey = False,
-    repeat_key: RepeatKey = None,
-    seed: Seed = None,
+    format: FileFormat = option("The format of the datasets.", FileFormat.csv),
+    new_repeat_key: bool = option(
+        "Make a key of 128 bits that repeats this release, and show it once: a secret.", False
+    ),
+    repeat_key: str | None = option(
+        "The key that --new-repeat-key showed: draws the same release of the same table again."
+    ),
+    seed: str | None = option("Refused: a seed can be found by trying.", hidden=True),
     force: Force = False,
 ) -> None:
     """Fit the model to a table and write a release: synthetic datasets, draws of the parameters, or both."""
@@ -166,9 +151,11 @@ def synthesize(
     show_notes(notes)
 
 
+@command
 def demo(
+    *,
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="The folder to create.")] = Path("demo"),
+    out: Path = option("The folder to create.", Path("demo")),
     force: Force = False,
 ) -> None:
     """Synthesize a simulated cohort of 503 people with five polygenic scores: a safe place to start."""
