@@ -18,7 +18,7 @@ from engines import lazily
 
 def a_table(rng, n=700):
     values = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3)) + [120, 5, 80]
-    return pa.table({"sbp": values[:, 0], "ldl": np.exp(values[:, 1] / 5), "kg": np.round(values[:, 2], 1)})
+    return pa.table({"sbp": values[:, 0], "ldl": np.exp(values[:, 1] / 5), "kg": np.round(10 * values[:, 2], 1)})
 
 
 @pytest.mark.parametrize("engine", ["polars", "duckdb", "postgres"])
