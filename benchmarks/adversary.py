@@ -35,8 +35,8 @@ def paper_setting(rng: np.random.Generator, n: int, p: int) -> tuple[np.ndarray,
 
 def release_of(rng: np.random.Generator, posterior: abo.NIW, count: int, size: int | None) -> PlainRelease:
     if size is None:
-        return abo.ParameterRelease.draw(posterior, count, rng)
-    return abo.DatasetRelease.draw(posterior, [size] * count, rng)
+        return abo.Release.draw_parameters(posterior, count, rng)
+    return abo.Release.draw(posterior, [size] * count, rng)
 
 
 def released(count: int, size: int | None) -> str:
@@ -61,7 +61,7 @@ def thousand(rng: np.random.Generator, n: int, p: int, count: int, size: int | N
         others, target, prior = paper_setting(rng, n, p)
         fitted.append(prior.update(others))
         release = release_of(rng, fitted[-1].update(target[None, :]), count, size)
-        statistics.append(abo.ParameterStatistics.of(release) if size is None else release.moments())
+        statistics.append(release.normal.statistics())
     means, scales = np.stack([c.mean for c in fitted]), np.stack([c.scale for c in fitted])
     every = abo.NIW(means, fitted[0].mean_weight, fitted[0].df, scales)
     if size is None:
@@ -79,7 +79,7 @@ def thousand(rng: np.random.Generator, n: int, p: int, count: int, size: int | N
 
 def beside_printed(rng: np.random.Generator) -> Iterator[Row]:
     cohort, prior = abo.demo_cohort().values, abo.NIW.default(5)
-    release = abo.DatasetRelease.draw(prior.update(cohort), [503] * 100, rng)
+    release = abo.Release.draw(prior.update(cohort), [503] * 100, rng)
     ours, some = seconds(lambda: abo.attack_all(cohort, release, prior)), rng.choice(503, size=3, replace=False)
 
     def printed() -> None:
@@ -95,7 +95,7 @@ def beside_printed(rng: np.random.Generator) -> Iterator[Row]:
 def everyone(rng: np.random.Generator, n: int, p: int, count: int, size: int, most: float | None) -> Row:
     """Leave-one-out; floor: each record's matrices, p² numbers a dataset, written once and read once."""
     prior, records = abo.NIW.default(p), rng.standard_normal((n, p))
-    release = abo.DatasetRelease.draw(prior.update(records), [size] * count, rng)
+    release = abo.Release.draw(prior.update(records), [size] * count, rng)
     took = seconds(lambda: abo.attack_all(records, release, prior), 3 if n < 1000 else 1)
     what = f"leave-one-out, {n:,} × {p}, {released(count, size)}"
     return Row(

@@ -19,13 +19,11 @@ with tempfile.TemporaryDirectory() as folder:
 def rows() -> Iterator[Row]:
     cohort, prior = abo.demo_cohort(), abo.NIW.default(5)
     rng = np.random.default_rng(1)
-    release = abo.DatasetRelease.draw(
-        prior.update(cohort.values), [503] * 1000, rng, columns=cohort.columns, prior=prior
-    )
+    release = abo.Release.draw(prior.update(cohort.values), [503] * 1000, rng, columns=cohort.columns, prior=prior)
     ours = seconds(lambda: abo.fidelity(cohort, release), 3)
 
     def one_by_one() -> None:
-        for data in release.datasets[:20]:
+        for data in release.values[:20]:
             for place in range(5):
                 ks_2samp(cohort.values[:, place], data[:, place])
 

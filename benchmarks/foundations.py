@@ -17,8 +17,8 @@ from allbutone.releases.folder import synthesize_to_folder
 prior = abo.NIW.default(20)
 posterior = prior.update(np.random.default_rng(1).standard_normal((1000, 20)))
 names = tuple(f"x{{i}}" for i in range(20))
-synthesize_to_folder(posterior, [{rows}], np.random.default_rng(), {folder!r}, columns=names, prior=prior,
-                     format={format!r})
+synthesize_to_folder(posterior, [{rows}], np.random.default_rng(), {folder!r},
+                     mechanism=abo.Mechanism.of_measurements(names, prior), format={format!r})
 """
 
 
@@ -42,7 +42,7 @@ def rows() -> Iterator[Row]:
 def drawing() -> Iterator[Row]:
     rng = np.random.default_rng(1)
     posterior = abo.NIW.default(5).update(rng.standard_normal((503, 5)))
-    ours = seconds(lambda: abo.DatasetRelease.draw(posterior, [503] * 1000, rng), 9)
+    ours = seconds(lambda: abo.Release.draw(posterior, [503] * 1000, rng), 9)
     whole = seconds(lambda: algorithm_1(posterior, 1000, 503, rng, by_record=False), 1)
     single = 500 * seconds(lambda: algorithm_1(posterior, 2, 503, rng, by_record=True), 1)
     what = "draw 1000 datasets of 503 × 5"

@@ -51,7 +51,7 @@ def measures() -> Row:
     values[17] *= 60
     records, prior = abo.Records(values, tuple(f"x{place}" for place in range(p))), abo.NIW.default(p)
     rng = np.random.default_rng(2)
-    release = abo.DatasetRelease.draw(prior.update(values), [1000] * k, rng, columns=records.columns, prior=prior)
+    release = abo.Release.draw(prior.update(values), [1000] * k, rng, columns=records.columns, prior=prior)
     took = {
         device: seconds(lambda device=device: risk_columns(records, release, rng=rng, device=device), 1)
         for device in (DEVICE, DEVICE, "cpu")
@@ -70,7 +70,7 @@ def everyone(torch) -> Iterator[Row]:
     values = np.random.default_rng(1).standard_normal((n, p))
     values[17] *= 60
     prior = abo.NIW.default(p)
-    release = abo.DatasetRelease.draw(prior.update(values), [1000] * k, np.random.default_rng(2))
+    release = abo.Release.draw(prior.update(values), [1000] * k, np.random.default_rng(2))
     floor = 16 * n * k * p**2 / bandwidth(torch)
     for turn in ("first", "second"):
         took = seconds(lambda: abo.attack_all(values, release, prior, device=DEVICE), 1)

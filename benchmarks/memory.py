@@ -23,7 +23,7 @@ from allbutone.support import parallel
 parallel.MEMORY_KEPT = {kept}
 rng, prior = np.random.default_rng(1), abo.NIW.default(5)
 records = rng.standard_normal((503, 5))
-release = abo.DatasetRelease.draw(prior.update(records), [503] * 1000, rng)
+release = abo.Release.draw(prior.update(records), [503] * 1000, rng)
 for _ in range(5):
     abo.attack_all(records, release, prior)
 """

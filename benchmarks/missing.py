@@ -11,7 +11,7 @@ from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import Cells
-from allbutone.releases.mixed_release import draw_mixed
+from allbutone.releases.sampling import draw_tables
 from benchmarks.clock import Row, seconds
 
 SIZES, PEOPLE, COLUMNS, MISSING, DATASETS = (2, 2, 3, 4), 10_000, 8, 0.1, 10
@@ -39,7 +39,7 @@ def everyones_risk() -> Row:
     values = rng.standard_normal((300, 5)) @ rng.standard_normal((5, 5))
     values[rng.random(values.shape) < MISSING] = np.nan
     records, prior = IncompleteRecords.of(None, values), LocationModel.prior((), abo.NIW.flat(5))
-    drawn, _ = draw_mixed(augment(records, prior, rng, chains=5).posteriors, [300] * 5, rng)
+    drawn, _ = draw_tables(augment(records, prior, rng, chains=5).posteriors, [300] * 5, rng)
     datasets = [IncompleteRecords.of(None, each.values) for each in drawn]
     took = seconds(lambda: risk_with_gaps(GapAdversary.of(records, prior, rng, datasets=datasets), rng), 1)
     return Row("risk of 300 × 5 with 10 % missing, against 5 datasets", took, most=60)
@@ -54,7 +54,7 @@ def fit_and_synthesis() -> Iterator[Row]:
 
         def work(prior: LocationModel = prior) -> None:
             found = augment(records, prior, rng, chains=DATASETS)
-            draw_mixed(found.posteriors, [PEOPLE] * DATASETS, rng)
+            draw_tables(found.posteriors, [PEOPLE] * DATASETS, rng)
 
         kind = "separate combinations" if separate else "main effects"
         table = f"{PEOPLE:,} × ({COLUMNS} + {len(SIZES)} categories), 10 % missing"

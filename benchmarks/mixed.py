@@ -6,7 +6,7 @@ from time import perf_counter
 import numpy as np
 
 from allbutone.disclosure.mixed_risk import mixed_risk_columns
-from allbutone.releases.mixed_synthesizer import Synthesizer
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.tables.categories import Categories
 from allbutone.tables.records import Records
 from benchmarks.clock import Row, seconds, variates

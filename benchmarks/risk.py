@@ -19,12 +19,12 @@ def rows() -> Iterator[Row]:
         yield Row(what, took, "floor: each record's matrices moved once", floor, most=most)
 
 
-def released(people: int, columns: int, count: int, size: int) -> tuple[abo.Records, abo.DatasetRelease]:
+def released(people: int, columns: int, count: int, size: int) -> tuple[abo.Records, abo.Release]:
     """Return a table with one record that stands out, and a release of it."""
     rng = np.random.default_rng(1)
     values = rng.standard_normal((people, columns))
     values[17] *= 3
     records, prior = abo.Records(values, tuple(f"x{place}" for place in range(columns))), abo.NIW.flat(columns)
-    return records, abo.DatasetRelease.draw(
+    return records, abo.Release.draw(
         prior.update(values), [size] * count, rng, columns=records.columns, prior=prior
     )

@@ -55,12 +55,13 @@ import numpy as np, tempfile
 from pathlib import Path
 from allbutone.model.niw import NIW
 from allbutone.releases.folder import synthesize_to_folder
+from allbutone.releases.mechanism import Mechanism
 posterior = NIW.flat(10).update(np.random.default_rng(1).standard_normal((1000, 10)))
 names = tuple(f"x{i}" for i in range(10))
 def work():
     with tempfile.TemporaryDirectory() as folder:
-        synthesize_to_folder(posterior, [rows], np.random.default_rng(), Path(folder) / "release", columns=names,
-                             prior=NIW.flat(10), format="parquet")
+        synthesize_to_folder(posterior, [rows], np.random.default_rng(), Path(folder) / "release",
+                             mechanism=Mechanism.of_measurements(names, NIW.flat(10)), format="parquet")
 """
 RISK = """
 import numpy as np
@@ -69,7 +70,7 @@ from allbutone.disclosure.risk import stream_risk
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.sources import Source
 records = LazyRecords.of(Source(pattern).open())
-release = abo.NIWSynthesizer().fit(records).sample(datasets=datasets, rows=1000)
+release = abo.Synthesizer().fit(records).sample(datasets=datasets, rows=1000)
 def work():
     assert sum(len(part["row"]) for part in stream_risk(records, release, mass=False)) == len(records)
 """

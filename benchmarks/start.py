@@ -36,8 +36,8 @@ def single_calls() -> Iterator[Row]:
     records, prior = rng.standard_normal((503, 5)), abo.NIW.default(5)
     whole = prior.update(records)
     releases = {
-        "10 parameter draws": abo.ParameterRelease.draw(whole, 10, rng),
-        "5 datasets": abo.DatasetRelease.draw(whole, [503] * 5, rng),
+        "10 parameter draws": abo.Release.draw_parameters(whole, 10, rng),
+        "5 datasets": abo.Release.draw(whole, [503] * 5, rng),
     }
     with one_thread():
         for words, release in releases.items():

@@ -96,7 +96,7 @@ def whom_disclosed(key: str, table: PublicTable, work: Path, tools: dict) -> tup
 def as_printed(table: PublicTable) -> dict[str, float]:
     """Time the paper's printed attack beside the exact one, and count where it ends below the maximum."""
     values, worse, spent = table.train.to_numpy(), 0, 0.0
-    release = abo.NIWSynthesizer(abo.NIW.default(values.shape[1])).fit(values).sample(datasets=5)
+    release = abo.Synthesizer(abo.NIW.default(values.shape[1])).fit(values).sample(datasets=5)
     start = time.process_time()
     modes = abo.attack_all(values, release, release.prior).mode
     ours = (time.process_time() - start) / len(values)

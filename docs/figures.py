@@ -46,7 +46,7 @@ def clinic() -> abo.Records:
 
 def risk_of(table: abo.Records, datasets: int):
     """Return the figure of everyone's riskiest value after so many datasets of as many rows as the table has."""
-    release = abo.NIWSynthesizer().fit(table).sample(datasets=datasets)
+    release = abo.Synthesizer().fit(table).sample(datasets=datasets)
     found = abo.risk(table, release, mass=False)
     return titled(disclosure_figure({name: np.asarray(found[name]) for name in found.column_names}, abo.Rule()))
 
@@ -71,7 +71,7 @@ def picture_of_a_report() -> None:
     browser = next(filter(None, map(shutil.which, KNOWN)))
     with TemporaryDirectory() as folder:
         page = Path(folder, "report.html")
-        abo.report(cohort, abo.NIWSynthesizer().fit(cohort).sample(datasets=5), out=page)
+        abo.report(cohort, abo.Synthesizer().fit(cohort).sample(datasets=5), out=page)
         picture = f"--screenshot={HERE / 'report.png'}"
         subprocess.run([browser, *FLAGS, "--window-size=900,1160", picture, page.as_uri()], check=True)
 
@@ -82,7 +82,7 @@ def application(scores: str) -> dict:
     people, p = table.values.shape
     prior = abo.NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
     drawn = [people] * PAPER_COUNTS[-1], np.random.default_rng(1)
-    release = abo.DatasetRelease.draw(prior.update(table.values), *drawn, columns=table.columns, prior=prior)
+    release = abo.Release.draw(prior.update(table.values), *drawn, columns=table.columns, prior=prior)
     found = assess(table, release, counts=PAPER_COUNTS, mass=False)
     papers = paper_figures(found)
     figures = {

@@ -14,7 +14,7 @@ def release_and_risk(file, schema):
     # <<< the lines that a user types
     import allbutone as abo
 
-    release = abo.NIWSynthesizer().fit(file, schema=schema).sample(datasets=1)
+    release = abo.Synthesizer().fit(file, schema=schema).sample(datasets=1)
     yield release
     yield abo.risk(file, release)
     # >>>

@@ -12,7 +12,7 @@ import allbutone as abo
 from allbutone.figures.risk import disclosure_figure
 
 cohort = abo.demo_cohort()
-release = abo.NIWSynthesizer().fit(cohort).sample(datasets=20)
+release = abo.Synthesizer().fit(cohort).sample(datasets=20)
 found = abo.risk(cohort, release, mass=False)
 figure = disclosure_figure({name: np.asarray(found[name]) for name in found.column_names}, abo.Rule())
 

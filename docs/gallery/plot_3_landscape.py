@@ -11,6 +11,6 @@ from allbutone.disclosure.record_view import of_record, view_attack
 from allbutone.figures.attack_view import view_figure
 
 cohort = abo.demo_cohort()
-release = abo.NIWSynthesizer().fit(cohort).sample(datasets=20)
+release = abo.Synthesizer().fit(cohort).sample(datasets=20)
 attack = of_record(cohort, 212, release)
 figure = view_figure(view_attack(attack, 20, shown=(0, 3)), cohort.columns)

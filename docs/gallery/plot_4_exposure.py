@@ -12,5 +12,5 @@ from allbutone.disclosure.record_view import exposure_curve, of_record
 from allbutone.figures.attack_view import exposure_curve_figure
 
 cohort = abo.demo_cohort()
-release = abo.NIWSynthesizer().fit(cohort).sample(datasets=100)
+release = abo.Synthesizer().fit(cohort).sample(datasets=100)
 figure = exposure_curve_figure(exposure_curve(of_record(cohort, 212, release)), 20, "dataset")

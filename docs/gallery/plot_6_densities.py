@@ -9,5 +9,5 @@ import allbutone as abo
 from allbutone.figures.shapes import density_figure
 
 cohort = abo.demo_cohort()
-release = abo.NIWSynthesizer().fit(cohort).sample(datasets=5)
+release = abo.Synthesizer().fit(cohort).sample(datasets=5)
 figure = density_figure(abo.densities(cohort, release))

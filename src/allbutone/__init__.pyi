@@ -34,15 +34,13 @@ from allbutone.releases.check import check_release
 from allbutone.releases.check_values import Flaw, ReleaseCheck
 from allbutone.releases.combining import Combined, combine, combine_means, combine_proportions, combine_regression
 from allbutone.releases.folder import load_release, save_release
-from allbutone.releases.joined import without_columns
 from allbutone.releases.ledger import Ledger, ledger_path, read_ledger, record_release, void_release
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.mixed_synthesizer import Synthesizer
-from allbutone.releases.private_release import PrivateRelease, PrivateSynthesizer
-from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.mechanism import Mechanism
+from allbutone.releases.release import Release
 from allbutone.releases.sampling import new_repeat_key
+from allbutone.releases.several import without_columns
 from allbutone.releases.statistics import ParameterStatistics
-from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.releases.together import Together, with_earlier
 from allbutone.reports.findings import Finding
 from allbutone.reports.report import Report, report
@@ -63,7 +61,6 @@ __all__ = [
     "Budget",
     "Certificate",
     "Combined",
-    "DatasetRelease",
     "Densities",
     "EngineBudget",
     "Fidelity",
@@ -74,19 +71,16 @@ __all__ = [
     "GuaranteePlan",
     "InputError",
     "Ledger",
+    "Mechanism",
     "MechanismWarning",
     "MixedBudget",
     "Moments",
-    "NIWSynthesizer",
     "Normal",
     "Normality",
-    "ParameterRelease",
     "ParameterStatistics",
     "PoorSampling",
     "Posterior",
     "PriorScaleWarning",
-    "PrivateRelease",
-    "PrivateSynthesizer",
     "Records",
     "Release",
     "ReleaseCheck",

@@ -14,12 +14,12 @@ from targets import make, recipes
 
 
 def printed(target, candidates):
-    if isinstance(target.release, abo.ParameterRelease):
-        released = (target.release.means, target.release.covariances)
+    if target.release.parameters is not None:
+        released = (target.release.normal.means, target.release.normal.covariances)
         return np.array(
             [paper.score_parameters(x, target.others, *released, target.prior_fields) for x in candidates]
         )
-    datasets = target.release.datasets
+    datasets = target.release.values
     return np.array([paper.score_datasets(x, target.others, datasets, target.prior_fields) for x in candidates])
 
 
@@ -31,8 +31,8 @@ def differs_by_a_constant(ours, theirs, size=0.0):
 
 def lost_digits(release):
     """What inverting the released covariances in float64 costs the oracle, relative to its terms."""
-    if isinstance(release, abo.ParameterRelease):
-        return 1e-15 * np.max(np.linalg.cond(release.covariances))
+    if release.parameters is not None:
+        return 1e-15 * np.max(np.linalg.cond(release.normal.covariances))
     return 0.0
 
 
@@ -54,11 +54,11 @@ def test_the_log_posterior_is_the_sum_of_normalised_densities(recipe):
         crowd = paper.posterior(target.others, *target.prior_fields)
         fitted = paper.posterior([*target.others, x], *target.prior_fields)
         value = paper.log_student_t(x, *paper.predictive(*crowd))
-        if isinstance(target.release, abo.ParameterRelease):
-            draws = zip(target.release.means, target.release.covariances, strict=True)
+        if target.release.parameters is not None:
+            draws = zip(target.release.normal.means, target.release.normal.covariances, strict=True)
             value += sum(paper.log_niw(mean, covariance, *fitted) for mean, covariance in draws)
         else:
-            value += sum(paper.log_evidence(z, *fitted) for z in target.release.datasets)
+            value += sum(paper.log_evidence(z, *fitted) for z in target.release.values)
         total.append(value)
     ours = abo.posterior(target.others, target.release, target.prior).log_density_unnormalized(candidates)
     assert differs_by_a_constant(ours, total, lost_digits(target.release) * np.max(np.abs(total)))
@@ -86,9 +86,9 @@ def extreme_case(kind, p, n, releases, extreme, seed):
         prior = abo.NIW(prior.mean @ squeeze + shift, prior.mean_weight, prior.df, scale)
         fitted = prior.update(np.vstack([others, record]))
         if kind == "parameters":
-            release = abo.ParameterRelease.draw(fitted, releases, rng)
+            release = abo.Release.draw_parameters(fitted, releases, rng)
         else:
-            release = abo.DatasetRelease.draw(fitted, [int(r) for r in rng.integers(1, 15, releases)], rng)
+            release = abo.Release.draw(fitted, [int(r) for r in rng.integers(1, 15, releases)], rng)
     return others, record, prior, release
 
 
@@ -118,13 +118,13 @@ def test_extreme_data_are_as_exact_as_their_digits_allow(kind, p, n, releases, e
     candidates = centre + np.array([-0.7, 0.0, 0.3, 1.0, 1.2])[:, None] * (record - centre)
     fields = (prior.mean, prior.mean_weight, prior.df, prior.scale)
     parameters = kind == "parameters"
-    released = (release.means, release.covariances) if parameters else list(release.datasets)
+    released = (release.normal.means, release.normal.covariances) if parameters else list(release.values)
     truth = exact.scores(candidates, others, released, fields)
     digits = 0.0
     for _ in range(3):
         nudged = [rounded(z, rng) for z in released]
         if parameters:
-            nudged = (nudged[0], rounded(release.covariances, rng, symmetric=True))
+            nudged = (nudged[0], rounded(release.normal.covariances, rng, symmetric=True))
         nudged_fields = (*fields[:3], rounded(prior.scale, rng, symmetric=True))
         moved = exact.scores(candidates, rounded(others, rng), nudged, nudged_fields) - truth
         digits = max(digits, float(np.max(np.abs((moved - moved[0]).astype(float)))))
@@ -164,14 +164,16 @@ def test_a_single_release_has_its_closed_form(recipe):
     target = recipe.make()
     posterior = abo.posterior(target.others, target.release, target.prior)
     named = posterior.closed_form
-    if isinstance(target.release, abo.ParameterRelease):
+    if target.release.parameters is not None:
         np.testing.assert_allclose(
-            named.mean, target.release.means[0], rtol=1e-8, atol=1e-8 * np.abs(named.mean).max()
+            named.mean, target.release.normal.means[0], rtol=1e-8, atol=1e-8 * np.abs(named.mean).max()
         )
-        size = np.abs(target.release.covariances[0]).max()
-        np.testing.assert_allclose(named.covariance, target.release.covariances[0], rtol=1e-7, atol=1e-7 * size)
+        size = np.abs(target.release.normal.covariances[0]).max()
+        np.testing.assert_allclose(
+            named.covariance, target.release.normal.covariances[0], rtol=1e-7, atol=1e-7 * size
+        )
     else:
-        together = target.prior.update(target.others).update(target.release.datasets[0]).predictive()
+        together = target.prior.update(target.others).update(target.release.values[0]).predictive()
         assert named.df == pytest.approx(together.df)
         size = np.abs(together.location).max()
         np.testing.assert_allclose(named.location, together.location, rtol=1e-8, atol=1e-8 * size)
@@ -188,14 +190,14 @@ def test_a_single_release_has_its_closed_form(recipe):
 def test_many_rows_tend_to_the_parameters_they_were_drawn_from():
     rng = np.random.default_rng(4)
     target = make(rng, "parameters", 2, 30, 4, outlying=8.0)
-    roots = np.linalg.cholesky(target.release.covariances)
+    roots = np.linalg.cholesky(target.release.normal.covariances)
     datasets = []
-    for mean, root in zip(target.release.means, roots, strict=True):
+    for mean, root in zip(target.release.normal.means, roots, strict=True):
         white = rng.standard_normal((1000, 2))
         white = np.linalg.solve(np.linalg.cholesky(np.cov(white.T, bias=True)), (white - white.mean(axis=0)).T).T
         datasets.append(np.tile(mean + white @ root.T, (100, 1)))
     few = abo.attack(target.others, target.release, target.prior)
-    many = abo.attack(target.others, abo.DatasetRelease(datasets), target.prior)
+    many = abo.attack(target.others, abo.Release.of(datasets), target.prior)
     np.testing.assert_allclose(many.mode, few.mode, rtol=2e-3)
 
 
@@ -250,16 +252,16 @@ def test_the_attack_is_affine_equivariant(recipe):
         target.prior.df,
         turn @ target.prior.scale @ turn.T,
     )
-    if isinstance(target.release, abo.ParameterRelease):
-        release = abo.ParameterRelease(
-            target.release.means @ turn.T + shift, turn @ target.release.covariances @ turn.T
+    if target.release.parameters is not None:
+        release = abo.Release.of_parameters(
+            target.release.normal.means @ turn.T + shift, turn @ target.release.normal.covariances @ turn.T
         )
     else:
-        release = abo.DatasetRelease([z @ turn.T + shift for z in target.release.datasets])
+        release = abo.Release.of([z @ turn.T + shift for z in target.release.values])
     # turning a covariance rounds it: what is nearly singular comes back as another one
     singular = 0.0
-    if isinstance(target.release, abo.ParameterRelease):
-        singular = max(map(float, np.linalg.cond(target.release.covariances)))
+    if target.release.parameters is not None:
+        singular = max(map(float, np.linalg.cond(target.release.normal.covariances)))
     there = abo.attack(target.others @ turn.T + shift, release, prior)
     here = abo.attack(target.others, target.release, target.prior)
     if here.log_posterior_gap > 1e-6:  # below that, which of the two modes is higher is a matter of rounding
@@ -274,10 +276,12 @@ def test_the_same_lines_run_on_the_array_standard(recipe):
     xp = array_api_strict
     mean, weight, df, scale = target.prior_fields
     prior = abo.NIW(xp.asarray(mean), weight, df, xp.asarray(scale))
-    if isinstance(target.release, abo.ParameterRelease):
-        release = abo.ParameterRelease(xp.asarray(target.release.means), xp.asarray(target.release.covariances))
+    if target.release.parameters is not None:
+        release = abo.Release.of_parameters(
+            xp.asarray(target.release.normal.means), xp.asarray(target.release.normal.covariances)
+        )
     else:
-        release = abo.DatasetRelease([xp.asarray(z.copy()) for z in target.release.datasets])
+        release = abo.Release.of([xp.asarray(z.copy()) for z in target.release.values])
     others = xp.asarray(target.others)
     strict = abo.attack(others, release, prior)
     plain = abo.attack(target.others, target.release, target.prior)

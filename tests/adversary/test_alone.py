@@ -19,13 +19,13 @@ EXAMPLES = settings(max_examples=100 if LONG else 20)
 def test_sums_that_a_release_keeps_give_the_posterior_of_its_rows_and_draws(recipe):
     target = recipe.make()
     others = target.prior.update(target.others)
-    sums = whitened_sums(target.release._about, others)
+    sums = whitened_sums(target.release.normal._about, others)
     if sums is None:  # far longer in one direction
         return
     if recipe.kind == "parameters":
-        rows = whitened_parameters(target.release.means, target.release.covariances, others)
+        rows = whitened_parameters(target.release.normal.means, target.release.normal.covariances, others)
     else:
-        rows = whitened_datasets(target.release.modelled, others)
+        rows = whitened_datasets(target.release.normal.datasets, others)
     points = target.candidates(5)
     ours, theirs = (from_whitened(others, *each).log_density_unnormalized(points) for each in (sums, rows))
     scale = 1 + np.abs(theirs).max()
@@ -43,11 +43,11 @@ def test_where_sums_would_cost_digits_they_are_not_used(kind):
     for each in (twins, stretched):
         others = prior.update(each[1:] * 1e6) if each is twins else prior.update(each[1:])
         whole = prior.update(each * 1e6) if each is twins else prior.update(each)
-        draw = abo.ParameterRelease.draw if kind == "parameters" else abo.DatasetRelease.draw
+        draw = abo.Release.draw_parameters if kind == "parameters" else abo.Release.draw
         release = draw(whole, 4 if kind == "parameters" else [50] * 4, rng)
-        assert whitened_sums(release._about, others) is None
+        assert whitened_sums(release.normal._about, others) is None
     release = draw(prior.update(table), 4 if kind == "parameters" else [50] * 4, rng)
-    assert whitened_sums(release._about, prior.update(table[1:])) is not None
+    assert whitened_sums(release.normal._about, prior.update(table[1:])) is not None
 
 
 @pytest.mark.parametrize("kind", ["parameters", "datasets"])

@@ -88,9 +88,9 @@ def test_the_normal_model_is_the_special_case(kind, own, rng):
     target = make(rng, kind, 3, 20, 4, outlying=5.0, most_rows=30)
     release, others = target.release, target.prior.update(target.others)
     adversary = abo.NIW.default(3) if own else None
-    released = {"datasets": release.datasets}
+    released = {"datasets": release.values}
     if kind == "parameters":
-        pairs = zip(release.means, release.covariances, strict=True)
+        pairs = zip(release.normal.means, release.normal.covariances, strict=True)
         released = {"parameters": [abo.Normal(mean, covariance) for mean, covariance in pairs]}
     before = None if adversary is None else adversary.update(target.others).predictive()
     candidates = target.candidates(12)
@@ -103,7 +103,7 @@ def test_the_normal_model_is_the_special_case(kind, own, rng):
 def test_the_identity_of_the_normal_model_has_its_constants(rng):
     """log p(Z | X₋, x) = log p(Z | X₋) + log p(x | X₋, Z) − log p(x | X₋), the evidence by the paper's formula."""
     target = make(rng, "datasets", 2, 10, 1, most_rows=20)
-    others, (data,) = target.prior.update(target.others), target.release.datasets
+    others, (data,) = target.prior.update(target.others), target.release.values
     fitted = paper.posterior(target.others, *target.prior_fields)
     x = target.record
     literally = paper.log_evidence(data, *paper.posterior(np.vstack([target.others, x]), *target.prior_fields))

@@ -7,7 +7,6 @@ from pandas.testing import assert_frame_equal
 import allbutone as abo
 import paper
 from allbutone.disclosure.record_view import of_record
-from allbutone.releases.joined import draw_both
 
 COLUMNS = ("a", "b", "c")
 
@@ -21,14 +20,14 @@ def records():
 
 @pytest.fixture
 def both(records):
-    synthesizer = abo.NIWSynthesizer(abo.NIW.default(3)).fit(records)
+    synthesizer = abo.Synthesizer(abo.NIW.default(3)).fit(records)
     return synthesizer.sample(
         datasets=4, rows=[60, 7, 60, 60], parameters=True, rng_for_tests=np.random.default_rng(5)
     )
 
 
 def alone(both):
-    return abo.ParameterRelease(both.means, both.covariances, both.columns, both.prior)
+    return abo.Release.of_parameters(both.normal.means, both.normal.covariances, both.columns, both.prior)
 
 
 def test_the_joint_density_of_datasets_given_their_parameters_is_free_of_the_record(records, both):
@@ -38,7 +37,7 @@ def test_the_joint_density_of_datasets_given_their_parameters_is_free_of_the_rec
     for candidate in records.values[:5] * 3:
         fitted = paper.posterior(np.vstack([records.values[1:], candidate]), *prior)
         joint = 0.0
-        for mean, covariance, data in zip(both.means, both.covariances, both.datasets, strict=True):
+        for mean, covariance, data in zip(both.normal.means, both.normal.covariances, both.values, strict=True):
             normal = abo.Normal(mean, covariance).log_density(data).sum()
             joint += paper.log_niw(mean, covariance, *fitted) + normal
         scored = abo.posterior(records.values[1:], both, both.prior).log_density_unnormalized(candidate)
@@ -61,7 +60,7 @@ def test_every_attack_is_that_on_the_parameters(records, both):
 
 
 def test_fidelity_and_estimates_use_the_datasets(records, both):
-    data = abo.DatasetRelease(both.datasets, COLUMNS, both.prior)
+    data = abo.Release.of(both.values, COLUMNS, both.prior)
     assert abo.fidelity(records, both).ks_table().keys() == abo.fidelity(records, data).ks_table().keys()
     np.testing.assert_array_equal(abo.fidelity(records, both).ks, abo.fidelity(records, data).ks)
     ours, theirs = (abo.combine_means(each, people=40) for each in (both, data))
@@ -74,12 +73,14 @@ def test_fidelity_and_estimates_use_the_datasets(records, both):
 def test_datasets_are_drawn_from_the_parameters_beside_them(records, rows):
     """The same generator draws the same datasets without their parameters; large ones have those parameters."""
     posterior = abo.NIW.default(3).update(records.values)
-    both = draw_both(posterior, rows, np.random.default_rng(3))
-    plain = abo.DatasetRelease.draw(posterior, rows, np.random.default_rng(3))
-    for one, two in zip(both.datasets, plain.datasets, strict=True):
+    both = abo.Release.draw(posterior, rows, np.random.default_rng(3), parameters=True)
+    plain = abo.Release.draw(posterior, rows, np.random.default_rng(3))
+    for one, two in zip(both.values, plain.values, strict=True):
         np.testing.assert_array_equal(one, two)
     place = int(np.argmax(rows))
-    off = (both.datasets[place].mean(axis=0) - both.means[place]) / np.sqrt(np.diagonal(both.covariances[place]))
+    off = (both.values[place].mean(axis=0) - both.normal.means[place]) / np.sqrt(
+        np.diagonal(both.normal.covariances[place])
+    )
     assert np.all(np.abs(off) < 6 / np.sqrt(rows[place]))
     assert both.rows == tuple(rows)
 
@@ -88,10 +89,10 @@ def test_datasets_are_drawn_from_the_parameters_beside_them(records, rows):
 def test_both_survive_their_folder(both, tmp_path, format):
     abo.save_release(both, tmp_path / "r", format=format)
     again = abo.load_release(tmp_path / "r")
-    assert (again.count, again.noun, again.column_names, again.rows) == (4, "parameter draw", COLUMNS, both.rows)
-    np.testing.assert_array_equal(again.means, both.means)
-    np.testing.assert_array_equal(again.covariances, both.covariances)
-    for ours, theirs in zip(both.datasets, again.datasets, strict=True):
+    assert (again.count, again.noun, again.columns, again.rows) == (4, "parameter draw", COLUMNS, both.rows)
+    np.testing.assert_array_equal(again.normal.means, both.normal.means)
+    np.testing.assert_array_equal(again.normal.covariances, both.normal.covariances)
+    for ours, theirs in zip(both.values, again.values, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     abo.save_release(again, tmp_path / "r", force=True)  # it knows the folder as its own
     assert again.first(2).rows == (60, 7)
@@ -99,7 +100,7 @@ def test_both_survive_their_folder(both, tmp_path, format):
 
 def test_each_draw_has_its_own_dataset(both):
     with pytest.raises(abo.InputError, match="4 parameter draws came with 3 datasets"):
-        abo.ParameterRelease(both.means, both.covariances, datasets=both.datasets[:3])
+        abo.Release.of_parameters(both.normal.means, both.normal.covariances, datasets=both.values[:3])
 
 
 def test_the_command_line_makes_both_and_judges_them(allbutone, table):

@@ -17,8 +17,8 @@ PRIOR = abo.NIW([0.0, 0.1, -0.2], 0.5, 6.0, [[1.0, 0.2, 0.0], [0.2, 2.0, 0.1], [
 TABLE = RNG.standard_normal((12, 3))
 FITTED = PRIOR.update(TABLE)
 RELEASES = {
-    "parameters": abo.ParameterRelease.draw(FITTED, 3, RNG, columns=NAMES, prior=PRIOR),
-    "datasets": abo.DatasetRelease.draw(FITTED, [9, 4], RNG, columns=NAMES, prior=PRIOR),
+    "parameters": abo.Release.draw_parameters(FITTED, 3, RNG, columns=NAMES, prior=PRIOR),
+    "datasets": abo.Release.draw(FITTED, [9, 4], RNG, columns=NAMES, prior=PRIOR),
 }
 RELEASE = RELEASES["datasets"]
 SHUFFLED = pd.DataFrame(TABLE, columns=NAMES)[["hba1c", "bmi", "ldl"]]
@@ -92,7 +92,7 @@ def test_a_prior_other_than_the_releases_is_refused(field, value, message):
         with refused(f"the release was made with another prior: its {message}"):
             run(TABLE, RELEASE, other)
     abo.attack(TABLE, RELEASE, PRIOR, adversary_prior=other, reading="mechanism")
-    abo.attack(TABLE, abo.DatasetRelease(RELEASE.datasets), other)
+    abo.attack(TABLE, abo.Release.of(RELEASE.values), other)
 
 
 @pytest.mark.parametrize("run", [abo.attack, abo.attack_all, abo.posterior])
@@ -100,7 +100,7 @@ def test_a_prior_other_than_the_releases_is_refused(field, value, message):
     ("change", "message"),
     [
         ({"reading": "mechanisms"}, "reading must be 'record' or 'mechanism', got 'mechanisms'"),
-        ({"release": None}, "release must be a ParameterRelease or a DatasetRelease, got None"),
+        ({"release": None}, "release must be a Release, got None"),
         ({"release": "release/"}, "cannot read release/release.json"),
         ({"release": [TABLE]}, "in the list is a ndarray"),
         ({"prior": None}, "prior must be one NIW, got None; give release.prior"),
@@ -198,9 +198,11 @@ def test_impossible_features_of_a_target_are_refused(known, message):
         abo.attack(TABLE, RELEASE, PRIOR, known=known)
 
 
-def test_names_need_a_release_with_names():
-    with refused("no column 'bmi': the release has no names; give a vector"):
-        abo.attack(TABLE, abo.DatasetRelease(RELEASE.datasets), PRIOR, known={"bmi": 1.0})
+def test_a_release_without_names_has_columns_by_number():
+    nameless = abo.Release.of(RELEASE.values)
+    assert nameless.columns[:2] == ("x1", "x2")
+    with refused("no column 'bmi' to know; the columns are x1, x2"):
+        abo.attack(TABLE, nameless, PRIOR, known={"bmi": 1.0})
 
 
 @pytest.mark.parametrize("kind", RELEASES)
@@ -208,9 +210,11 @@ def test_known_features_run_on_the_array_standard(kind):
     xp, release = array_api_strict, RELEASES[kind]
     prior = abo.NIW(xp.asarray(PRIOR.mean), PRIOR.mean_weight, PRIOR.df, xp.asarray(PRIOR.scale))
     if kind == "parameters":
-        strict = abo.ParameterRelease(xp.asarray(release.means), xp.asarray(release.covariances), NAMES, prior)
+        strict = abo.Release.of_parameters(
+            xp.asarray(release.normal.means), xp.asarray(release.normal.covariances), NAMES, prior
+        )
     else:
-        strict = abo.DatasetRelease([xp.asarray(z.copy()) for z in release.datasets], NAMES, prior)
+        strict = abo.Release.of([xp.asarray(z.copy()) for z in release.values], NAMES, prior)
     known, others = {"ldl": 0.5}, xp.asarray(TABLE)
     ours, plain = abo.attack(others, strict, prior, known=known), abo.attack(TABLE, release, PRIOR, known=known)
     assert isinstance(ours.mode, type(others))
@@ -252,7 +256,7 @@ def test_candidates_of_another_length_are_refused(known):
             posterior.mass_within(centre, 1.0)
 
 
-@pytest.mark.parametrize("release", [RELEASE, abo.DatasetRelease(RELEASE.datasets[:1])], ids=["many", "one"])
+@pytest.mark.parametrize("release", [RELEASE, abo.Release.of(RELEASE.values[:1])], ids=["many", "one"])
 def test_draws_take_seeds_and_whole_counts(release):
     posterior = abo.posterior(TABLE, release, PRIOR)
     assert posterior.draw(1, 10).shape == (10, 3)
@@ -293,7 +297,7 @@ def test_results_are_compared_by_identity():
 @pytest.mark.parametrize(
     ("released", "message"),
     [
-        (RELEASE, "released must be ParameterStatistics, or Moments .* got a DatasetRelease; use"),
+        (RELEASE, "released must be ParameterStatistics, or Moments .* got a Release; use"),
         ([abo.Moments.of(TABLE)], "got a list"),
         (abo.Moments.of(TABLE), "got a Moments; use .* stack the datasets' moments"),
         (abo.ParameterStatistics(2, np.eye(2), np.zeros(2)), r"released precision .* \(4, 3, 3\).* got \(2, 2\)"),

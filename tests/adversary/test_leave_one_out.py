@@ -22,8 +22,8 @@ def table(rng, n, p):
 def released(rng, records, prior, kind):
     posterior = prior.update(records)
     if kind == "parameters":
-        return abo.ParameterRelease.draw(posterior, 5, rng)
-    return abo.DatasetRelease.draw(posterior, [30, 4, 60, 11, 1], rng)
+        return abo.Release.draw_parameters(posterior, 5, rng)
+    return abo.Release.draw(posterior, [30, 4, 60, 11, 1], rng)
 
 
 def assert_same(one, many, row, digits=1e-6):
@@ -71,7 +71,7 @@ def test_everyone_at_once_is_everyone_in_turn(kind, variant, p, monkeypatch, rng
 def test_a_downdated_posterior_is_that_of_the_others_whatever_the_layout_of_its_wells(p, count, rng):
     """Density and curvature at any candidate; more wells than columns lie in another order in memory."""
     records, prior = table(rng, 12, p), abo.NIW(np.full(p, 0.3), 0.5, p + 1.5, np.eye(p))
-    release = abo.DatasetRelease.draw(prior.update(records), rng.integers(1, 20, count).tolist(), rng)
+    release = abo.Release.draw(prior.update(records), rng.integers(1, 20, count).tolist(), rng)
     rows = np.array([1, 2, 5, 6, 11])
     many = everyone.LeaveOneOut.of(records, release, prior, None, "record").downdated(rows)
     assert (many.shapes.strides[-3] < many.shapes.strides[-1]) == (count > p)
@@ -106,7 +106,7 @@ def test_an_outlier_of_a_million_deviations_spoils_nobody_elses_digits(kind):
 def test_two_records_are_enough():
     records = np.array([[0.3, 1.0], [2.0, -1.0]])
     prior = abo.NIW.default(2)
-    release = abo.DatasetRelease([np.random.default_rng(1).standard_normal((5, 2))] * 2)
+    release = abo.Release.of([np.random.default_rng(1).standard_normal((5, 2))] * 2)
     many = abo.attack_all(records, release, prior)
     for row in range(2):
         assert_same(abo.attack(records[[1 - row]], release, prior), many, row)
@@ -114,7 +114,7 @@ def test_two_records_are_enough():
 
 def test_columns_are_known_by_name_and_progress_is_watched():
     cohort = abo.demo_cohort()
-    synthesizer = abo.NIWSynthesizer().fit(cohort)
+    synthesizer = abo.Synthesizer().fit(cohort)
     release, seen = synthesizer.sample(datasets=3, rows=50), []
     frame = pd.DataFrame(cohort.values, columns=list(cohort.columns))
     named = abo.attack_all(frame, release, synthesizer.prior, known=["BMI"], watch=seen.append)
@@ -132,7 +132,7 @@ ONLY_BMI = np.where(MASK, COHORT, np.nan)
 
 def cohort_and_release():
     frame = pd.DataFrame(COHORT, columns=COLUMNS)
-    synthesizer = abo.NIWSynthesizer().fit(frame)
+    synthesizer = abo.Synthesizer().fit(frame)
     return frame, synthesizer.sample(datasets=2, rows=9), synthesizer.prior
 
 
@@ -228,16 +228,16 @@ def test_many_tables_at_once_from_their_statistics():
         targets.append(
             (
                 others,
-                abo.ParameterRelease.draw(posterior, 4, rng),
-                abo.DatasetRelease.draw(posterior, [9, 30], rng),
+                abo.Release.draw_parameters(posterior, 4, rng),
+                abo.Release.draw(posterior, [9, 30], rng),
             )
         )
     crowds = [prior.update(others) for others, _, _ in targets]
     crowd = abo.NIW(np.stack([c.mean for c in crowds]), 21.0, 25.0, np.stack([c.scale for c in crowds]))
-    each = [abo.ParameterStatistics.of(release) for _, release, _ in targets]
+    each = [release.normal.statistics() for _, release, _ in targets]
     stacked = abo.ParameterStatistics(4, np.stack([e.precision for e in each]), np.stack([e.pull for e in each]))
     parameters = abo.attack_many(crowd, stacked)
-    moments = [[abo.Moments.of(z) for z in release.datasets] for _, _, release in targets]
+    moments = [[abo.Moments.of(z) for z in release.values] for _, _, release in targets]
     datasets = abo.attack_many(
         crowd,
         abo.Moments(
@@ -255,7 +255,7 @@ def test_two_records_and_many_datasets_take_less_memory_than_the_release():
     """Datasets are summarized a few at a time, also for a record that is attacked by itself."""
     rng = np.random.default_rng(3)
     records, prior = rng.standard_normal((2, 5)), abo.NIW.default(5)
-    release = abo.DatasetRelease.draw(prior.update(records), [300] * 2000, rng)
+    release = abo.Release.draw(prior.update(records), [300] * 2000, rng)
     keep_freed_memory()  # which is counted as taken, once, but never touched
     tracemalloc.start()
     abo.attack_all(records, release, prior)

@@ -15,7 +15,7 @@ from allbutone.disclosure.risk import risk_columns
 from allbutone.model.incomplete import IncompleteRecords, draw_between
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import Moments
-from allbutone.releases.mixed_release import draw_mixed
+from allbutone.releases.sampling import draw_tables
 from allbutone.tables.column import column_from
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
@@ -91,7 +91,7 @@ def test_the_probability_of_a_value_is_that_of_an_adversary_who_knows_of_limits_
     values = _table(what, np.random.default_rng(3))
     schema = {"columns": {"x": SCALES[what]}}
     records = Records.of(pandas.DataFrame({"x": values}), schema=schema)
-    fitted = abo.NIWSynthesizer().fit(records)
+    fitted = abo.Synthesizer().fit(records)
     release = fitted.sample(datasets=6, rows=30, rng_for_tests=np.random.default_rng(2))
     found = risk_columns(records, release, rng=np.random.default_rng(0))
     model, tolerance = records.values[:, 0], found["tolerance_x"][-1]
@@ -102,13 +102,13 @@ def test_the_probability_of_a_value_is_that_of_an_adversary_who_knows_of_limits_
         np.testing.assert_allclose(np.exp(ends[1]) - values[-1], tolerance)
     else:
         ends = tuple(natural)
-    seen = [_bounds_by_hand(what, each[:, 0]) for each in release.datasets]
+    seen = [_bounds_by_hand(what, each[:, 0]) for each in release.values]
     expected = _by_quadrature(model[:-1], seen, ends)
     error = found["probability_error_x"][-1]
     assert abs(found["probability_x"][-1] - expected) < 5 * error + 0.01
     # what was stated where limited values were taken for drawn ones
-    taken_for_drawn = abo.DatasetRelease(
-        [records.schema.to_model(each) for each in release.datasets], ["x"], release.prior
+    taken_for_drawn = abo.Release.of(
+        [records.schema.to_model(each) for each in release.values], ["x"], release.prior
     )
     naive = risk_columns(Records(records.values, ("x",)), taken_for_drawn, rng=np.random.default_rng(0))
     assert abs(naive["probability_x"][-1] - expected) > 0.05
@@ -163,9 +163,9 @@ def test_two_columns_agree_with_weighing_draws_of_the_parameters() -> None:
     values[:, 1] = np.round(values[:, 1])
     table = pandas.DataFrame(values, columns=["a", "b"])
     records = Records.of(table, schema=schema)
-    release = abo.NIWSynthesizer().fit(records).sample(datasets=2, rows=6, rng_for_tests=np.random.default_rng(1))
+    release = abo.Synthesizer().fit(records).sample(datasets=2, rows=6, rng_for_tests=np.random.default_rng(1))
     found = risk_columns(records, release, rng=np.random.default_rng(0))
-    boxes = [records.schema.drawn_between(each) for each in release.datasets]
+    boxes = [records.schema.drawn_between(each) for each in release.values]
     # draws of θ given the others alone; a candidate x weighs them by N(x; θ)
     posterior = abo.NIW.flat(2).update(values[:-1])
     means, covariances = posterior.draw(rng, 8_000)
@@ -195,9 +195,9 @@ def test_three_columns_agree_with_weighing_draws_of_the_parameters() -> None:
     values = np.vstack([rng.standard_normal((15, 3)) @ mixing.T, [4.5, 2.5, 0.5]])
     values[:, 0] = values[:, 0].clip(low)
     records = Records.of(pandas.DataFrame(values, columns=list("abc")), schema={"columns": {"a": {"low": low}}})
-    release = abo.NIWSynthesizer().fit(records).sample(datasets=1, rows=30, rng_for_tests=np.random.default_rng(2))
+    release = abo.Synthesizer().fit(records).sample(datasets=1, rows=30, rng_for_tests=np.random.default_rng(2))
     found = risk_columns(records, release, rng=np.random.default_rng(0))
-    (data,) = release.datasets
+    (data,) = release.values
     means, covariances = abo.NIW.flat(3).update(np.vstack([values[:-1], data])).draw(rng, 300_000)
     slope = np.linalg.solve(covariances[:, 1:, 1:], covariances[:, 1:, :1])[..., 0]
     spread = np.sqrt(covariances[:, 0, 0] - np.sum(slope * covariances[:, 1:, 0], axis=1))
@@ -214,7 +214,7 @@ def test_three_columns_agree_with_weighing_draws_of_the_parameters() -> None:
         error = np.hypot(np.linalg.norm(weights * (inside - expected)), found[f"probability_error_{name}"][-1])
         assert abs(found[f"probability_{name}"][-1] - expected) < 4 * error
         if name == "a":  # what was stated where limited values were taken for drawn ones
-            taken_for_drawn = abo.DatasetRelease(release.datasets, release.columns, release.prior)
+            taken_for_drawn = abo.Release.of(release.values, release.columns, release.prior)
             naive = risk_columns(Records(records.values, tuple("abc")), taken_for_drawn)
             assert abs(naive["probability_a"][-1] - expected) > 4 * error
 
@@ -260,10 +260,10 @@ def test_regions_hold_the_truth_as_often_as_they_say(sizes: tuple[int, ...]) -> 
     rng, depth = np.random.default_rng(41), []
     prior = LocationModel.prior(sizes, abo.NIW(np.zeros(2), 1.0, 6.0, 3 * np.eye(2)), weight=2.0)
     for _ in range(40 if LONG else 5):
-        (whole,), _ = draw_mixed([prior], [40], rng)
+        (whole,), _ = draw_tables([prior], [40], rng)
         codes = prior.cells.codes[whole.cells]
         records = IncompleteRecords.of(codes, whole.values)
-        drawn, _ = draw_mixed([prior.update(whole)] * 3, [40] * 3, rng)
+        drawn, _ = draw_tables([prior.update(whole)] * 3, [40] * 3, rng)
         datasets = []
         for each in drawn:  # the first column has a limit, the second is rounded to whole numbers
             first = each.values[:, 0].clip(-0.5)
@@ -285,10 +285,10 @@ def test_a_draw_before_limits_is_within_the_bounds_and_otherwise_the_release() -
     rng = np.random.default_rng(2)
     values = (rng.standard_normal((40, 2)) + 0.5).clip(0.0)
     schema = {"columns": {"a": {"low": 0.0}}}
-    fitted = abo.NIWSynthesizer().fit(pandas.DataFrame(values, columns=["a", "b"]), schema=schema)
+    fitted = abo.Synthesizer().fit(pandas.DataFrame(values, columns=["a", "b"]), schema=schema)
     release = fitted.sample(datasets=2, rng_for_tests=rng)
     drawn = before_limits(release, values)
-    for before, after in zip(drawn.modelled, release.datasets, strict=True):
+    for before, after in zip(drawn.normal.datasets, release.values, strict=True):
         limited = (after == 0.0) & [True, False]
         assert limited.any()
         assert np.all(before[limited] < 0.0)
@@ -300,10 +300,10 @@ def test_fine_rounding_changes_nothing() -> None:
     values = 100 + 15 * rng.standard_normal((50, 2))
     table = pandas.DataFrame(values.round(1), columns=["a", "b"])
     schema = {"columns": {"a": {"decimals": 1}, "b": {"decimals": 1}}}
-    fitted = abo.NIWSynthesizer().fit(table, schema=schema)
+    fitted = abo.Synthesizer().fit(table, schema=schema)
     release = fitted.sample(datasets=2, rng_for_tests=rng)
     found = abo.risk(table, release, mass=False, rng=np.random.default_rng(0))
-    exact = abo.DatasetRelease(release.datasets, release.columns, release.prior)
+    exact = abo.Release.of(release.values, release.columns, release.prior)
     plain = abo.risk(table, exact, mass=False, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(found["probability_a"], plain["probability_a"])
 
@@ -314,14 +314,16 @@ def test_whole_numbers_of_nearly_collinear_columns_reveal_nobody_who_is_not_ther
     values = np.round(first[:, None] + 0.2 * rng.standard_normal((80, 4))).clip(0, 6)
     columns = pandas.DataFrame(values, columns=list("abcd"))
     schema = {"columns": {name: {"decimals": 0, "low": 0.0, "high": 6.0} for name in columns}}
-    release = abo.NIWSynthesizer().fit(columns, schema=schema).sample(datasets=3, rng_for_tests=rng)
+    release = abo.Synthesizer().fit(columns, schema=schema).sample(datasets=3, rng_for_tests=rng)
     records = Records.of(columns, schema=schema)
     found = risk_columns(records, release, mass=False, rng=np.random.default_rng(0))
-    taken_for_drawn = abo.DatasetRelease(release.datasets, release.columns, release.prior)
+    taken_for_drawn = abo.Release.of(release.values, release.columns, release.prior)
     plain, how = Records(records.values, records.columns), {"mass": False, "rng": np.random.default_rng(0)}
     naive = risk_columns(plain, taken_for_drawn, **how)
     whole = release.prior.update(records.values)
-    before = abo.DatasetRelease.draw(whole, [80] * 3, np.random.default_rng(1), prior=release.prior)
+    before = abo.Release.draw(
+        whole, [80] * 3, np.random.default_rng(1), columns=records.columns, prior=release.prior
+    )
     unrounded = risk_columns(plain, before, **how)
     right, wrong, most = (float(np.mean(each["information_gain"])) for each in (found, naive, unrounded))
     # who takes rounded values for drawn ones comes to believe what is not so
@@ -334,7 +336,7 @@ def test_further_records_are_known_in_the_columns_that_are_not_lacking() -> None
     rng = np.random.default_rng(9)
     values = (rng.standard_normal((60, 3)) + 0.7).clip(0.0)
     schema = {"columns": {"a": {"low": 0.0}}}
-    fitted = abo.NIWSynthesizer().fit(pandas.DataFrame(values, columns=list("abc")), schema=schema)
+    fitted = abo.Synthesizer().fit(pandas.DataFrame(values, columns=list("abc")), schema=schema)
     release = fitted.sample(datasets=2, rng_for_tests=rng)
     near = {"lacking_columns": ["b"], "mass": False, "rng": np.random.default_rng(0)}
     here = Records(values[:20], tuple("abc"), schema=release.schema)

@@ -34,9 +34,9 @@ def problem(kind, p, count, outlying, seed=3, n=60, rows=100):
     record = mixing @ (outlying * np.ones(p))
     whole = prior.update(np.vstack([others, record]))
     if kind == "parameters":
-        release = abo.ParameterRelease.draw(whole, count, rng)
+        release = abo.Release.draw_parameters(whole, count, rng)
     else:
-        release = abo.DatasetRelease.draw(whole, [rows] * count, rng)
+        release = abo.Release.draw(whole, [rows] * count, rng)
     return others, record, prior, release
 
 
@@ -186,7 +186,7 @@ def test_records_a_million_deviations_from_zero_have_a_marginal():
     others, record, prior, release = problem("datasets", 3, 5, 3.0)
     far, stretch = np.array([1e6, -1e6, 1e6]), np.array([1.0, 1e6, 1e-3])
     moved_prior = abo.NIW(far, prior.mean_weight, prior.df, prior.scale * np.outer(stretch, stretch))
-    moved_release = abo.DatasetRelease([each * stretch + far for each in release.datasets])
+    moved_release = abo.Release.of([each * stretch + far for each in release.values])
     near = landscape(abo.posterior(others, release, prior), others, record, hidden="integrated", size=20)
     moved = abo.posterior(others * stretch + far, moved_release, moved_prior)
     there = log_marginal(moved, (0, 1), near.x + far[0], stretch[1] * near.y + far[1])
@@ -205,9 +205,11 @@ def test_features_that_are_hidden_may_be_mixed_and_those_that_are_shown_rescaled
     shift = np.array([1.0, -40.0, 3.0, 0.5])
     moved_prior = abo.NIW(move @ prior.mean + shift, prior.mean_weight, prior.df, move @ prior.scale @ move.T)
     moved_release = (
-        abo.ParameterRelease(release.means @ move.T + shift, move @ release.covariances @ move.T)
+        abo.Release.of_parameters(
+            release.normal.means @ move.T + shift, move @ release.normal.covariances @ move.T
+        )
         if kind == "parameters"
-        else abo.DatasetRelease([each @ move.T + shift for each in release.datasets])
+        else abo.Release.of([each @ move.T + shift for each in release.values])
     )
     one = abo.posterior(others, release, prior)
     two = abo.posterior(others @ move.T + shift, moved_release, moved_prior)
@@ -313,7 +315,7 @@ def test_wells_at_many_points_give_the_same_posterior(p, rows):
     rng = np.random.default_rng(2)
     prior = abo.NIW(np.zeros(p), 1.0, p + 2.0, np.eye(p))
     others = rng.standard_normal((30, p))
-    release = abo.DatasetRelease.draw(prior.update(others), rows, rng)
+    release = abo.Release.draw(prior.update(others), rows, rng)
     for own in (None, abo.NIW(np.ones(p), 2.0, p + 3.0, np.eye(p))):
         posterior = abo.posterior(others, release, prior, adversary_prior=own)
         white = rng.standard_normal((50, p)) * 10.0 ** rng.uniform(-2, 3, (50, 1))

@@ -15,7 +15,7 @@ from allbutone.adversary.proposal import Points
 from allbutone.disclosure.mixed_risk import cell_beliefs
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import Cells
-from allbutone.releases.mixed_release import draw_mixed
+from allbutone.releases.sampling import draw_tables
 from cases import positive_definite
 
 SIZES = (2, 3)
@@ -37,7 +37,7 @@ def records_of(rng, n, p, covariates=0):
 
 
 def released(rng, posterior, kind):
-    datasets, _ = draw_mixed([posterior], [20, 1, 35], rng)
+    datasets, _ = draw_tables([posterior], [20, 1, 35], rng)
     return ([] if kind == "parameters" else datasets), (None if kind == "datasets" else posterior.draw(rng, 3))
 
 
@@ -155,7 +155,7 @@ def test_with_covariates_the_posterior_is_bayes_rule(rng):
     prior, records = model_of(2, False, covariates=1), records_of(rng, 30, 2, covariates=1)
     posterior = prior.update(records)
     known = Cells(SIZES).codes[records.cells]
-    datasets, _ = draw_mixed([posterior], [30, 30], rng, kept=known, covariates=records.covariates)
+    datasets, _ = draw_tables([posterior], [30, 30], rng, kept=known, covariates=records.covariates)
     everyone = MixedLeaveOneOut.of(records, prior, datasets)
     for row in (0, 5):
         others = prior.update(others_of(records, row))
@@ -180,10 +180,10 @@ def test_one_level_is_the_normal_model(rng, kind):
     records = rng.standard_normal((30, 3)) @ positive_definite(rng, 3) + 5
     posterior = abo.NIW.flat(3).update(records)
     if kind == "datasets":
-        release = abo.DatasetRelease.draw(posterior, [30, 30], rng)
-        datasets, drawn = [MixedRecords.of(np.zeros(30), data) for data in release.datasets], None
+        release = abo.Release.draw(posterior, [30, 30], rng)
+        datasets, drawn = [MixedRecords.of(np.zeros(30), data) for data in release.values], None
     else:
-        release = abo.ParameterRelease.draw(posterior, 3, rng)
+        release = abo.Release.draw_parameters(posterior, 3, rng)
         datasets = []
     usual = LeaveOneOut.of(records, release, abo.NIW.flat(3), None, "record")
     rows = np.arange(30)
@@ -193,7 +193,7 @@ def test_one_level_is_the_normal_model(rng, kind):
     for sizes in ((), (1,), (1, 1)):
         prior = LocationModel.prior(sizes, abo.NIW.flat(3))
         if kind == "parameters":
-            drawn = Parameters(np.ones((3, 1)), release.means[:, None], release.covariances[:, None])
+            drawn = Parameters(np.ones((3, 1)), release.normal.means[:, None], release.normal.covariances[:, None])
         everyone = MixedLeaveOneOut.of(MixedRecords.of(np.zeros(30), records), prior, datasets, drawn)
         problem, _ = everyone.problem(rows, np.zeros(30, dtype=int))
         found = problem.log_density_unnormalized(points) - problem.log_density_unnormalized(records)
@@ -229,7 +229,7 @@ def test_the_adversary_is_calibrated(rng, kind, separate):
         target = known.predictive().draw(rng, np.zeros((1, 0)))
         whole = MixedRecords(*(np.concatenate(pair) for pair in zip(fields(others), fields(target), strict=True)))
         posterior = prior.update(whole)
-        datasets, _ = draw_mixed([posterior], [12, 12], rng)
+        datasets, _ = draw_tables([posterior], [12, 12], rng)
         drawn = posterior.draw(rng, 2) if kind == "parameters" else None
         everyone = MixedLeaveOneOut.of(whole, prior, [] if drawn else datasets, drawn)
         beliefs = cell_beliefs(CellIntegrals.of(everyone, Points(1)), np.array([16]), ())
@@ -299,7 +299,7 @@ def test_every_mechanism_and_the_own_prior_are_opinions_of_their_own(rng, kind, 
         for weight in (1.5, 3.0)
     )
     fewer = records.take(slice(10, 40))
-    further, _ = draw_mixed([other.update(fewer)], [25, 12], rng)
+    further, _ = draw_tables([other.update(fewer)], [25, 12], rng)
     usual = MixedLeaveOneOut.of(records, prior, datasets, drawn, own=own)
     everyone = replace(usual, rest=(replace(MixedLeaveOneOut.of(fewer, other, further), start=10),))
     for row in (3, 17):  # the second is among the fewer, too

@@ -200,7 +200,9 @@ def test_what_leans_a_little_is_no_tie():
     centre = prior.update(others)
     wide = centre.scale / centre.df + np.diag([30.0, 0.0])
     for lean, status in ((0.0, "tie"), (1e-4, "global")):
-        release = abo.ParameterRelease(np.stack([centre.mean + np.array([lean, 0.0])] * 5), np.stack([wide] * 5))
+        release = abo.Release.of_parameters(
+            np.stack([centre.mean + np.array([lean, 0.0])] * 5), np.stack([wide] * 5)
+        )
         attack = abo.attack(others, release, prior)
         assert attack.status == status
         assert attack.log_posterior_gap < 0.01

@@ -15,8 +15,8 @@ STATUS = {"global", "converged", "tie", "limited by rounding", "not converged"}
 def off_by(mode, others, release, prior):
     """By how many posterior standard deviations a mode is off."""
     given = list(getattr(release, "datasets", []))
-    if isinstance(release, abo.ParameterRelease):
-        given = release.means, release.covariances
+    if release.parameters is not None:
+        given = release.normal.means, release.normal.covariances
     truth, bowl = exact.mode_near(mode, others, given, (prior.mean, prior.mean_weight, prior.df, prior.scale))
     apart = exact.column(mode) - truth
     return float(mp.sqrt((apart.T * bowl * apart)[0]))
@@ -40,12 +40,12 @@ def test_an_attack_that_does_not_say_limited_by_rounding_has_its_mode(kind, wher
     posterior = prior.update(records)
     if kind == "parameters":
         try:
-            release = abo.ParameterRelease.draw(posterior, 4, rng)
+            release = abo.Release.draw_parameters(posterior, 4, rng)
         except abo.InputError:
             assert size >= 1e7  # covariances are squares: of the smallest of what they add up no digit is left
             return
     else:
-        release = abo.DatasetRelease.draw(posterior, [6] * 4, rng)
+        release = abo.Release.draw(posterior, [6] * 4, rng)
     found, many = abo.attack(others, release, prior), abo.attack_all(records, release, prior)
     for mode, status in ((found.mode, found.status), (many.mode[-1], many.status[-1])):
         error = off_by(mode, others, release, prior)
@@ -75,9 +75,9 @@ def extreme(seed):
     own, mechanism = prior(), prior()
     posterior, count = mechanism.update(np.vstack([others, target])), int(rng.choice([2, 10]))
     if seed % 2:
-        release = abo.ParameterRelease.draw(posterior, count, rng)
+        release = abo.Release.draw_parameters(posterior, count, rng)
     else:
-        release = abo.DatasetRelease.draw(posterior, [int(rng.choice([1, 3]))] * count, rng)
+        release = abo.Release.draw(posterior, [int(rng.choice([1, 3]))] * count, rng)
     return others, release, mechanism, own
 
 

@@ -48,9 +48,9 @@ def test_two_missing_records_agree_with_quadrature(kind, rng):
         value += paper.log_student_t(np.array([y]), *paper.predictive(*after))
         both = paper.posterior(np.array([[y]]), *after)
         if kind == "parameters":
-            draws = zip(target.release.means, target.release.covariances, strict=True)
+            draws = zip(target.release.normal.means, target.release.normal.covariances, strict=True)
             return value + sum(paper.log_niw(m, s, *both) for m, s in draws)
-        return value + sum(paper.log_evidence(z, *both) for z in target.release.datasets)
+        return value + sum(paper.log_evidence(z, *both) for z in target.release.values)
 
     logs = np.array([[log_joint(x, y) for y in axis] for x in axis])
     joint = np.exp(logs - logs.max())

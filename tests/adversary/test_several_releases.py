@@ -11,7 +11,7 @@ import allbutone as abo
 import paper
 from allbutone.disclosure.risk import risk_columns
 from allbutone.releases.folder import release_of
-from allbutone.releases.joined import JoinedRelease, ReleasesByPrior, draw_both, join_releases
+from allbutone.releases.several import Releases, together
 from allbutone.releases.statistics import JoinedStatistics
 from cases import positive_definite
 
@@ -26,9 +26,9 @@ def prior_of(rng, p, weight=0.7):
 def drawn(rng, kind, records, prior, count=3, least=1):
     posterior, about = prior.update(records), {"columns": COLUMNS[: prior.p], "prior": prior}
     if kind == "parameters":
-        return abo.ParameterRelease.draw(posterior, count, rng, **about)
+        return abo.Release.draw_parameters(posterior, count, rng, **about)
     rows = [int(rows) for rows in rng.integers(least, 40, count)]
-    return (draw_both if kind == "both" else abo.DatasetRelease.draw)(posterior, rows, rng, **about)
+    return abo.Release.draw(posterior, rows, rng, parameters=kind == "both", **about)
 
 
 def case(rng, kinds, p=3, n=25, priors=1, least=1):
@@ -54,10 +54,10 @@ def log_evidence_by_chain(records, prior):
 
 def log_release(release, fitted):
     """Return log p(release | records), `fitted` being the model given the records; literally."""
-    if isinstance(release, abo.ParameterRelease):
-        pairs = zip(release.means, release.covariances, strict=True)
+    if release.parameters is not None:
+        pairs = zip(release.normal.means, release.normal.covariances, strict=True)
         return sum(paper.log_niw(mean, covariance, *fitted) for mean, covariance in pairs)
-    return sum(log_evidence_by_chain(data, fitted) for data in release.datasets)
+    return sum(log_evidence_by_chain(data, fitted) for data in release.values)
 
 
 def log_joint(candidate, others, releases, own):
@@ -104,10 +104,12 @@ def test_two_releases_of_one_kind_are_one_release(kind, rng):
     records, releases = case(rng, (kind, kind))
     one, two = releases
     if kind == "datasets":
-        whole = abo.DatasetRelease([*one.datasets, *two.datasets], one.columns, one.prior)
+        whole = abo.Release.of([*one.values, *two.values], one.columns, one.prior)
     else:
-        stacked = [np.concatenate([getattr(each, name) for each in releases]) for name in ("means", "covariances")]
-        whole = abo.ParameterRelease(*stacked, one.columns, one.prior)
+        stacked = [
+            np.concatenate([getattr(each.normal, name) for each in releases]) for name in ("means", "covariances")
+        ]
+        whole = abo.Release.of_parameters(*stacked, one.columns, one.prior)
     ours, theirs = (abo.posterior(records[:-1], each, one.prior) for each in (releases, whole))
     candidates = records * 2
     np.testing.assert_allclose(
@@ -216,8 +218,9 @@ def test_all_that_risk_takes_works_with_several(rng):
     for options in ({"lacking_columns": ["b"]}, {"lacking_records": 2}, {"known": ["c"]}):
         assert np.all(np.isfinite(risk_columns(table, release_of(releases), mass=False, **options)["distance"]))
     part = abo.without_columns(release_of(releases), "b")
-    assert isinstance(part, JoinedRelease)
-    assert part.column_names == ("a", "c")
+    assert part.parameters is not None
+    assert part.datasets
+    assert part.columns == ("a", "c")
 
 
 def test_one_missing_record_by_sampling_is_the_exact_posterior(rng):
@@ -231,7 +234,7 @@ def test_one_missing_record_by_sampling_is_the_exact_posterior(rng):
 def test_statistics_attack_as_the_releases_do(rng):
     records, releases = case(rng, ("parameters", "datasets"))
     joined = release_of(releases)
-    statistics = joined.statistics()
+    statistics = joined.normal.statistics()
     assert isinstance(statistics, JoinedStatistics)
     ours = abo.attack_many(joined.prior.update(records[:-1]), statistics)
     theirs = abo.attack(records[:-1], releases, joined.prior)
@@ -247,10 +250,11 @@ def test_several_run_on_the_array_standard(priors, rng):
         for each in releases:
             mean, mean_weight, df, scale = fields(each.prior)
             about = {"prior": abo.NIW(xp.asarray(mean), mean_weight, df, xp.asarray(scale))}
-            if isinstance(each, abo.ParameterRelease):
-                given.append(abo.ParameterRelease(xp.asarray(each.means), xp.asarray(each.covariances), **about))
+            if each.parameters is not None:
+                drawn_there = (xp.asarray(part) for part in (each.normal.means, each.normal.covariances))
+                given.append(abo.Release.of_parameters(*drawn_there, **about))
             else:
-                given.append(abo.DatasetRelease([xp.asarray(data) for data in each.datasets], **about))
+                given.append(abo.Release.of([xp.asarray(data) for data in each.values], **about))
         modes.append(np.asarray(abo.attack_all(xp.asarray(records), given, given[0].prior).mode))
     np.testing.assert_allclose(*modes, rtol=1e-8, atol=1e-10)
 
@@ -259,11 +263,11 @@ def test_what_cannot_be_taken_together_is_refused(rng):
     records, (one, two) = case(rng, ("parameters", "datasets"))
     prior = one.prior
     _, (other,) = case(rng, ("datasets",), p=2)
-    renamed = abo.DatasetRelease(two.datasets, ("a", "b", "x"), prior)
-    rounded = abo.DatasetRelease(two.datasets, two.columns, prior, {"columns": {"a": {"low": -1000.0}}})
-    silent = abo.DatasetRelease(two.datasets, two.columns)
+    renamed = abo.Release.of(two.values, ("a", "b", "x"), prior)
+    rounded = abo.Release.of(two.values, two.columns, prior, {"columns": {"a": {"low": -1000.0}}})
+    silent = abo.Release.of(two.values, two.columns)
     both = drawn(rng, "both", records, prior)
-    its_datasets = abo.DatasetRelease(both.datasets, both.columns, prior)
+    its_datasets = abo.Release.of(both.values, both.columns, prior)
     for given, words in [
         ([], "no release"),
         ([one, other], "columns a, b, the first of a, b, c"),
@@ -277,7 +281,7 @@ def test_what_cannot_be_taken_together_is_refused(rng):
         with pytest.raises(abo.InputError, match=words):
             abo.attack(records[:-1], given, prior)
     with pytest.raises(abo.InputError, match="in the list is 3"):
-        join_releases([one, 3])
+        together([one, 3])
     with pytest.raises(abo.InputError, match="a report is of one release"):
         abo.report(records, [one, two])
 
@@ -285,7 +289,7 @@ def test_what_cannot_be_taken_together_is_refused(rng):
 def test_different_priors_are_refused_where_they_cannot_be_told_apart(rng):
     records, releases = case(rng, ("datasets", "datasets"), priors=2)
     joined = release_of(releases)
-    assert isinstance(joined, ReleasesByPrior)
+    assert isinstance(joined, Releases)
     with pytest.raises(abo.InputError, match="of one prior"):
         abo.posterior_missing(records[:-2], releases, joined.prior, 2, 1)
     with pytest.raises(abo.InputError, match="different priors"):

@@ -21,7 +21,7 @@ from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import Cells
-from allbutone.releases.mixed_release import draw_mixed
+from allbutone.releases.sampling import draw_tables
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 
@@ -37,12 +37,12 @@ def normal_case(rng, kind, n=30, p=3):
     prior = abo.NIW.flat(p)
     posterior = prior.update(values)
     if kind == "parameters":
-        release = abo.ParameterRelease.draw(posterior, 3, rng, prior=prior)
-        covariances = release.covariances[:, None]
-        parameters = Parameters(np.ones((3, 1)), release.means[:, None], covariances)
+        release = abo.Release.draw_parameters(posterior, 3, rng, prior=prior)
+        covariances = release.normal.covariances[:, None]
+        parameters = Parameters(np.ones((3, 1)), release.normal.means[:, None], covariances)
         return values, prior, release, {"parameters": parameters}
-    release = abo.DatasetRelease.draw(posterior, [20, 30, 25], rng, prior=prior)
-    return values, prior, release, {"datasets": [IncompleteRecords.of(None, data) for data in release.datasets]}
+    release = abo.Release.draw(posterior, [20, 30, 25], rng, prior=prior)
+    return values, prior, release, {"datasets": [IncompleteRecords.of(None, data) for data in release.values]}
 
 
 @pytest.mark.parametrize("kind", ["parameters", "datasets"])
@@ -106,7 +106,7 @@ def test_without_gaps_mixed_records_have_the_product_of_predictives(kind, separa
     """At every combination of categories, whether the target is taken out of the table or was never in it."""
     prior = LocationModel.prior((2, 2), abo.NIW.default(2), separate=separate)
     table = MixedRecords.of(rng.integers(0, 4, 25), rng.standard_normal((25, 2)))
-    drawn, parameters = draw_mixed([prior.update(table)], [15, 20], rng)
+    drawn, parameters = draw_tables([prior.update(table)], [15, 20], rng)
     one, rest = table.take([6]), table.take(np.delete(np.arange(25), 6))
     others = prior.update(rest)
     candidates = MixedRecords.of(np.repeat(np.arange(4), 3), rng.standard_normal((12, 2)))
@@ -161,7 +161,7 @@ def test_known_categories_rule_out_other_combinations(rng):
     """With a category known, the rest is the posterior given it: probabilities of its combinations, normalised."""
     prior = LocationModel.prior((2, 3), abo.NIW.default(2))
     table = MixedRecords.of(rng.integers(0, 6, 25), rng.standard_normal((25, 2)))
-    drawn, _ = draw_mixed([prior.update(table)], [15, 20], rng)
+    drawn, _ = draw_tables([prior.update(table)], [15, 20], rng)
     adversary = GapAdversary.of(
         incomplete(prior, table), prior, rng, datasets=[incomplete(prior, each) for each in drawn]
     )
@@ -264,7 +264,7 @@ def mixed_with_gaps(rng, n=60):
 def test_weights_take_a_record_out_as_drawing_without_it_does(rng):
     prior, records = mixed_with_gaps(rng)
     filled = FilledTable.of(records, prior, rng, chains=4, draws=1)
-    drawn, _ = draw_mixed(filled.models, [60, 60], rng)
+    drawn, _ = draw_tables(filled.models, [60, 60], rng)
     adversary = GapAdversary.of(records, prior, rng, datasets=[incomplete(prior, each) for each in drawn])
     rows = np.array([0, 7, 19])
     found = risk_with_gaps(adversary, rng, rows=rows)
@@ -286,7 +286,7 @@ def test_each_category_has_a_probability_where_it_is_known(rng):
     values[3], codes[3] = [0.3, np.nan], [-1, 1]
     records = replace(records, codes=codes, values=values)
     filled = FilledTable.of(records, prior, rng, chains=4, draws=1)
-    _, parameters = draw_mixed(filled.models, [10] * 3, rng)
+    _, parameters = draw_tables(filled.models, [10] * 3, rng)
     adversary = GapAdversary.of(records, prior, rng, parameters=parameters)
     found = risk_with_gaps(adversary, rng, rows=np.arange(6))
     np.testing.assert_allclose(
@@ -317,14 +317,14 @@ def test_the_adversary_is_calibrated(kind, separate, rng):
     tables = (2100 // people) if LONG else 1
     depth, off, spread = [], [], []
     for _ in range(tables):
-        (whole,), _ = draw_mixed([prior], [people], rng)
+        (whole,), _ = draw_tables([prior], [people], rng)
         codes, values = prior.cells.codes[whole.cells], whole.values
         codes, values = (
             np.where(rng.random(codes.shape) < 0.1, -1, codes),
             np.where(rng.random(values.shape) < 0.1, np.nan, values),
         )
         records = IncompleteRecords.of(codes, values)
-        drawn, parameters = draw_mixed(augment(records, prior, rng).posteriors, [people] * 2, rng)
+        drawn, parameters = draw_tables(augment(records, prior, rng).posteriors, [people] * 2, rng)
         released = {"parameters": parameters}
         if kind == "datasets":
             released = {"datasets": [incomplete(prior, each) for each in drawn]}

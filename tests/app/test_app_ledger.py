@@ -21,7 +21,7 @@ def used(serve_app, tmp_path):
     values = np.random.default_rng(5).normal(size=(40, 2)).round(2)
     path.write_text("a,b\n" + "\n".join(f"{one},{two}" for one, two in values) + "\n")
     records = abo.Records.of(path)
-    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=2), tmp_path / "before")
+    abo.save_release(abo.Synthesizer().fit(records).sample(datasets=2), tmp_path / "before")
     abo.record_release(ledger_path(path), records, tmp_path / "before")
     browser = Browser(serve_app(ledgers=(ledger_path(path),)).host)
     browser.ask("/data")

@@ -122,10 +122,10 @@ def test_a_cure_can_be_added_to_what_was_asked(allbutone, tmp_path):
 
 def test_a_release_to_be_like_is_read_once_however_many_ask(tmp_path, monkeypatch):
     values = np.random.default_rng(1).normal(size=(30, 2))
-    abo.save_release(abo.NIWSynthesizer().fit(abo.Records(values, ("a", "b"))).sample(datasets=2), tmp_path / "r")
+    abo.save_release(abo.Synthesizer().fit(abo.Records(values, ("a", "b"))).sample(datasets=2), tmp_path / "r")
     times = []
-    real = options.load_unguaranteed
-    monkeypatch.setattr(options, "load_unguaranteed", lambda path: (times.append(path), real(path))[1])
+    real = options.load_release
+    monkeypatch.setattr(options, "load_release", lambda path: (times.append(path), real(path))[1])
     model = options.ModelOptions(like=tmp_path / "r")
     assert model.release_like is model.release_like
     assert model.release_like.prior.p == 2

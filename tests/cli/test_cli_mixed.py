@@ -87,7 +87,7 @@ def test_separate_cells_by_either_spelling(allbutone, rng, tmp_path):
 
 def test_a_table_of_measurements_goes_the_old_way(allbutone, table):
     assert allbutone("synthesize", "table.csv", "--out", "r", "--missing", "impute")[0] == 0
-    assert isinstance(abo.load_release("r"), abo.DatasetRelease)
+    assert isinstance(abo.load_release("r"), abo.Release)
 
 
 def test_the_release_holds_no_statistic_of_the_table(allbutone, patients, tmp_path):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("few_trials")
 @pytest.fixture
 def release(table, tmp_path):
     records = abo.Records.of(table)
-    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=3), tmp_path / "r")
+    abo.save_release(abo.Synthesizer().fit(records).sample(datasets=3), tmp_path / "r")
     return tmp_path / "r"
 
 
@@ -23,7 +23,7 @@ def test_no_page_to_go_with_it_is_proposed_for_what_should_not_go_out(allbutone,
     records = abo.Records(values[:, None], ("crp",))
     table = tmp_path / "few.csv"
     table.write_text("crp\n" + "".join(f"{value}\n" for value in values))
-    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=30), tmp_path / "many")
+    abo.save_release(abo.Synthesizer().fit(records).sample(datasets=30), tmp_path / "many")
     _, out, _ = allbutone("report", table, tmp_path / "many")
     assert "should not be given out" in out
     assert "--public" not in out
@@ -92,7 +92,7 @@ def test_the_application_on_a_table(allbutone, table, tmp_path):
     # the numbers are those of the public functions on the first datasets of the same release
     prior = abo.NIW(np.full(2, 1.1), 1.0, 4.0, np.eye(2))
     records = abo.Records.of(table)
-    whole = abo.DatasetRelease.draw(
+    whole = abo.Release.draw(
         prior.update(records.values), [30] * 12, np.random.default_rng(1), columns=("bmi", "ldl"), prior=prior
     )
     guess = abo.attack_all(records, whole.first(5), prior).mode
@@ -110,10 +110,10 @@ def test_the_applications_figures_are_named_as_in_the_paper(allbutone, table, tm
     # the means are those of the datasets themselves
     records = abo.Records.of(table)
     prior = abo.NIW(np.full(2, 1.1), 1.0, 4.0, np.eye(2))
-    release = abo.DatasetRelease.draw(
+    release = abo.Release.draw(
         prior.update(records.values), [30] * 12, np.random.default_rng(1), columns=("bmi", "ldl"), prior=prior
     )
-    off = [np.corrcoef(data.T)[0, 1] - np.corrcoef(records.values.T)[0, 1] for data in release.datasets]
+    off = [np.corrcoef(data.T)[0, 1] - np.corrcoef(records.values.T)[0, 1] for data in release.values]
     with (tmp_path / "a" / "correlations.csv").open() as file:
         assert float(next(csv.DictReader(file))["mean_difference"]) == pytest.approx(np.mean(off), rel=1e-6)
     assert allbutone(*again, "--force")[0] == 0

@@ -89,7 +89,7 @@ def test_a_record_is_known_within_the_tolerances_of_risk():
     schema = {"columns": {"a": {"tolerance": 3.0}, "b": {"scale": "log"}}}
     table = abo.Records.of(pa.table({"a": natural[:, 0], "b": natural[:, 1]}), schema=schema)
     prior = abo.NIW.flat(2)
-    release = abo.DatasetRelease.draw(
+    release = abo.Release.draw(
         prior.update(table.values), [30] * 5, rng, columns=table.columns, prior=prior, schema=table.schema
     )
     found = risk_columns(table, release, mass=False, rng=rng)
@@ -106,9 +106,9 @@ def test_measures_of_a_record_are_those_of_risk(rows):
     prior = abo.NIW(np.full(3, 5.0), 1.0, 5.0, np.eye(3))
     whole = prior.update(table.values)
     if rows is None:
-        release = abo.ParameterRelease.draw(whole, 12, rng, columns=table.columns, prior=prior)
+        release = abo.Release.draw_parameters(whole, 12, rng, columns=table.columns, prior=prior)
     else:
-        release = abo.DatasetRelease.draw(whole, [rows] * 12, rng, columns=table.columns, prior=prior)
+        release = abo.Release.draw(whole, [rows] * 12, rng, columns=table.columns, prior=prior)
     found = risk_columns(table, release, rng=rng)
     for row in (1, 8, 40):
         view = view_attack(of_record(table, row, release), 12, shown=(2, 0))
@@ -146,7 +146,7 @@ def test_hidden_features_are_held_or_integrated_out():
 
 def test_what_is_no_record_is_refused():
     stage = staged()
-    table = abo.Records(np.vstack([stage.others, stage.target]), ("a", "b"))
+    table = abo.Records(np.vstack([stage.others, stage.target]), ("x1", "x2"))
     for row in (0, 51):
         with pytest.raises(InputError, match="none of the records"):
             of_record(table, row, stage.release)
@@ -159,13 +159,13 @@ def test_what_is_no_record_is_refused():
     with pytest.raises(InputError, match="positive definite"):
         simulated(np.zeros(2), -np.eye(2), np.ones(2))
     with pytest.raises(InputError, match="shape"):
-        abo.DatasetRelease.of_array(np.zeros((3, 0, 2)))
+        abo.Release.of(np.zeros((3, 0, 2)))
 
 
 def numbers(release):
-    if isinstance(release, abo.ParameterRelease):
-        return np.concatenate([release.means.ravel(), release.covariances.ravel()])
-    return np.stack(release.datasets).ravel()
+    if release.parameters is not None:
+        return np.concatenate([release.normal.means.ravel(), release.normal.covariances.ravel()])
+    return np.stack(release.values).ravel()
 
 
 @pytest.mark.parametrize("rows", [None, 40])
@@ -185,7 +185,7 @@ def test_a_seed_is_a_stage_that_moves_smoothly(rows):
 
 def test_smaller_releases_are_the_beginning_of_larger_ones():
     stage, longer = staged(40), staged(60)
-    for small, large in zip(stage.release.datasets, longer.release.datasets, strict=True):
+    for small, large in zip(stage.release.values, longer.release.values, strict=True):
         np.testing.assert_allclose(small, large[:40], rtol=1e-12)
     for release in (stage.release, staged(None).release):
         first, part = numbers(release.first(3)), release.first(7).first(3)
@@ -201,12 +201,12 @@ def test_the_release_follows_the_mechanism(seed):
     # tr(ΛΣ*⁻¹) ~ χ²(νp), and the mean of a dataset's scatter over rows − 1 is Σ*
     stage = staged(None, 2, seed=seed, most=1000)
     whole = stage.prior.update(np.vstack([stage.others, stage.target]))
-    traces = np.trace(whole.scale @ np.linalg.inv(stage.release.covariances), axis1=1, axis2=2)
+    traces = np.trace(whole.scale @ np.linalg.inv(stage.release.normal.covariances), axis1=1, axis2=2)
     df = 2 * whole.df
     assert abs(np.mean(traces) - df) < 6 * np.sqrt(2 * df / 1000)
     assert abs(np.var(traces) / (2 * df) - 1) < 6 * np.sqrt((2 + 12 / df) / 1000)
     release = staged(30, 2, seed=seed, most=1000).release
-    scatters = np.stack([np.cov(each.T) for each in release.datasets])
+    scatters = np.stack([np.cov(each.T) for each in release.values])
     spread = np.trace(np.linalg.solve(whole.scale, scatters), axis1=1, axis2=2)
     assert abs(np.mean(spread) - 2 / (whole.df - 3)) < 6 * np.std(spread) / np.sqrt(1000)
 

@@ -119,8 +119,8 @@ def test_the_divisor_is_deduced_and_another_mechanism_noticed(rng):
         assert table.released.count == 40_000
         assert table.divisor == 30 - less
         assert departure(table) == ""
-    drawn = abo.NIWSynthesizer().fit(values).sample(datasets=1, rows=40_000)
-    other = fitted_table(records, [drawn.datasets[0]], None)
+    drawn = abo.Synthesizer().fit(values).sample(datasets=1, rows=40_000)
+    other = fitted_table(records, [drawn.values[0]], None)
     assert "another way" in departure(other)
     assert "another way" in departure(fitted_table(records, [fit_and_draw(values + 0.3, 2000, rng)], None))
 
@@ -137,10 +137,10 @@ def test_rows_of_a_fit_disclose_everybody_and_rows_of_a_posterior_draw_nobody(rn
     values = rng.standard_normal((40, 3))
     found = abo.audit(values, fit_and_draw(values, 100_000, rng), mass=False)
     assert np.mean(found["disclosed"]) > 0.9
-    release = abo.NIWSynthesizer().fit(values).sample(datasets=1, rows=100_000)
+    release = abo.Synthesizer().fit(values).sample(datasets=1, rows=100_000)
     assert np.sum(abo.risk(values, release, mass=False)["disclosed"]) <= 3
     with pytest.warns(abo.MechanismWarning, match="another way"):
-        abo.audit(values, release.datasets[0], mass=False)
+        abo.audit(values, release.values[0], mass=False)
 
 
 def test_scales_and_units_do_not_matter(rng):

@@ -15,8 +15,8 @@ from allbutone.disclosure.simulated_budget import Simulated, Tried
 from allbutone.disclosure.simulation import simulate
 from allbutone.disclosure.table_releases import TableReleases
 from allbutone.model.moments import Moments
-from allbutone.releases.joined import join_releases
-from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.release import Release
+from allbutone.releases.several import together
 from allbutone.tables.records import Records
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
@@ -41,9 +41,7 @@ def test_simulated_statistics_are_those_of_real_releases(rng, rows):
     found = [simulated._drawn(4, release) for release in range(400)]
     real = []
     for _ in range(400):
-        drawn = (
-            ParameterRelease.draw(whole, 4, rng) if rows is None else DatasetRelease.draw(whole, [rows] * 4, rng)
-        )
+        drawn = Release.draw_parameters(whole, 4, rng) if rows is None else Release.draw(whole, [rows] * 4, rng)
         root, statistics = drawn.whitened(whole)
         real.append((np.linalg.solve(whole.root, root), statistics))
     ours = [np.trace(each.precision if rows is None else each.scatter.mean(axis=0)) for each in found]
@@ -67,8 +65,8 @@ def test_a_longer_release_begins_as_a_shorter_one(rng):
 def test_a_release_after_an_earlier_one_is_attacked_together_with_it(rng):
     records, prior = table_of(rng, 40, 2, outlier=5.0), abo.NIW.flat(2)
     model = prior.update(records.values)
-    earlier = ParameterRelease.draw(model, 2, rng, prior=prior)
-    later = DatasetRelease.draw(model, [40] * 3, rng, prior=prior)
+    earlier = Release.draw_parameters(model, 2, rng, prior=prior)
+    later = Release.draw(model, [40] * 3, rng, prior=prior)
     simulated = attacked(records, 40, earlier)
     root = simulated.everyone.table.root
     white = [np.linalg.solve(root, (each - model.mean).T).T for each in later.datasets]
@@ -79,7 +77,7 @@ def test_a_release_after_an_earlier_one_is_attacked_together_with_it(rng):
     )
     people = np.arange(10)
     ours = simulated._posteriors(drawn, people)
-    both = LeaveOneOut.of(records.values, join_releases([earlier, later]), prior, None, "record")
+    both = LeaveOneOut.of(records.values, together([earlier, later]), prior, None, "record")
     theirs = both.problem(people, ())
     points = records.values[people]
     origin = ours.centre
@@ -145,7 +143,7 @@ def test_a_budget_is_about_that_of_exposure_one_half_where_a_record_stands_out(r
 def test_ordinary_people_are_known_no_better_within_the_budget(rng):
     records, prior = table_of(rng, 200, 3), abo.NIW.flat(3)
     plan = abo.plan_budget(records, prior, rows=200, alternatives=False, rng=rng)
-    release = DatasetRelease.draw(prior.update(records.values), [200] * plan.confident_count, rng)
+    release = Release.draw(prior.update(records.values), [200] * plan.confident_count, rng)
     everyone = LeaveOneOut.of(records.values, release, prior, None, "record")
     ordinary = np.flatnonzero(plan.leverage < np.median(plan.leverage))
     found = measure(
@@ -159,9 +157,7 @@ def test_ordinary_people_are_known_no_better_within_the_budget(rng):
 def test_earlier_releases_count(rng):
     records, prior = table_of(rng, 100, 2, outlier=5.0), abo.NIW.flat(2)
     whole = abo.plan_budget(records, prior, rows=100, alternatives=False, rng=1)
-    earlier = DatasetRelease.draw(
-        prior.update(records.values), [100] * (4 * whole.confident_count), rng, prior=prior
-    )
+    earlier = Release.draw(prior.update(records.values), [100] * (4 * whole.confident_count), rng, prior=prior)
     after = abo.plan_budget(records, prior, rows=100, alternatives=False, earlier=earlier, rng=1)
     assert after.in_all == whole.in_all
     assert after.confident_count == 0

@@ -81,9 +81,9 @@ def attacked(rng, prior, others, target, rows, count, replicates):
     errors, exposures = [], []
     for _ in range(replicates):
         if rows is None:
-            release = abo.ParameterRelease.draw(posterior, count, rng)
+            release = abo.Release.draw_parameters(posterior, count, rng)
         else:
-            release = abo.DatasetRelease.draw(posterior, [rows] * count, rng)
+            release = abo.Release.draw(posterior, [rows] * count, rng)
         problem = LeaveOneOut.of(records, release, prior, None, "record").problem(last, ())
         found = measure(problem, target[None])
         errors.append(found.relative_error[0])

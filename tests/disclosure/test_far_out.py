@@ -12,7 +12,7 @@ from allbutone.adversary.modes import find_modes
 from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.rule import near_truth
-from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.release import Release
 
 FIRST = np.array([0])
 
@@ -27,8 +27,8 @@ def with_somebody_out(rng, people, far, p=1):
 def released(rng, values, kind, count, rows):
     model = abo.NIW.flat(values.shape[1]).update(values)
     if kind == "parameters":
-        return ParameterRelease.draw(model, count, rng)
-    return DatasetRelease.draw(model, [rows] * count, rng)
+        return Release.draw_parameters(model, count, rng)
+    return Release.draw(model, [rows] * count, rng)
 
 
 def known_of_the_first(values, release):
@@ -52,11 +52,11 @@ def by_quadrature(values, release, low, high):
     nodes, weights = np.polynomial.legendre.leggauss(8)
     half = np.diff(edges)[:, None] / 2
     x = edges[:-1, None] + half + half * nodes
-    if isinstance(release, ParameterRelease):
-        pairs = zip(release.means[:, 0], release.covariances[:, 0, 0], strict=True)
+    if release.parameters is not None:
+        pairs = zip(release.normal.means[:, 0], release.normal.covariances[:, 0, 0], strict=True)
         opinions = [norm.logpdf(x, mean, np.sqrt(variance)) for mean, variance in pairs]
     else:
-        opinions = [log_predictive(np.append(others, data[:, 0]), x) for data in release.datasets]
+        opinions = [log_predictive(np.append(others, data[:, 0]), x) for data in release.values]
     height = sum(opinions) - (len(opinions) - 1) * log_predictive(others, x)
     mass = np.sum(np.exp(height - height.max()) * half * weights, axis=1)
     inside = (edges[:-1] >= low) & (edges[1:] <= high)
@@ -67,8 +67,8 @@ def test_after_one_draw_the_probability_is_that_of_the_released_normal(rng):
     values = with_somebody_out(rng, 10, 100.0, p=2)
     release = released(rng, values, "parameters", 1, None)
     found, near = known_of_the_first(values, release)
-    spread = np.sqrt(np.diagonal(release.covariances[0]))
-    below, above = ((end[0] - release.means[0]) / spread for end in (near.low, near.high))
+    spread = np.sqrt(np.diagonal(release.normal.covariances[0]))
+    below, above = ((end[0] - release.normal.means[0]) / spread for end in (near.low, near.high))
     np.testing.assert_allclose(found.probability[0], norm.sf(below) - norm.sf(above), rtol=1e-9, atol=1e-12)
     assert np.all(found.probability_error == 0)
 
@@ -77,7 +77,7 @@ def test_after_one_dataset_the_probability_is_that_of_a_student_t(rng):
     values = with_somebody_out(rng, 10, 100.0, p=2)
     release = released(rng, values, "datasets", 1, 7)
     found, near = known_of_the_first(values, release)
-    both = np.vstack([values[1:], release.datasets[0]])
+    both = np.vstack([values[1:], release.values[0]])
     freedom = len(both) - 2
     scatter = np.diagonal((both - both.mean(axis=0)).T @ (both - both.mean(axis=0)))
     spread = np.sqrt(scatter * (1 + 1 / len(both)) / freedom)
@@ -117,7 +117,7 @@ def test_of_two_columns_the_probability_is_that_of_brute_force(rng, people):
         values = with_somebody_out(rng, people, far, p=2)
         release = released(rng, values, "datasets", 3, people)
         found, near = known_of_the_first(values, release)
-        opinions = [predictive(np.vstack([values[1:], data])) for data in release.datasets]
+        opinions = [predictive(np.vstack([values[1:], data])) for data in release.values]
         drawn = np.concatenate([each.rvs(30_000, random_state=rng) for each in opinions])
         heights = np.array([each.logpdf(drawn) for each in opinions])
         logs = heights.sum(axis=0) - 2 * predictive(values[1:]).logpdf(drawn) - np.logaddexp.reduce(heights)

@@ -30,8 +30,8 @@ def released(table, kind, count=6, rows=25, seed=3):
     posterior, rng = prior.update(table.values), np.random.default_rng(seed)
     about = {"columns": table.columns, "prior": prior}
     if kind == "parameters":
-        return abo.ParameterRelease.draw(posterior, count, rng, **about)
-    return abo.DatasetRelease.draw(posterior, [rows] * count, rng, **about)
+        return abo.Release.draw_parameters(posterior, count, rng, **about)
+    return abo.Release.draw(posterior, [rows] * count, rng, **about)
 
 
 def test_updating_and_leaving_columns_out_change_places(table):
@@ -56,7 +56,7 @@ def test_one_released_draw_is_the_posterior_of_the_known_columns(table):
     release = abo.without_columns(released(table, "parameters", count=1), "b")
     found = abo.posterior(table.values[1:, KEPT], release, release.prior)
     point = np.array([0.3, -1.2])
-    exactly = abo.Normal(release.means[0], release.covariances[0]).log_density(point)
+    exactly = abo.Normal(release.normal.means[0], release.normal.covariances[0]).log_density(point)
     assert found.log_density(point) == pytest.approx(exactly, rel=1e-10)
 
 
@@ -65,7 +65,7 @@ def test_one_released_dataset_leaves_the_block_of_the_full_predictive(table):
     whole = released(table, "datasets", count=1)
     prior = (whole.prior.mean, whole.prior.mean_weight, whole.prior.df, whole.prior.scale)
     location, scale, df = paper.predictive(
-        *paper.posterior(np.vstack([table.values[1:], whole.datasets[0]]), *prior)
+        *paper.posterior(np.vstack([table.values[1:], whole.values[0]]), *prior)
     )
     release = abo.without_columns(whole, ["b"])
     found = abo.posterior(table.values[1:, KEPT], release, release.prior)
@@ -108,17 +108,17 @@ def test_after_one_draw_all_missing_records_have_its_distribution(missing):
     target = make(np.random.default_rng(2), "parameters", 2, 25, 1, outlying=3.0)
     given = (target.others[missing:], target.release, target.prior, missing, 1)
     found = abo.posterior_missing(*given, chains=16, sweeps=20, warm_up=2)
-    exactly = abo.Normal(target.release.means[0], target.release.covariances[0])
+    exactly = abo.Normal(target.release.normal.means[0], target.release.normal.covariances[0])
     np.testing.assert_allclose(
         found.log_density(target.others[:5]), exactly.log_density(target.others[:5]), rtol=1e-10
     )
-    np.testing.assert_allclose(found.mode, target.release.means[0], rtol=1e-6)
+    np.testing.assert_allclose(found.mode, target.release.normal.means[0], rtol=1e-6)
 
 
 def test_after_one_dataset_a_missing_record_has_the_predictive_of_what_is_known():
     target = make(np.random.default_rng(2), "datasets", 2, 25, 1, outlying=3.0, most_rows=40)
     found = abo.posterior_missing(target.others[3:], target.release, target.prior, 4, 1, chains=16, sweeps=60)
-    known = np.vstack([target.others[3:], target.release.datasets[0]])
+    known = np.vstack([target.others[3:], target.release.values[0]])
     exactly = target.prior.update(known).predictive()
     off = found.log_density(target.others) - exactly.log_density(target.others)
     assert np.all(np.abs(off) < 6 * found.log_density_error(target.others) + 1e-3)
@@ -150,9 +150,9 @@ def test_who_lacks_a_column_is_calibrated(kind, rng):
         whole = abo.Records(np.vstack([others, record]), ("a", "b", "c"))
         posterior, about = prior.update(whole.values), {"columns": whole.columns, "prior": prior}
         if kind == "parameters":
-            release = abo.ParameterRelease.draw(posterior, 4, rng, **about)
+            release = abo.Release.draw_parameters(posterior, 4, rng, **about)
         else:
-            release = abo.DatasetRelease.draw(posterior, [10] * 3, rng, **about)
+            release = abo.Release.draw(posterior, [10] * 3, rng, **about)
         part = abo.without_columns(release, "b")
         sample = abo.posterior(others[:, KEPT], part, part.prior).importance_sample(rng, 1 << 10)
         draws = sample.records[rng.choice(len(sample.weights), 1000, p=sample.weights)]
@@ -172,12 +172,12 @@ def test_who_lacks_several_records_is_calibrated(kind, rng):
             records.append(model.predictive().draw(rng, 1)[0])
             model = model.update(records[-1][None])
         if kind == "parameters":
-            release = abo.ParameterRelease.draw(model, 4, rng)
+            release = abo.Release.draw_parameters(model, 4, rng)
         else:
-            release = abo.DatasetRelease.draw(model, [10] * 3, rng)
+            release = abo.Release.draw(model, [10] * 3, rng)
         fitted.append(prior.update(others))
         truths.append(records)
-        statistics.append(release.statistics())
+        statistics.append(release.normal.statistics())
     given = abo.NIW(
         np.array([one.mean for one in fitted]), fitted[0].mean_weight, fitted[0].df,
         np.array([one.scale for one in fitted]),
@@ -257,9 +257,9 @@ def test_the_flat_prior_of_all_columns_is_not_that_of_some(table, kind):
     about = {"columns": table.columns, "prior": flat}
     rng = np.random.default_rng(1)
     if kind == "parameters":
-        release = abo.ParameterRelease.draw(whole, 3, rng, **about)
+        release = abo.Release.draw_parameters(whole, 3, rng, **about)
     else:
-        release = abo.DatasetRelease.draw(whole, [20] * 3, rng, **about)
+        release = abo.Release.draw(whole, [20] * 3, rng, **about)
     found = abo.risk(table, release, lacking_columns=["b"], rng=np.random.default_rng(1)).to_pandas()
     # those are told of people far out alone
     far = [name for name in found.columns if name.startswith(("beyond_", "others_"))]

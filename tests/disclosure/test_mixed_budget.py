@@ -27,7 +27,7 @@ from allbutone.disclosure.simulated_budget import CutShort, Simulated, Tried
 from allbutone.disclosure.table_releases import MixedReleases
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Cells
-from allbutone.releases.mixed_release import draw_mixed
+from allbutone.releases.sampling import draw_tables
 from allbutone.reports.verdict import verdict_of
 from allbutone.tables.records import Records
 
@@ -47,7 +47,7 @@ def test_after_one_dataset_counts_say_all_of_a_category(rng):
     """Then the measurements' part is 1, so the shares by counts are the exact attack's, whatever is known."""
     prior, records = case(rng)
     whole = prior.update(records)
-    datasets, _ = draw_mixed([whole], [60], rng)
+    datasets, _ = draw_tables([whole], [60], rng)
     everyone = MixedLeaveOneOut.of(records, prior, datasets)
     seen = np.bincount(datasets[0].cells, minlength=6)
     less = whole.weights - (whole.counts(records) > 0)
@@ -67,7 +67,7 @@ def test_chances_are_those_of_releases(rng):
     found, times = 0, 120
     whole = prior.update(records)
     for _ in range(times):
-        datasets, _ = draw_mixed([whole], [200], rng)
+        datasets, _ = draw_tables([whole], [200], rng)
         beliefs = cell_beliefs(
             CellIntegrals.of(MixedLeaveOneOut.of(records, prior, datasets), Points(1)), np.arange(20), ()
         )

@@ -288,7 +288,7 @@ def test_too_few_records_for_the_flat_prior_are_refused():
 def test_the_epsilons_of_a_release_are_those_of_its_kind_and_sizes():
     """As `privacy` tells them for the same sizes; datasets of several sizes count as of the largest."""
     cohort = abo.demo_cohort()
-    synthesizer = abo.NIWSynthesizer().fit(cohort)
+    synthesizer = abo.Synthesizer().fit(cohort)
     prior = abo.NIW.flat(5)
     draws = epsilons_of(cohort, synthesizer.sample_parameters(3), prior)
     np.testing.assert_allclose(draws, abo.privacy(cohort, draws=3)["epsilon"].to_numpy())

@@ -21,7 +21,7 @@ def people():
 def measured(people):
     """The measurements alone, and a release of them."""
     table = abo.Records.of(people[["age", "ldl"]])
-    return table, abo.NIWSynthesizer().fit(table).sample(datasets=2)
+    return table, abo.Synthesizer().fit(table).sample(datasets=2)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def table():
 
 
 def released(table, kind, count, rows=25):
-    synthesizer = abo.NIWSynthesizer(abo.NIW.default(len(table.columns))).fit(table)
+    synthesizer = abo.Synthesizer(abo.NIW.default(len(table.columns))).fit(table)
     if kind == "parameters":
         return synthesizer.sample_parameters(count, rng_for_tests=np.random.default_rng(1))
     return synthesizer.sample(datasets=count, rows=rows, rng_for_tests=np.random.default_rng(1))
@@ -113,7 +113,7 @@ def test_no_relative_measure_changes_with_scale_or_rotation(table):
     turn, shift = np.array([[3.0, 40.0], [-2.0, 50.0]]), np.array([7.0, -300.0])
     moved = abo.Records(table.values @ turn.T + shift, table.columns)
     prior = abo.NIW(turn @ PRIOR.mean + shift, 1.0, 4.0, turn @ PRIOR.scale @ turn.T)
-    there = abo.DatasetRelease([z @ turn.T + shift for z in release.datasets], table.columns, prior)
+    there = abo.Release.of([z @ turn.T + shift for z in release.values], table.columns, prior)
     ours, theirs = (
         risk_columns(*pair, rng=np.random.default_rng(1)) for pair in ((table, release), (moved, there))
     )
@@ -220,7 +220,7 @@ def test_the_budget_says_who_sets_it(table, plan):
 
 def test_alternatives_come_with_the_numbers_of_tables_made_so(table, plan):
     """Each number is the closed form's for the changed table; whom it is about need not be told anew."""
-    found = {each.change: each.datasets for each in plan.alternatives}
+    found = {each.change: each.values for each in plan.alternatives}
     without = abo.Records(np.delete(table.values, 6, axis=0), table.columns)
     assert found["leave row 7 out"] == Lineup.of(without, PRIOR, 30, plan.rule).most()
     assert found["leave row 7 out"] > plan.confident_count
@@ -239,7 +239,7 @@ def test_what_was_released_earlier_counts(monkeypatch):
     monkeypatch.setattr(simulated_budget, "RELEASES", 60)
     monkeypatch.setattr(simulated_budget, "ACCEPTED", 3)
     column = abo.Records(np.clip(np.random.default_rng(2).standard_normal((60, 1)), -1.6, 1.6), ("bmi",))
-    synthesizer = abo.NIWSynthesizer(abo.NIW.default(1)).fit(column)
+    synthesizer = abo.Synthesizer(abo.NIW.default(1)).fit(column)
     asked = {"rows": 60, "alternatives": False, "rng": 1}
     whole = abo.plan_budget(column, synthesizer.prior, **asked).confident_count
     half, left = whole // 2, []

@@ -16,7 +16,7 @@ from allbutone.adversary.modes import find_modes
 from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import Effort, measure, prior_probability
 from allbutone.disclosure.rule import Rule, near_truth, tolerances
-from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.release import Release
 from allbutone.tables.records import Records
 from pages import ROOT
 
@@ -30,9 +30,9 @@ def problem_of(rng, p, kind, count, people=40, outlier=4.0):
     prior = abo.NIW.flat(p)
     model = prior.update(values)
     release = (
-        ParameterRelease.draw(model, count, rng)
+        Release.draw_parameters(model, count, rng)
         if kind == "parameters"
-        else DatasetRelease.draw(model, [people] * count, rng)
+        else Release.draw(model, [people] * count, rng)
     )
     everyone = LeaveOneOut.of(values, release, prior, None, "record")
     return everyone.problem(np.array([0]), ()), values[0]
@@ -107,9 +107,9 @@ def test_adversaries_are_calibrated(rng, kind):
         table = np.concatenate([target[None], others])
         model = prior.update(table)
         release = (
-            ParameterRelease.draw(model, count, rng)
+            Release.draw_parameters(model, count, rng)
             if kind == "parameters"
-            else DatasetRelease.draw(model, [people] * count, rng)
+            else Release.draw(model, [people] * count, rng)
         )
         problem = LeaveOneOut.of(table, release, prior, None, "record").problem(np.array([0]), ())
         middle = rng.standard_normal(p)
@@ -181,9 +181,9 @@ def test_units_do_not_matter(rng):
     values = rng.standard_normal((40, 3))
     values[3] += 5
     prior = abo.NIW.flat(3)
-    release = DatasetRelease.draw(prior.update(values), [40] * 4, rng)
+    release = Release.draw(prior.update(values), [40] * 4, rng)
     scale, shift = np.array([1e3, 1e-2, 7.0]), np.array([100.0, -3.0, 0.0])
-    moved = DatasetRelease([each * scale + shift for each in release.datasets])
+    moved = Release.of([each * scale + shift for each in release.values])
     found = []
     for table, drawn in ((values, release), (values * scale + shift, moved)):
         records = Records(table, ("a", "b", "c"))
@@ -229,7 +229,7 @@ def test_a_rule_of_another_probability_decides_at_that_one():
     rng, prior = np.random.default_rng(8), abo.NIW.flat(1)
     values = rng.standard_normal((30, 1))
     values[0] = 8.0
-    release = DatasetRelease.draw(prior.update(values), [30] * 5, rng, prior=prior)
+    release = Release.draw(prior.update(values), [30] * 5, rng, prior=prior)
 
     def known(probability):
         found = abo.risk(

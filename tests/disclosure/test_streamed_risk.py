@@ -42,7 +42,7 @@ def same(ours, theirs):
 def test_blocks_give_what_memory_gives(engine, rng, tmp_path, request):
     table = a_cohort(rng)
     records = Records.of(table, drop="person", complete_cases=True)
-    release = abo.NIWSynthesizer().fit(records).sample(datasets=2, repeat_key=KEY)
+    release = abo.Synthesizer().fit(records).sample(datasets=2, repeat_key=KEY)
     whole = risk_columns(records, release, release.prior, mass=False, rng=np.random.default_rng(0))
     lazy = LazyRecords.of(lazily(engine, table, tmp_path, request), drop="person", complete_cases=True)
     parts = list(stream_risk(lazy, release, key="person", block_rows=60, mass=False))
@@ -62,7 +62,7 @@ def test_what_is_kept_of_the_blocks_gives_the_verdict_of_all(rng, monkeypatch):
 
     monkeypatch.setattr(risk, "KEPT", 5)
     cohort = abo.demo_cohort()
-    release = abo.NIWSynthesizer().fit(cohort).sample_parameters(300)
+    release = abo.Synthesizer().fit(cohort).sample_parameters(300)
     found = risk_columns(cohort, release, release.prior, mass=False, rng=np.random.default_rng(0))
     kept, rule = WorstSoFar(Rule()), Rule()
     for places in np.array_split(rng.permutation(len(found["row"])), 7):
@@ -77,7 +77,7 @@ def test_what_is_kept_of_the_blocks_gives_the_verdict_of_all(rng, monkeypatch):
 def test_a_table_that_grows_meanwhile_is_noticed(rng, tmp_path, request):
     table = a_cohort(rng).drop_columns("m1")
     lazy = LazyRecords.of(lazily("polars", table, tmp_path, request), drop="person")
-    release = abo.NIWSynthesizer().fit(Records.of(table, drop="person")).sample(datasets=1)
+    release = abo.Synthesizer().fit(Records.of(table, drop="person")).sample(datasets=1)
     more = LazyRecords.of(lazily("polars", pa.concat_tables([table, table]), tmp_path, request), drop="person")
     grown = LazyRecords(more.frame, lazy.columns, lazy.schema, lazy.sums, whole=lazy.whole)
     with pytest.raises(InputError, match="had 230 records when it was added up and 460"):
@@ -127,7 +127,7 @@ def test_all_is_for_tables_that_stay(allbutone, tmp_path, rng):
 def test_from_python_a_lazy_frame_is_judged_where_it_lies(engine, library, rng, tmp_path, request):
     table = a_cohort(rng, 110)
     lazy = lazily(engine, table, tmp_path, request)
-    release = abo.NIWSynthesizer().fit(table, drop="person", complete_cases=True).sample(datasets=1)
+    release = abo.Synthesizer().fit(table, drop="person", complete_cases=True).sample(datasets=1)
     asked = {"complete_cases": True, "mass": False}
     there = abo.risk(lazy, release, rng=np.random.default_rng(3), **asked)
     assert type(there).__module__.split(".")[0] == library

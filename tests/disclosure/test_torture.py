@@ -30,7 +30,7 @@ def errors(hard, kind):
     """The largest relative errors of what the package says of a target, by what it is; log densities above 1."""
     prior = (hard.prior.mean, hard.prior.mean_weight, hard.prior.df, hard.prior.scale)
     release = hard.release(kind)
-    given = (release.means, release.covariances) if kind == "parameters" else list(release.datasets)
+    given = (release.normal.means, release.normal.covariances) if kind == "parameters" else list(release.values)
     posterior = log_posterior(hard.others, release, hard.prior)
     centre = np.asarray(posterior.centre)
     points = [centre, hard.target, (centre + hard.target) / 2, centre + posterior.root @ np.ones(len(centre))]
@@ -82,7 +82,7 @@ def test_ten_thousand_datasets_of_one_row():
     """s(x) = (k − 1)ν′·log(1 + c·q₀) − Σⱼ (ν′ + 1)·log(1 + hⱼ(x − rⱼ)²/Bⱼ) of one column."""
     others, prior = np.random.default_rng(9).standard_normal((6, 1)), abo.NIW.flat(1)
     rows = np.random.default_rng(8).standard_normal((10_000, 1, 1)) * 3
-    release = abo.DatasetRelease.of_array(rows, prior=prior)
+    release = abo.Release.of(rows, prior=prior)
     mean, kappa, df, _ = exact.posterior(others, [0.0], 0, -1, [[0.0]])
     mean, scale = mean[0], sum((mp.mpf(float(x)) - mean[0]) ** 2 for x in others[:, 0])
     away = [mp.mpf(z) - mean for z in rows[:, 0, 0].tolist()]
@@ -137,7 +137,7 @@ def test_records_that_leave_the_others_no_distribution_are_refused():
     people = np.random.default_rng(2).standard_normal((4, 3))
     others, prior = np.repeat(people[:3], 5, axis=0), abo.NIW.flat(3)
     records = np.vstack([others, people[3]])
-    release = abo.DatasetRelease.draw(prior.update(records), [5] * 3, np.random.default_rng(1))
+    release = abo.Release.draw(prior.update(records), [5] * 3, np.random.default_rng(1))
     with pytest.raises(abo.InputError, match="every direction"):
         abo.attack(others, release, prior)
     with pytest.raises(abo.InputError, match="every direction"):
@@ -221,8 +221,8 @@ def test_a_budget_where_someone_stands_at_the_others_mean():
     table = pd.DataFrame(np.vstack([values, -values, [[0.0, 0.0]]]), columns=["a", "b"])
     found = abo.budget(table, abo.NIW.flat(2), rows=30)
     assert np.isfinite(found.to_numpy()[:, :4]).all()
-    release = abo.DatasetRelease.draw(abo.NIW.flat(2).update(table.to_numpy()), [30], np.random.default_rng(1))
-    told = abo.risk(table, abo.DatasetRelease(release.datasets, ["a", "b"], abo.NIW.flat(2)), mass=False)
+    release = abo.Release.draw(abo.NIW.flat(2).update(table.to_numpy()), [30], np.random.default_rng(1))
+    told = abo.risk(table, abo.Release.of(release.values, ["a", "b"], abo.NIW.flat(2)), mass=False)
     assert np.isnan(told["exposure"].iloc[-1])
     assert told["risk"].between(0, 1).all()
     assert np.isfinite(abo.privacy(table, draws=2)["epsilon"]).all()

@@ -96,7 +96,7 @@ def test_where_numbers_do_not_fit_the_cells_first_quartiles_are_left_out_then_al
 
 def test_figures_of_a_wide_table_stay_small_and_name_what_there_is_room_for():
     table = simulated(95, 90)
-    release = abo.NIWSynthesizer().fit(table).sample(datasets=2, rng_for_tests=np.random.default_rng(1))
+    release = abo.Synthesizer().fit(table).sample(datasets=2, rng_for_tests=np.random.default_rng(1))
     found = fidelity(table, release)
     for draw in (
         figures_fidelity.correlation_figure,

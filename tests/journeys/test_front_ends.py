@@ -23,7 +23,7 @@ def place(tmp_path_factory):
     values[7] = 18.0
     pd.DataFrame(values, columns=["bmi", "ldl"]).to_csv(folder / "table.csv", index=False)
     records = Records.of(folder / "table.csv")
-    abo.save_release(abo.NIWSynthesizer().fit(records).sample(datasets=30, rows=40), folder / "r")
+    abo.save_release(abo.Synthesizer().fit(records).sample(datasets=30, rows=40), folder / "r")
     return folder
 
 

@@ -137,7 +137,7 @@ def test_a_workbook_that_unpacks_to_a_thousand_times_its_size_is_not_unpacked(tm
 
 def test_a_table_with_a_repeated_name_is_refused_in_words(tmp_path):
     frame = pd.DataFrame(np.eye(9)[:, :3], columns=["a", "a", "b"])
-    for read in (abo.Records.of, abo.NIWSynthesizer().fit):
+    for read in (abo.Records.of, abo.Synthesizer().fit):
         with pytest.raises(abo.InputError, match="appears 2 times"):
             read(frame)
 

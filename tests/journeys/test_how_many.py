@@ -15,7 +15,7 @@ from allbutone.disclosure.mixed_budget import luck_of_mixed
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort, Luck, counted_as, kinds_of, most_safe
-from allbutone.releases.joined import join_releases
+from allbutone.releases.several import together
 from allbutone.reports.assessment import assess
 from allbutone.reports.findings import remedies
 from allbutone.reports.verdict import verdict_of
@@ -46,7 +46,7 @@ def table(cohort, tmp_path):
 
 
 def drawn(cohort, datasets, rows=None, seed=1):
-    synthesizer = abo.NIWSynthesizer().fit(cohort)
+    synthesizer = abo.Synthesizer().fit(cohort)
     return synthesizer.sample(datasets=datasets, rows=rows, rng_for_tests=np.random.default_rng(seed))
 
 
@@ -75,7 +75,7 @@ def test_releases_of_another_kind_use_up_their_share(cohort):
     """Five of the twenty small ones that would be allowed are a quarter of eight large ones."""
     assert counted_as(Counter({50: 5, 100: 1}), 100, {50: 20}.__getitem__, 8) == 3
     assert counted_as(Counter({50: 1}), 100, {50: 0}.__getitem__, 8) >= 8
-    release = join_releases([drawn(cohort, 2, 50), drawn(cohort, 1, seed=2)])
+    release = together([drawn(cohort, 2, 50), drawn(cohort, 1, seed=2)])
     assert kinds_of(release) == Counter({50: 2, 60: 1})
 
 

@@ -21,7 +21,7 @@ def case(tmp_path, monkeypatch):
     values = np.random.default_rng(1).standard_normal((40, 2)) * [5, 1] + [25, 3.5]
     pd.DataFrame(values.round(3), columns=["bmi", "ldl"]).to_csv("table.csv", index=False)
     (tmp_path / "prior.toml").write_text("centre = {bmi = 25, ldl = 3.5}\nspread = {bmi = 5, ldl = 1}\n")
-    synthesizer = abo.NIWSynthesizer(ENTRIES).fit("table.csv")
+    synthesizer = abo.Synthesizer(ENTRIES).fit("table.csv")
     release = synthesizer.sample(datasets=3, rng_for_tests=np.random.default_rng(2))
     abo.save_release(release, "release")
     return synthesizer, release
@@ -31,7 +31,7 @@ def case(tmp_path, monkeypatch):
 def test_paths_and_dicts_stand_for_releases_and_priors(case):
     synthesizer, release = case
     prior = synthesizer.prior
-    np.testing.assert_array_equal(abo.NIWSynthesizer("prior.toml").fit("table.csv").prior.scale, prior.scale)
+    np.testing.assert_array_equal(abo.Synthesizer("prior.toml").fit("table.csv").prior.scale, prior.scale)
     records = abo.Records.of("table.csv")
     others = records.values[1:]
     calls = {
@@ -67,7 +67,7 @@ def test_a_spread_is_the_expected_standard_deviation(rng):
         prior = abo.NIW.from_spread([25, 3.5], [5, 1], df=df)
         assert (prior.df, prior.mean_weight) == (expected, 1.0)
         entries = ENTRIES if df is None else ENTRIES | {"df": df}
-        np.testing.assert_array_equal(prior.scale, abo.NIWSynthesizer(entries).fit(pairs(rng)).prior.scale)
+        np.testing.assert_array_equal(prior.scale, abo.Synthesizer(entries).fit(pairs(rng)).prior.scale)
     _, covariances = prior.draw(rng, 20_000)
     error = covariances.std(axis=0) / np.sqrt(20_000)
     np.testing.assert_array_less(np.abs(covariances.mean(axis=0) - np.diag([25, 1])), 6 * error)
@@ -96,29 +96,29 @@ def test_rows_cannot_be_mistaken_for_datasets(case):
 
 
 def test_nothing_of_a_confidential_table_is_shown(rng):
-    one, two = (abo.NIWSynthesizer(ENTRIES).fit(pairs(rng)) for _ in range(2))
-    assert repr(one) == repr(two) == "NIWSynthesizer, fitted to 30 records of bmi, ldl"
+    one, two = (abo.Synthesizer(ENTRIES).fit(pairs(rng)) for _ in range(2))
+    assert repr(one) == repr(two) == "Synthesizer, fitted to 30 records of bmi, ldl"
     assert one._repr_html_() == two._repr_html_()
     assert repr(abo.Records.of(pairs(rng))) == "Records: 30 rows of bmi, ldl"
-    assert repr(abo.NIWSynthesizer()) == "NIWSynthesizer, not fitted"
-    assert repr(abo.NIWSynthesizer().fit(pairs(rng, 4))) == "NIWSynthesizer, fitted to 4 records of bmi, ldl"
+    assert repr(abo.Synthesizer()) == "Synthesizer, not fitted"
+    assert repr(abo.Synthesizer().fit(pairs(rng, 4))) == "Synthesizer, fitted to 4 records of bmi, ldl"
 
 
 def test_releases_show_their_sizes_and_first_rows(case):
     synthesizer, release = case
-    assert repr(release) == "DatasetRelease: 3 datasets of 40 rows, columns bmi, ldl"
+    assert repr(release) == "Release: 3 datasets of 40 rows, columns bmi, ldl"
     assert release._repr_html_().count("<tr>") == 6
     sizes = synthesizer.sample(rows=[1, 1000])
-    assert repr(sizes) == "DatasetRelease: 2 datasets of 1 to 1,000 rows, columns bmi, ldl"
+    assert repr(sizes) == "Release: 2 datasets of 1 to 1,000 rows, columns bmi, ldl"
     assert sizes._repr_html_().count("<tr>") == 2
     draws = synthesizer.sample_parameters(1)
-    assert repr(draws) == "ParameterRelease: 1 parameter draw, columns bmi, ldl"
+    assert repr(draws) == "Release: 1 parameter draw, columns bmi, ldl"
     assert draws._repr_html_().count("<tr>") == 2
     both = synthesizer.sample(datasets=2, parameters=True)
-    assert repr(both) == "ParameterRelease: 2 parameter draws with datasets of 40 rows, columns bmi, ldl"
-    many = abo.DatasetRelease([np.ones((2, 30))])
+    assert repr(both) == "Release: 2 parameter draws with datasets of 40 rows, columns bmi, ldl"
+    many = abo.Release.of([np.ones((2, 30))])
     assert repr(many).endswith("x19, x20 and 10 more")
-    odd = abo.DatasetRelease([np.ones((2, 1))], columns=["a & b"])
+    odd = abo.Release.of([np.ones((2, 1))], columns=["a & b"])
     assert "a &amp; b" in odd._repr_html_()
     assert "a & b" not in odd._repr_html_()
 
@@ -134,7 +134,7 @@ def test_results_show_their_verdict(case):
     assert [line.split()[0] for line in lines[1:]] == ["column", "bmi", "ldl"]
     assert len({len(line) for line in lines[1:]}) == 1
     assert found._repr_html_().count("<tr>") == 3
-    few = abo.fidelity(np.array([[1.0], [2.0]]), abo.DatasetRelease([np.array([[1.5], [2.5]])]))
+    few = abo.fidelity(np.array([[1.0], [2.0]]), abo.Release.of([np.array([[1.5], [2.5]])]))
     assert "by a tree" not in repr(few)
 
 
@@ -197,5 +197,5 @@ def test_every_public_function_has_an_example_and_every_name_a_docstring():
     for name in PUBLIC:
         thing = getattr(abo, name)
         assert inspect.getdoc(thing), name
-        if inspect.isfunction(thing) or name in ("NIWSynthesizer", "NIW"):
+        if inspect.isfunction(thing) or name in ("Synthesizer", "NIW"):
             assert ">>>" in inspect.getsource(thing), f"{name} has no example"

@@ -47,8 +47,8 @@ def test_other_units_give_the_same_release_in_other_units(rng):
     seed = int(rng.integers(1 << 32))
 
     def drawn(records):
-        synthesizer = abo.NIWSynthesizer().fit(records)
-        return synthesizer.sample(datasets=2, rows=30, rng_for_tests=np.random.default_rng(seed)).datasets
+        synthesizer = abo.Synthesizer().fit(records)
+        return synthesizer.sample(datasets=2, rows=30, rng_for_tests=np.random.default_rng(seed)).values
 
     for plain, changed in zip(drawn(values), drawn(values * factor + origin), strict=True):
         np.testing.assert_allclose((changed - origin) / factor, plain, rtol=1e-6, atol=1e-6)
@@ -57,13 +57,15 @@ def test_other_units_give_the_same_release_in_other_units(rng):
 @pytest.mark.parametrize("kind", ["datasets", "parameters"])
 def test_any_affine_change_of_units_leaves_every_risk_as_it_is(rng, kind):
     values, mix, origin = table(rng), rng.standard_normal((3, 3)) + 3 * np.eye(3), rng.normal(0, 10, 3)
-    synthesizer, flat = abo.NIWSynthesizer().fit(values), abo.NIW.flat(3)
+    synthesizer, flat = abo.Synthesizer().fit(values), abo.NIW.flat(3)
     if kind == "datasets":
         release = synthesizer.sample(datasets=5, rows=40, rng_for_tests=rng)
-        moved = abo.DatasetRelease([data @ mix.T + origin for data in release.datasets], prior=flat)
+        moved = abo.Release.of([data @ mix.T + origin for data in release.values], prior=flat)
     else:
         release = synthesizer.sample_parameters(5, rng_for_tests=rng)
-        moved = abo.ParameterRelease(release.means @ mix.T + origin, mix @ release.covariances @ mix.T, prior=flat)
+        moved = abo.Release.of_parameters(
+            release.normal.means @ mix.T + origin, mix @ release.normal.covariances @ mix.T, prior=flat
+        )
     names = release.columns
     release = release.first(5)
     plain = abo.risk(pd.DataFrame(values, columns=names), release, mass=False, rng=np.random.default_rng(1))
@@ -77,10 +79,10 @@ def test_any_affine_change_of_units_leaves_every_risk_as_it_is(rng, kind):
 def test_too_few_records_ask_for_a_prior_in_one_line(p, more):
     values = np.random.default_rng(p).standard_normal((max(p + more, 2), p))
     if len(values) > p + 1:
-        assert abo.NIWSynthesizer().fit(values).prior.is_flat
+        assert abo.Synthesizer().fit(values).prior.is_flat
         return
     with pytest.raises(abo.InputError, match=f"at least {p + 2} are needed.*prior") as caught:
-        abo.NIWSynthesizer().fit(values)
+        abo.Synthesizer().fit(values)
     assert "\n" not in str(caught.value)
 
 
@@ -94,7 +96,7 @@ def test_the_flat_prior_itself_is_no_distribution(rng):
 
 
 def test_a_release_keeps_its_flat_prior_in_its_folder(rng, tmp_path):
-    abo.save_release(abo.NIWSynthesizer().fit(table(rng)).sample(datasets=1, rows=5), tmp_path / "release")
+    abo.save_release(abo.Synthesizer().fit(table(rng)).sample(datasets=1, rows=5), tmp_path / "release")
     assert abo.load_release(tmp_path / "release").prior.is_flat
 
 

@@ -11,7 +11,7 @@ from allbutone.disclosure.gap_risk import risk_with_gaps
 from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import GapPatterns, IncompleteRecords, log_pattern_posterior, with_gaps
 from allbutone.model.location import LocationModel
-from allbutone.releases.mixed_release import draw_mixed
+from allbutone.releases.sampling import draw_tables
 
 
 def table(rng, n, rates):
@@ -96,7 +96,7 @@ def test_synthetic_tables_with_gaps_are_made_and_attacked(sizes, rng):
     values[rng.random(values.shape) < 0.15] = np.nan
     records, prior = IncompleteRecords.of(codes, values), LocationModel.prior(sizes, abo.NIW.flat(2))
     filled, patterns = augment(records, prior, rng, chains=4), GapPatterns.of(records)
-    drawn, _ = draw_mixed(filled.posteriors, [n] * 2, rng)
+    drawn, _ = draw_tables(filled.posteriors, [n] * 2, rng)
     datasets = [with_gaps(each, prior.cells, patterns.draw(rng, n)) for each in drawn]
     assert any(np.any(each.gaps) for each in datasets)
     for complete, masked in zip(drawn, datasets, strict=True):

@@ -174,10 +174,10 @@ def test_the_attack_is_bayes_rule_by_brute_force(draws, datasets, rng):
 
 def test_with_one_constant_covariate_it_is_the_usual_attack(rng):
     records, prior, one = measured(rng, 20), abo.NIW.default(P), np.ones((20, 1))
-    release = abo.DatasetRelease.draw(prior.update(records), [20] * 4, rng)
+    release = abo.Release.draw(prior.update(records), [20] * 4, rng)
     usual = log_posterior(records[1:], release, prior)
     others = Regression.of_normal(prior).update(records[1:], one[1:])
-    ours = log_posterior_given(others, [1.0], datasets=[(data, one) for data in release.datasets])
+    ours = log_posterior_given(others, [1.0], datasets=[(data, one) for data in release.values])
     values = [each.log_density_unnormalized(records) for each in (ours, usual)]
     np.testing.assert_allclose(values[0], values[1], rtol=1e-10)
     np.testing.assert_allclose(

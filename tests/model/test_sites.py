@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_refused_in_one_line(tables, rng):
     with pytest.raises(InputError, match="is none"):
         moments_of_site(north, "north", {"south": "secret"}, "1")
     with pytest.raises(InputError, match="masked"):
-        abo.NIWSynthesizer().fit(secret["north"])
+        abo.Synthesizer().fit(secret["north"])
 
 
 def test_files_that_are_no_moments_are_refused(tmp_path, tables):

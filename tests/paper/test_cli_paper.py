@@ -56,7 +56,7 @@ def test_the_distances_are_those_of_the_risk():
     release = apply_paper(table, 3, 1, lambda name, parts: nullcontext(lambda done: None)).by_count[3]
     prior = papers_prior(5)
     rows = [len(table.values)] * 3
-    drawn = abo.DatasetRelease.draw(
+    drawn = abo.Release.draw(
         prior.update(table.values), rows, np.random.default_rng(1), columns=table.columns, prior=prior
     )
     found = abo.risk(table, drawn, prior=prior, mass=False)
@@ -84,11 +84,11 @@ def test_figure_a6_draws_a_density_for_each_column(many_p_values):
 
 @pytest.fixture
 def many_p_values(rng):
-    from allbutone import NIW, DatasetRelease, fidelity
+    from allbutone import NIW, fidelity
 
     table, prior = rng.normal(0, 1, (50, 3)), NIW(np.zeros(3), 1.0, 5.0, np.eye(3))
     names = ("a", "b", "c")
     return fidelity(
         pa.table(list(table.T), names=list(names)),
-        DatasetRelease.draw(prior.update(table), [50] * 30, rng, columns=names, prior=prior),
+        Release.draw(prior.update(table), [50] * 30, rng, columns=names, prior=prior),
     )

@@ -18,7 +18,7 @@ def test_risk_falls_with_what_is_lacking():
     values = rng.standard_normal((31, 3)) + rng.standard_normal((31, 1))
     values[4] *= 5
     table = abo.Records(values, ("a", "b", "c"))
-    release = abo.ParameterRelease.draw(prior.update(values), 30, rng, columns=table.columns, prior=prior)
+    release = abo.Release.draw_parameters(prior.update(values), 30, rng, columns=table.columns, prior=prior)
     found = risk_by_lacking(table, release, None, [5, 12], numbers=(3, 40), rng=np.random.default_rng(1))
     of_outlier = {
         (kind, number): gain

@@ -33,8 +33,8 @@ def attacked(p, rows, count, seed=1):
     prior = abo.NIW.default(p)
     whole = prior.update(np.vstack([others, target]))
     if rows is None:
-        return others, target, abo.ParameterRelease.draw(whole, count, rng), prior
-    return others, target, abo.DatasetRelease.draw(whole, [rows] * count, rng), prior
+        return others, target, abo.Release.draw_parameters(whole, count, rng), prior
+    return others, target, abo.Release.draw(whole, [rows] * count, rng), prior
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -115,11 +115,11 @@ def test_releases_of_a_studys_landscapes_are_nested(monkeypatch, release, rows):
         assert others is seen[0][0]
         whole = seen[-1][1]
         if rows is None:
-            np.testing.assert_array_equal(part.means, whole.means[: part.draws])
-            np.testing.assert_array_equal(part.covariances, whole.covariances[: part.draws])
+            np.testing.assert_array_equal(part.normal.means, whole.normal.means[: part.draws])
+            np.testing.assert_array_equal(part.normal.covariances, whole.normal.covariances[: part.draws])
         else:
-            assert all(one is other for one, other in zip(part.datasets, whole.datasets, strict=False))
-    assert [len(part.means if rows is None else part.datasets) for _, part in seen] == [1, 3, 10]
+            assert all(one is other for one, other in zip(part.values, whole.values, strict=False))
+    assert [len(part.normal.means if rows is None else part.values) for _, part in seen] == [1, 3, 10]
     assert len({(one.x[0], one.x[-1], one.y[0], one.y[-1]) for one in found}) == 1
     # both releases show the same table
     np.testing.assert_array_equal(

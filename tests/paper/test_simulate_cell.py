@@ -100,9 +100,9 @@ def test_a_cell_attacks_as_the_public_attack_does(kind, adversary, reading):
     means, roots = _drawn_parameters(cell, crowd, targets, rng)
     covariances = roots @ roots.swapaxes(-1, -2)
     if cell.rows is None:
-        releases = [abo.ParameterRelease(*pair) for pair in zip(means, covariances, strict=True)]
+        releases = [abo.Release.of_parameters(*pair) for pair in zip(means, covariances, strict=True)]
     else:
-        releases = [abo.DatasetRelease(tuple(sets)) for sets in _drawn_datasets(cell, means, roots, rng)]
+        releases = [abo.Release.of(tuple(sets)) for sets in _drawn_datasets(cell, means, roots, rng)]
     found = simulate_cell(cell, 4, 7, records=reading == "record")  # who mistakes the mechanism needs them anyway
     how = {"adversary_prior": own, "reading": reading}
     for known, release, candidate in zip(others, releases, found.candidate, strict=True):

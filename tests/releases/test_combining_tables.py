@@ -169,11 +169,11 @@ def test_means_of_a_table_with_categories(rng):
 
 def test_a_dataset_release_is_regressed_too(rng):
     data = [rng.standard_normal((40, 3)) for _ in range(2)]
-    found = abo.combine_regression(abo.DatasetRelease(data, ("a", "b", "c")), "a", ("b", "c"), people=50)
+    found = abo.combine_regression(abo.Release.of(data, ("a", "b", "c")), "a", ("b", "c"), people=50)
     fits = [np.linalg.lstsq(np.column_stack([np.ones(40), each[:, 1:]]), each[:, 0])[0] for each in data]
     np.testing.assert_allclose(found.estimate, np.mean(fits, axis=0), rtol=1e-9)
     with pytest.raises(abo.InputError, match="no columns of categories"):
-        abo.combine_proportions(abo.DatasetRelease(data), people=50)
+        abo.combine_proportions(abo.Release.of(data), people=50)
 
 
 @pytest.mark.parametrize(

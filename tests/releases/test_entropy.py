@@ -40,8 +40,8 @@ def attacked(dataset, table, noise):
 
 
 def test_ten_thousand_seeds_find_a_seeded_release_and_its_missing_record(table, noise):
-    release = abo.DatasetRelease.draw(PRIOR.update(table), [ROWS], np.random.default_rng(2024))
-    residual, guess = attacked(release.datasets[0], table, noise)
+    release = abo.Release.draw(PRIOR.update(table), [ROWS], np.random.default_rng(2024))
+    residual, guess = attacked(release.values[0], table, noise)
     assert residual < 1e-12
     np.testing.assert_allclose(guess, table[TARGET], atol=1e-9)
 
@@ -50,7 +50,7 @@ def test_ten_thousand_seeds_find_nothing_in_what_is_released(table, noise, allbu
     np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="a,b", comments="", fmt="%.17g")
     code, _, err = allbutone("synthesize", "t.csv", "--out", "r", "--rows", ROWS)
     assert code == 0, err
-    synthesizer = abo.NIWSynthesizer(PRIOR).fit(table)
+    synthesizer = abo.Synthesizer(PRIOR).fit(table)
     released = (
         abo.load_release(tmp_path / "r"),
         synthesizer.sample(datasets=1, rows=ROWS),
@@ -58,7 +58,7 @@ def test_ten_thousand_seeds_find_nothing_in_what_is_released(table, noise, allbu
     )
     for release in released:
         # 24 numbers on six parameters: the best of any ten thousand lines stays far away
-        assert attacked(release.datasets[0], table, noise)[0] > 0.01
+        assert attacked(release.values[0], table, noise)[0] > 0.01
 
 
 def test_fresh_randomness_is_the_operating_systems():
@@ -68,10 +68,10 @@ def test_fresh_randomness_is_the_operating_systems():
 
 
 def test_a_repeat_key_repeats_one_release_and_no_other(table):
-    synthesizer = abo.NIWSynthesizer(PRIOR).fit(table)
-    once, again = (synthesizer.sample(datasets=2, rows=5, repeat_key=KEY).datasets for _ in range(2))
+    synthesizer = abo.Synthesizer(PRIOR).fit(table)
+    once, again = (synthesizer.sample(datasets=2, rows=5, repeat_key=KEY).values for _ in range(2))
     np.testing.assert_array_equal(once, again)
-    draws = [synthesizer.sample_parameters(3, repeat_key=KEY).means for _ in range(2)]
+    draws = [synthesizer.sample_parameters(3, repeat_key=KEY).normal.means for _ in range(2)]
     np.testing.assert_array_equal(*draws)
 
 
@@ -116,7 +116,7 @@ def test_under_one_key_other_releases_get_unrelated_noise(table):
 )
 def test_keys_that_can_be_guessed_are_refused_and_not_repeated(table, key):
     with pytest.raises(abo.InputError, match="repeat key") as caught:
-        abo.NIWSynthesizer(PRIOR).fit(table).sample(repeat_key=key)
+        abo.Synthesizer(PRIOR).fit(table).sample(repeat_key=key)
     assert not (key and str(key) in str(caught.value))
     assert caught.value.cures
 
@@ -128,7 +128,7 @@ def test_new_keys_are_never_refused():
 
 
 def test_no_seed_goes_by_the_name_of_a_release(table):
-    synthesizer = abo.NIWSynthesizer(PRIOR).fit(table)
+    synthesizer = abo.Synthesizer(PRIOR).fit(table)
     with pytest.raises(TypeError):
         synthesizer.sample(1, 5, 7)
     with pytest.raises(TypeError):

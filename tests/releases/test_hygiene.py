@@ -16,7 +16,7 @@ import allbutone as abo
 from allbutone.releases import description
 from allbutone.releases.check import require_clean, unpacked, zip_release
 from allbutone.releases.check_values import form_findings
-from allbutone.releases.mixed_synthesizer import Synthesizer
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.tables.column import Column
 from allbutone.tables.safe_io import fresh_folder
 from clean_releases import KINDS, N, confidential, edit, found_in
@@ -215,7 +215,7 @@ def test_the_number_of_people_by_other_ways(releases, tmp_path):
 
 def test_what_was_written_is_looked_at_before_it_is_there(tmp_path, monkeypatch):
     """The writer's own fault: it lists what it has left in the folder as it should, and adds a seed."""
-    release = abo.NIWSynthesizer().fit(confidential().select(["age", "ldl"])).sample(datasets=1)
+    release = abo.Synthesizer().fit(confidential().select(["age", "ldl"])).sample(datasets=1)
     honest = description.write_datasets
     monkeypatch.setattr(
         "allbutone.releases.folder.write_datasets", lambda work, *given: honest(work, *given) | {"seed": 1}

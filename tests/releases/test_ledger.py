@@ -30,7 +30,7 @@ def released(table, tmp_path):
     """The table's records, the path of its ledger, and two releases in folders."""
     records = abo.Records.of(table)
     for name in ("one", "two"):
-        release = abo.NIWSynthesizer().fit(records).sample(datasets=2, rows=10)
+        release = abo.Synthesizer().fit(records).sample(datasets=2, rows=10)
         abo.save_release(release, tmp_path / name)
     return records, ledger_path(table), [tmp_path / "one", tmp_path / "two"]
 
@@ -101,7 +101,7 @@ def test_two_at_once_are_both_recorded(released, tmp_path):
     records, path, _folders = released
     many = [tmp_path / f"r{number}" for number in range(6)]
     for folder in many:
-        abo.save_release(abo.NIWSynthesizer().fit(records).sample(rows=5), folder)
+        abo.save_release(abo.Synthesizer().fit(records).sample(rows=5), folder)
     write = (
         "import sys; from pathlib import Path; import allbutone as abo\n"
         "from allbutone.releases.ledger import ledger_path, record_release\n"

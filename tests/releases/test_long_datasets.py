@@ -30,15 +30,15 @@ def test_a_long_dataset_has_several_parts(short_parts, allbutone, rng, tmp_path)
     assert is_release(tmp_path / "long")
     long, plain = (abo.load_release(tmp_path / name) for name in ("long", "plain"))
     assert long.rows == (350_000, 350_000)
-    for ours, theirs in zip(long.datasets, plain.datasets, strict=True):
+    for ours, theirs in zip(long.values, plain.values, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     first = pl.scan_parquet(tmp_path / "long" / "dataset-001.part-*.parquet").collect()
-    np.testing.assert_array_equal(first.to_numpy(), long.datasets[0])
+    np.testing.assert_array_equal(first.to_numpy(), long.values[0])
 
 
 def test_parts_that_do_not_match_are_refused(short_parts, rng, tmp_path):
     records = rng.normal(size=(50, 2))
-    release = abo.NIWSynthesizer().fit(records).sample(datasets=1, rows=250_000)
+    release = abo.Synthesizer().fit(records).sample(datasets=1, rows=250_000)
     abo.save_release(release, tmp_path / "long", format="parquet")
     told = json.loads((tmp_path / "long" / "release.json").read_text())
     for parts in ([1], [0, 3], [3, 1]):

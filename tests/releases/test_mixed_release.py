@@ -8,7 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.mixed_risk import is_found
-from allbutone.releases.mixed_release import Release
+from allbutone.releases.release import Release
 
 CELLS = ["main effects", "separate"]
 
@@ -158,7 +158,7 @@ def test_several_releases_are_attacked_together(table):
     found = abo.risk(table, parts, mass=False)
     alone = abo.risk(table, parts[0], mass=False)
     assert not np.allclose(found["exposure"], alone["exposure"])
-    with pytest.raises(abo.InputError, match="another way"):
+    with pytest.raises(abo.InputError, match="in different ways"):
         abo.risk(table, [parts[0], fitted(table, keep="sex").sample(datasets=1)])
 
 

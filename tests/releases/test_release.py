@@ -28,8 +28,8 @@ def posterior():
 
 
 def test_pooled_single_rows_follow_the_papers_student_t(posterior, rng):
-    release = abo.DatasetRelease.draw(posterior, [1] * 5000, rng)
-    rows = np.concatenate(release.datasets)
+    release = abo.Release.draw(posterior, [1] * 5000, rng)
+    rows = np.concatenate(release.values)
     t = posterior.predictive()
     for direction in np.eye(3):
         spread = np.sqrt(direction @ t.scale @ direction)
@@ -41,8 +41,8 @@ def test_pooled_single_rows_follow_the_papers_student_t(posterior, rng):
 
 def test_within_a_dataset_rows_share_one_draw_of_the_parameters(posterior, rng):
     rows = 30
-    release = abo.DatasetRelease.draw(posterior, [rows] * 4000, rng)
-    data = np.stack(release.datasets)
+    release = abo.Release.draw(posterior, [rows] * 4000, rng)
+    data = np.stack(release.values)
     means = data.mean(axis=1)
     covariances = np.einsum("kni,knj->kij", data - means[:, None], data - means[:, None]) / (rows - 1)
     expected = posterior.scale / (posterior.df - 3 - 1)
@@ -60,26 +60,27 @@ def _within(draws, expected):
 @pytest.mark.parametrize("rows", [[5] * 7, [1, 300, 300, 2], [1000]])
 def test_a_seed_gives_the_same_release_drawn_or_streamed(posterior, rows, monkeypatch, tmp_path):
     monkeypatch.setattr(sampling, "PIECE_VALUES", 300)
-    drawn = abo.DatasetRelease.draw(posterior, rows, np.random.default_rng(3))
-    names, prior = ("a", "b", "c"), abo.NIW.default(3)
-    synthesize_to_folder(posterior, rows, np.random.default_rng(3), tmp_path / "r", columns=names, prior=prior)
+    drawn = abo.Release.draw(posterior, rows, np.random.default_rng(3))
+    mechanism = abo.Mechanism.of_measurements(("a", "b", "c"), abo.NIW.default(3))
+    synthesize_to_folder(posterior, rows, np.random.default_rng(3), tmp_path / "r", mechanism=mechanism)
     read = abo.load_release(tmp_path / "r")
     assert read.rows == drawn.rows == tuple(rows)
-    for ours, theirs in zip(drawn.datasets, read.datasets, strict=True):
+    for ours, theirs in zip(drawn.values, read.values, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.fixture
 def synthesizer():
-    return abo.NIWSynthesizer().fit(abo.demo_cohort())
+    return abo.Synthesizer().fit(abo.demo_cohort())
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_a_release_saved_or_streamed_is_the_same_files(posterior, format, tmp_path):
     rows, about = [50_000, 3], {"columns": ("a", "b", "c"), "prior": posterior}
-    drawn = abo.DatasetRelease.draw(posterior, rows, np.random.default_rng(3), **about)
+    drawn = abo.Release.draw(posterior, rows, np.random.default_rng(3), **about)
     abo.save_release(drawn, tmp_path / "saved", format=format)
-    synthesize_to_folder(posterior, rows, np.random.default_rng(3), tmp_path / "streamed", format=format, **about)
+    where = {"mechanism": drawn.mechanism, "format": format}
+    synthesize_to_folder(posterior, rows, np.random.default_rng(3), tmp_path / "streamed", **where)
     for path in (tmp_path / "saved").iterdir():
         assert path.read_bytes() == (tmp_path / "streamed" / path.name).read_bytes()
 
@@ -90,12 +91,12 @@ def test_a_seed_gives_the_same_bits_on_any_number_of_cores(p):
 
     def released(threads):
         with threadpool_limits(limits=threads, user_api="blas"):
-            fitted = abo.NIWSynthesizer().fit(table)
+            fitted = abo.Synthesizer().fit(table)
             streamed = sampling.stream_datasets(fitted.posterior, [300, 300], np.random.default_rng(7))
             return [
-                *fitted.sample(datasets=2, rows=300, rng_for_tests=np.random.default_rng(7)).datasets,
+                *fitted.sample(datasets=2, rows=300, rng_for_tests=np.random.default_rng(7)).values,
                 *(block for _, block in streamed),
-                fitted.sample_parameters(2, rng_for_tests=np.random.default_rng(7)).covariances,
+                fitted.sample_parameters(2, rng_for_tests=np.random.default_rng(7)).normal.covariances,
             ]
 
     for one, two in zip(released(1), released(2), strict=True):
@@ -108,7 +109,7 @@ def test_frames_go_back_into_the_callers_library(synthesizer):
         frame = release.to_frames(backend)[1]
         assert isinstance(frame, library)
         assert list(frame.columns) == list(synthesizer.columns)
-    assert abo.DatasetRelease(release.to_frames("polars")).columns == synthesizer.columns
+    assert abo.Release.of(release.to_frames("polars")).columns == synthesizer.columns
 
 
 @pytest.mark.parametrize(
@@ -125,22 +126,22 @@ def test_frames_go_back_into_the_callers_library(synthesizer):
         (lambda s: s.sample(rows=10**23), "more than the 1,000,000,000 that are held in memory"),
         (lambda s: s.sample(datasets=10**8), "datasets must be at most 1,000,000"),
         (lambda s: s.sample_parameters(draws=10**8), "draws must be at most 1,000,000"),
-        (lambda s: abo.NIWSynthesizer().sample(), "call fit"),
-        (lambda s: abo.DatasetRelease([]), "at least one"),
-        (lambda s: abo.DatasetRelease([np.ones((2, 2)), np.ones((2, 3))]), "different numbers of columns"),
+        (lambda s: abo.Synthesizer().sample(), "call fit"),
+        (lambda s: abo.Release.of([]), "at least one"),
+        (lambda s: abo.Release.of([np.ones((2, 2)), np.ones((2, 3))]), "different numbers of columns"),
         (
-            lambda s: abo.DatasetRelease([np.array([[1.0], [np.nan]])]),
+            lambda s: abo.Release.of([np.array([[1.0], [np.nan]])]),
             "dataset 1: .* missing",
         ),
-        (lambda s: abo.DatasetRelease([np.ones((2, 2), dtype=object)]), "real numbers"),
-        (lambda s: abo.DatasetRelease([np.ones((3, 0))]), "none of them 0"),
-        (lambda s: abo.DatasetRelease([A, A.assign(secret=1.0)]), "dataset 2 has columns a, b, secret, not a, b"),
-        (lambda s: abo.DatasetRelease([A], columns=["a"]), "dataset 1 has columns a, b, not a"),
-        (lambda s: abo.DatasetRelease([np.ones((2, 1))], columns=["=cmd()"]), "spreadsheet formula"),
-        (lambda s: abo.ParameterRelease(np.ones((2, 3)), np.ones((2, 2, 2))), "covariances"),
-        (lambda s: abo.ParameterRelease([[np.nan]], [[[1.0]]]), "released means"),
-        (lambda s: abo.ParameterRelease([[0.0, 0.0]], [[[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
-        (lambda s: abo.ParameterRelease([[0.0], [1.0, 2.0]], [[[1.0]]]), "means must be an array of numbers"),
+        (lambda s: abo.Release.of([np.ones((2, 2), dtype=object)]), "real numbers"),
+        (lambda s: abo.Release.of([np.ones((3, 0))]), "none of them 0"),
+        (lambda s: abo.Release.of([A, A.assign(secret=1.0)]), "dataset 2 has columns a, b, secret, not a, b"),
+        (lambda s: abo.Release.of([A], columns=["a"]), "dataset 1 has columns a, b, not a"),
+        (lambda s: abo.Release.of([np.ones((2, 1))], columns=["=cmd()"]), "spreadsheet formula"),
+        (lambda s: abo.Release.of_parameters(np.ones((2, 3)), np.ones((2, 2, 2))), "covariances"),
+        (lambda s: abo.Release.of_parameters([[np.nan]], [[[1.0]]]), "released means"),
+        (lambda s: abo.Release.of_parameters([[0.0, 0.0]], [[[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
+        (lambda s: abo.Release.of_parameters([[0.0], [1.0, 2.0]], [[[1.0]]]), "means must be an array of numbers"),
     ],
 )
 def test_impossible_releases_are_refused(synthesizer, make, message):
@@ -149,12 +150,12 @@ def test_impossible_releases_are_refused(synthesizer, make, message):
 
 
 def test_a_single_name_is_one_column():
-    assert abo.DatasetRelease([np.ones((2, 1))], columns="ldl").columns == ("ldl",)
+    assert abo.Release.of([np.ones((2, 1))], columns="ldl").columns == ("ldl",)
 
 
 def test_tables_may_differ_in_the_order_of_their_columns():
-    release = abo.DatasetRelease([A, A[["b", "a"]]])
-    np.testing.assert_array_equal(*release.datasets)
+    release = abo.Release.of([A, A[["b", "a"]]])
+    np.testing.assert_array_equal(*release.values)
 
 
 @pytest.mark.parametrize("rows", [[3, 4], (3, 4), np.array([3, 4])])
@@ -173,7 +174,7 @@ def test_the_cohort_is_the_one_described():
     assert np.argmax(distance) + 1 == 212
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        abo.NIWSynthesizer().fit(cohort)
+        abo.Synthesizer().fit(cohort)
 
 
 def test_releases_know_themselves(synthesizer):
@@ -182,20 +183,20 @@ def test_releases_know_themselves(synthesizer):
     assert [release.noun for release in drawn] == ["dataset", "parameter draw"]
     assert [len(release.datasets) for release in drawn] == [3, 0]
     assert [release.rows for release in drawn] == [(5, 6, 7), ()]
-    assert all(release.column_names == synthesizer.columns for release in drawn)
+    assert all(release.columns == synthesizer.columns for release in drawn)
     assert all(release.first(2).count == 2 for release in drawn)
-    nameless = abo.DatasetRelease([np.eye(2)]), abo.ParameterRelease([[0.0, 0.0]], [np.eye(2)])
-    assert all(release.column_names == ("x1", "x2") for release in nameless)
+    nameless = abo.Release.of([np.eye(2)]), abo.Release.of_parameters([[0.0, 0.0]], [np.eye(2)])
+    assert all(release.columns == ("x1", "x2") for release in nameless)
 
 
 def test_a_release_tells_means_and_deviations_by_itself():
     rng = np.random.default_rng(5)
     first, second = rng.standard_normal((6, 2)), rng.standard_normal((9, 2))
-    means, deviations = abo.DatasetRelease([first, second, np.array([[1.0, 2.0]])]).means_and_deviations()
+    means, deviations = abo.Release.of([first, second, np.array([[1.0, 2.0]])]).means_and_deviations()
     np.testing.assert_allclose(means, (first.mean(axis=0) + second.mean(axis=0) + [1, 2]) / 3)
     np.testing.assert_allclose(deviations**2, (first.var(axis=0, ddof=1) + second.var(axis=0, ddof=1)) / 2)
-    assert np.all(np.isnan(abo.DatasetRelease([np.array([[1.0, 2.0]])]).means_and_deviations()[1]))
-    parameters = abo.ParameterRelease([[0.0, 1.0], [2.0, 3.0]], [np.diag([4.0, 1.0]), np.diag([12.0, 1.0])])
+    assert np.all(np.isnan(abo.Release.of([np.array([[1.0, 2.0]])]).means_and_deviations()[1]))
+    parameters = abo.Release.of_parameters([[0.0, 1.0], [2.0, 3.0]], [np.diag([4.0, 1.0]), np.diag([12.0, 1.0])])
     means, deviations = parameters.means_and_deviations()
     np.testing.assert_allclose((means, deviations), ([1, 2], [np.sqrt(8), 1]))
 
@@ -203,12 +204,12 @@ def test_a_release_tells_means_and_deviations_by_itself():
 def test_statistics_are_all_that_an_attack_sees():
     rng = np.random.default_rng(6)
     sets = [rng.standard_normal((rows, 2)) for rows in (3, 5)]
-    found = abo.DatasetRelease(sets).statistics()
+    found = abo.Release.of(sets).normal.statistics()
     np.testing.assert_array_equal(found.count, [3, 5])
     np.testing.assert_allclose(found.mean, [each.mean(axis=0) for each in sets])
     np.testing.assert_allclose(found.scatter, [len(each) * np.cov(each.T, ddof=0) for each in sets])
     means, covariances = rng.standard_normal((4, 2)), [np.diag([1.0, each]) for each in (1, 2, 3, 4)]
-    summed = abo.ParameterRelease(means, covariances).statistics()
+    summed = abo.Release.of_parameters(means, covariances).normal.statistics()
     inverses = np.linalg.inv(covariances)
     assert summed.draws == 4
     np.testing.assert_allclose(summed.precision, inverses.sum(axis=0))

@@ -15,7 +15,7 @@ KEY = "6f1d0c9ab37e42588d91e0f4c5a6b273"
 
 @pytest.fixture
 def synthesizer():
-    return abo.NIWSynthesizer().fit(abo.demo_cohort())
+    return abo.Synthesizer().fit(abo.demo_cohort())
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
@@ -25,7 +25,7 @@ def test_datasets_survive_their_folder(synthesizer, tmp_path, format):
     again = abo.load_release(tmp_path / "r")
     assert again.columns == synthesizer.columns
     np.testing.assert_array_equal(again.prior.scale, synthesizer.prior.scale)
-    for ours, theirs in zip(release.datasets, again.datasets, strict=True):
+    for ours, theirs in zip(release.values, again.values, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -33,8 +33,8 @@ def test_parameters_survive_their_folder(synthesizer, tmp_path):
     release = synthesizer.sample_parameters(draws=4)
     abo.save_release(release, tmp_path / "r")
     again = abo.load_release(tmp_path / "r")
-    np.testing.assert_array_equal(again.means, release.means)
-    np.testing.assert_array_equal(again.covariances, release.covariances)
+    np.testing.assert_array_equal(again.normal.means, release.normal.means)
+    np.testing.assert_array_equal(again.normal.covariances, release.normal.covariances)
     assert {path.name for path in (tmp_path / "r").iterdir()} == {"parameters.json", "release.json"}
 
 
@@ -71,7 +71,7 @@ def rewrite(folder, **changes):
         (lambda r: rewrite(r, rows=["5", "5"]), "5 rows of"),
         (lambda r: rewrite(r, files=[1, 2]), "outside its folder"),
         (lambda r: rewrite(r, files=["../secret.csv", "x"]), "outside its folder"),
-        (lambda r: rewrite(r, columns=[1, 2, 3, 4, 5]), "columns must be text"),
+        (lambda r: rewrite(r, columns=[1, 2, 3, 4, 5]), "names must be text"),
         (lambda r: rewrite(r, prior=["mean"]), "must name its entries"),
         (lambda r: rewrite(r, release="people"), "unknown release 'people'"),
         (lambda r: rewrite(r, release="parameters"), "cannot read .*parameters.json"),
@@ -97,7 +97,7 @@ def test_only_a_release_is_ever_replaced(synthesizer, tmp_path):
     with pytest.raises(abo.InputError, match="exists"):
         abo.save_release(release, tmp_path / "r")
     abo.save_release(synthesizer.sample(datasets=2, rows=5), tmp_path / "r", force=True)
-    assert len(abo.load_release(tmp_path / "r").datasets) == 2
+    assert len(abo.load_release(tmp_path / "r").values) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r", "thesis"]
 
 
@@ -124,7 +124,7 @@ def test_a_folder_that_comes_to_be_meanwhile_is_kept(synthesizer, tmp_path, forc
     with pytest.raises(abo.InputError, match=r"exists|not made by allbutone"):
         synthesize_to_folder(
             synthesizer.posterior, [3], rng, tmp_path / "r",
-            columns=synthesizer.columns, prior=synthesizer.prior, watch=meanwhile, force=force,
+            mechanism=synthesizer.mechanism, watch=meanwhile, force=force,
         )  # fmt: skip
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["r", "r/theirs.txt"]
 
@@ -147,9 +147,9 @@ def test_a_saved_synthesizer_is_private_and_says_so(synthesizer, tmp_path):
     synthesizer.save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert json.loads(path.read_text())["notice"].startswith("CONFIDENTIAL")
-    again = abo.NIWSynthesizer.load(path)
+    again = abo.Synthesizer.load(path)
     ours, theirs = (s.sample(datasets=2, repeat_key=KEY) for s in (synthesizer, again))
-    np.testing.assert_array_equal(ours.datasets[1], theirs.datasets[1])
+    np.testing.assert_array_equal(ours.values[1], theirs.values[1])
     assert ours.rows == (503, 503)
     with pytest.raises(abo.InputError, match="exists"):
         synthesizer.save(path)

@@ -33,7 +33,7 @@ def simulated(rng, n, p, datasets, prior=None):
     columns = tuple(f"c{place}" for place in range(p))
     values = rng.standard_normal((n, p)) @ np.linalg.cholesky(0.5 * np.eye(p) + 0.5).T
     prior = prior or abo.NIW.default(p)
-    release = abo.DatasetRelease.draw(prior.update(values), [n] * datasets, rng, columns=columns, prior=prior)
+    release = abo.Release.draw(prior.update(values), [n] * datasets, rng, columns=columns, prior=prior)
     return abo.Records(values, columns), release
 
 
@@ -158,7 +158,7 @@ def test_a_guarantee_is_suggested_only_where_one_can_be_had(plan, rng):
 def test_public_names_are_the_classes_that_a_report_returns(rng, tmp_path):
     values = rng.standard_normal((40, 2))
     table = abo.Records(values, ("a", "b"))
-    release = abo.NIWSynthesizer().fit(table).sample(datasets=1)
+    release = abo.Synthesizer().fit(table).sample(datasets=1)
     found = abo.report(table, release, out=tmp_path / "report.html")
     assert isinstance(found.verdict, abo.Verdict)
     assert found.findings

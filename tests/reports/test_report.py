@@ -32,9 +32,9 @@ def case_of(kind, datasets=6, counts=()):
     records, prior = abo.Records(values, COLUMNS), abo.NIW.default(3)
     fitted = prior.update(values)
     if kind == "parameters":
-        release = abo.ParameterRelease.draw(fitted, 4, rng, columns=COLUMNS, prior=prior)
+        release = abo.Release.draw_parameters(fitted, 4, rng, columns=COLUMNS, prior=prior)
     else:
-        release = abo.DatasetRelease.draw(fitted, [60] * datasets, rng, columns=COLUMNS, prior=prior)
+        release = abo.Release.draw(fitted, [60] * datasets, rng, columns=COLUMNS, prior=prior)
     return renamed(assess(records, release, counts=counts))
 
 
@@ -48,6 +48,7 @@ def renamed(value):
         return {renamed(key): renamed(part) for key, part in value.items()}
     if is_dataclass(value):
         other = copy(value)
+        vars(other).clear()  # what was computed from the plain name, too
         for field in fields(value):
             object.__setattr__(other, field.name, renamed(getattr(value, field.name)))
         return other
@@ -227,7 +228,7 @@ def test_the_report_on_a_wide_table_names_some_columns_and_folds_long_tables(cas
     page = confidential_report(cases["datasets"])
     assert all(fold in page for fold in folds)
     wide = tuple(f"column_{place}" for place in range(1, 41))
-    release = abo.DatasetRelease([np.zeros((2, 40))], columns=wide, prior=abo.NIW.flat(40))
+    release = abo.Release.of([np.zeros((2, 40))], columns=wide, prior=abo.NIW.flat(40))
     assert "40 columns (column_1, " in public_report(release)
     assert "column_20 and 20 more)" in public_report(release)
 
@@ -246,7 +247,7 @@ def test_figures_of_large_tables_stay_small():
 
 def test_the_title_of_a_figure_has_room_on_a_phone(browser, tmp_path):
     path, cohort = tmp_path / "risk.html", abo.demo_cohort()
-    release = abo.NIWSynthesizer().fit(cohort).sample(datasets=1)
+    release = abo.Synthesizer().fit(cohort).sample(datasets=1)
     found = risk_columns(cohort, release, mass=False)
     figure = risk_figure(found, cohort.columns, np.arange(503))
     write_figure(figure, path)

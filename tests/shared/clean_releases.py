@@ -10,7 +10,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.releases import description
-from allbutone.releases.mixed_synthesizer import Synthesizer
+from allbutone.releases.synthesizer import Synthesizer
 
 N = 60
 DECLARED = {"columns": {"age": {"decimals": 0, "low": 0.0, "high": 120.0}, "ldl": {"low": 0.0, "high": 15.0}}}
@@ -32,7 +32,7 @@ def releases(tmp_path_factory):
     """A clean release of every kind, and the table they were made from."""
     place, table = tmp_path_factory.mktemp("releases"), confidential()
     measured, mixed = table.select(["age", "ldl"]), table.select(["sex", "age", "ldl"])
-    normal = abo.NIWSynthesizer().fit(measured, schema=DECLARED)
+    normal = abo.Synthesizer().fit(measured, schema=DECLARED)
     located = Synthesizer(keep="sex").fit(mixed, schema=DECLARED)
     holes = mixed.set_column(1, "age", pa.array([None, *mixed["age"].to_pylist()[1:]], pa.float64()))
     gappy = Synthesizer(missing="keep").fit(holes, schema=DECLARED)
@@ -44,7 +44,7 @@ def releases(tmp_path_factory):
     abo.save_release(located.sample(datasets=2), place / "mixed-parquet", format="parquet")
     abo.save_release(located.sample(datasets=2, parameters=True), place / "mixed-both")
     abo.save_release(gappy.sample(datasets=2), place / "mixed-gaps")
-    private = abo.PrivateSynthesizer(3.0).fit(measured, schema=DECLARED)
+    private = abo.Synthesizer(epsilon=3.0).fit(measured, schema=DECLARED)
     abo.save_release(private.sample(datasets=1), place / "private")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(description, "PART_ROWS", 40)

@@ -41,7 +41,7 @@ class Results:
 
 def results(table, datasets, counts=(1,)):
     release = (
-        abo.NIWSynthesizer(abo.NIW.default(table.values.shape[1]))
+        abo.Synthesizer(abo.NIW.default(table.values.shape[1]))
         .fit(table)
         .sample(datasets=datasets, rng_for_tests=np.random.default_rng(1))
     )

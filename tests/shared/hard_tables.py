@@ -25,8 +25,8 @@ class Hard:
     def release(self, kind):
         rng, posterior = np.random.default_rng(7), self.prior.update(self.records)
         if kind == "parameters":
-            return abo.ParameterRelease.draw(posterior, self.count, rng)
-        return abo.DatasetRelease.draw(posterior, [self.rows] * self.count, rng)
+            return abo.Release.draw_parameters(posterior, self.count, rng)
+        return abo.Release.draw(posterior, [self.rows] * self.count, rng)
 
 
 def _collinear(condition, p=4, n=20):

@@ -4,11 +4,11 @@ It imports nothing of the package's own arithmetic. Columns: age and bmi, which 
 (f, m), event (no, yes) and stage (1, 2, 3) by main effects with one covariance.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 from scipy.stats import invwishart
 
+from allbutone.releases.mechanism import Mechanism
+from allbutone.releases.release import Release
 from allbutone.tables.categories import Categories
 from allbutone.tables.records import Records
 
@@ -65,6 +65,6 @@ def records(values, codes, columns=COLUMNS, categories=CATEGORIES, levels=LEVELS
 
 
 def release_of(tables, *names):
-    """What the analyses ask of a release: synthetic tables with values and categories."""
+    """A release of synthetic tables with values and categories, which does not say by which prior."""
     held = tuple(records(*table, *names) for table in tables)
-    return SimpleNamespace(tables=held, columns=held[0].columns, order=held[0].order, schema=held[0].schema)
+    return Release(Mechanism(held[0].schema, None, missing="keep"), held)

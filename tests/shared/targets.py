@@ -44,11 +44,11 @@ def make(rng, kind, p, n, releases, outlying=None, most_rows=None, prior_spread=
     prior = abo.NIW(rng.standard_normal(p), 10 ** rng.uniform(-1, 1), p - 1 + 10 ** rng.uniform(-1, 1.5), scale)
     posterior = prior.update(np.vstack([others, record]))
     if kind == "parameters":
-        release = abo.ParameterRelease.draw(posterior, releases, rng)
+        release = abo.Release.draw_parameters(posterior, releases, rng)
     else:
         most = (5, 50, 500)[rng.integers(3)] if most_rows is None else most_rows
         rows = [int(row) for row in rng.integers(1, most + 1, size=releases)]
-        release = abo.DatasetRelease.draw(posterior, rows, rng)
+        release = abo.Release.draw(posterior, rows, rng)
     return Target(others, record, prior, release, rng)
 
 

@@ -29,8 +29,8 @@ def targets_of_different_sizes(rng, count=6, p=3, k=4):
         )
         others = rng.standard_normal((int(rng.integers(2, 60)), p))
         posterior = prior.update(np.vstack([others, np.full(p, 4.0 + number)]))
-        theta = abo.ParameterRelease.draw(posterior, k, rng)
-        phi = abo.DatasetRelease.draw(posterior, rng.integers(1, 40, size=k).tolist(), rng)
+        theta = abo.Release.draw_parameters(posterior, k, rng)
+        phi = abo.Release.draw(posterior, rng.integers(1, 40, size=k).tolist(), rng)
         found.append((others, prior, theta, phi))
     return found
 
@@ -42,14 +42,14 @@ def stack(targets):
 
 
 def stacked_moments(releases):
-    every = [release.moments() for release in releases]
+    every = [[abo.Moments.of(data) for data in release.normal.datasets] for release in releases]
     return abo.Moments(
         *(np.stack([[getattr(m, name) for m in one] for one in every]) for name in ("count", "mean", "scatter"))
     )
 
 
 def stacked_parameters(releases):
-    each = [abo.ParameterStatistics.of(release) for release in releases]
+    each = [release.normal.statistics() for release in releases]
     return abo.ParameterStatistics(
         each[0].draws, np.stack([one.precision for one in each]), np.stack([one.pull for one in each])
     )
@@ -80,7 +80,7 @@ def test_targets_with_priors_and_sizes_of_their_own_are_attacked_at_once(kind, k
         releases = [phi for _, _, _, phi in targets]
         if kind == "datasets of shared sizes":
             sizes = list(range(5, 5 + k))
-            releases = [abo.DatasetRelease.draw(prior.update(x), sizes, rng) for x, prior, _, _ in targets]
+            releases = [abo.Release.draw(prior.update(x), sizes, rng) for x, prior, _, _ in targets]
         released = stacked_moments(releases)
         if kind == "datasets of shared sizes":
             released = abo.Moments(released.count[0], released.mean, released.scatter)
@@ -107,10 +107,12 @@ def test_counts_that_fit_no_axis_are_refused():
 def on_device(target):
     mean, weight, df, scale = target.prior_fields
     prior = abo.NIW(there(mean), weight, df, there(scale))
-    if isinstance(target.release, abo.ParameterRelease):
-        release = abo.ParameterRelease(there(target.release.means), there(target.release.covariances))
+    if target.release.parameters is not None:
+        release = abo.Release.of_parameters(
+            there(target.release.normal.means), there(target.release.normal.covariances)
+        )
     else:
-        release = abo.DatasetRelease([there(z) for z in target.release.datasets])
+        release = abo.Release.of([there(z) for z in target.release.values])
     return there(target.others), release, prior
 
 

@@ -35,7 +35,7 @@ def mortal(workers):
 def test_risk_is_that_of_one_machine_although_a_worker_dies(mortal, rng):
     address, kill = mortal
     records = Records.of_numbers(rng.normal(size=(600, 1)))
-    release = abo.NIWSynthesizer().fit(records).sample(datasets=2, rows=50)
+    release = abo.Synthesizer().fit(records).sample(datasets=2, rows=50)
 
     def found(watch=lambda done: None):
         return risk_columns(records, release, mass=False, rng=np.random.default_rng(0), watch=watch)

@@ -21,12 +21,12 @@ from targets import make
 def tensors(target):
     mean, weight, df, scale = target.prior_fields
     prior = abo.NIW(torch.as_tensor(mean), weight, df, torch.as_tensor(scale))
-    if isinstance(target.release, abo.ParameterRelease):
-        release = abo.ParameterRelease(
-            torch.as_tensor(target.release.means), torch.as_tensor(target.release.covariances)
+    if target.release.parameters is not None:
+        release = abo.Release.of_parameters(
+            torch.as_tensor(target.release.normal.means), torch.as_tensor(target.release.normal.covariances)
         )
     else:
-        release = abo.DatasetRelease([torch.as_tensor(np.array(z)) for z in target.release.datasets])
+        release = abo.Release.of([torch.as_tensor(np.array(z)) for z in target.release.values])
     return torch.as_tensor(target.others), release, prior
 
 
@@ -144,9 +144,9 @@ def test_torch_measures_the_risk_of_numpys_arrays(kind, monkeypatch):
     records, prior = abo.Records(values, ("a", "b", "c")), abo.NIW.default(3)
     whole, given = prior.update(values), {"columns": records.columns, "prior": prior}
     if kind == "parameters":
-        release = abo.ParameterRelease.draw(whole, 5, rng, **given)
+        release = abo.Release.draw_parameters(whole, 5, rng, **given)
     else:
-        release = abo.DatasetRelease.draw(whole, [25] * 9, rng, **given)
+        release = abo.Release.draw(whole, [25] * 9, rng, **given)
     for known in ((), ("b",)):
         here, there = (
             risk_columns(records, release, prior, known=known, rng=np.random.default_rng(1), device=device)

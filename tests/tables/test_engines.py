@@ -85,7 +85,7 @@ def test_only_sums_come_back(rng, tmp_path, request, monkeypatch):
         monkeypatch.setattr(f"allbutone.tables.engines.{room}.ask", watched)
     table = a_table(rng).drop_columns(["person", "site", "code"])
     how = {"schema": DECLARED, "complete_cases": True}
-    abo.NIWSynthesizer().fit(lazily("duckdb", table, tmp_path, request), **how)
+    abo.Synthesizer().fit(lazily("duckdb", table, tmp_path, request), **how)
     p = table.num_columns
     assert [len(answer) for answer in answers] == [1] * len(answers)
     assert answers[-1].num_columns == 1 + p + p * (p + 1) // 2
@@ -113,11 +113,11 @@ def test_synthesizers_fit_the_same_model(cells, rng, tmp_path, request):
 
 def test_normal_model_of_a_lazy_frame(rng, tmp_path, request):
     table = a_table(rng).select(["skewed", "share", "whole"])
-    lazy = abo.NIWSynthesizer().fit(lazily("polars", table, tmp_path, request), schema=DECLARED)
-    records = abo.NIWSynthesizer().fit(table, schema=DECLARED)
+    lazy = abo.Synthesizer().fit(lazily("polars", table, tmp_path, request), schema=DECLARED)
+    records = abo.Synthesizer().fit(table, schema=DECLARED)
     np.testing.assert_allclose(lazy.posterior.scale, records.posterior.scale, rtol=1e-10)
     draws = [
-        each.sample(datasets=1, rows=5, rng_for_tests=np.random.default_rng(1)).datasets[0]
+        each.sample(datasets=1, rows=5, rng_for_tests=np.random.default_rng(1)).values[0]
         for each in (lazy, records)
     ]
     np.testing.assert_allclose(*draws, rtol=1e-8)

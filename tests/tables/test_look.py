@@ -81,7 +81,7 @@ def test_codes_of_missing_values_become_gaps(rng):
 def test_rows_keep_their_numbers_through_risk_and_budget(rng):
     table = hospital(rng)[["age", "bili", "chol"]]
     records = abo.Records.of(table, complete_cases=True)
-    release = abo.NIWSynthesizer().fit(records).sample(datasets=2)
+    release = abo.Synthesizer().fit(records).sample(datasets=2)
     found = abo.risk(records, release, mass=False)
     rows = np.flatnonzero(table.chol.notna()) + 1
     np.testing.assert_array_equal(np.asarray(found["row"]), rows)

@@ -95,7 +95,7 @@ def test_only_chosen_columns_need_good_names(tmp_path, text, choice, kept):
 
 def test_a_chosen_column_goes_through_the_gate_once(tmp_path):
     records = read(tmp_path, "id,b\n1,2\n2,4\n", columns="id,b")
-    assert abo.NIWSynthesizer(abo.NIW.default(2)).fit(records).columns == ("id", "b")
+    assert abo.Synthesizer(abo.NIW.default(2)).fit(records).columns == ("id", "b")
 
 
 def test_a_refused_column_comes_with_the_argument_that_drops_it():

@@ -21,7 +21,7 @@ def replaced(folder, how, step):
     """Replace the release of two rows in a folder by one of five, and stop for good at one step of it."""
     if how == "by steps":
         safe_io._exchange = lambda one, other: False
-    release = abo.NIWSynthesizer(abo.NIW.default(1)).fit(np.arange(5.0)[:, None] ** 1.5).sample(rows=5)
+    release = abo.Synthesizer(abo.NIW.default(1)).fit(np.arange(5.0)[:, None] ** 1.5).sample(rows=5)
     taken = 0
 
     def watch(event, arguments):
@@ -37,7 +37,7 @@ def replaced(folder, how, step):
 
 
 def release_of(rows):
-    return abo.NIWSynthesizer(abo.NIW.default(1)).fit(np.array([[1.5], [2.5], [4.0]])).sample(rows=rows)
+    return abo.Synthesizer(abo.NIW.default(1)).fit(np.array([[1.5], [2.5], [4.0]])).sample(rows=rows)
 
 
 @pytest.mark.parametrize("how", ["at once", "by steps"])
@@ -188,7 +188,7 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path):
         "p.toml": lambda path: abo.read_prior(path, ["a"]),
         "p.json": lambda path: abo.read_prior(path, ["a"]),
         "r": abo.load_release,
-        "r/release.json": abo.NIWSynthesizer.load,
+        "r/release.json": abo.Synthesizer.load,
         "d.toml": read_design,
     }
     for name, how in read.items():

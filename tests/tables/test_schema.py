@@ -83,7 +83,7 @@ def test_a_declared_scale_gives_the_same_risk_as_the_same_scale_by_hand(rng, kin
     seed = int(rng.integers(1 << 32))
     found = []
     for records, schema in ((table, DECLARED), (by_hand, None)):
-        synthesizer, stream = abo.NIWSynthesizer().fit(records, schema=schema), np.random.default_rng(seed)
+        synthesizer, stream = abo.Synthesizer().fit(records, schema=schema), np.random.default_rng(seed)
         if kind == "datasets":
             release = synthesizer.sample(datasets=4, rng_for_tests=stream)
         else:
@@ -110,32 +110,32 @@ def test_the_budget_works_on_the_declared_scale(rng):
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_a_release_folder_holds_natural_units_and_what_is_declared(rng, tmp_path, format):
     schema = {"columns": {"bili": {"scale": "log", "decimals": 1}, "age": {"decimals": 0, "low": 18, "high": 90}}}
-    release = abo.NIWSynthesizer().fit(skewed(rng), schema=schema, drop="share").sample(datasets=3, rows=200)
+    release = abo.Synthesizer().fit(skewed(rng), schema=schema, drop="share").sample(datasets=3, rows=200)
     abo.save_release(release, tmp_path / "out", format=format)
     back = abo.load_release(tmp_path / "out")
     assert back.schema.same_mechanism(release.schema)
-    for ours, theirs in zip(release.datasets, back.datasets, strict=True):
+    for ours, theirs in zip(release.values, back.values, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert ours[:, 0].min() >= 0.1
         assert 18 <= ours[:, 1].min() <= ours[:, 1].max() <= 90
         np.testing.assert_array_equal(ours[:, 1], np.round(ours[:, 1]))
-    np.testing.assert_allclose(back.modelled[0][:, 0], np.log(back.datasets[0][:, 0]), rtol=1e-12)
+    np.testing.assert_allclose(back.normal.datasets[0][:, 0], np.log(back.values[0][:, 0]), rtol=1e-12)
 
 
 def test_a_release_and_a_table_on_other_scales_do_not_go_together(rng):
     table = skewed(rng)
-    release = abo.NIWSynthesizer().fit(table, schema=DECLARED).sample(datasets=1)
+    release = abo.Synthesizer().fit(table, schema=DECLARED).sample(datasets=1)
     with pytest.raises(abo.InputError, match="other scales, limits or decimals"):
         abo.risk(abo.Records.of(table), release)
     outside = [np.array([[-1.0, 50.0, 50.0]])]
     with pytest.raises(abo.InputError, match="'bili' has values outside"):
-        abo.DatasetRelease(outside, release.columns, release.prior, release.schema)
+        abo.Release.of(outside, release.columns, release.prior, release.schema)
 
 
 def test_a_saved_synthesizer_keeps_its_scales(rng, tmp_path):
-    abo.NIWSynthesizer().fit(skewed(rng), schema=DECLARED).save(tmp_path / "fit.json")
-    loaded = abo.NIWSynthesizer.load(tmp_path / "fit.json")
-    drawn = loaded.sample(datasets=1, rows=500).datasets[0]
+    abo.Synthesizer().fit(skewed(rng), schema=DECLARED).save(tmp_path / "fit.json")
+    loaded = abo.Synthesizer.load(tmp_path / "fit.json")
+    drawn = loaded.sample(datasets=1, rows=500).values[0]
     assert drawn[:, 0].min() > 0
     assert 0 < drawn[:, 2].min() < drawn[:, 2].max() < 100
 
@@ -178,12 +178,12 @@ def test_a_schema_goes_through_files_and_back(tmp_path):
 def test_centres_and_spreads_in_natural_units_make_the_prior(rng):
     table = skewed(rng).drop(columns="share")
     both = {"bili": {"scale": "log", "centre": 2.0, "spread": 0.5}, "age": {"centre": 50, "spread": 10}}
-    prior = abo.NIWSynthesizer().fit(table, schema={"columns": both}).prior
+    prior = abo.Synthesizer().fit(table, schema={"columns": both}).prior
     np.testing.assert_allclose(prior.mean, [np.log(2), 50])
     width = (np.log(2.5 / 2) + np.log(2 / 1.5)) / 2
     np.testing.assert_allclose(np.sqrt(np.diagonal(prior.scale)), [width, 10])
     with pytest.raises(abo.InputError, match="some columns, and none to age"):
-        abo.NIWSynthesizer().fit(table, schema={"columns": {"bili": both["bili"]}})
+        abo.Synthesizer().fit(table, schema={"columns": {"bili": both["bili"]}})
 
 
 def test_a_draft_can_be_used_and_holds_no_value_of_the_table(allbutone, tmp_path, rng):
@@ -212,9 +212,9 @@ def test_one_table_file_serves_tables_that_lack_some_of_its_columns(rng):
 
 def test_public_pages_and_estimates_are_in_natural_units(rng, tmp_path):
     table = skewed(rng, 300)
-    release = abo.NIWSynthesizer().fit(table, schema=DECLARED).sample(datasets=20)
+    release = abo.Synthesizer().fit(table, schema=DECLARED).sample(datasets=20)
     means, deviations = release.means_and_deviations()
-    np.testing.assert_allclose(means, np.mean([each.mean(axis=0) for each in release.datasets], axis=0))
+    np.testing.assert_allclose(means, np.mean([each.mean(axis=0) for each in release.values], axis=0))
     assert deviations[2] > 5  # of a percentage, not of its logit
     found = abo.combine_means(release, people=300)
     assert np.all(
@@ -231,7 +231,7 @@ def test_every_function_on_a_table_takes_how_to_read_it(rng):
     table = skewed(rng, 60)
     table.loc[4, "age"], table.loc[7, "bili"] = np.nan, -999
     how = {"missing_codes": [-999], "complete_cases": True}
-    release = abo.NIWSynthesizer().fit(table, schema=DECLARED, **how).sample(datasets=2)
+    release = abo.Synthesizer().fit(table, schema=DECLARED, **how).sample(datasets=2)
     assert len(abo.risk(table, release, mass=False, **how)) == 58
     assert abo.fidelity(table, release, **how).people == 58
     assert len(abo.budget(table, release.prior, rows=58, schema=DECLARED, **how)) == 58

@@ -62,7 +62,7 @@ def test_commands_answer_as_with_duckdb(files, parts, allbutone, tmp_path):
 def test_a_dataframe_from_python(parts, spark, tmp_path):
     frame = spark.read.parquet(str(tmp_path / "data")).filter("bmi < 50")
     there = parts.filter(pa.compute.less(parts["bmi"], 50))
-    lazy, whole = (abo.NIWSynthesizer().fit(each, drop="person") for each in (frame, there))
+    lazy, whole = (abo.Synthesizer().fit(each, drop="person") for each in (frame, there))
     np.testing.assert_allclose(lazy.posterior.scale, whole.posterior.scale, rtol=1e-10)
     np.testing.assert_allclose(lazy.posterior.mean, whole.posterior.mean, rtol=1e-12)
 
@@ -72,7 +72,7 @@ def test_a_folder_that_is_gone_is_one_line(parts, spark, tmp_path):
     for path in (tmp_path / "data").iterdir():
         path.unlink()
     with pytest.raises(abo.InputError, match="the engine could not answer") as caught:
-        abo.NIWSynthesizer().fit(frame, drop="person")
+        abo.Synthesizer().fit(frame, drop="person")
     assert "\n" not in str(caught.value)
 
 

@@ -36,7 +36,7 @@ def test_row_names_are_left_out_and_that_is_said(rng, tmp_path, name):
     assert any("row names" in note for note in read.notes)
     assert not plain.notes
     with pytest.warns(abo.TableWarning, match="row names"):
-        abo.NIWSynthesizer().fit(tmp_path / "t.csv")
+        abo.Synthesizer().fit(tmp_path / "t.csv")
 
 
 def test_row_names_that_somebody_drops_or_asks_for_need_no_word(rng):
@@ -128,8 +128,8 @@ def test_the_command_line_refuses_several_rows_of_a_person_with_the_option_that_
 def test_people_with_several_rows_in_an_engine_are_refused(rng):
     frame = pl.DataFrame(several_visits(rng).to_dict("list")).lazy()
     with pytest.raises(abo.InputError, match=r"'Subject' has 18 different values in 180 rows \(10 rows each\)"):
-        abo.NIWSynthesizer().fit(frame, drop="Subject")
-    fitted = abo.NIWSynthesizer().fit(frame, drop="Subject", rows_are_people=True)
+        abo.Synthesizer().fit(frame, drop="Subject")
+    fitted = abo.Synthesizer().fit(frame, drop="Subject", rows_are_people=True)
     release = fitted.sample(datasets=1)
     assert len(abo.risk(frame, release, mass=False)) == 180
 
@@ -142,22 +142,22 @@ def with_codes(rng, n=60):
 
 def test_a_refused_category_names_what_takes_it(rng):
     with pytest.raises(abo.InputError, match=r"'sex' is not numeric.*Synthesizer"):
-        abo.NIWSynthesizer().fit(with_codes(rng)[["age", "sex"]])
+        abo.Synthesizer().fit(with_codes(rng)[["age", "sex"]])
     table = people(rng)
     table.loc[3, "age"] = np.nan
     with pytest.raises(abo.InputError, match=r"complete_cases=True.*Synthesizer") as told:
-        abo.NIWSynthesizer().fit(table)
+        abo.Synthesizer().fit(table)
     assert "missing" not in {cure.argument for cure in told.value.cures}  # which fit does not take
 
 
 def test_codes_do_not_pass_as_measurements_in_silence(rng):
     with pytest.warns(abo.TableWarning, match="'arm', 'stage': few different whole numbers"):
-        abo.NIWSynthesizer().fit(with_codes(rng), drop="sex")
+        abo.Synthesizer().fit(with_codes(rng), drop="sex")
 
 
 def test_risk_takes_the_schema_that_the_release_was_made_with(rng, tmp_path):
     table, schema = people(rng), {"columns": {"bmi": {"scale": "log", "decimals": 1, "tolerance": 0.5}}}
-    for synthesizer in (abo.NIWSynthesizer(), abo.Synthesizer()):
+    for synthesizer in (abo.Synthesizer(), abo.Synthesizer()):
         release = synthesizer.fit(table, schema=schema).sample(datasets=1)
         found = abo.risk(table, release, schema=schema, mass=False)
         np.testing.assert_array_equal(
@@ -278,10 +278,8 @@ def test_what_a_draft_proposes_comes_out_plausible(allbutone, rng, tmp_path):
     }
     found = drafted(tmp_path, allbutone, pd.DataFrame(trial))
     assert all(entries["decimals"] == 0 for entries in found.values())
-    release = (
-        abo.NIWSynthesizer().fit(tmp_path / "t.csv", schema=tmp_path / "t.toml").sample(datasets=1, rows=2000)
-    )
-    for name, values in zip(release.columns, release.datasets[0].T, strict=True):
+    release = abo.Synthesizer().fit(tmp_path / "t.csv", schema=tmp_path / "t.toml").sample(datasets=1, rows=2000)
+    for name, values in zip(release.columns, release.values[0].T, strict=True):
         assert values.min() >= 0
         assert np.all(values == values.round())
         assert values.max() < 8 * max(trial[name])  # of seven times as many people

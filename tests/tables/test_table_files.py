@@ -61,7 +61,7 @@ def test_a_value_is_no_name(tmp_path, name):
         with refused("reads as a value|holds quotes"):
             abo.Records.of(table)
     with refused("reads as a value|holds quotes"):
-        abo.DatasetRelease([np.eye(2)], columns=("a", name))
+        abo.Release.of([np.eye(2)], columns=("a", name))
     with refused("reads as a value|holds quotes"):
         abo.Records(np.eye(2), ("a", name))
 
@@ -245,7 +245,7 @@ def test_text_that_is_not_utf8_is_refused_in_words(tmp_path):
 
 def test_names_of_files_need_not_be_utf8(tmp_path):
     odd = tmp_path / "r\udcff"
-    abo.save_release(abo.NIWSynthesizer(abo.NIW.default(1)).fit(np.array([[1.5], [2.0]])).sample(rows=3), odd)
+    abo.save_release(abo.Synthesizer(abo.NIW.default(1)).fit(np.array([[1.5], [2.0]])).sample(rows=3), odd)
     assert abo.load_release(odd).rows == (3,)
     assert abo.Records.of(odd / "dataset-001.csv").columns == ("x1",)
     with refused("cannot be the name of a file"):

@@ -39,7 +39,7 @@ def test_counts_of_the_engine_are_those_of_memory(engine, rng, tmp_path, request
 @pytest.mark.parametrize("schema", [None, {"columns": {"ldl": {"scale": "log"}}}])
 def test_fidelity_is_that_of_memory(schema, rng, tmp_path, request):
     table = a_table(rng)
-    release = abo.NIWSynthesizer().fit(table, schema=schema).sample(datasets=3, rows=[500, 700, 2000])
+    release = abo.Synthesizer().fit(table, schema=schema).sample(datasets=3, rows=[500, 700, 2000])
     ours, theirs = abo.fidelity(lazily("duckdb", table, tmp_path, request), release), abo.fidelity(table, release)
     for name in ("correlations", "synthetic_correlations", "mean_differences", "spread_ratios", "observed"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-8, atol=1e-9, err_msg=name)
@@ -77,7 +77,7 @@ def test_categories_are_compared_as_in_memory(rng, tmp_path, request):
 
 def test_densities_and_shapes_from_counts(rng, tmp_path, request):
     table = a_table(rng)
-    release = abo.NIWSynthesizer().fit(table).sample(datasets=2)
+    release = abo.Synthesizer().fit(table).sample(datasets=2)
     counted = CountedTable.of(lazily("polars", table, tmp_path, request))
     ours, theirs = densities(counted, release), densities(table, release)
     assert ours.columns == theirs.columns
@@ -98,10 +98,10 @@ def test_densities_and_shapes_from_counts(rng, tmp_path, request):
 def test_other_columns_and_constant_datasets_are_refused(rng, tmp_path, request):
     table = a_table(rng)
     counted = CountedTable.of(lazily("polars", table, tmp_path, request))
-    release = abo.NIWSynthesizer().fit(table.drop_columns("kg")).sample()
+    release = abo.Synthesizer().fit(table.drop_columns("kg")).sample()
     with pytest.raises(InputError, match="the table has 3 columns, the release 2"):
         abo.fidelity(counted, release)
-    still = abo.DatasetRelease([np.ones((5, 3))], ("sbp", "ldl", "kg"))
+    still = abo.Release.of([np.ones((5, 3))], ("sbp", "ldl", "kg"))
     with pytest.raises(InputError, match="constant"):
         abo.fidelity(counted, still)
 

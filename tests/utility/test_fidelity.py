@@ -20,7 +20,7 @@ def table(rng, n=60, p=3):
 
 def compared(rng, sizes=(60, 40, 40, 75, 60), n=60):
     records = abo.Records(table(rng, n), COLUMNS)
-    return records, abo.DatasetRelease([table(rng, size) for size in sizes], COLUMNS)
+    return records, abo.Release.of([table(rng, size) for size in sizes], COLUMNS)
 
 
 def literal_pmse(real, synthetic):
@@ -40,7 +40,7 @@ def test_every_statistic_is_its_definition(rng):
     records, release = compared(rng)
     found, real = abo.fidelity(records, release), records.values
     np.testing.assert_allclose(found.correlations, np.corrcoef(real.T), atol=1e-12)
-    for place, data in enumerate(release.datasets):
+    for place, data in enumerate(release.values):
         np.testing.assert_allclose(found.synthetic_correlations[place], np.corrcoef(data.T), atol=1e-12)
         pooled = np.sqrt((real.var(axis=0, ddof=1) + data.var(axis=0, ddof=1)) / 2)
         expected = (data.mean(axis=0) - real.mean(axis=0)) / pooled
@@ -78,7 +78,7 @@ def test_summaries_over_datasets(rng):
 def test_pmse_is_that_of_r():
     """glm(t ~ ., binomial) in R 4.2.2: rows 1 to 150 of the embedded cohort as real, 201 to 300 as synthetic."""
     values = abo.demo_cohort().values
-    found = abo.fidelity(values[:150], abo.DatasetRelease([values[200:300]]))
+    found = abo.fidelity(values[:150], abo.Release.of([values[200:300]]))
     assert found.pmse[0] == pytest.approx(0.00374650771506918, abs=1e-12)
     # ks.test of the columns without ties
     np.testing.assert_allclose(found.ks[0, 2:], [0.0933333333333334, 0.12, 0.106666666666667], atol=1e-12)
@@ -117,7 +117,7 @@ def test_kolmogorov_smirnov_of_larger_tables_is_that_of_scipy(n, rows, rng):
 
 def test_a_copy_of_the_table_is_perfect(rng):
     records = table(rng)
-    found = abo.fidelity(records, abo.DatasetRelease([records, records[::-1]]))
+    found = abo.fidelity(records, abo.Release.of([records, records[::-1]]))
     np.testing.assert_allclose(found.correlation_differences, 0, atol=1e-12)
     np.testing.assert_allclose(found.mean_differences, 0, atol=1e-12)
     assert np.all(found.ks == 0)
@@ -129,7 +129,7 @@ def test_units_do_not_matter(rng):
     """Any shift and positive scale of a column leaves every measure as it was."""
     records, release = compared(rng)
     scale, shift = np.array([1e-3, 7.0, 1e5]), np.array([1e3, -50.0, 1e9])
-    moved = abo.DatasetRelease([scale * data + shift for data in release.datasets], COLUMNS)
+    moved = abo.Release.of([scale * data + shift for data in release.values], COLUMNS)
     one = abo.fidelity(records, release)
     other = abo.fidelity(abo.Records(scale * records.values + shift, COLUMNS), moved)
     for name in ("correlations", "synthetic_correlations", "mean_differences", "ks", "ks_p", "pmse"):
@@ -149,12 +149,12 @@ def test_columns_are_matched_by_name_and_the_rest_left_out(rng):
 
 def test_what_separates_wholly_or_in_part_has_its_limit(rng):
     real, far = table(rng), table(rng, 40) + 50
-    found = abo.fidelity(real, abo.DatasetRelease([far, table(rng, 40)]))
+    found = abo.fidelity(real, abo.Release.of([far, table(rng, 40)]))
     assert list(found.propensity_finite) == [False, True]
     assert found.pmse[0] == pytest.approx(0.6 * 0.4, abs=1e-8)
     assert np.all(found.ks[0] == 1)
     # more columns than rows: any labels can be told apart
-    wide = abo.fidelity(rng.standard_normal((10, 30)), abo.DatasetRelease(list(rng.standard_normal((40, 10, 30)))))
+    wide = abo.fidelity(rng.standard_normal((10, 30)), abo.Release.of(list(rng.standard_normal((40, 10, 30)))))
     assert not wide.propensity_finite.any()
     np.testing.assert_allclose(wide.pmse, 0.25, atol=1e-8)
     # all real rows at or below 0, all synthetic at or above: only those at 0 stay undecided, 2 of 5
@@ -170,8 +170,8 @@ def test_expected_pmse_by_simulation(rows, rng):
     values = rng.standard_normal((500, 4))
     own = abo.NIW(np.zeros(4), 1e-6, 5.0, 1e-6 * np.eye(4)).update(values)
     mean, root = values.mean(axis=0), np.linalg.cholesky(np.cov(values.T))
-    same = abo.DatasetRelease([mean + rng.standard_normal((rows, 4)) @ root.T for _ in range(300)])
-    drawn = abo.DatasetRelease.draw(own, [rows] * 300, rng)
+    same = abo.Release.of([mean + rng.standard_normal((rows, 4)) @ root.T for _ in range(300)])
+    drawn = abo.Release.draw(own, [rows] * 300, rng)
     # pMSE over its expectation is about χ²_p/p
     error = np.sqrt(2 / 4 / 300)
     assert abs(abo.fidelity(values, same).pmse_ratio.mean() - 1) < 5 * error + 0.02
@@ -181,7 +181,7 @@ def test_expected_pmse_by_simulation(rows, rng):
 def test_the_embedded_cohort_meets_the_papers_table_in_kind():
     """The paper: mean D 0.053 to 0.065, mean p 0.33 to 0.52, 90 to 97 % of p above 0.05; SMD within ±0.1."""
     prior = abo.NIW(np.full(5, 1.1), 1.0, 7.0, np.eye(5))
-    release = abo.NIWSynthesizer(prior).fit(abo.demo_cohort()).sample(datasets=1000)
+    release = abo.Synthesizer(prior).fit(abo.demo_cohort()).sample(datasets=1000)
     found = abo.fidelity(abo.demo_cohort(), release)
     summary = found.ks_table()
     assert np.all((summary["ks_mean"] > 0.048) & (summary["ks_mean"] < 0.068))
@@ -196,10 +196,10 @@ def test_the_embedded_cohort_meets_the_papers_table_in_kind():
 
 def test_densities_are_kernel_densities(rng):
     records = abo.Records(rng.standard_normal((60, 3)), COLUMNS)
-    release = abo.DatasetRelease([rng.standard_normal((size, 3)) for size in (60, 300, 500)], COLUMNS)
+    release = abo.Release.of([rng.standard_normal((size, 3)) for size in (60, 300, 500)], COLUMNS)
     found = abo.densities(records, release)
     for place, name in enumerate(found.columns):
-        pooled = np.concatenate([data[:, place] for data in release.datasets])
+        pooled = np.concatenate([data[:, place] for data in release.values])
         for values, ours in ((records.values[:, place], found.real[place]), (pooled, found.synthetic[place])):
             theirs = stats.gaussian_kde(values, found.bandwidth[place] / values.std(ddof=1))(found.grid[place])
             np.testing.assert_allclose(ours, theirs, atol=1e-3 * theirs.max(), err_msg=name)
@@ -209,7 +209,7 @@ def test_densities_are_kernel_densities(rng):
 def test_densities_look_past_a_value_far_outside(rng):
     values = rng.standard_normal((500, 1))
     values[0] = 1e6
-    found = abo.densities(values, abo.DatasetRelease([rng.standard_normal((500, 1))]))
+    found = abo.densities(values, abo.Release.of([rng.standard_normal((500, 1))]))
     assert found.grid[0, -1] < 20
     assert found.real.max() > 0.3
 
@@ -217,13 +217,13 @@ def test_densities_look_past_a_value_far_outside(rng):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: (r, abo.ParameterRelease(np.zeros((1, 3)), np.eye(3)[None])), "no datasets"),
-        (lambda r: (r, abo.DatasetRelease([r, r[:1]])), "dataset 2 has one row"),
-        (lambda r: (r, abo.DatasetRelease([r, r * [1, 0, 1]])), "column 'x2' of dataset 2 is constant"),
-        (lambda r: (abo.Records(r * [1, 0, 1], COLUMNS), abo.DatasetRelease([r])), "'b' of the table is constant"),
-        (lambda r: (abo.Records(r[:1], COLUMNS), abo.DatasetRelease([r])), "one row"),
-        (lambda r: (r[:, :2], abo.DatasetRelease([r])), "2 columns, the release 3"),
-        (lambda r: (r[:, [0, 0]], abo.DatasetRelease([r[:, [0, 0]]])), "'x2' is determined by 'x1'"),
+        (lambda r: (r, abo.Release.of_parameters(np.zeros((1, 3)), np.eye(3)[None])), "no datasets"),
+        (lambda r: (r, abo.Release.of([r, r[:1]])), "dataset 2 has one row"),
+        (lambda r: (r, abo.Release.of([r, r * [1, 0, 1]])), "column 'x2' of dataset 2 is constant"),
+        (lambda r: (abo.Records(r * [1, 0, 1], COLUMNS), abo.Release.of([r])), "'b' of the table is constant"),
+        (lambda r: (abo.Records(r[:1], COLUMNS), abo.Release.of([r])), "one row"),
+        (lambda r: (r[:, :2], abo.Release.of([r])), "2 columns, the release 3"),
+        (lambda r: (r[:, [0, 0]], abo.Release.of([r[:, [0, 0]]])), "'x2' is determined by 'x1'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, message, rng):
@@ -277,7 +277,7 @@ def test_the_tree_sees_only_the_order_of_values(rng):
 def test_the_trees_ratio_is_one_under_a_right_model(rng):
     values = rng.standard_normal((300, 3))
     own = abo.NIW(np.zeros(3), 1e-6, 4.0, 1e-6 * np.eye(3)).update(values)
-    found = abo.fidelity(values, abo.DatasetRelease.draw(own, [300] * 60, rng), rng=rng)
+    found = abo.fidelity(values, abo.Release.draw(own, [300] * 60, rng), rng=rng)
     ratio = found.pmse_tree_ratio
     # all datasets share one table, which may by chance lie anywhere among those of its model
     assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(60) + 0.15
@@ -286,7 +286,7 @@ def test_the_trees_ratio_is_one_under_a_right_model(rng):
 def test_the_tree_sees_what_main_effects_do_not(rng):
     root = [[1, 0], [0.8, 0.6]]
     real = rng.standard_normal((400, 2)) @ root
-    other = abo.DatasetRelease([rng.standard_normal((400, 2)) @ root @ np.diag([1, -1]) for _ in range(5)])
+    other = abo.Release.of([rng.standard_normal((400, 2)) @ root @ np.diag([1, -1]) for _ in range(5)])
     found = abo.fidelity(real, other, rng=rng)
     assert np.median(found.pmse_tree_ratio) > 2
     assert np.mean(found.pmse_ratio_drawn) < 15  # about χ²₂/2
@@ -294,12 +294,12 @@ def test_the_tree_sees_what_main_effects_do_not(rng):
 
 def test_the_tree_is_the_same_each_time_and_bounded(rng):
     real = rng.standard_normal((20, 2))
-    release = abo.DatasetRelease([rng.standard_normal((rows, 2)) for rows in (20, 30) * 55])
+    release = abo.Release.of([rng.standard_normal((rows, 2)) for rows in (20, 30) * 55])
     one, two = abo.fidelity(real, release), abo.fidelity(real, release)
     np.testing.assert_array_equal(one.pmse_tree_ratio, two.pmse_tree_ratio)
     assert len(one.pmse_tree) == MOST_DATASETS < len(one.pmse)
     assert len(np.unique(one.pmse_tree_expected)) == 2  # one a size
     with np.errstate(all="raise"):
-        assert np.isnan(abo.fidelity(real[:3], abo.DatasetRelease([real[3:6]])).pmse_tree_ratio[0])
-    large = abo.DatasetRelease([rng.standard_normal((60_000, 2))])
+        assert np.isnan(abo.fidelity(real[:3], abo.Release.of([real[3:6]])).pmse_tree_ratio[0])
+    large = abo.Release.of([rng.standard_normal((60_000, 2))])
     assert abo.fidelity(rng.standard_normal((40_000, 2)), large).pmse_tree_ratio[0] == pytest.approx(1, abs=0.9)

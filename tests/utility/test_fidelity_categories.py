@@ -267,7 +267,7 @@ def test_tables_of_categories_alone_and_of_measurements_alone(rng):
     assert np.all(found.categories.shares[0].distances == 0)
     np.testing.assert_allclose(found.pmse, 0, atol=1e-15)
     assert found.beyond_noise().categories.shares == ()
-    plain = abo.fidelity(abo.demo_cohort(), abo.NIWSynthesizer().fit(abo.demo_cohort()).sample(datasets=2))
+    plain = abo.fidelity(abo.demo_cohort(), abo.Synthesizer().fit(abo.demo_cohort()).sample(datasets=2))
     np.testing.assert_allclose(plain.associations, np.abs(plain.correlations))
     assert plain.terms == 5
     assert "category" not in repr(plain)

@@ -14,7 +14,7 @@ ON_LOG = {"columns": {"receptor": {"scale": "log"}}}
 
 def compared(values, rng, datasets=1, schema=ON_LOG, columns=("receptor", "age")):
     records = abo.Records.of(pl.DataFrame(values, schema=list(columns)), schema=schema)
-    synthesizer = abo.NIWSynthesizer().fit(records)
+    synthesizer = abo.Synthesizer().fit(records)
     return abo.fidelity(records, synthesizer.sample(datasets=datasets, rng_for_tests=rng))
 
 
@@ -48,9 +48,9 @@ def test_a_spread_that_differs_in_natural_units_is_named():
 def test_the_ends_and_spreads_are_their_definitions(rng):
     values = np.column_stack([np.exp(rng.normal(0, 1, 80)), rng.normal(50, 10, 80)])
     records = abo.Records.of(pl.DataFrame(values, schema=["receptor", "age"]), schema=ON_LOG)
-    release = abo.NIWSynthesizer().fit(records).sample(datasets=3, rows=50, rng_for_tests=rng)
+    release = abo.Synthesizer().fit(records).sample(datasets=3, rows=50, rng_for_tests=rng)
     found = abo.fidelity(records, release).natural
-    data = np.stack([np.asarray(each) for each in release.datasets])
+    data = np.stack([np.asarray(each) for each in release.values])
     np.testing.assert_allclose(found.ends, [values.min(axis=0), values.max(axis=0)])
     np.testing.assert_allclose(found.synthetic_ends[:, 1], data.max(axis=1))
     np.testing.assert_allclose(found.spread_ratios, data.std(axis=1, ddof=1) / values.std(axis=0, ddof=1))

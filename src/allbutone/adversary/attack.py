@@ -133,7 +133,7 @@ def attack(
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
     >>> abo.attack(cohort.values[1:], release, release.prior).mode.shape
     (5,)
     """
@@ -181,7 +181,7 @@ def _check_statistics(others: NIW, released: Statistics) -> None:
         raise InputError(
             "released must be ParameterStatistics, or Moments whose counts are those of k datasets, "
             f"got {describe_value(released)}",
-            "use ParameterStatistics.of(release)",
+            "use release.normal.statistics()",
             "stack the datasets' moments",
         )
     for name, tail in tails.items():

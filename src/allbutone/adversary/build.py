@@ -15,7 +15,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW, Density, Model
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.joined import OfFewer, Released, ReleasesByPrior
+from allbutone.releases.several import Released, Releases
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics, whitened_parameters
 from allbutone.support.arrays import all_true, append_axes, array_namespace, as_array, attempt, eye, zeros
 from allbutone.support.errors import Cure, InputError
@@ -73,20 +73,21 @@ def log_posterior(
 
 def posterior_of(moments: Moments, release: Released, prior: NIW, own_prior: NIW | None) -> LogQuadratic:
     """Return the log posterior from the others' moments, the mechanism's prior and the adversary's own, if any."""
-    if isinstance(release, ReleasesByPrior):
-        whole = posterior_of(moments, release.first, prior, own_prior)
-        for part in release.rest:
-            assert part.prior is not None
-            if isinstance(part, OfFewer):
+    if isinstance(release, Releases):
+        first, *rest = release.parts
+        whole = posterior_of(moments, first.release, prior, own_prior)
+        for part in rest:
+            if part.people is not None:
                 raise InputError(
                     "a release was made when the table had fewer records, and which of the others were among them "
                     "is not known here",
                     "attack all records of the table at once",
                 )
-            whole = with_another_prior(whole, posterior_of(moments, part, part.prior, None))
+            own = part.release.mechanism.require_prior()
+            whole = with_another_prior(whole, posterior_of(moments, part.release, own, None))
         return whole
     others = prior.update(moments)
-    whole = from_whitened(others, *release.whitened(others))
+    whole = from_whitened(others, *release.normal.whitened(others))
     return whole if own_prior is None else with_own_prior(whole, own_prior.update(moments))
 
 

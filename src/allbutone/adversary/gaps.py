@@ -24,10 +24,9 @@ from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import UNKNOWN, Cells, Moments
-from allbutone.model.niw import NIW
-from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
-from allbutone.releases.release import DatasetRelease, PlainRelease
-from allbutone.support.arrays import log_sum_exp, to_numpy
+from allbutone.releases.release import Release
+from allbutone.releases.several import Released, Releases
+from allbutone.support.arrays import log_sum_exp
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
 
@@ -331,40 +330,24 @@ def before_limits(
     form; `GapAdversary` averages over many such draws instead, and is exact. `elsewhere`: the moments of further
     records of the table.
     """
-    if isinstance(release, ReleasesByPrior):
-        rest = [_part_before_limits(part, records, elsewhere) for part in release.rest]
-        first = _part_before_limits(release.first, records, elsewhere)
-        return ReleasesByPrior(first, tuple(rest))  # type: ignore[arg-type]
-    return _part_before_limits(release, records, elsewhere)  # type: ignore[return-value]
+    if not isinstance(release, Releases):
+        return _before_limits(release, records, elsewhere)
+    return Releases(
+        tuple(
+            replace(part, release=_before_limits(part.release, records, elsewhere))
+            if part.people is None
+            else replace(part, release=_before_limits(part.release, records[part.people], None))
+            for part in release.parts
+        )
+    )
 
 
-def _part_before_limits(
-    part: PlainRelease | JoinedRelease | OfFewer, records: Float[np.ndarray, "n p"], elsewhere: Moments | None
-) -> PlainRelease | JoinedRelease | OfFewer:
-    if isinstance(part, OfFewer):
-        found = _part_before_limits(part.first, records[part.people], None)
-        return OfFewer(found, part.people)  # type: ignore[arg-type]
-    if isinstance(part, JoinedRelease):
-        drawn = _part_before_limits(part.synthetic, records, elsewhere)
-        return replace(part, synthetic=drawn)  # type: ignore[arg-type]
-    if not isinstance(part, DatasetRelease) or part.prior is None or part.is_as_drawn:
-        return part
-    if not part.schema.is_limited:
-        return part
+def _before_limits(release: Release, records: Float[np.ndarray, "n p"], elsewhere: Moments | None) -> Release:
+    if not release.datasets or release.prior is None or release.as_drawn or not release.schema.is_limited:
+        return release
     moments = Moments.of(records) if elsewhere is None else Moments.of(records).merge(elsewhere)
-    return _redrawn(part, part.prior.update(moments))
-
-
-def _redrawn(release: DatasetRelease, whole: NIW) -> DatasetRelease:
-    """Draw the values of datasets that are known within bounds; `whole`: the posterior given the whole table."""
-    model = LocationModel.prior((), whole, separate=True)
-    modelled = [to_numpy(each) for each in release.modelled]
-    bounds = [release.schema.drawn_between(to_numpy(each)) for each in release.datasets]
-    seen = [
-        IncompleteRecords.of(None, values, low=low, high=high)
-        for values, (low, high) in zip(modelled, bounds, strict=True)
-    ]
-    return release.as_if_drawn(redrawn(seen, model))
+    model = LocationModel.prior((), release.prior.update(moments), separate=True)
+    return release.as_if_drawn(redrawn([release.mechanism.as_drawn(each) for each in release.datasets], model))
 
 
 def redrawn(datasets: Sequence[IncompleteRecords], whole: LocationModel) -> list[Float[np.ndarray, "_ p"]]:

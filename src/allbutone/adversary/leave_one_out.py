@@ -26,8 +26,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
-from allbutone.releases.release import PlainRelease
+from allbutone.releases.several import Part, Released, Releases
 from allbutone.releases.statistics import JoinedStatistics, Statistics
 from allbutone.support import devices, parallel
 from allbutone.support.arrays import array_namespace, as_array, contiguous, eye, solve_rows, to_numpy, zeros
@@ -59,7 +58,7 @@ class WholeTable:
     def of(cls, moments: Moments, release: Any, prior: NIW, own_prior: NIW | None) -> "WholeTable":
         """Fit the whole table once and bring the release into its coordinates."""
         whole, own = prior.update(moments), None if own_prior is None else own_prior.update(moments)
-        root, released = release.whitened(whole)
+        root, released = release.normal.whitened(whole)
         return cls(whole, own, root, released, from_whitened(whole, root, released))
 
     def without(self, targets: Float[Array, "b p"], white: Float[Array, "b p"]) -> LogQuadratic:
@@ -198,7 +197,7 @@ def attack_all(
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
     >>> abo.attack_all(cohort, release, release.prior).mode.shape
     (503, 5)
     """
@@ -263,10 +262,10 @@ class LeaveOneOut:
         elsewhere: Moments | None = None,
     ) -> "LeaveOneOut":
         """Fit the whole table once and bring the release into its coordinates."""
-        if isinstance(release, ReleasesByPrior):
-            parts = [(part, part.prior) for part in release.rest if part.prior is not None]
-            rest = tuple(cls._part(records, part, own, elsewhere) for part, own in parts)
-            return replace(cls.of(records, release.first, prior, own_prior, reading, elsewhere), rest=rest)
+        if isinstance(release, Releases):
+            first, *others = release.parts
+            rest = tuple(cls._part(records, part, elsewhere) for part in others)
+            return replace(cls.of(records, first.release, prior, own_prior, reading, elsewhere), rest=rest)
         prior, own_prior = split_priors(prior, own_prior, reading)
         moments = Moments.of(records) if elsewhere is None else Moments.of(records).merge(elsewhere)
         table = WholeTable.of(moments, release, prior, own_prior)
@@ -274,14 +273,13 @@ class LeaveOneOut:
         return cls(records, release, prior, own_prior, white, table, elsewhere=elsewhere)
 
     @classmethod
-    def _part(
-        cls, records: Array, part: PlainRelease | JoinedRelease | OfFewer, prior: NIW, elsewhere: Moments | None
-    ) -> "LeaveOneOut":
+    def _part(cls, records: Array, part: Part, elsewhere: Moments | None) -> "LeaveOneOut":
         """Do the same for one part of several releases; of one that was made from fewer records, by those."""
-        if not isinstance(part, OfFewer):
-            return cls.of(records, part, prior, None, "record", elsewhere)
+        prior = part.release.mechanism.require_prior()
+        if part.people is None:
+            return cls.of(records, part.release, prior, None, "record", elsewhere)
         start, stop, _ = part.people.indices(records.shape[0])
-        return replace(cls.of(records[start:stop, :], part.first, prior, None, "record"), start=start)
+        return replace(cls.of(records[start:stop, :], part.release, prior, None, "record"), start=start)
 
     def on(self, device: str) -> "LeaveOneOut":
         """Return the same, attacked on a device ("cuda") from arrays of NumPy's."""

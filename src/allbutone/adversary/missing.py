@@ -21,6 +21,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease
+from allbutone.releases.several import statistics_of
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import half_log_det
 from allbutone.support.errors import InputError, count_of
@@ -268,7 +269,7 @@ def posterior_missing(
 
     >>> import numpy as np, allbutone as abo
     >>> table = np.random.default_rng(1).normal(size=(12, 2))
-    >>> release = abo.NIWSynthesizer().fit(table).sample_parameters(2)
+    >>> release = abo.Synthesizer().fit(table).sample_parameters(2)
     >>> abo.posterior_missing(table[2:], release, release.prior, missing=2, rng=1, sweeps=60).mode.shape
     (2,)
     """
@@ -284,7 +285,7 @@ def posterior_missing(
     generator = np.random.default_rng(rng)
     (found,) = sample_missing(
         given_others,
-        release.statistics(),
+        statistics_of(release),
         missing,
         generator,
         own=own,

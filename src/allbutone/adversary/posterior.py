@@ -64,7 +64,7 @@ def posterior(
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
     >>> abo.posterior(cohort.values[1:], release, release.prior).mass_within(cohort.values[0], radius=1.0) < 1
     True
     """

@@ -13,8 +13,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
-from allbutone.releases.joined import JoinedRelease, Released, ReleasesByPrior
-from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.several import Released, Releases, of_measurements
 from allbutone.support.arrays import real_array, to_numpy
 from allbutone.support.errors import Cure, InputError, count_of, describe_value
 from allbutone.tables.names import split_names
@@ -33,7 +32,7 @@ def as_given(
 ) -> tuple[Released, NIW, NIW | None]:
     """Read what is given by its path or its entries; nothing is checked yet."""
     release = release_of(release)
-    public = getattr(release, "column_names", ()), getattr(release, "schema", None)
+    public = getattr(release, "columns", ()), getattr(release, "schema", None)
     own = None if adversary_prior is None else prior_of(adversary_prior, *public)
     return release, prior_of(prior, *public), own
 
@@ -46,11 +45,12 @@ def validate_inputs(
     reading: Reading = "record",
 ) -> Array:
     """Check all that an attack is given; return the records in the release's column order, or their moments."""
-    if not isinstance(release, ParameterRelease | DatasetRelease | JoinedRelease | ReleasesByPrior):
+    if not isinstance(release, Released):
         raise InputError(
-            f"the release must be a ParameterRelease or a DatasetRelease, got {describe_value(release)}",
+            f"the release must be a Release, got {describe_value(release)}",
             "give one, its folder, or several in a list",
         )
+    of_measurements(release)
     if reading not in get_args(Reading):
         raise InputError(
             f"reading must be {' or '.join(map(repr, get_args(Reading)))}, got {describe_value(reading)}"
@@ -69,7 +69,7 @@ def validate_inputs(
     require_same_prior(release, prior)
     if adversary_prior is not None:
         _check_prior("adversary_prior", adversary_prior, release, p)
-        if isinstance(release, ReleasesByPrior) and reading == "mechanism":
+        if isinstance(release, Releases) and reading == "mechanism":
             raise InputError(
                 "releases made with different priors cannot be believed to be made with one",
                 Cure("let the adversary's prior be one of the record", "reading", "record"),

@@ -54,9 +54,9 @@ from allbutone.figures.budget import budget_figure, engine_budget_figure, guaran
 from allbutone.figures.export import write_figure
 from allbutone.figures.style import titled
 from allbutone.model.niw import NIW
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.mixed_synthesizer import Synthesizer
 from allbutone.releases.private_mechanism import DELTA
+from allbutone.releases.release import Release
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.releases.together import Together
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.text import counted, number
@@ -211,7 +211,7 @@ def _by_cells(records: Records, table: TableAsRead, asked: Asked) -> Planned:
             rng=asked.stream,
             watch=watch,
         )
-    return Planned(plan, _figure_by_cells(plan), mechanism.normal, _verified(plan, asked))
+    return Planned(plan, _figure_by_cells(plan), mechanism.require_prior(), _verified(plan, asked))
 
 
 def _figure_by_cells(plan: MixedBudget) -> go.Figure:
@@ -237,7 +237,7 @@ def _in_engine_by_cells(
             records, mechanism, rows=asked.rows, rng=asked.stream, watch=watch, **standing_out
         )
     ladder = ladder_of(standing, law_of(synthesizer.posterior, len(records), asked.rows))
-    return Planned(plan, _figure_by_cells(plan), mechanism.normal, "", "", standing, ladder)
+    return Planned(plan, _figure_by_cells(plan), mechanism.require_prior(), "", "", standing, ladder)
 
 
 def _verified(

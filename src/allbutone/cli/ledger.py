@@ -40,8 +40,10 @@ from allbutone.releases.ledger import (
     require_recordable,
     void_release,
 )
-from allbutone.releases.private_release import ADJACENCY, PrivateRelease
-from allbutone.releases.together import AReleased, Together, lost, with_earlier
+from allbutone.releases.private_release import ADJACENCY
+from allbutone.releases.release import Release
+from allbutone.releases.several import Released
+from allbutone.releases.together import Together, lost, with_earlier
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
@@ -68,7 +70,7 @@ class TableLedger:
     def judged(
         self,
         records: Records,
-        release: AReleased | None = None,
+        release: Released | None = None,
         folders: Sequence[Path] = (),
         *,
         mixed: bool = False,
@@ -126,9 +128,10 @@ class TableLedger:
         return lambda work: record_release(self.path, records, work, how=DRAWN, place=out, **more)
 
 
-def terms_of(release: PrivateRelease) -> Terms:
+def terms_of(release: Release) -> Terms:
     """Return a release's guarantee as the ledger keeps it."""
-    told = release.moments
+    told = release.noisy
+    assert told is not None
     basis = "OpenDP's discrete Gaussian noise on the moments"
     return Terms(epsilon=told.epsilon, delta=told.delta, rho=told.rho, adjacency=ADJACENCY, basis=basis)
 
@@ -228,7 +231,7 @@ def ledger(
 def _add(source: TableOptions, path: Path, folder: Path) -> tuple[Ledger, tuple[str, ...]]:
     release = load_release(folder)
     records = records_like(source, release)
-    guarantee = terms_of(release) if isinstance(release, PrivateRelease) else None
+    guarantee = terms_of(release) if release.noisy is not None else None
     entry = record_release(path, records, folder, guarantee=guarantee)
     console.print(f"{escape(str(folder))} is release {entry.number} in {escape(from_here(path))}: {entry.what}.")
     console.print(

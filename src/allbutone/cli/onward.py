@@ -14,10 +14,9 @@ from allbutone.cli.options import Address, ReleaseKind, TableOptions, flag_of
 from allbutone.cli.output import show_next
 from allbutone.disclosure.mixed_risk import judged_categories, rise_in_odds
 from allbutone.disclosure.simulated_budget import HowMany
-from allbutone.releases.joined import Released
 from allbutone.releases.ledger import Entry, Ledger
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.release import DatasetRelease
+from allbutone.releases.release import Release
+from allbutone.releases.several import Released
 from allbutone.releases.together import lost
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import instead_of, passing
@@ -123,14 +122,14 @@ def next_after_risk(
     context: typer.Context,
     source: TableOptions,
     folders: Sequence[Path],
-    release: Released | Release,
+    release: Released,
     columns: dict[str, np.ndarray],
     known: bool,
     elsewhere: bool,
 ) -> None:
     """Propose the adversary who knows all of a person but a category; after that one, the report or the budget."""
-    mixed, table = isinstance(release, Release), source.table
-    if isinstance(release, Release) and not known:
+    mixed, table = not release.mechanism.is_normal, source.table
+    if mixed and not known:
         # not the pattern of gaps, which is judged like a category
         names = [name for name in judged_categories(columns) if name in release.mechanism.categories]
         if names:
@@ -148,7 +147,7 @@ def next_after_risk(
     options = {"out": free_name("budget.csv", ".html")}
     if release.rows and not mixed:
         options["rows"] = max(release.rows)
-    if not mixed and not isinstance(release, DatasetRelease):
+    if not mixed and isinstance(release, Release) and release.parameters is not None:
         options["release"] = ReleaseKind.both if release.rows else ReleaseKind.parameters
     options |= {"like": folders[-1], **_as_released(source)}
     show_next(HOW_MUCH, following(context, "budget", table, **options))
@@ -205,7 +204,7 @@ def next_after_report(
     options: dict[str, Any] = {"out": free_name("release"), "like": folder}
     if budget.noun == "parameter draw":
         options["release"] = ReleaseKind.parameters
-    elif not (isinstance(assessment.release, Release) and assessment.release.mechanism.keep):
+    elif not assessment.release.mechanism.keep:
         options["rows"] = budget.rows_of_each
     datasets = instead_of(budget, assessment.count)
     if not datasets:

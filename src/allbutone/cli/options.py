@@ -15,10 +15,9 @@ from typer.models import OptionInfo
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing import MOST_FETCHED
-from allbutone.releases.folder import load_unguaranteed
-from allbutone.releases.mixed_release import Release
+from allbutone.releases.folder import load_release
 from allbutone.releases.private_mechanism import DELTA
-from allbutone.releases.release import PlainRelease
+from allbutone.releases.release import Release
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.tables.engines.sources import is_source
 from allbutone.tables.files import READABLE
@@ -211,9 +210,13 @@ class ModelOptions:
     delta: float | None = option(f"The δ of the guarantee, below one over the people; {DELTA:g} by default.")
 
     @cached_property
-    def release_like(self) -> PlainRelease | Release | None:
+    def release_like(self) -> Release | None:
         """The release that --like names, read once: it may have many datasets, and several ask for it."""
-        return None if self.like is None else load_unguaranteed(self.like)
+        if self.like is None:
+            return None
+        release = load_release(self.like)
+        release.require_no_guarantee()
+        return release
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,12 @@ import pyarrow as pa
 from allbutone.cli.options import Address, ModelOptions, TableOptions, flag_of
 from allbutone.model.niw import NIW
 from allbutone.model.prior import read_prior
-from allbutone.releases.folder import is_release, load_unguaranteed
-from allbutone.releases.joined import Released
+from allbutone.releases.folder import is_release, load_release
 from allbutone.releases.ledger import Ledger
 from allbutone.releases.mechanism import REFUSE
-from allbutone.releases.mixed_release import Release, reading_of
 from allbutone.releases.private_mechanism import without_limits
-from allbutone.releases.private_release import PrivateRelease
-from allbutone.releases.release import PlainRelease
+from allbutone.releases.release import Release, reading_of
+from allbutone.releases.several import Released
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.queries import names_in
@@ -44,7 +42,7 @@ class TableAsRead:
 
     records: Records | LazyRecords
     model: ModelOptions
-    like: PlainRelease | Release | None = None
+    like: Release | None = None
 
     @property
     def people(self) -> int:
@@ -60,7 +58,7 @@ class TableAsRead:
     def is_mixed(self) -> bool:
         """Whether it takes more than the normal model: categories, columns to keep, or gaps."""
         if self.like is not None:
-            return isinstance(self.like, Release)
+            return not self.like.mechanism.is_normal
         return bool(self.records.categories.columns or self.model.keep or self.has_gaps)
 
     @property
@@ -71,12 +69,12 @@ class TableAsRead:
     @property
     def keeps(self) -> bool:
         """Whether columns go out as they are: then there is a row for each person."""
-        return bool(self.model.keep or (isinstance(self.like, Release) and self.like.mechanism.keep))
+        return bool(self.model.keep or (self.like is not None and self.like.mechanism.keep))
 
     @property
     def mechanism(self) -> dict[str, Any]:
         """What a `Synthesizer` is asked by the options, or by the release to be like."""
-        if isinstance(self.like, Release):
+        if self.like is not None and not self.like.mechanism.is_normal:
             old = self.like.mechanism
             names = ("cells", "cell_weight", "keep", "missing")
             return {"prior": old.normal, **{name: getattr(old, name) for name in names}}
@@ -111,8 +109,7 @@ def read(
     columns, missing = source.chosen, model.missing or REFUSE
     if like is not None:
         columns = columns_of(like, content.column_names, source)
-        categories = isinstance(like, Release)
-        missing = like.mechanism.missing if isinstance(like, Release) else REFUSE
+        categories, missing = not like.mechanism.is_normal, like.mechanism.missing
     with ways_out(without=() if may_impute else ("missing",)):
         records = Records.of(
             content,
@@ -153,15 +150,17 @@ def read_records(source: TableOptions) -> Records:
     return records
 
 
-def records_like(source: TableOptions, release: Released | Release | PrivateRelease) -> Records:
+def records_like(source: TableOptions, release: Released) -> Records:
     """Read the release's columns of the table, or those asked for."""
     content = read_content(source)
-    if isinstance(release, PrivateRelease):  # values that pass the limits were brought in when it was made
+    if (
+        isinstance(release, Release) and release.noisy is not None
+    ):  # values that pass the limits were brought in when it was made
         how: dict[str, Any] = {"columns": list(release.columns), "schema": without_limits(release.schema)}
         return Records.of(content, **how, rows_are_people=True)
     names, columns = content.column_names, source.chosen
     drop = named_columns(source.drop, names)
-    if not columns and set(drop).isdisjoint(_names_of(release)):  # what is left out has no part in the release
+    if not columns and set(drop).isdisjoint(release.order):  # what is left out has no part in the release
         columns, drop = columns_of(release, names, source), []
     how = reading_of(release)
     how |= {"columns": columns, "drop": drop or None, "schema": declared(source, names, release)}
@@ -170,7 +169,7 @@ def records_like(source: TableOptions, release: Released | Release | PrivateRele
     return Records.of(content, **how)
 
 
-def lazy_like(source: TableOptions, release: Released | Release) -> LazyRecords:
+def lazy_like(source: TableOptions, release: Released) -> LazyRecords:
     """Have the engine add up a table that stays where it is, in the release's columns."""
     frame, names = _opened(source)
     return LazyRecords.of(
@@ -179,11 +178,11 @@ def lazy_like(source: TableOptions, release: Released | Release) -> LazyRecords:
         schema=declared(source, names, release),
         complete_cases=source.complete_cases,
         rows_are_people=True,
-        categories=isinstance(release, Release),
+        categories=not release.mechanism.is_normal,
     )
 
 
-def _lazy(source: TableOptions, like: PlainRelease | Release | None, categories: bool) -> LazyRecords:
+def _lazy(source: TableOptions, like: Release | None, categories: bool) -> LazyRecords:
     """Have the engine of a table that stays where it is check it as the options say, and add it up."""
     for name in ("no_header", "encoding", "sheet"):
         if getattr(source, name):
@@ -191,7 +190,7 @@ def _lazy(source: TableOptions, like: PlainRelease | Release | None, categories:
     frame, names = _opened(source)
     columns = source.chosen
     if like is not None:
-        columns, categories = columns_of(like, names, source), isinstance(like, Release)
+        columns, categories = columns_of(like, names, source), not like.mechanism.is_normal
     return LazyRecords.of(
         frame,
         columns=columns,
@@ -204,7 +203,7 @@ def _lazy(source: TableOptions, like: PlainRelease | Release | None, categories:
     )
 
 
-def require_columns(source: TableOptions, release: Released | Release) -> None:
+def require_columns(source: TableOptions, release: Released) -> None:
     """Refuse a table, wherever it lies, that lacks a column of the release."""
     if source_of(source) is None:
         records_like(source, release)
@@ -254,7 +253,7 @@ def _beyond_memory(path: Path) -> bool:
     return about.num_rows * about.num_columns > LIMITS.values
 
 
-def _release_like(source: TableOptions, model: ModelOptions) -> PlainRelease | Release | None:
+def _release_like(source: TableOptions, model: ModelOptions) -> Release | None:
     """Return the release that --like names; what it decides cannot be asked for as well."""
     if model.like is not None and (asked := _asked(source, model)):
         raise InputError(f"--like and {flag_of(asked[0])} are both given", "leave one out: a release says it all")
@@ -270,14 +269,14 @@ def _asked(source: TableOptions, model: ModelOptions) -> list[str]:
 
 def _made_before(
     source: TableOptions, model: ModelOptions, ledger: Ledger | None, names: Sequence[str]
-) -> tuple[PlainRelease | Release, tuple[str]] | None:
+) -> tuple[Release, tuple[str]] | None:
     """Return the last release of the table by its ledger, and a sentence: the table is read as that was made."""
     if ledger is None or _asked(source, model):
         return None
     for entry in reversed(ledger.counted):
         folder = ledger.folder_of(entry)
         if entry.guarantee is None and is_release(folder) and set(entry.columns) <= set(names):
-            return load_unguaranteed(folder), (
+            return load_release(folder), (
                 f"Read as release {entry.number} of the ledger was made: its columns, scales, limits, model and "
                 "prior. --table-file, --columns, --drop or --prior would read it anew.",
             )
@@ -321,7 +320,7 @@ def mechanism_prior(model: ModelOptions, records: Records | LazyRecords, release
     return prior
 
 
-def declared(source: TableOptions, names: list[str], like: Released | Release | None = None) -> Schema:
+def declared(source: TableOptions, names: list[str], like: Released | None = None) -> Schema:
     """Return what the table file, or a release, and the short options declare of the columns."""
     schema = Schema.of(source.table_file) if like is None else like.schema
     log, positive = named_columns(source.log, names), named_columns(source.positive, names)
@@ -355,13 +354,9 @@ def _codes(asked: Sequence[str] | None) -> list[float]:
         raise InputError(f"--missing-codes cannot be {', '.join(asked or ())!r:.60}", cure) from error
 
 
-def _names_of(release: Released | Release) -> tuple[str, ...]:
-    return release.order if isinstance(release, Release) else release.column_names
-
-
-def columns_of(release: Released | Release, names: list[str], source: TableOptions) -> list[str]:
+def columns_of(release: Released, names: list[str], source: TableOptions) -> list[str]:
     """Return the release's columns, which the table must have."""
-    of_release = _names_of(release)
+    of_release = release.order
     absent = [name for name in of_release if name not in names]
     if not absent:
         return list(of_release)

@@ -38,9 +38,9 @@ from allbutone.cli.reading import (
     source_of,
 )
 from allbutone.disclosure.rule import Rule
-from allbutone.releases.folder import load_measurements, load_unguaranteed
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.release import PlainRelease
+from allbutone.releases.folder import load_release
+from allbutone.releases.release import Release
+from allbutone.releases.several import of_measurements
 from allbutone.releases.together import Together
 from allbutone.reports.assessment import SIMULATING, Assessment, assess, assess_in_engine
 from allbutone.reports.findings import budget_words
@@ -83,7 +83,10 @@ def report(
     require_distinct([out], [*inputs_of(source), model.prior])
     ledger = TableLedger(book, source.table)
     with fresh_file(out, force=force, private=not public) as path:
-        release = load_measurements(release_dir) if elsewhere else load_unguaranteed(release_dir)
+        release = load_release(release_dir)
+        release.require_no_guarantee()
+        if elsewhere:
+            of_measurements(release)
         if public:
             require_columns(source, release)
             path.write_text(public_report(release, note), encoding="utf-8")
@@ -112,7 +115,7 @@ def report(
 def _assessed(
     source: TableOptions,
     model: ModelOptions,
-    release: PlainRelease | Release,
+    release: Release,
     folder: Path,
     rule: Rule,
     ledger: TableLedger,
@@ -124,7 +127,6 @@ def _assessed(
         prior = prior_of(model, records)
         case = assess(records, release, prior, probability=rule, judged=judged, step=_step)
         return Assessed(case, records.notes, judged)
-    assert not isinstance(release, Release)
     lazy = lazy_like(source, release)
     case = assess_in_engine(
         lazy,
@@ -150,9 +152,9 @@ def write_page(path: Path, assessment: Assessment, command: Sequence[str], note:
         path.write_text(confidential_report(assessment, [again], note), encoding="utf-8")
 
 
-def _show_public(out: Path, table: Path | str, note: str, release: PlainRelease | Release) -> None:
+def _show_public(out: Path, table: Path | str, note: str, release: Release) -> None:
     """Say what a public page holds, and what nobody has checked."""
-    mixed = isinstance(release, Release)
+    mixed = not release.mechanism.is_normal
     names = "the names of columns and levels" if mixed else "the column names"
     unchecked = f"{names} and your note" if note else names
     console.print(

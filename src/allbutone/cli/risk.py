@@ -66,17 +66,14 @@ from allbutone.figures.risk import disclosure_figure, private_risk_figure, risk_
 from allbutone.model.moments import Moments
 from allbutone.model.sites import SiteMoments
 from allbutone.paper.law_figures import lacking_figure
-from allbutone.releases.folder import any_release_of, load_measurements, private_release_of, without_categories
-from allbutone.releases.joined import Released, told_datasets
+from allbutone.releases.folder import load_release, release_of
 from allbutone.releases.mechanism import require_nothing_kept
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.private_release import PrivateRelease
-from allbutone.releases.release import ParameterRelease
+from allbutone.releases.release import Release
+from allbutone.releases.several import Released, of_measurements
 from allbutone.releases.together import Together
 from allbutone.reports.findings import epsilon_words, private_risk_sentence
 from allbutone.reports.report import words_of
 from allbutone.reports.verdict import verdict_of
-from allbutone.support.arrays import to_numpy
 from allbutone.support.devices import HERE, device_of, require_processor
 from allbutone.support.errors import InputError, count_of
 from allbutone.support.parallel import on_cluster
@@ -145,15 +142,15 @@ def risk(
     device_of(device)
     for folder in release_dir:
         require_outside(out, folder)
-    if len(release_dir) == 1 and (private := private_release_of(release_dir[0])) is not None:
-        _attack_private(asked, private, out, force)
+    release = release_of(release_dir)
+    if isinstance(release, Release) and release.noisy is not None:
+        _attack_private(asked, release, out, force)
         return
     with outputs(out, force, [*inputs_of(source), model.prior]) as save:
-        release = any_release_of(release_dir)
         if source_of(source) is not None:
             require_no_ledger(book)
         if everyone:
-            judged = _attack_all(asked, without_categories(release), save)
+            judged = _attack_all(asked, of_measurements(release), save)
         else:
             judged = _attack(asked, release, release_dir, TableLedger(book, source.table))
             save(judged.columns, *_figures(judged.columns, rule))
@@ -182,14 +179,14 @@ class Judged:
 
     columns: dict[str, np.ndarray]
     records: Records | LazyRecords
-    release: Released | Release
+    release: Released
     together: Together | None = None
     who: str = ""
     luck: Luck | None = None
     among: Among | None = None
 
 
-def _attack(asked: Attack, release: Released | Release, folders: Sequence[Path], ledger: TableLedger) -> Judged:
+def _attack(asked: Attack, release: Released, folders: Sequence[Path], ledger: TableLedger) -> Judged:
     """Attack every record of the table; of one that stays where it is, those that stand out most."""
     worst = _worst_of(asked, release)
     if worst is None:
@@ -199,7 +196,7 @@ def _attack(asked: Attack, release: Released | Release, folders: Sequence[Path],
         together, records, whole = None, worst.records, release
     elsewhere = _elsewhere(asked.pooled, records, worst)
     with on_cluster(asked.dask), late_progress("Attacking records", len(records.values)) as watch:
-        if isinstance(whole, Release):
+        if isinstance(whole, Release) and not whole.mechanism.is_normal:
             columns = _attack_mixed(asked, records, whole, watch, elsewhere)
         else:
             columns = _attack_measurements(asked, records, whole, watch, worst, elsewhere)
@@ -213,12 +210,12 @@ def _attack(asked: Attack, release: Released | Release, folders: Sequence[Path],
     return Judged(worst.keyed(columns), records, whole, who=who)
 
 
-def _worst_of(asked: Attack, release: Released | Release) -> StandingOut | None:
+def _worst_of(asked: Attack, release: Released) -> StandingOut | None:
     """Fetch the records that stand out most of a table that stays where it is; None if it is a file to be read."""
     source = asked.source
     if source_of(source) is None:
         return None
-    if isinstance(release, Release):
+    if isinstance(release, Release) and not release.mechanism.is_normal:
         require_nothing_kept(release.mechanism)
         cells = release.mechanism.prior
         return standing_out_in_cells(lazy_like(source, release), cells, most=source.worst, key=source.key)
@@ -292,18 +289,18 @@ def _elsewhere(pooled: Path | None, records: Records, worst: StandingOut | None)
     return everyone.total.without(Moments.of(records.values))
 
 
-def _luck(asked: Attack, records: Records, release: Released | Release) -> Luck | None:
+def _luck(asked: Attack, records: Records, release: Released) -> Luck | None:
     """Say how often as much as this discloses somebody, where it is beyond the budget."""
     options = asked.options
     if options.lacking_columns or options.lacking_records or asked.pooled or records.has_gaps:
         return None
-    if isinstance(release, Release):
+    if isinstance(release, Release) and not release.mechanism.is_normal:
         with late_progress("Simulating releases of as much", RELEASES) as watch:
             return luck_of_mixed(records, release, options.rule, watch)
     prior = prior_of(asked.model, records) or release.prior
     if prior is None:
         return None
-    rows = max(release.rows) if release.rows and not isinstance(release, ParameterRelease) else None
+    rows = max((len(each.values) for each in release.datasets), default=None)
     with late_progress("Comparing with the budget", None) as watch:
         plan = plan_budget(
             records,
@@ -359,7 +356,7 @@ def _assumed(asked: Attack, judged: Judged, releases: Sequence[object]) -> str:
     """Say what the risk of these releases rests on, and what it does not show."""
     release, records = judged.release, judged.records
     options, missing, told = asked.options, asked.options.lacking_records, ""
-    if isinstance(release, Release):
+    if not release.mechanism.is_normal:
         mechanism = release.mechanism
         known = [*dict.fromkeys([*mechanism.keep, *named_columns(options.known, release.order)])]
         what = bell_curves(len(mechanism.measurements), "measurement") + mechanism.schema.scales_in_words
@@ -391,18 +388,15 @@ def _assumed(asked: Attack, judged: Judged, releases: Sequence[object]) -> str:
     )
 
 
-def _limits_in_words(release: Released | Release) -> str:
+def _limits_in_words(release: Released) -> str:
     """Say how many released values stand at a limit, and what that means to who attacks; else nothing."""
-    if isinstance(release, Release):
-        drawn = release.mechanism.measurements
-        datasets = (each.select(drawn).natural for each in release.datasets)
-        told = release.schema.for_columns(drawn).clipped_in_words(datasets)
-    else:
-        told = release.schema.clipped_in_words(map(to_numpy, told_datasets(release)))
+    drawn = release.mechanism.measurements
+    datasets = (each.select(drawn).natural for each in release.datasets)
+    told = release.schema.for_columns(drawn).clipped_in_words(datasets)
     return f" {told}; the adversary knows that these were drawn beyond it." if told else ""
 
 
-def _attack_private(asked: Attack, release: PrivateRelease, out: Path, force: bool) -> None:
+def _attack_private(asked: Attack, release: Release, out: Path, force: bool) -> None:
     """Play the adversary against noisy moments and say what they learn, beside what the guarantee allows."""
     given = {"prior": asked.model.prior, **vars(asked.options)}
     for name in ("prior", "known", "lacking_columns", "lacking_records"):
@@ -414,9 +408,10 @@ def _attack_private(asked: Attack, release: PrivateRelease, out: Path, force: bo
         raise InputError("a release with a guarantee is judged with its table in a file", "give one")
     with outputs(out, force, inputs_of(asked.source)) as save:
         records = records_like(asked.source, release)
+        assert release.noisy is not None
         columns = private_risk_columns(records, release, asked.options.rule)
-        save(columns, private_risk_figure(columns, release.moments))
-    console.print(f"[bold]{escape(private_risk_sentence(columns, release.moments))}[/bold]\n")
+        save(columns, private_risk_figure(columns, release.noisy))
+    console.print(f"[bold]{escape(private_risk_sentence(columns, release.noisy))}[/bold]\n")
     told = {kind: of_riskiest(columns, kind) for kind in (PROBABILITY, BASELINE, BOUND)}
     places = np.argsort(told[BASELINE] - told[PROBABILITY])[:10]
     shown = {"row": columns["row"], "column": columns["riskiest"], "probability": told[PROBABILITY]}
@@ -425,7 +420,7 @@ def _attack_private(asked: Attack, release: PrivateRelease, out: Path, force: bo
     show("The ten records of whom the release tells most", list(shown), rows, words=("column",))
     show_files(out)
     console.print(
-        f"Guaranteed: {release.guarantee}\nAssumed for the rest: the columns are jointly normal"
+        f"Guaranteed: {release.noisy.in_words}\nAssumed for the rest: the columns are jointly normal"
         f"{escape(release.schema.scales_in_words)}, and the adversary has every record but one, the noisy moments "
         "and the mechanism. The guarantee assumes none of that. 'At most expected' is an average over releases "
         "and people; one person in one release can have more, by luck."
@@ -450,7 +445,7 @@ def adversaries(
     count_of("people", people)
     require_outside(out, release_dir)
     with outputs(out, force, [source.table, model.prior]) as save:
-        release = load_measurements(release_dir)
+        release = of_measurements(load_release(release_dir))
         records = records_like(source, release)
         prior = prior_of(model, records)
         # random numbers that are no secret, and a fixed start gives the same answer twice

@@ -52,7 +52,7 @@ from allbutone.paper.pages import (
 )
 from allbutone.paper.run import Study, StudyRun, load_study, run_study
 from allbutone.paper.study_figures import in_the_paper, study_figures
-from allbutone.releases.release import DatasetRelease
+from allbutone.releases.release import Release
 from allbutone.reports.assessment import PAPER_COUNTS, Assessment, assess
 from allbutone.reports.report import paper_figures
 from allbutone.support.errors import InputError, count_of
@@ -219,9 +219,9 @@ def application(
     next_after_application(context, table, model.prior)
 
 
-def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> DatasetRelease:
+def _draw(records: Records, mechanism: NIW, datasets: int, seed: int) -> Release:
     with late_progress("Drawing datasets", None):
-        return DatasetRelease.draw(
+        return Release.draw(
             mechanism.update(records.values),
             [len(records.values)] * datasets,
             np.random.default_rng(seed),

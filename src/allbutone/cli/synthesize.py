@@ -41,12 +41,10 @@ from allbutone.releases import sampling
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
 from allbutone.releases.ledger import DRAWN, Terms, ledger_path, record_release
 from allbutone.releases.mechanism import Mechanism
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.mixed_synthesizer import Synthesizer
 from allbutone.releases.private_mechanism import DELTA, delta_of, model_limits, without_limits, zcdp_rho
-from allbutone.releases.private_release import ADJACENCY, PrivateRelease, PrivateSynthesizer, refuse_seed
-from allbutone.releases.release import MOST_DATASETS
-from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.releases.private_release import ADJACENCY, refuse_seed
+from allbutone.releases.release import MOST_DATASETS, Release
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.text import bell_curves, counted, percent
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -160,7 +158,7 @@ def demo(
 ) -> None:
     """Synthesize a simulated cohort of 503 people with five polygenic scores: a safe place to start."""
     cohort = demo_cohort()
-    synthesizer = NIWSynthesizer().fit(cohort)
+    synthesizer = Synthesizer().fit(cohort)
     release = synthesizer.sample(datasets=5)
     with fresh_folder(out, ours=_is_demo, force=force) as work:
         with TableWriter(work / "cohort.csv", COLUMNS) as writer:
@@ -173,7 +171,7 @@ def demo(
         f"{table} stands in for a confidential table.\n"
     )
     what = f"5 datasets of {PEOPLE} rows in {escape(str(out / 'release'))}"
-    _show_values(what, synthesizer.columns, release.datasets[0])
+    _show_values(what, synthesizer.columns, release.values[0])
     console.print(_assumed_normal(synthesizer, None))
     show_recorded(ledger_path(out / "cohort.csv"), out / "release")
     next_after_release(context, out / "cohort.csv", out / "release")
@@ -208,13 +206,11 @@ def _show_key(key: str | None) -> None:
     )
 
 
-def fit_normal(
-    records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None
-) -> tuple[NIWSynthesizer, str]:
+def fit_normal(records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None) -> tuple[Synthesizer, str]:
     """Return the fitted synthesizer and what there is to note about its prior."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PriorScaleWarning)
-        synthesizer = NIWSynthesizer(prior).fit(records)
+        synthesizer = Synthesizer(prior).fit(records)
     return synthesizer, "\n".join(str(warning.message) for warning in caught)
 
 
@@ -263,24 +259,25 @@ def _release_normal(
     return [*map(_worded, odd), note]
 
 
-def _write(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
+def _write(synthesizer: Synthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
     """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
     if wanted.kind is ReleaseKind.parameters:
         drawn = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
         save_release(drawn, wanted.out, force=wanted.force, finished=wanted.record)
-        return np.stack([drawn.means[0], np.sqrt(np.diagonal(drawn.covariances[0]))])
+        first = drawn.normal
+        return np.stack([np.asarray(first.means)[0], np.sqrt(np.diagonal(np.asarray(first.covariances)[0]))])
     if wanted.kind is ReleaseKind.both:
         both = synthesizer.sample(
             datasets=wanted.datasets, rows=wanted.rows, parameters=True, repeat_key=wanted.repeat_key
         )
         save_release(both, wanted.out, format=wanted.format, force=wanted.force, finished=wanted.record)
-        for dataset in both.datasets:
+        for dataset in both.values:
             counter.add(dataset, dataset)
-        return both.datasets[0]
+        return both.values[0]
     return _stream(synthesizer, wanted, counter)
 
 
-def _stream(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
+def _stream(synthesizer: Synthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
     """Draw and write datasets block by block; return the first block."""
     seen: list[np.ndarray] = []
     sizes = synthesizer.sizes(wanted.datasets, wanted.rows)
@@ -297,9 +294,7 @@ def _stream(synthesizer: NIWSynthesizer, wanted: Wanted, counter: ValueCounter) 
             sizes,
             synthesizer.generator("datasets", sizes, wanted.repeat_key),
             wanted.out,
-            columns=synthesizer.columns,
-            prior=synthesizer.prior,
-            schema=synthesizer.schema,
+            mechanism=synthesizer.mechanism,
             format=wanted.format,
             force=wanted.force,
             watch=watch,
@@ -319,7 +314,7 @@ def _line(name: str, values: np.ndarray) -> tuple[str, str, str, str]:
     return escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", sparkline(values)
 
 
-def _assumed_normal(synthesizer: NIWSynthesizer, given: Path | None) -> str:
+def _assumed_normal(synthesizer: Synthesizer, given: Path | None) -> str:
     p = len(synthesizer.columns)
     what = bell_curves(p) + escape(synthesizer.schema.scales_in_words)
     prior = escape(_prior_and_worth(given, synthesizer.prior))
@@ -414,7 +409,7 @@ def _assumed_mixed(mechanism: Mechanism, prior: Path | None) -> str:
         what += f"; they depend on {_and(mechanism.covariates)} in straight lines"
     parts += [
         what,
-        _prior_and_worth(prior, mechanism.normal) + weight,
+        _prior_and_worth(prior, mechanism.require_prior()) + weight,
         "each dataset from parameters of its own, drawn at random",
     ]
     lines = [f"Assumed: {'; '.join(parts)}."]
@@ -461,14 +456,14 @@ def _release_private(
     _require_nothing_else(source, model, wanted.kind)
     delta = DELTA if model.delta is None else model.delta
     assert model.epsilon is not None
-    synthesizer = PrivateSynthesizer(model.epsilon, delta)
+    synthesizer = Synthesizer(epsilon=model.epsilon, delta=delta)
     records, schema = _read_wide(source)
-    planned = Terms(rho=zcdp_rho(synthesizer.epsilon, delta_of(delta, len(records.values))), adjacency=ADJACENCY)
+    planned = Terms(rho=zcdp_rho(model.epsilon, delta_of(delta, len(records.values))), adjacency=ADJACENCY)
     ledger.require_room(wanted.out, inputs_of(source), planned)
     release = synthesizer.fit(records, schema=schema).sample(datasets=wanted.datasets, rows=wanted.rows)
     record = ledger.recording(records, wanted.out, guarantee=terms_of(release))
     save_release(release, wanted.out, format=wanted.format, force=wanted.force, finished=record)
-    _show_values(wanted.in_words(len(release.datasets[0])), release.columns, release.datasets[0])
+    _show_values(wanted.in_words(release.rows[0]), release.columns, release.values[0])
     _show_guarantee(release)
     show_recorded(None if ledger.options.no_ledger else ledger.path, wanted.out)
     next_after_release(context, source.table, wanted.out, drop=None)
@@ -511,10 +506,11 @@ def _read_wide(source: TableOptions) -> tuple[Records, Schema]:
     return records, schema
 
 
-def _show_guarantee(release: PrivateRelease) -> None:
+def _show_guarantee(release: Release) -> None:
     """Say what is guaranteed, and what that rests on."""
-    told = release.moments
-    console.print(f"[bold]Guaranteed: {release.guarantee}[/bold]")
+    told = release.noisy
+    assert told is not None
+    console.print(f"[bold]Guaranteed: {told.in_words}[/bold]")
     unit = "spreads" if told.ball.spread == 1.0 else "half widths of the limits"
     console.print(
         "It rests on this: the limits, centres and spreads in the table file and the number of people are "

@@ -16,7 +16,6 @@ from allbutone.disclosure.loss_profile import epsilon
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior, declared_prior, prior_of
 from allbutone.releases.private_mechanism import DELTA, delta_of
-from allbutone.releases.release import DatasetRelease, ParameterRelease
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.parallel import one_thread
 from allbutone.tables.records import Records
@@ -339,7 +338,7 @@ def privacy(
     unlikely by the record's presence, given all other records. `exact` is false where a dataset's own ε could
     not be had: there it is that of its parameters, which is never smaller. `gain_of_one` and `gain_of_one_sd`
     are the mean and standard deviation of the information gained at the truth from one draw or one dataset, in
-    nats. The prior is as to `NIWSynthesizer`; how the table is read is said as to `Records.of`.
+    nats. The prior is as to `Synthesizer`; how the table is read is said as to `Records.of`.
 
     >>> import allbutone as abo
     >>> found = abo.privacy(abo.demo_cohort(), draws=1)
@@ -369,9 +368,9 @@ def epsilons_of(records: Records, release: Any, prior: NIW) -> Float[np.ndarray,
     Datasets of several sizes count as of the largest. None for releases of other kinds, or of too few records.
     """
     people, p = records.values.shape
-    if not isinstance(release, ParameterRelease | DatasetRelease) or people < p + 3:
+    if not release.mechanism.is_normal or people < p + 3:
         return None
-    rows = max(release.rows) if isinstance(release, DatasetRelease) else None
+    rows = max(release.rows) if release.parameters is None else None
     loss = PrivacyLoss(ExposureLaw.of(prior, people, rows), release.count, usual_delta(people))
     return loss.columns(leverages(records.values, prior))["epsilon"]
 

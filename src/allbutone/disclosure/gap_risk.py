@@ -38,7 +38,7 @@ from allbutone.model.incomplete import GapPatterns, IncompleteRecords, log_patte
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import UNKNOWN, Moments
 from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
-from allbutone.releases.mixed_release import Release
+from allbutone.releases.release import Release
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 

@@ -122,7 +122,7 @@ def expected_errors(
     `spread` guesses each column's standard deviation (a quarter of the half width unless said), `correlation` that
     of all pairs; both public. `mean_error` is in spreads, `spread_error` a share of the spread,
     `correlation_error` as it is. Routes: "prior" (strengthened), "temper" (each record weighs less, with the best
-    weight for correlations), "certify" (then sample), "noise" (on the moments, as `PrivateSynthesizer`
+    weight for correlations), "certify" (then sample), "noise" (on the moments, as `Synthesizer(epsilon=…)`
     adds it), beside "no privacy"; "temper" has its `weight`.
 
     >>> import allbutone as abo

@@ -19,8 +19,7 @@ from allbutone.adversary.proposal import Points
 from allbutone.disclosure.rule import USUAL, Rule
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.joined import Released
-from allbutone.releases.release import ParameterRelease
+from allbutone.releases.several import Released, statistics_of
 from allbutone.releases.statistics import Statistics
 from allbutone.support.arrays import array_namespace, as_array, to_numpy
 from allbutone.support.devices import in_numpy
@@ -318,8 +317,8 @@ def measure_groups(
     watch: Callable[[int], None] = lambda records: None,
 ) -> list[tuple[Int[np.ndarray, " t"], Measures]]:
     """Attack the targets of every group; return, block by block, their places and what was learned of them."""
-    released, p = release.statistics(), values.shape[1]
-    wells = 1 if isinstance(release, ParameterRelease) else len(release.rows)
+    released, p = statistics_of(release), values.shape[1]
+    wells = max(1, len(release.datasets))
     size = int(np.clip(BLOCK_BYTES // (8 * LEAST_CHAINS * wells * (5 * p * p + 12 * p)), 1, BLOCK_GROUPS))
     same_size: dict[int, list[Group]] = {}
     for group in groups:

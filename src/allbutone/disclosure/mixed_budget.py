@@ -36,8 +36,8 @@ from allbutone.model.location import LocationModel
 from allbutone.model.moments import Cells, Moments
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.mechanism import Mechanism
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.mixed_synthesizer import Synthesizer
+from allbutone.releases.release import Release
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, joined, paragraphs
 from allbutone.tables.records import Records
@@ -433,7 +433,7 @@ def _without(names: Sequence[str], records: Records, mechanism: Mechanism) -> tu
     fewer = records.select([each for each in records.order if each not in names])
     places = [place for place, each in enumerate(mechanism.measurements) if each not in names]
     weight = mechanism.cell_weight * mechanism.prior.cells.count / prod(map(len, fewer.categories.levels))
-    prior = mechanism.normal.marginal(places)
+    prior = mechanism.require_prior().marginal(places)
     return fewer, Synthesizer(prior, cells=mechanism.cells, cell_weight=weight).fit(fewer).mechanism
 
 

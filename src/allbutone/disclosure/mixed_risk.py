@@ -28,9 +28,9 @@ from allbutone.disclosure.rule import (
     with_verdicts,
 )
 from allbutone.model.moments import Cells, Moments
-from allbutone.releases.folder import AnyRelease, any_release_of
+from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.mechanism import Mechanism
-from allbutone.releases.mixed_release import Release, reading_of
+from allbutone.releases.release import Release, reading_of
 from allbutone.support.arrays import log_sum_exp
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -320,8 +320,8 @@ def attack_mixed(
     >>> abo.attack_mixed(table, release, row=1, rng=1)["sex"].to_pylist()
     ['f', 'm']
     """
-    release = any_release_of(release)
-    if not isinstance(release, Release):
+    release = release_of(release)
+    if not isinstance(release, Release) or release.mechanism.is_normal:
         raise InputError("the release has neither categories nor kept columns", "use attack")
     records = Records.of(table, **reading_of(release, how_to_read))
     require_same_table(records, release)

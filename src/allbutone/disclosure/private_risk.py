@@ -26,7 +26,7 @@ from allbutone.adversary.integrate import Intervals
 from allbutone.disclosure.rule import Rule, belief_columns, near_truth, with_verdicts
 from allbutone.model.moments import Moments
 from allbutone.releases.private_mechanism import NoisyMoments, model_limits, without_limits
-from allbutone.releases.private_release import PrivateRelease
+from allbutone.releases.release import Release
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 
@@ -35,7 +35,7 @@ AT_ONCE = 1 << 22  # numbers held at once
 BOUND = "bound_"
 
 
-def private_risk(table: Any, release: PrivateRelease, rule: Rule | None = None, **how_to_read: Any) -> Any:
+def private_risk(table: Any, release: Release, rule: Rule | None = None, **how_to_read: Any) -> Any:
     """Return a dataframe, in the table's own library, with what the release gives away of each record."""
     wide = without_limits(release.schema)
     how_to_read = {"rows_are_people": True} | how_to_read
@@ -44,34 +44,33 @@ def private_risk(table: Any, release: PrivateRelease, rule: Rule | None = None, 
     return nw.from_dict(found, backend=records.backend).to_native()  # type: ignore[arg-type]
 
 
-def private_risk_columns(
-    wide: Records, release: PrivateRelease, rule: Rule | None = None
-) -> dict[str, np.ndarray]:
+def private_risk_columns(wide: Records, release: Release, rule: Rule | None = None) -> dict[str, np.ndarray]:
     """Return for each record, read without limits, the gain, and how well each value is known with and without.
 
     Values and tolerances are judged as the mechanism sees the records, inside the limits. `bound_…` is
     Φ(Φ⁻¹(baseline) + μ).
     """
-    people = len(wide.values)
-    if people != release.moments.people:
+    people, told = len(wide.values), release.noisy
+    assert told is not None
+    if people != told.people:
         raise InputError(
-            f"the release is of {release.moments.people:,} records and the table has {people:,}",
+            f"the release is of {told.people:,} records and the table has {people:,}",
             "give the table it was made from",
         )
     if people < release.p + 4:
         raise InputError("without one of them the records leave no distribution", "give more rows")
     records = _limited(wide, release)
     near = near_truth(records)
-    adversary = _Adversary.of(records.values, near, release.moments)
+    adversary = _Adversary.of(records.values, near, told)
     blocks = np.array_split(np.arange(people), -(-people * release.p * 2**DRAWS // AT_ONCE))
     gain, found, error, before = (
         np.concatenate(each) for each in zip(*(adversary.learn(block) for block in blocks), strict=True)
     )
     beliefs = {"probability": found, "probability_error": error, "baseline": before}
-    bound = ndtr(ndtri(before) + release.moments.mu)
+    bound = ndtr(ndtri(before) + told.mu)
     bounds = {BOUND + name: bound[:, place] for place, name in enumerate(release.columns)}
-    told = belief_columns(records, near, beliefs, release.columns)
-    return with_verdicts(records, rule, {"information_gain": gain}, told, bounds)
+    judged = belief_columns(records, near, beliefs, release.columns)
+    return with_verdicts(records, rule, {"information_gain": gain}, judged, bounds)
 
 
 def of_riskiest(found: Mapping[str, np.ndarray], kind: str) -> Float[np.ndarray, " n"]:
@@ -79,7 +78,7 @@ def of_riskiest(found: Mapping[str, np.ndarray], kind: str) -> Float[np.ndarray,
     return np.array([found[f"{kind}{name}"][place] for place, name in enumerate(found["riskiest"])])
 
 
-def _limited(wide: Records, release: PrivateRelease) -> Records:
+def _limited(wide: Records, release: Release) -> Records:
     """Return the records inside the limits, on the model's scale."""
     low, high = np.array([(column.low, column.high) for column in release.schema.measurements]).T
     inside = release.schema.to_model(np.clip(wide.natural, low, high))

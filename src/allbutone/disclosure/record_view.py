@@ -25,8 +25,7 @@ from allbutone.disclosure.rule import BEYOND, OTHERS, TOLERANCE, near_truth, tol
 from allbutone.disclosure.simulation import expected_exposure
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.mixed_release import reading_of
-from allbutone.releases.release import DatasetRelease, ParameterRelease, PlainRelease
+from allbutone.releases.release import Release, reading_of
 from allbutone.support.arrays import cholesky
 from allbutone.support.errors import InputError, count_of, require_memory
 from allbutone.tables.records import Records
@@ -175,7 +174,7 @@ class _Steady(np.random.Generator):
         return 2 * gammaincinv(np.asarray(df) / 2, self.random(size))
 
 
-def steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NIW) -> PlainRelease:
+def steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NIW) -> Release:
     """Draw a release of which every part moves smoothly with the posterior; a longer one begins as a shorter."""
     sizes = [min(MOST, most - begun) for begun in range(0, most, MOST)]
     means, roots = (
@@ -186,7 +185,7 @@ def steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NI
         )
     )
     if rows is None:
-        return ParameterRelease(means, roots @ roots.swapaxes(1, 2), prior=prior)
+        return Release.of_parameters(means, roots @ roots.swapaxes(1, 2), prior=prior)
     # rows lead: those of a smaller dataset are the first of a larger one
     rows = count_of("rows", rows)
     noise = [
@@ -194,7 +193,7 @@ def steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NI
         for block, size in enumerate(sizes)
     ]
     drawn = means[:, None, :] + np.concatenate(noise, axis=1).swapaxes(0, 1) @ roots.swapaxes(1, 2)
-    return DatasetRelease.of_array(drawn, prior=prior)
+    return Release.of(drawn, prior=prior)
 
 
 def _stream(seed: int, stream: int, block: int) -> np.random.PCG64:
@@ -222,7 +221,7 @@ class RecordAttack:
 
     others: Float[np.ndarray, "m p"]
     target: Float[np.ndarray, " p"]
-    release: PlainRelease
+    release: Release
     prior: NIW
     own: NIW | None = None
     reading: Reading = "record"
@@ -234,7 +233,7 @@ class RecordAttack:
         validate_inputs(self.others, self.release, self.prior, self.own, self.reading)
         if self.target.shape != self.others.shape[1:] or not np.isfinite(self.target).all():
             raise InputError(f"the target has {self.others.shape[1]} finite values, got {self.target}")
-        object.__setattr__(self, "columns", tuple(self.columns or self.release.column_names))
+        object.__setattr__(self, "columns", tuple(self.columns or self.release.columns))
 
     @property
     def most(self) -> int:
@@ -289,7 +288,7 @@ class RecordAttack:
     @cached_property
     def law(self) -> ExposureLaw:
         """Expected exposure (closed form); datasets of different sizes count as if all had their average size."""
-        rows = None if isinstance(self.release, ParameterRelease) else round(np.mean(self.release.rows))
+        rows = None if self.release.parameters is not None else round(np.mean(self.release.rows))
         return ExposureLaw(
             self.given_others.p, float(self.given_others.mean_weight), float(self.given_others.df), rows
         )
@@ -297,13 +296,15 @@ class RecordAttack:
     @cached_property
     def _datasets(self) -> tuple[np.ndarray, Moments]:
         """All datasets, summarized once for every count."""
-        assert isinstance(self.release, DatasetRelease)
-        return self.release.whitened(self.given_others)
+        assert self.release.parameters is None
+        root, moments = self.release.normal.whitened(self.given_others)
+        assert isinstance(moments, Moments)
+        return root, moments
 
     def posterior(self, count: int) -> Posterior:
         """Return the posterior after the first `count` datasets or draws."""
         count = count_of("count", count, self.most)
-        if isinstance(self.release, ParameterRelease):
+        if self.release.parameters is not None:
             priors = split_priors(self.prior, self.own, self.reading)
             whole = posterior_of(self.moments, self.release.first(count), *priors)
         else:
@@ -329,7 +330,7 @@ class RecordAttack:
         if not self.release.datasets:
             return None
         rows = max(1, MOST_POINTS // count)
-        return np.concatenate([each[:rows] for each in self.release.modelled[: min(count, MOST_POINTS)]])
+        return np.concatenate([each[:rows] for each in self.release.normal.datasets[: min(count, MOST_POINTS)]])
 
 
 def simulated(
@@ -369,7 +370,7 @@ def simulated(
 def of_record(
     table: Any,
     row: int,
-    release: PlainRelease,
+    release: Release,
     prior: NIW | None = None,
     *,
     own: NIW | None = None,
@@ -384,7 +385,7 @@ def of_record(
     place = records.place_of(row)
     others = np.delete(records.values, place, axis=0)
     drawn = before_limits(release, records.values)
-    assert isinstance(drawn, DatasetRelease | ParameterRelease)
+    assert isinstance(drawn, Release)
     return RecordAttack(others, records.values[place], drawn, prior, own, reading, records.columns, records.schema)
 
 

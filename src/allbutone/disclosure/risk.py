@@ -1,7 +1,7 @@
 """Risk: what each person in a table stands to lose by a release, wherever the table lies and whoever attacks."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -44,11 +44,9 @@ from allbutone.disclosure.standing import far_out
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior, prior_of
-from allbutone.releases.folder import AnyRelease, any_release_of, private_release_of
-from allbutone.releases.joined import AReleased, JoinedRelease, Released, in_columns, known_columns
-from allbutone.releases.mixed_release import Release, as_mixed, reading_of
-from allbutone.releases.private_release import PrivateRelease
-from allbutone.releases.release import DatasetRelease
+from allbutone.releases.folder import AnyRelease, release_of
+from allbutone.releases.release import Release, reading_of
+from allbutone.releases.several import AReleased, Released, in_columns, known_columns
 from allbutone.support.devices import HERE, require_processor
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -67,7 +65,7 @@ SAMPLED = ("mass_error", "information_gain_error")  # of an adversary whose post
 
 def risk(
     table: Any,
-    release: AnyRelease | PrivateRelease,
+    release: AnyRelease,
     prior: AnyPrior | None = None,
     *,
     probability: float = 0.5,
@@ -107,21 +105,21 @@ def risk(
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=1)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
     >>> found = abo.risk(cohort, release, mass=False)
     >>> found.column_names[:4]
     ['row', 'disclosed', 'risk', 'riskiest']
     >>> len(found)
     503
     """
-    if (private := private_release_of(release)) is not None:
+    release = release_of(release)
+    if isinstance(release, Release) and release.noisy is not None:
         require_processor(device, "a release with a guarantee")
-        return private_risk(table, private, Rule.of(probability), **how_to_read)
-    release = any_release_of(release)  # type: ignore[arg-type]
+        return private_risk(table, release, Rule.of(probability), **how_to_read)
     asked: dict[str, Any] = {
         "rule": Rule.of(probability), "known": known, "radius": radius, "mass": mass, "rng": rng,
     }  # fmt: skip
-    if isinstance(release, Release):
+    if isinstance(release, Release) and not release.mechanism.is_normal:
         require_processor(device, "a table with categories or gaps")
         require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
         records = Records.of(table, **reading_of(release, how_to_read))
@@ -166,13 +164,12 @@ def risk_columns(
         records, release, prior = in_known_columns(records, release, prior, lacking_columns)
         if elsewhere is not None:
             elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
-    told = release.synthetic if isinstance(release, JoinedRelease) else release
     usual = device == HERE and not lacks_records(lacking_records) and records.schema.is_limited
-    if usual and isinstance(told, DatasetRelease) and not told.is_as_drawn:
-        mixed = as_mixed(release, prior)  # type: ignore[arg-type]
-        if can_be_averaged(records, mixed) and has_bounds(records, mixed, elsewhere):
+    if usual and isinstance(release, Release) and release.datasets and not release.as_drawn:
+        told = replace(release, mechanism=replace(release.mechanism, normal=prior))
+        if can_be_averaged(records, told) and has_bounds(records, told, elsewhere):
             asked: dict[str, Any] = {"rule": rule, "known": known, "radius": radius, "mass": mass, "rng": rng}
-            return gap_risk_columns(records, mixed, elsewhere=elsewhere, watch=watch, **asked)
+            return gap_risk_columns(records, told, elsewhere=elsewhere, watch=watch, **asked)
     release = before_limits(release, records.values, elsewhere)
     values, within = records.values, radius if mass else None
     mask = known_mask(list(known) or None, records.columns, values.shape)
@@ -311,7 +308,7 @@ def _points_each(posteriors: LogQuadratic, people: int, mass: bool) -> int:
 
 def require_same_mechanism(records: Records | LazyRecords, release: Released, prior: NIW | None) -> NIW:
     """Return the mechanism's prior, refusing a release of other columns or made with another prior."""
-    if release.columns is not None and release.columns != records.columns:
+    if release.columns != records.columns:
         raise InputError(
             f"the release is of the columns {', '.join(release.columns)}, the table of "
             f"{', '.join(records.columns)}",

@@ -14,8 +14,7 @@ from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.table_releases import TableReleases
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.joined import JoinedRelease, OfFewer, Released, ReleasesByPrior
-from allbutone.releases.mixed_release import Release
+from allbutone.releases.several import Released, parts_of
 from allbutone.support.parallel import in_parallel
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
@@ -135,23 +134,15 @@ class HowMany(ABC):
         return " What is out happens to tell more than as much mostly does, so that fewer may follow."
 
 
-def kinds_of(released: Released | OfFewer | Release) -> Kinds:
+def kinds_of(released: Released) -> Kinds:
     """Return how many of each kind were released: datasets by their rows, parameter draws by None.
 
     Who has the parameters learns nothing more from datasets that were drawn from them.
     """
-    if isinstance(released, OfFewer):
-        return kinds_of(released.first)
-    if isinstance(released, ReleasesByPrior):
-        return sum((kinds_of(part) for part in (released.first, *released.rest)), Counter())
-    if isinstance(released, JoinedRelease):
-        return kinds_of(released.first) + kinds_of(released.synthetic)
-    if isinstance(released, Release):
-        found: Kinds = Counter(len(each.values) for each in released.datasets)
-        return found + Counter({None: released.draws})
-    if draws := getattr(released, "draws", 0):
-        return Counter({None: draws})
-    return Counter(released.rows)
+    parts = [part.release for part in parts_of(released)]
+    kinds: Kinds = Counter(len(each.values) for part in parts for each in part.datasets)
+    draws = sum(part.draws for part in parts)
+    return kinds + Counter({None: draws}) if draws else kinds
 
 
 def counted_as(kinds: Kinds, rows: int | None, allowed: Callable[[int | None], int], most: int) -> int:

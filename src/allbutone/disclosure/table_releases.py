@@ -19,9 +19,9 @@ from allbutone.disclosure.rule import Rule
 from allbutone.model.location import MixedRecords, Parameters
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.releases.joined import Released
 from allbutone.releases.mechanism import Mechanism
-from allbutone.releases.mixed_release import draw_mixed
+from allbutone.releases.sampling import draw_tables
+from allbutone.releases.several import Released
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import solve_rows
 from allbutone.support.parallel import in_parallel
@@ -264,7 +264,7 @@ class MixedReleases:
         kept, known = self._kept
         datasets: list[MixedRecords] = []
         for rng in streams:
-            datasets += draw_mixed([whole], [self.rows], rng, kept=kept, covariates=known)[0]
+            datasets += draw_tables([whole], [self.rows], rng, kept=kept, covariates=known)[0]
         updated = tuple(whole.update(data) for data in datasets)
         return replace(few, datasets=(*few.datasets, *datasets), after=(*few.after, *updated))
 

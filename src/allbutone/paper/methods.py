@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.model.niw import NIW
-from allbutone.releases.release import ParameterRelease, PlainRelease
+from allbutone.releases.release import Release
 
 Score = Callable[[np.ndarray], float]
 
@@ -26,7 +26,7 @@ class PrintedAttack:
     evaluations: int
 
 
-def printed_score(others: Float[np.ndarray, "n p"], release: PlainRelease, prior: NIW) -> Score:
+def printed_score(others: Float[np.ndarray, "n p"], release: Release, prior: NIW) -> Score:
     """Return the score s of Algorithm 2 (parameters) or Algorithm 3 (datasets) as a function of the candidate."""
     given_others = prior.update(others)
     mean, weight, scale, p = given_others.mean, given_others.mean_weight, given_others.scale, given_others.p
@@ -38,20 +38,20 @@ def printed_score(others: Float[np.ndarray, "n p"], release: PlainRelease, prior
         step = candidate - mean
         new_mean = mean + step / new_weight
         new_scale = scale + weight / new_weight * np.outer(step, step)
-        if isinstance(release, ParameterRelease):
+        if release.parameters is not None:
             value = _parameter_terms(release, new_mean, new_weight, new_df, new_scale)
         else:
-            value = _dataset_terms(release.modelled, new_mean, new_weight, new_df, new_scale)
+            value = _dataset_terms(release.normal.datasets, new_mean, new_weight, new_df, new_scale)
         return float(value - (t_df + p) * np.log(1 + step @ np.linalg.inv(t_scale) @ step / t_df))
 
     return score
 
 
-def _parameter_terms(
-    release: ParameterRelease, mean: np.ndarray, weight: float, df: float, scale: np.ndarray
-) -> float:
+def _parameter_terms(release: Release, mean: np.ndarray, weight: float, df: float, scale: np.ndarray) -> float:
     value = release.draws * df * np.linalg.slogdet(scale)[1]
-    for drawn_mean, covariance in zip(release.means, release.covariances, strict=True):
+    for drawn_mean, covariance in zip(
+        np.asarray(release.normal.means), np.asarray(release.normal.covariances), strict=True
+    ):
         inverse = np.linalg.inv(covariance)
         value -= np.trace(scale @ inverse) + weight * (drawn_mean - mean) @ inverse @ (drawn_mean - mean)
     return float(value)
@@ -70,7 +70,7 @@ def _dataset_terms(datasets: Any, mean: np.ndarray, weight: float, df: float, sc
 
 
 def grid_search(
-    others: Float[np.ndarray, "n p"], release: PlainRelease, prior: NIW, candidates: Float[np.ndarray, "c p"]
+    others: Float[np.ndarray, "n p"], release: Release, prior: NIW, candidates: Float[np.ndarray, "c p"]
 ) -> PrintedAttack:
     """Return the best of the candidates (Algorithms 2 and 3)."""
     score = printed_score(others, release, prior)
@@ -79,7 +79,7 @@ def grid_search(
     return PrintedAttack(np.asarray(candidates[best]), float(scores[best]), len(scores))
 
 
-def lbfgsb(others: Float[np.ndarray, "n p"], release: PlainRelease, prior: NIW) -> PrintedAttack:
+def lbfgsb(others: Float[np.ndarray, "n p"], release: Release, prior: NIW) -> PrintedAttack:
     """Maximise the score by L-BFGS-B with numerical gradients from the paper's starting value.
 
     Parameters: the mean of the released means. Datasets: (κ₀μ₀ + Σ n_z·z̄ⱼ)/(κ₀ + Σ n_z).
@@ -87,10 +87,10 @@ def lbfgsb(others: Float[np.ndarray, "n p"], release: PlainRelease, prior: NIW) 
     from scipy.optimize import minimize  # not above: it is slow to load
 
     score = printed_score(others, release, prior)
-    if isinstance(release, ParameterRelease):
-        start = release.means.mean(axis=0)
+    if release.parameters is not None:
+        start = np.asarray(release.normal.means).mean(axis=0)
     else:
-        total = sum(len(dataset) * dataset.mean(axis=0) for dataset in release.modelled)
+        total = sum(len(dataset) * dataset.mean(axis=0) for dataset in release.normal.datasets)
         start = (prior.mean_weight * prior.mean + total) / (prior.mean_weight + sum(release.rows))
     found = minimize(lambda candidate: -score(candidate), start, method="L-BFGS-B")
     return PrintedAttack(found.x, float(-found.fun), int(found.nfev))

@@ -17,7 +17,7 @@ from allbutone.paper.design import DISTANCES, TYPICAL, Cell, Design, Printed, ag
 from allbutone.paper.design_file import SHIPPED
 from allbutone.paper.run import Study
 from allbutone.paper.study_figures import in_the_paper, study_drawings
-from allbutone.releases.release import DatasetRelease
+from allbutone.releases.release import Release
 from allbutone.reports.assessment import PAPER_COUNTS, Step
 from allbutone.reports.report import application_figures, environment, software_versions, words_of
 from allbutone.support.text import counted
@@ -156,7 +156,7 @@ def apply_paper(records: Records, datasets: int, seed: int, step: Step) -> Appli
     people, p = records.values.shape
     prior = papers_prior(p)
     with step("Drawing datasets", None):
-        release = DatasetRelease.draw(
+        release = Release.draw(
             prior.update(records.values),
             [people] * datasets,
             np.random.default_rng(seed),
@@ -173,7 +173,7 @@ def apply_paper(records: Records, datasets: int, seed: int, step: Step) -> Appli
 
 
 def _distances(
-    values: np.ndarray, release: DatasetRelease, prior: NIW, watch: Callable[[int], None]
+    values: np.ndarray, release: Release, prior: NIW, watch: Callable[[int], None]
 ) -> dict[str, np.ndarray]:
     """Return how far from each record the guess is, and the centre of the others: the paper's measure alone."""
     guess = attack_all(values, release, prior, watch=watch).mode

@@ -20,7 +20,7 @@ from allbutone.model.niw import NIW
 from allbutone.paper.design import Cell
 from allbutone.paper.journal import Replicates, measured
 from allbutone.paper.methods import lbfgsb
-from allbutone.releases.release import DatasetRelease, ParameterRelease
+from allbutone.releases.release import Release
 from allbutone.releases.statistics import ParameterStatistics, Statistics
 from allbutone.support.arrays import append_axes, array_namespace, as_array, contiguous, solve_lower, zeros
 from allbutone.support.devices import Stream, normals, triangle
@@ -240,11 +240,11 @@ def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
     prior, found = cell.prior_of(cell.prior), []
     datasets = None if cell.rows is None else _drawn_datasets(cell, means, roots, rng)
     for place in range(size):
-        release: ParameterRelease | DatasetRelease
+        release: Release
         if datasets is None:
-            release = ParameterRelease(means[place], roots[place] @ roots[place].swapaxes(-1, -2))
+            release = Release.of_parameters(means[place], roots[place] @ roots[place].swapaxes(-1, -2))
         else:
-            release = DatasetRelease(tuple(datasets[place]))
+            release = Release.of(tuple(datasets[place]))
         found.append(lbfgsb(others[place], release, prior).mode)
     nothing = from_parameters(
         given_others, given_others.root, 0, np.zeros((size, cell.p, cell.p)), np.zeros((size, cell.p))

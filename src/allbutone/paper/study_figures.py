@@ -29,7 +29,7 @@ from allbutone.paper.law_figures import (
 )
 from allbutone.paper.leverage_figures import fixed_leverage_figure, leverage_figure, on_one_law, varied
 from allbutone.paper.run import Study
-from allbutone.releases.release import DatasetRelease, ParameterRelease, PlainRelease
+from allbutone.releases.release import Release
 
 # What the number of columns does to the distance: itself, beside guessing the centre, and at one leverage.
 
@@ -118,11 +118,11 @@ def study_landscapes(cell: Cell, counts: Sequence[int] = COUNTS, seed: int = 1, 
         NIW(given_others.mean[None], given_others.mean_weight, given_others.df, given_others.scale)
     )[0]
     whole = given_others.update(target[None])
-    release: PlainRelease
+    release: Release
     if cell.rows is None:
-        release = ParameterRelease.draw(whole, max(counts), rng)
+        release = Release.draw_parameters(whole, max(counts), rng)
     else:
-        release = DatasetRelease.draw(whole, [cell.rows] * max(counts), rng)
+        release = Release.draw(whole, [cell.rows] * max(counts), rng)
     found = [
         log_posterior(others, release.first(count), prior, adversary_prior=own, reading=cell.reading)
         for count in counts

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from allbutone.model.location import Parameters
-from allbutone.model.prior import prior_from
 from allbutone.releases.check_against_table import (
     Table,
     dataset_against_table,
@@ -37,18 +36,17 @@ from allbutone.releases.check_values import (
     order_findings,
 )
 from allbutone.releases.description import (
-    LOCATION_MECHANISM,
     MADE_BY,
     MANIFEST,
+    MECHANISMS,
     PARAMETERS,
-    described,
     json_text,
     parameters_text,
     terms_of,
 )
-from allbutone.releases.mechanism import KEEP_GAPS, MODEL, Mechanism
-from allbutone.releases.private_release import MODEL as PRIVATE
-from allbutone.releases.private_release import PrivateRelease
+from allbutone.releases.mechanism import GENERAL_LOCATION, KEEP_GAPS, NORMAL, Mechanism
+from allbutone.releases.private_release import MODEL as GUARANTEED
+from allbutone.releases.private_release import guaranteed_entries, guaranteed_from
 from allbutone.support.errors import InputError
 from allbutone.tables.column import CATEGORY, Column
 from allbutone.tables.files import LIMITS
@@ -230,16 +228,13 @@ def manifest_findings(text: str, content: dict[str, Any]) -> Iterator[Flaw]:
 def rebuilt(content: dict[str, Any]) -> dict[str, Any]:
     """Return what allbutone would write for the release described here; refuse what describes none."""
     try:
-        if content.get("model") == PRIVATE:
-            return PrivateRelease.from_entries(content, [], MANIFEST).entries()
-        if content.get("model") == MODEL:
-            kind = {"release": _kind(content), "mechanism": LOCATION_MECHANISM}
-            return kind | Mechanism.of_entries(content, MANIFEST).entries()
-        columns = tuple(content["columns"])
-        if not isinstance(content["columns"], list) or not all(isinstance(name, str) for name in columns):
+        if content.get("model") == GUARANTEED:
+            return guaranteed_entries(guaranteed_from(content, MANIFEST))
+        if not isinstance(content["columns"], list):
             raise TypeError("columns must be a list of text")
-        schema = Schema.of_entries({"columns": content.get("declared", {})}, MANIFEST).for_columns(columns)
-        return described(_kind(content), columns, prior_from(content["prior"], columns), schema)
+        entries = Mechanism.of_entries(content, MANIFEST).entries(general="model" in content)
+        words = MECHANISMS[entries.get("model", NORMAL)]
+        return {"release": _kind(content), "mechanism": words} | entries
     except NOT_AS_WRITTEN as error:  # an InputError is a ValueError
         if isinstance(error, InputError):
             raise
@@ -283,7 +278,11 @@ def names_of_people(names: list[str]) -> list[str]:
 def parameter_findings(text: str, content: dict[str, Any], manifest: dict[str, Any]) -> Iterator[Flaw]:
     """Find what parameters.json holds beyond the draws that release.json announces."""
     try:
-        expected = _mixed_text(content, manifest) if manifest.get("model") == MODEL else _text(content, manifest)
+        expected = (
+            _mixed_text(content, manifest)
+            if manifest.get("model") == GENERAL_LOCATION
+            else _text(content, manifest)
+        )
     except NOT_AS_WRITTEN as error:
         yield Flaw(PARAMETERS, f"it does not hold the draws that {MANIFEST} announces ({error!r:.120})")
         return
@@ -333,7 +332,7 @@ def check_release(
     file) says which levels were public before, `people_confidential` that the number of people may not be told.
 
     >>> import allbutone as abo
-    >>> release = abo.NIWSynthesizer().fit(abo.demo_cohort()).sample(datasets=1)
+    >>> release = abo.Synthesizer().fit(abo.demo_cohort()).sample(datasets=1)
     >>> abo.save_release(release, "release")
     >>> abo.check_release("release", abo.demo_cohort()).findings
     ()

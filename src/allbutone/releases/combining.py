@@ -139,7 +139,7 @@ def combine_means(release: Any, *, people: int, rule: str = "within", level: flo
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
     >>> abo.combine_means(release, people=503).names
     ('T2D', 'CAD', 'HT', 'BMI', 'HBA1C')
     """
@@ -432,7 +432,7 @@ def combine_regression(
     If the real table had gaps, it knew less than n records do: use `between`, and many datasets.
 
     >>> import allbutone as abo
-    >>> release = abo.NIWSynthesizer().fit(abo.demo_cohort()).sample(datasets=5)
+    >>> release = abo.Synthesizer().fit(abo.demo_cohort()).sample(datasets=5)
     >>> abo.combine_regression(release, "T2D", ["BMI", "HT"], people=503).names
     ('intercept', 'BMI', 'HT')
     """

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from allbutone.model.location import Parameters
 from allbutone.model.niw import NIW
-from allbutone.model.prior import prior_from
 from allbutone.releases.description import (
     BYTES_PER_VALUE,
     MADE_BY,
@@ -22,20 +22,21 @@ from allbutone.releases.description import (
     parameters_text,
     read_dataset,
     read_json,
-    read_mixed,
+    terms_of,
     write_datasets,
     write_json,
-    write_mixed,
 )
-from allbutone.releases.joined import Released, datasets_of, join_releases
-from allbutone.releases.mechanism import MODEL
-from allbutone.releases.mixed_release import Release, join_mixed
-from allbutone.releases.private_release import MODEL as PRIVATE
-from allbutone.releases.private_release import PrivateRelease
-from allbutone.releases.release import MOST_DATASETS, DatasetRelease, ParameterRelease, PlainRelease
+from allbutone.releases.mechanism import GENERAL_LOCATION, KEEP_GAPS, Mechanism
+from allbutone.releases.private_release import MODEL as GUARANTEED
+from allbutone.releases.private_release import guaranteed_entries, guaranteed_from
+from allbutone.releases.release import MOST_DATASETS, Release
 from allbutone.releases.sampling import rows_at_once, stream_datasets
+from allbutone.releases.several import Released, Releases, together
+from allbutone.support.arrays import cholesky, require_symmetric
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.tables.categories import Categories
+from allbutone.tables.files import read_table
+from allbutone.tables.records import Records
 from allbutone.tables.safe_io import NOT_AS_WRITTEN, fresh_folder, require_free, restore_replaced
 from allbutone.tables.schema import Schema
 
@@ -44,12 +45,13 @@ from allbutone.tables.schema import Schema
 # Never in that folder: a repeat key, the posterior, any statistic of the confidential data, a path or a user name.
 
 
-OneRelease = Released | Release | str | Path  # a release, or its folder
+OneRelease = Released | str | Path  # a release, or its folder
 AnyRelease = OneRelease | Sequence[OneRelease]  # or several of one table, to be taken together
+KINDS = ("datasets", "parameters", "both")
 
 
 def save_release(
-    release: PlainRelease | Release | PrivateRelease,
+    release: Release,
     folder: str | Path,
     *,
     format: str = "csv",
@@ -61,35 +63,67 @@ def save_release(
     `finished` sees where all files lie aside, just before they are put under the folder's name.
 
     >>> import allbutone as abo
-    >>> release = abo.NIWSynthesizer().fit(abo.demo_cohort()).sample_parameters(2)
+    >>> release = abo.Synthesizer().fit(abo.demo_cohort()).sample_parameters(2)
     >>> abo.save_release(release, "release")  # release/parameters.json and release/release.json
     """
-    if isinstance(release, PrivateRelease):
-        with _release_folder(folder, force, finished) as work:
-            sizes = write_datasets(work, _blocks(release), release.rows, release.columns, format)
-            write_json(work / MANIFEST, {"made_by": MADE_BY} | release.entries() | sizes)
-        return
-    if release.columns is None or release.prior is None:
+    if release.prior is None and release.noisy is None:
         raise InputError(
             "a release is saved with its mechanism, and this one has none",
             "give it columns and the prior it was made with",
         )
+    if release.mechanism.is_normal and release.parameters is not None and release.datasets:
+        raise InputError("these are several releases taken together", "save each by itself")
     with _release_folder(folder, force, finished) as work:
-        if isinstance(release, Release):
-            write_mixed(release, work, format)
-        else:
-            _write_release(release, work, format)
+        _write(release, work, format)
 
 
-def _write_release(release: PlainRelease, work: Path, format: str) -> None:
-    assert release.columns is not None
-    assert release.prior is not None
-    if release.datasets:
-        public = described("datasets", release.columns, release.prior, release.schema)
+def _write(release: Release, work: Path, format: str) -> None:
+    mechanism = release.mechanism
+    sizes: dict[str, Any] = {"files": []}
+    if not mechanism.is_normal:
+        sizes = _write_tables(work, release, format)
+    elif release.tables:
         sizes = write_datasets(work, _blocks(release), release.rows, release.columns, format)
-        write_json(work / MANIFEST, public | sizes)
-    if isinstance(release, ParameterRelease):
-        _write_parameters(work, release)
+    if release.parameters is not None:
+        _write_parameters(work / PARAMETERS, release)
+        sizes |= {"draws": release.draws, "files": [*sizes["files"], PARAMETERS]}
+    if release.noisy is None:
+        kind = "datasets" if release.parameters is None else "both" if release.tables else "parameters"
+        public = described(kind, mechanism)
+    else:
+        public = {"made_by": MADE_BY} | guaranteed_entries(release.noisy)
+    write_json(work / MANIFEST, public | sizes)
+
+
+def _write_tables(work: Path, release: Release, format: str) -> dict[str, Any]:
+    """Write tables with levels by name; return what the description says of them."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if format not in BYTES_PER_VALUE:
+        raise InputError(f"format must be csv or parquet, got {format!r}")
+    digits = max(3, len(str(len(release.tables))))
+    files = [f"dataset-{number:0{digits}d}.{format}" for number in range(1, len(release.tables) + 1)]
+    for name, table in zip(files, release.tables, strict=True):
+        frame = table.to_frame("pyarrow", released=True)
+        if format == "csv":
+            pyarrow.csv.write_csv(frame, work / name)
+        else:
+            pyarrow.parquet.write_table(frame.replace_schema_metadata(None), work / name)
+    return {"datasets": len(release.datasets), "rows": list(release.rows), "files": files}
+
+
+def _write_parameters(path: Path, release: Release) -> None:
+    assert release.parameters is not None
+    if release.mechanism.is_normal:
+        drawn = release.normal
+        pairs = zip(np.asarray(drawn.means), np.asarray(drawn.covariances), strict=True)
+        draws = ({"mean": mean.tolist(), "covariance": covariance.tolist()} for mean, covariance in pairs)
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(parameters_text(release.columns, draws))
+        return
+    names = {"columns": list(release.mechanism.measurements), "terms": terms_of(release.mechanism)}
+    write_json(path, names | {name: value.tolist() for name, value in vars(release.parameters).items()})
 
 
 def synthesize_to_folder(
@@ -98,9 +132,7 @@ def synthesize_to_folder(
     rng: np.random.Generator,
     folder: str | Path,
     *,
-    columns: tuple[str, ...],
-    prior: NIW,
-    schema: Schema | None = None,
+    mechanism: Mechanism,
     format: str = "csv",
     force: bool = False,
     watch: Callable[[np.ndarray, np.ndarray], None] = lambda drawn, block: None,
@@ -111,7 +143,7 @@ def synthesize_to_folder(
     `watch` sees each block as the model drew it, in natural units, and as it was written; `finished` as for
     `save_release`.
     """
-    declared = (schema or Schema()).for_columns(columns)
+    declared, columns = mechanism.schema, mechanism.columns
 
     def released() -> Iterator[tuple[int, np.ndarray]]:
         for number, drawn in stream_datasets(posterior, rows, rng):
@@ -123,7 +155,7 @@ def synthesize_to_folder(
         count_of("datasets", len(rows), MOST_DATASETS)
         _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
         sizes = write_datasets(work, released(), rows, columns, format)
-        write_json(work / MANIFEST, described("datasets", columns, prior, declared) | sizes)
+        write_json(work / MANIFEST, described("datasets", mechanism) | sizes)
 
 
 @contextmanager
@@ -136,114 +168,100 @@ def _release_folder(folder: str | Path, force: bool, finished: Callable[[Path], 
         require_clean(work)
 
 
-def _blocks(release: PlainRelease | PrivateRelease) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(release: Release) -> Iterator[tuple[int, np.ndarray]]:
     """Yield (dataset number, block of its rows) as `stream_datasets` does, so that the files are the same."""
     room = rows_at_once(release.p)
-    for number, dataset in enumerate(release.datasets):
+    for number, dataset in enumerate(release.values):
         for start in range(0, len(dataset), room):
-            yield number, np.asarray(dataset[start : start + room])
+            yield number, dataset[start : start + room]
 
 
-def load_release(folder: str | Path) -> PlainRelease | Release | PrivateRelease:
+def load_release(folder: str | Path) -> Release:
     """Read a release back from its folder.
 
     >>> import allbutone as abo
-    >>> abo.save_release(abo.NIWSynthesizer().fit(abo.demo_cohort()).sample(datasets=2), "release")
+    >>> abo.save_release(abo.Synthesizer().fit(abo.demo_cohort()).sample(datasets=2), "release")
     >>> abo.load_release("release")
-    DatasetRelease: 2 datasets of 503 rows, columns T2D, CAD, HT, BMI, HBA1C
+    Release: 2 datasets of 503 rows, columns T2D, CAD, HT, BMI, HBA1C
     """
     folder = Path(folder)
     restore_replaced(folder)
     manifest = read_json(folder / MANIFEST)
     try:
-        if manifest.get("model") == MODEL:
-            return read_mixed(folder, manifest)
-        if manifest.get("model") == PRIVATE:
-            return _load_private(folder, manifest)
-        columns = tuple(manifest["columns"])
-        if not all(isinstance(name, str) for name in columns):
-            raise TypeError("columns must be text")
-        prior = prior_from(manifest["prior"], columns)
-        schema = Schema.of_entries({"columns": manifest.get("declared", {})}, MANIFEST)
-        kind = manifest["release"]
-        if kind not in ("datasets", "parameters", "both"):
-            raise ValueError(f"unknown release {kind!r}")
-        means, covariances = ([], []) if kind == "datasets" else _load_parameters(folder)
+        if manifest["release"] not in KINDS:
+            raise ValueError(f"unknown release {manifest['release']!r}")
+        if manifest.get("model") == GENERAL_LOCATION:
+            return _load_tables(folder, manifest)
+        if manifest.get("model") == GUARANTEED:
+            moments = guaranteed_from(manifest, str(folder / MANIFEST))
+            mechanism = Mechanism.of_measurements(moments.ball.schema, None)
+        else:
+            moments, mechanism = None, Mechanism.of_entries(manifest, MANIFEST)
+        drawn = [] if manifest["release"] == "datasets" else read_json(folder / PARAMETERS)["draws"]
+        means, covariances = ([draw[name] for draw in drawn] for name in ("mean", "covariance"))
         names = [name for name in manifest["files"] if name != PARAMETERS]
-        parts = files_of_datasets(names, {"rows": []} if kind == "parameters" else manifest)
+        parts = files_of_datasets(names, {"rows": []} if manifest["release"] == "parameters" else manifest)
     except InputError:
         raise
     except NOT_AS_WRITTEN as error:
         raise InputError(
             f"not the description of a release: {error!r:.200}", where=str(folder / MANIFEST)
         ) from error
-    datasets = [read_dataset(folder, files, rows, columns, MANIFEST) for files, rows in parts]
-    if kind == "datasets":
-        return DatasetRelease(datasets, columns, prior, schema)
-    return ParameterRelease(means, covariances, columns, prior, datasets, schema)
+    public = mechanism.columns, mechanism.normal
+    datasets = [read_dataset(folder, files, rows, mechanism.columns, MANIFEST) for files, rows in parts]
+    if moments is not None:
+        return Release(mechanism, tuple(mechanism.table(each) for each in datasets), noisy=moments)
+    if manifest["release"] == "datasets":
+        return Release.of(datasets, *public, mechanism.schema)
+    return Release.of_parameters(means, covariances, *public, datasets, mechanism.schema)
 
 
-def load_unguaranteed(folder: str | Path) -> PlainRelease | Release:
-    """Read a release that has no guarantee; one with it has another mechanism, which only some can take."""
-    release = load_release(folder)
-    if isinstance(release, PrivateRelease):
-        raise InputError("the release was made with a guarantee, which this does not take", "use risk or fidelity")
-    return release
+def _load_tables(folder: Path, manifest: dict[str, Any]) -> Release:
+    """Read a release of tables with levels by name."""
+    mechanism = Mechanism.of_entries(manifest, MANIFEST)
+    names = [name for name in manifest["files"] if name != PARAMETERS]
+    sizes, apart = list(manifest["rows"]), int(manifest["datasets"])
+    tables = [_read_table(folder, name, rows, mechanism) for name, rows in zip(names, sizes, strict=True)]
+    parameters = None
+    if manifest["release"] != "datasets":
+        content = read_json(folder / PARAMETERS)
+        names = list(Parameters.__dataclass_fields__)
+        parameters = Parameters(*(np.array(content[name], dtype=np.float64) for name in names))
+        _check_parameters(parameters, mechanism)
+    return Release(mechanism, tuple(tables[:apart]), parameters, tuple(tables[apart:]))
 
 
-def private_release_of(given: Any) -> PrivateRelease | None:
-    """Return a release with a guarantee, or that of a folder; None for any other."""
-    if isinstance(given, str | Path) and read_json(Path(given) / MANIFEST).get("model") == PRIVATE:
-        given = load_release(given)
-    return given if isinstance(given, PrivateRelease) else None
+def _read_table(folder: Path, name: Any, rows: Any, mechanism: Mechanism) -> Records:
+    if not isinstance(name, str) or Path(name).name != name:
+        raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / MANIFEST))
+    table = Records.of_synthetic(
+        read_table(folder / name, delimiter=","), mechanism.schema, gaps=mechanism.missing == KEEP_GAPS
+    )
+    if len(table.values) != rows:
+        raise InputError(
+            f"the file holds {len(table.values)} rows; release.json says {rows}", where=str(folder / name)
+        )
+    return table
 
 
-def _load_private(folder: Path, manifest: dict[str, Any]) -> PrivateRelease:
-    columns, parts = tuple(manifest["columns"]), files_of_datasets(manifest["files"], manifest)
-    datasets = [read_dataset(folder, names, rows, columns, MANIFEST) for names, rows in parts]
-    return PrivateRelease.from_entries(manifest, datasets, str(folder / MANIFEST))
-
-
-def _load_parameters(folder: Path) -> tuple[list[Any], list[Any]]:
-    draws = read_json(folder / PARAMETERS)["draws"]
-    return [draw["mean"] for draw in draws], [draw["covariance"] for draw in draws]
+def _check_parameters(parameters: Parameters, mechanism: Mechanism) -> None:
+    model, m = mechanism.prior, len(parameters)
+    own = model.cells.count if model.is_separate else 1
+    wanted = [(m, model.cells.count), (m, model.terms, model.p), (m, own, model.p, model.p)]
+    shapes = [each.shape for each in (parameters.shares, parameters.coefficients, parameters.covariances)]
+    if shapes != wanted or not all(np.all(np.isfinite(each)) for each in vars(parameters).values()):
+        raise InputError("the released parameters do not fit the columns", where=PARAMETERS)
+    if np.any(parameters.shares < 0) or not np.allclose(parameters.shares.sum(axis=1), 1):
+        raise InputError("the shares of the cells are not probabilities", where=PARAMETERS)
+    require_symmetric(parameters.covariances, "covariances")
+    cholesky(parameters.covariances, "covariances")
 
 
 def release_of(given: AnyRelease) -> Released:
-    """Return a release as it is, or that of a folder; several in a list as one. One with categories is refused."""
-    return without_categories(any_release_of(given))
-
-
-def load_measurements(folder: str | Path) -> PlainRelease:
-    """Read a release of measurements from its folder; one with categories is refused."""
-    return without_categories(load_unguaranteed(folder))
-
-
-def without_categories(release: Any) -> Any:
-    """Return a release of measurements as it is; one with categories is refused."""
-    if isinstance(release, Release):
-        raise InputError(
-            "the release is of a table with categories or kept columns, which this does not take",
-            "use risk, fidelity or report",
-        )
-    return release
-
-
-def any_release_of(given: AnyRelease) -> Released | Release:
-    """Return a release of any kind as it is, or that of a folder; several in a list as one."""
+    """Return a release as it is, or that of a folder; several of one table, in a list, taken together."""
     if isinstance(given, list | tuple):
-        every = [any_release_of(each) for each in given]
-        mixed = [each for each in every if isinstance(each, Release)]
-        if mixed and len(mixed) < len(every):
-            raise InputError(
-                "some of the releases are of a table with categories, some are not", "take them apart"
-            )
-        return (
-            join_mixed(mixed)
-            if mixed
-            else join_releases([each for each in every if not isinstance(each, Release)])
-        )
-    return load_unguaranteed(given) if isinstance(given, str | Path) else given  # type: ignore[return-value]
+        return together([release_of(each) for each in given])
+    return load_release(given) if isinstance(given, str | Path) else given  # type: ignore[return-value]
 
 
 def is_release(folder: Path) -> bool:
@@ -272,38 +290,26 @@ def _require_space(folder: Path, needed: int) -> None:
         )
 
 
-def _write_parameters(work: Path, release: ParameterRelease) -> None:
-    assert release.columns is not None
-    assert release.prior is not None
-    pairs = zip(np.asarray(release.means), np.asarray(release.covariances), strict=True)
-    draws = ({"mean": mean.tolist(), "covariance": covariance.tolist()} for mean, covariance in pairs)
-    with (work / PARAMETERS).open("w", encoding="utf-8") as file:
-        file.writelines(parameters_text(release.columns, draws))
-    # beside the datasets drawn from them, whose description is there already
-    besides = read_json(work / MANIFEST) if release.datasets else {"files": []}
-    kind = "both" if release.datasets else "parameters"
-    manifest = besides | described(kind, release.columns, release.prior, release.schema)
-    files = [*besides["files"], PARAMETERS]
-    write_json(work / MANIFEST, manifest | {"draws": release.draws, "files": files})
-
-
 # The synthetic tables of any release, as they are analysed: measurements and categories, side by side.
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticTables:
-    """Measurements and categories of every synthetic table, with the names they share; schema: of the columns.
-
-    order: all names in the table's own order; None where the release has no names.
-    mixed: whether the release is of a kind that takes categories and gaps.
-    """
+    """Measurements and categories of every synthetic table, and the mechanism they share."""
 
     values: tuple[Float[np.ndarray, "_ p"], ...]
     categories: tuple[Categories, ...]
-    columns: tuple[str, ...]
-    order: tuple[str, ...] | None
-    schema: Schema
-    mixed: bool
+    mechanism: Mechanism
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The measurements."""
+        return self.mechanism.columns
+
+    @property
+    def schema(self) -> Schema:
+        """What is declared of the columns."""
+        return self.mechanism.schema
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -324,22 +330,13 @@ class SyntheticTables:
 
 def synthetic_tables(release: Any, *, on_model_scale: bool = False) -> SyntheticTables:
     """Return the tables of a release, of its folder or of several: in natural units, or as the model sees them."""
-    if isinstance(release, str | Path):
-        release = load_release(release)
-    if isinstance(release, PrivateRelease):
-        release = release.synthetic
-    release = any_release_of(release) if isinstance(release, list | tuple) else release
-    if hasattr(release, "tables"):  # measurements and categories
-        if not release.tables:
-            raise InputError(
-                "parameters alone were released, and no datasets to compare or to estimate from",
-                Cure("release datasets, too (sample)", "parameters", True),
-            )
-        values = tuple(each.values if on_model_scale else each.natural for each in release.tables)
-        categories = tuple(each.categories for each in release.tables)
-        return SyntheticTables(values, categories, release.columns, release.order, release.schema, mixed=True)
-    release = datasets_of(release)
-    arrays = release.modelled if on_model_scale else release.datasets
-    values = tuple(np.asarray(each, dtype=np.float64) for each in arrays)
-    none = tuple(Categories.none(len(each)) for each in values)
-    return SyntheticTables(values, none, release.column_names, release.columns, release.schema, mixed=False)
+    release = release_of(release)
+    if isinstance(release, Releases):
+        raise InputError(
+            "the releases were made with different priors", "compare, or estimate from, one at a time"
+        )
+    release.require_tables()
+    tables = release.tables
+    values = tuple(each.values if on_model_scale else each.natural for each in tables)
+    categories = tuple(each.categories for each in tables)
+    return SyntheticTables(values, categories, release.mechanism)

@@ -398,7 +398,7 @@ def record_release(
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> abo.save_release(abo.NIWSynthesizer().fit(cohort).sample(datasets=1), "release")
+    >>> abo.save_release(abo.Synthesizer().fit(cohort).sample(datasets=1), "release")
     >>> abo.record_release("cohort.csv.ledger.toml", cohort, "release").number
     1
     """
@@ -435,7 +435,7 @@ def void_release(path: str | Path, number: int, reason: str) -> Ledger:
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> abo.save_release(abo.NIWSynthesizer().fit(cohort).sample(datasets=1), "release")
+    >>> abo.save_release(abo.Synthesizer().fit(cohort).sample(datasets=1), "release")
     >>> _ = abo.record_release("cohort.csv.ledger.toml", cohort, "release")
     >>> abo.void_release("cohort.csv.ledger.toml", 1, "drawn, never given out").releases[0].voided is None
     False

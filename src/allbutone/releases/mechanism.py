@@ -1,4 +1,4 @@
-"""How mixed tables are drawn: which columns, by which model and prior. All of it is public."""
+"""How tables are drawn: which columns, by which model and prior. All of it is public."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,18 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from allbutone.model.incomplete import IncompleteRecords
-from allbutone.model.location import MAIN_EFFECTS, SEPARATE, LocationModel, MixedRecords, Regression
+from allbutone.model.location import MAIN_EFFECTS, SEPARATE, LocationModel, MixedRecords
 from allbutone.model.moments import UNKNOWN
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_entries, prior_from
+from allbutone.support.arrays import to_numpy
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.categories import Categories, require_few_cells
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
 
 REFUSE, IMPUTE, KEEP_GAPS = "refuse", "impute", "keep"
-MODEL = "general location"
+NORMAL, GENERAL_LOCATION = "normal", "general location"
 LEAST_WEIGHT = 1e-6  # of a cell: beside a record, less would lose its digits
 
 
@@ -27,15 +28,16 @@ LEAST_WEIGHT = 1e-6  # of a cell: beside a record, less would lose its digits
 class Mechanism:
     """What is declared of all columns, in the table's order, and the model that draws those that are not kept.
 
-    normal: the prior of the drawn measurements in every cell. cells: whether cells share one spread, each level
-    moving the mean ("main effects"), or have a normal of their own ("separate"). cell_weight: how many records the
-    prior is worth in each cell. keep: columns that go out as they are; the others are drawn given them.
-    missing: what is done with gaps.
+    normal: the prior of the drawn measurements in every cell; None where it is not known. cells: whether cells
+    share one spread, each level moving the mean ("main effects"), or have a normal of their own ("separate").
+    cell_weight: how many records the prior is worth in each cell. keep: columns that go out as they are; the
+    others are drawn given them. missing: what is done with gaps. A table of measurements alone has one cell
+    (`Mechanism.of_measurements`).
     """
 
     schema: Schema
-    normal: NIW
-    cell_weight: float
+    normal: NIW | None
+    cell_weight: float = 1.0
     cells: str = MAIN_EFFECTS
     keep: tuple[str, ...] = ()
     missing: str = REFUSE
@@ -49,18 +51,33 @@ class Mechanism:
         if not LEAST_WEIGHT <= self.cell_weight < np.inf:
             raise InputError(f"cell_weight must exceed 0, {LEAST_WEIGHT} at least, got {self.cell_weight}")
         self._require_drawable()
-        if self.normal.p != len(self.measurements):
+        if self.normal is not None and self.normal.p != len(self.measurements):
             raise InputError(
                 f"{len(self.measurements)} measurements are drawn and the prior is for {self.normal.p}"
             )
         require_few_cells(dict(zip(self.categories, self.sizes, strict=True)))
+
+    @classmethod
+    def of_measurements(cls, columns: Schema | Sequence[str], normal: NIW | None) -> "Mechanism":
+        """Return the mechanism of a table of measurements alone, by name or declared: its one cell is a normal."""
+        schema = columns if isinstance(columns, Schema) else Schema().for_columns(columns)
+        return cls(schema, normal, cells=SEPARATE)
+
+    @cached_property
+    def is_normal(self) -> bool:
+        """Whether its tables are complete measurements of which none is kept: one cell, which has closed forms."""
+        return not self.categories and not self.keep and self.missing == REFUSE
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return NORMAL if self.is_normal else GENERAL_LOCATION
 
     def _require_drawable(self) -> None:
         if unknown := [name for name in self.keep if name not in self.order]:
             raise InputError(
                 f"there is no column {unknown[0]!r} to keep", f"the columns are {', '.join(self.order)}"
             )
-        require_measurements(self.measurements)
         drawn = [name for name in self.categories if name not in self.keep]
         if self.covariates and drawn:
             raise InputError(
@@ -117,11 +134,19 @@ class Mechanism:
         """The model before any record."""
         return LocationModel.prior(
             self.sizes,
-            self.normal,
+            self.require_prior(),
             weight=self.cell_weight,
             covariates=len(self.covariates),
             separate=self.cells == SEPARATE,
         )
+
+    def require_prior(self) -> NIW:
+        """Return the prior of the measurements, or say that it is not known."""
+        if self.normal is None:
+            raise InputError(
+                "the release does not say with which prior it was made", Cure("give the prior", "prior")
+            )
+        return self.normal
 
     def split(self, records: Records) -> MixedRecords:
         """Return complete records as the model sees them: cell, measurements and covariates."""
@@ -178,33 +203,49 @@ class Mechanism:
         return self.table(self.schema.released(values), codes, gaps is not None)
 
     def table(
-        self, natural: Float[np.ndarray, "n p"], codes: Int[np.ndarray, "n q"], gaps: bool = False
+        self,
+        natural: Float[np.ndarray, "n p"],
+        codes: Int[np.ndarray, "n q"] | None = None,
+        gaps: bool = False,
     ) -> Records:
         """Return a synthetic table from natural values and level numbers."""
-        categories = Categories(codes, self.categories, self.levels)
-        values = self.schema.to_model(natural)
-        return Records(
-            values, self.columns, schema=self.schema, categories=categories, order=self.order, gaps=gaps
+        if codes is None:
+            codes = np.zeros((len(natural), 0), dtype=np.int64)
+        table = Records(
+            self.schema.to_model(natural),
+            self.columns,
+            schema=self.schema,
+            categories=Categories(codes, self.categories, self.levels),
+            order=self.order,
+            gaps=gaps,
         )
+        vars(table)["natural"] = natural  # to the last digit as it goes out
+        return table
 
-    def entries(self) -> dict[str, Any]:
-        """Return all of it as entries of release.json."""
+    def entries(self, *, general: bool = False) -> dict[str, Any]:
+        """Return all of it as entries of release.json; of measurements alone what they need, unless `general`."""
+        assert self.normal is not None
+        public = {"columns": list(self.order), "prior": prior_entries(self.normal)}
+        declared = self.schema.entries()["columns"]
+        if self.is_normal and not general:
+            return public | ({"declared": declared} if any(declared.values()) else {})
         return {
-            "model": MODEL,
+            "model": GENERAL_LOCATION,
             "cells": self.cells,
             "cell_weight": self.cell_weight,
             "keep": list(self.keep),
             "missing": self.missing,
-            "columns": list(self.order),
-            "prior": prior_entries(self.normal),
-            "declared": self.schema.entries()["columns"],
+            **public,
+            "declared": declared,
         }
 
     @classmethod
     def of_entries(cls, entries: Mapping[str, Any], where: str) -> "Mechanism":
         """Read what `entries` wrote."""
         order = _names(entries["columns"])
-        schema = Schema.of_entries({"columns": entries["declared"]}, where).for_columns(order)
+        schema = Schema.of_entries({"columns": entries.get("declared", {})}, where).for_columns(order)
+        if "model" not in entries:
+            return cls.of_measurements(schema, prior_from(entries["prior"], order))
         keep = _names(entries["keep"])
         drawn = [column.name for column in schema.measurements if column.name not in keep]
         normal = prior_from(entries["prior"], drawn)
@@ -212,8 +253,20 @@ class Mechanism:
 
     def same_as(self, other: "Mechanism") -> bool:
         """Say whether both draw the same from the same table."""
-        words = [each.entries() | {"declared": None} for each in (self, other)]
-        return words[0] == words[1] and self.schema.same_mechanism(other.schema)
+        if self.order != other.order or not self.schema.same_mechanism(other.schema):
+            return False
+        # of one cell it does not matter how cells would share their spread
+        alike = [(each.keep, each.missing, *((each.cells, each.cell_weight) if each.categories else ()))
+                 for each in (self, other)]  # fmt: skip
+        return alike[0] == alike[1] and _same_prior(self.normal, other.normal)
+
+
+def _same_prior(one: NIW | None, other: NIW | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    fields = ("mean", "mean_weight", "df", "scale")
+    pairs = ((to_numpy(getattr(each, name)) for each in (one, other)) for name in fields)
+    return all(np.allclose(ours, theirs, rtol=1e-12, atol=0) for ours, theirs in pairs)
 
 
 def require_measurements(drawn: Sequence[str]) -> None:
@@ -239,48 +292,3 @@ def _names(given: Any) -> tuple[str, ...]:
     if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
         raise TypeError("names must be text")
     return tuple(given)
-
-
-# A fitted synthesizer's numbers as JSON holds them, exact to the last bit. All of it is confidential.
-
-
-def table_entries(posterior: LocationModel | None, table: IncompleteRecords | None) -> dict[str, Any]:
-    """Return what stands for the table: the posterior, or the table itself where values are missing."""
-    content = {"posterior": None if posterior is None else _model_entries(posterior), "incomplete": None}
-    if table is not None:
-        values = [[None if np.isnan(value) else value for value in row] for row in table.values.tolist()]
-        content["incomplete"] = {"codes": table.codes.tolist(), "values": values}
-    return content
-
-
-def table_from(
-    content: dict[str, Any], prior: LocationModel, covariates: Any
-) -> tuple[LocationModel | None, IncompleteRecords | None]:
-    """Read what `table_entries` wrote."""
-    given, table = content["posterior"], content["incomplete"]
-    posterior = None if given is None else _model_from(given, prior)
-    if table is None:
-        return posterior, None
-    values = np.array(table["values"], dtype=np.float64).reshape(-1, prior.p)
-    codes = np.array(table["codes"], dtype=np.int64).reshape(len(values), -1)
-    return posterior, IncompleteRecords.of(codes, values, covariates)
-
-
-def _model_entries(model: LocationModel) -> dict[str, Any]:
-    measured = model.measured
-    names = ["mean", "mean_weight", "df", "scale"]
-    if isinstance(measured, Regression):
-        names = ["coefficients", "root", "df", "scale"]
-    numbers = {name: np.asarray(getattr(measured, name)).tolist() for name in names}
-    return {"weights": model.weights.tolist()} | numbers
-
-
-def _model_from(entries: dict[str, Any], prior: LocationModel) -> LocationModel:
-    numbers = {name: np.array(value, dtype=np.float64) for name, value in entries.items()}
-    weights, scale = numbers["weights"], numbers["scale"]
-    measured: Regression | NIW
-    if "root" in numbers:
-        measured = Regression(numbers["coefficients"], numbers["root"], float(numbers["df"]), scale)
-    else:
-        measured = NIW(numbers["mean"], numbers["mean_weight"], numbers["df"], scale)
-    return LocationModel(prior.cells, weights, measured, prior.covariates)

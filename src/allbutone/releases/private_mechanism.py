@@ -261,6 +261,18 @@ class NoisyMoments:
         """μ = Δ/σ: how far apart two unit normals are that are as hard to tell apart as the two tables."""
         return self.sensitivity / self.noise
 
+    @property
+    def in_words(self) -> str:
+        """What is guaranteed, for a board."""
+        times = float(np.exp(min(self.epsilon, 14.0)))
+        often = "a million" if times > 1e6 else f"{times:,.3g}" if times < 100 else f"{times:,.0f}"
+        worth = "" if round(self.epsilon, 3) < 10 else " An ε of 10 or more promises hardly anything."
+        return (
+            f"({self.epsilon:.3g}, {self.delta:g})-differentially private: replacing one of {self.people:,} "
+            f"records, whatever the others, makes no event more than {often} times as likely, but "
+            f"for a probability of {self.delta:g}.{worth}"
+        )
+
 
 def add_noise(ball: PublicBall, natural: Float[np.ndarray, "n p"], epsilon: float, delta: float) -> NoisyMoments:
     """Return the noisy moments of a table in natural units: this is where ε is spent."""

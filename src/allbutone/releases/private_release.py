@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from allbutone.model.augmentation import Convergence
 from allbutone.model.niw import NIW
+from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.private_mechanism import (
-    DELTA,
     NoisyMoments,
     PublicBall,
     add_noise,
@@ -21,11 +21,10 @@ from allbutone.releases.private_mechanism import (
     without_limits,
     zcdp_rho,
 )
-from allbutone.releases.release import DatasetRelease, Shown, dataset_sizes
+from allbutone.releases.release import Release, dataset_sizes
 from allbutone.releases.sampling import fresh_generator
 from allbutone.support.errors import Cure, InputError, require_memory
 from allbutone.support.parallel import one_thread
-from allbutone.support.text import listed
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
 
@@ -167,194 +166,91 @@ _MECHANISM = (
 )
 
 
-def _times(epsilon: float) -> str:
-    """Return e^ε as a board reads it."""
-    found = float(np.exp(min(epsilon, 14.0)))
-    return "a million" if found > 1e6 else f"{found:,.3g}" if found < 100 else f"{found:,.0f}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PrivateRelease(Shown):
-    """Datasets in natural units, and the noisy moments from which they and any number more are drawn.
+def draw_guaranteed(moments: NoisyMoments, datasets: int | None = None, rows: Any = None) -> Release:
+    """Draw datasets with the operating system's randomness; as many rows as people unless said.
 
     Once the moments are told, datasets cost no privacy.
     """
-
-    noun: ClassVar[str] = "dataset"
-
-    moments: NoisyMoments
-    datasets: tuple[Float[np.ndarray, "_ p"], ...]
-    convergence: Convergence | None = None
-
-    @classmethod
-    def draw(cls, moments: NoisyMoments, datasets: int | None = None, rows: Any = None) -> "PrivateRelease":
-        """Draw datasets with the operating system's randomness; as many rows as people unless said."""
-        sizes = dataset_sizes(datasets, rows, moments.people)
-        schema, p = moments.ball.schema, moments.ball.p
-        require_memory(sum(sizes) * p)
-        rng = fresh_generator()
-        means, covariances, found = NoiseAware(moments).draw(len(sizes), rng)
-        means, covariances = moments.ball.on_model_scale(means, covariances)
-        roots = np.linalg.cholesky(covariances)
-        drawn = [
-            schema.released(mean + rng.standard_normal((size, p)) @ root.T)
-            for mean, root, size in zip(means, roots, sizes, strict=True)
-        ]
-        return cls(moments, tuple(drawn), found)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns' names."""
-        return tuple(column.name for column in self.schema.measurements)
-
-    column_names = columns
-
-    @property
-    def schema(self) -> Schema:
-        """What is declared of the columns."""
-        return self.moments.ball.schema
-
-    @property
-    def p(self) -> int:
-        """The number of columns."""
-        return self.moments.ball.p
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The number of rows of each dataset."""
-        return tuple(len(dataset) for dataset in self.datasets)
-
-    @property
-    def count(self) -> int:
-        """How many datasets."""
-        return len(self.datasets)
-
-    @property
-    def synthetic(self) -> DatasetRelease:
-        """The datasets by themselves, for what compares them with the table; no attack on these is meant."""
-        return DatasetRelease(self.datasets, self.columns, None, self.schema)
-
-    @property
-    def guarantee(self) -> str:
-        """What is guaranteed, for a board."""
-        told = self.moments
-        worth = "" if round(told.epsilon, 3) < 10 else " An ε of 10 or more promises hardly anything."
-        return (
-            f"({told.epsilon:.3g}, {told.delta:g})-differentially private: replacing one of {told.people:,} "
-            f"records, whatever the others, makes no event more than {_times(told.epsilon)} times as likely, but "
-            f"for a probability of {told.delta:g}.{worth}"
-        )
-
-    def entries(self) -> dict[str, Any]:
-        """Return what release.json says besides its files."""
-        told, ball = self.moments, self.moments.ball
-        by_column = zip(self.schema.measurements, ball.centre, ball.unit, strict=True)
-        public = {
-            each.name: {"low": each.low, "high": each.high, "centre": float(middle), "unit": float(unit)}
-            for each, middle, unit in by_column
-        }
-        return {
-            "release": "datasets",
-            "model": MODEL,
-            "mechanism": _MECHANISM,
-            "columns": list(self.columns),
-            "guarantee": {
-                "epsilon": told.epsilon,
-                "delta": told.delta,
-                "rho": told.rho,
-                "adjacency": ADJACENCY,
-                "people": told.people,
-                "weight": 1.0,
-                "limits": public,
-                "radius": ball.radius,
-                "spread": ball.spread,
-                "sensitivity": told.sensitivity,
-                "noise": told.noise,
-            },
-            "noisy_moments": told.matrix.tolist(),
-            # as of other releases: mode at the guess, worth one record, on the model's scale
-            "prior": {
-                "mean": ball.centre.tolist(),
-                "mean_weight": 1.0,
-                "df": -float(ball.p),
-                "scale": np.diag((ball.spread * ball.unit) ** 2).tolist(),
-            },
-            "declared": self.schema.entries()["columns"],
-        }
-
-    @classmethod
-    def from_entries(cls, entries: Mapping[str, Any], datasets: list[np.ndarray], where: str) -> "PrivateRelease":
-        """Read what `entries` gives."""
-        given, names = entries["guarantee"], entries["columns"]
-        schema = Schema.of_entries({"columns": entries["declared"]}, where).for_columns(names)
-        limits = given["limits"]
-        centre, unit = (np.array([float(limits[name][key]) for name in names]) for key in ("centre", "unit"))
-        ball = PublicBall(schema, centre, unit, float(given["radius"]), float(given["spread"]))
-        matrix = np.array(entries["noisy_moments"], dtype=float)
-        if matrix.shape != (ball.p + 1, ball.p + 1) or not np.all(np.isfinite(matrix)):
-            raise InputError("its noisy moments do not fit its columns", where=where)
-        told = {key: float(given[key]) for key in ("noise", "sensitivity", "epsilon", "delta", "rho")}
-        return cls(NoisyMoments(ball, int(given["people"]), matrix, **told), tuple(datasets))
+    sizes = dataset_sizes(datasets, rows, moments.people)
+    mechanism, p = Mechanism.of_measurements(moments.ball.schema, None), moments.ball.p
+    require_memory(sum(sizes) * p)
+    rng = fresh_generator()
+    means, covariances, convergence = NoiseAware(moments).draw(len(sizes), rng)
+    means, covariances = moments.ball.on_model_scale(means, covariances)
+    roots = np.linalg.cholesky(covariances)
+    tables = tuple(
+        mechanism.table(mechanism.schema.released(mean + rng.standard_normal((size, p)) @ root.T))
+        for mean, root, size in zip(means, roots, sizes, strict=True)
+    )
+    return Release(mechanism, tables, noisy=moments, convergence=convergence)
 
 
-# A synthesizer with a guarantee: fit spends ε once; what is sampled afterwards is free.
+def guaranteed_entries(told: NoisyMoments) -> dict[str, Any]:
+    """Return what release.json says besides its files."""
+    ball = told.ball
+    by_column = zip(ball.schema.measurements, ball.centre, ball.unit, strict=True)
+    limits = {
+        each.name: {"low": each.low, "high": each.high, "centre": float(middle), "unit": float(unit)}
+        for each, middle, unit in by_column
+    }
+    return {
+        "release": "datasets",
+        "model": MODEL,
+        "mechanism": _MECHANISM,
+        "columns": [column.name for column in ball.schema.measurements],
+        "guarantee": {
+            "epsilon": told.epsilon,
+            "delta": told.delta,
+            "rho": told.rho,
+            "adjacency": ADJACENCY,
+            "people": told.people,
+            "weight": 1.0,
+            "limits": limits,
+            "radius": ball.radius,
+            "spread": ball.spread,
+            "sensitivity": told.sensitivity,
+            "noise": told.noise,
+        },
+        "noisy_moments": told.matrix.tolist(),
+        # as of other releases: mode at the guess, worth one record, on the model's scale
+        "prior": {
+            "mean": ball.centre.tolist(),
+            "mean_weight": 1.0,
+            "df": -float(ball.p),
+            "scale": np.diag((ball.spread * ball.unit) ** 2).tolist(),
+        },
+        "declared": ball.schema.entries()["columns"],
+    }
 
 
-class PrivateSynthesizer:
-    """Adds noise to a table's moments so that (ε, δ)-differential privacy holds, and draws datasets from them.
+def guaranteed_from(entries: Mapping[str, Any], where: str) -> NoisyMoments:
+    """Read what `guaranteed_entries` gives."""
+    given, names = entries["guarantee"], entries["columns"]
+    schema = Schema.of_entries({"columns": entries["declared"]}, where).for_columns(names)
+    limits = given["limits"]
+    centre, unit = (np.array([float(limits[name][key]) for name in names]) for key in ("centre", "unit"))
+    ball = PublicBall(schema, centre, unit, float(given["radius"]), float(given["spread"]))
+    matrix = np.array(entries["noisy_moments"], dtype=float)
+    if matrix.shape != (ball.p + 1, ball.p + 1) or not np.all(np.isfinite(matrix)):
+        raise InputError("its noisy moments do not fit its columns", where=where)
+    told = {key: float(given[key]) for key in ("noise", "sensitivity", "epsilon", "delta", "rho")}
+    return NoisyMoments(ball, int(given["people"]), matrix, **told)
 
-    One of n records replaced; n, limits, centres and spreads are public and must not come from the table. Every
-    call of `fit` spends ε again; `sample` costs nothing, however often it is called. There is no seed: randomness
-    that can be repeated voids the guarantee.
 
-    >>> import allbutone as abo
-    >>> private = abo.PrivateSynthesizer(epsilon=3)
-    >>> limits = {name: {"low": -8, "high": 8, "centre": 0, "spread": 1} for name in abo.demo_cohort().columns}
-    >>> private.fit(abo.demo_cohort(), schema={"columns": limits}).sample(datasets=2, rows=100)
-    PrivateRelease: 2 datasets of 100 rows, columns T2D, CAD, HT, BMI, HBA1C
+# Where ε is spent: once, on the moments of a table; what is drawn from them afterwards is free.
+
+
+def spend(table: Any, epsilon: float, delta: float, *, schema: Any = None, **how_to_read: Any) -> NoisyMoments:
+    """Spend ε on a table, read as by `Records.of`; `schema` is the table file with every column's limits.
+
+    Values outside the limits are brought inside. Gaps are refused: how many rows have them is not public.
     """
-
-    def __init__(self, epsilon: float, delta: float = DELTA, *, seed: Any = None) -> None:
-        if seed is not None:
-            refuse_seed()
-        self.epsilon: float = epsilon_of(epsilon)
-        self.delta: float = delta
-        self._moments: NoisyMoments | None = None
-
-    def fit(self, table: Any, *, schema: Any = None, **how_to_read: Any) -> "PrivateSynthesizer":
-        """Spend ε on a table, read as by `Records.of`; `schema` is the table file with every column's limits.
-
-        Values outside the limits are brought inside. Gaps are refused: how many rows have them is not public.
-        """
-        natural, declared = read_private(table, schema, **how_to_read)
-        delta = delta_of(self.delta, len(natural))
-        _require_enough(*natural.shape)
-        require_public(declared, natural)
-        mu = float(np.sqrt(2 * zcdp_rho(self.epsilon, delta)))
-        ball = PublicBall.of(declared, len(natural), mu)
-        self._moments = add_noise(ball, natural, self.epsilon, delta)
-        return self
-
-    @property
-    def moments(self) -> NoisyMoments:
-        """The noisy moments: all that is told of the table; public."""
-        if self._moments is None:
-            raise InputError("the synthesizer is not fitted", "call fit(table) first")
-        return self._moments
-
-    def sample(self, *, datasets: int | None = None, rows: Any = None, seed: Any = None) -> PrivateRelease:
-        """Draw datasets; `rows` is a size for all, one for each, or as many as the table has."""
-        if seed is not None:
-            refuse_seed()
-        return PrivateRelease.draw(self.moments, datasets, rows)
-
-    def __repr__(self) -> str:
-        """Return what is guaranteed, and of which columns."""
-        if self._moments is None:
-            return f"PrivateSynthesizer, ε = {self.epsilon:g}, not fitted"
-        names = [column.name for column in self._moments.ball.schema.measurements]
-        spent = f"ε = {self.epsilon:g} spent on {self._moments.people:,} records"
-        return f"PrivateSynthesizer, {spent} of {listed(names)}"
+    natural, declared = read_private(table, schema, **how_to_read)
+    delta = delta_of(delta, len(natural))
+    _require_enough(*natural.shape)
+    require_public(declared, natural)
+    mu = float(np.sqrt(2 * zcdp_rho(epsilon_of(epsilon), delta)))
+    return add_noise(PublicBall.of(declared, len(natural), mu), natural, epsilon, delta)
 
 
 def _require_enough(people: int, p: int) -> None:

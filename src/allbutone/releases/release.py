@@ -1,64 +1,29 @@
-"""What is released: draws of the model's parameters (Θ), whole synthetic datasets (Φ), or both together."""
+"""What is released of a table, synthetic tables, draws of the model's parameters or both, and how it was made."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
-from typing import Any, ClassVar
+from typing import Any
 
-import narwhals as nw
 import numpy as np
 from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
-from allbutone.model.moments import Moments
+from allbutone.model.augmentation import Convergence
+from allbutone.model.location import MixedRecords, Parameters
 from allbutone.model.niw import NIW
+from allbutone.releases.mechanism import REFUSE, Mechanism
+from allbutone.releases.private_mechanism import NoisyMoments
 from allbutone.releases.sampling import draw_datasets, fresh_generator, keyed_generator
-from allbutone.releases.statistics import (
-    About,
-    ParameterStatistics,
-    means_and_deviations,
-    parameters_in,
-    whitened_datasets,
-    whitened_parameters,
-    whitened_sums,
-)
-from allbutone.support.arrays import array_namespace, as_array, cholesky, eye, real_array, require_symmetric, zeros
+from allbutone.releases.statistics import NormalDraws, means_and_deviations
+from allbutone.support.arrays import array_namespace, cholesky, real_array, require_symmetric, to_numpy
 from allbutone.support.errors import Cure, InputError, count_of, describe_value, require_memory
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import counted, listed, number, table
 from allbutone.tables.names import check_names
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
-
-# A release as a notebook shows it: its size, its columns and the first rows. All of it is released anyway.
-
-
-SHOWN = 5  # rows of the first dataset, or draws
-
-
-class Shown:
-    """What both kinds of releases show of themselves."""
-
-    def __repr__(self) -> str:
-        """Return what is counted, how large it is, and the columns."""
-        release: Any = self
-        sizes = sorted(set(release.rows))
-        several = f"{sizes[0]:,} to {sizes[-1]:,} rows" if len(sizes) > 1 else ""
-        of_rows = f" of {several or counted(sizes[0], 'row')}" if sizes else ""
-        with_datasets = " with datasets" if sizes and release.noun != "dataset" else ""
-        what = f"{counted(release.count, release.noun)}{with_datasets}{of_rows}"
-        return f"{type(release).__name__}: {what}, columns {listed(release.column_names)}"
-
-    def _repr_html_(self) -> str:
-        release: Any = self
-        if release.datasets:
-            words, values = "The first rows of the first dataset:", np.asarray(release.datasets[0])[:SHOWN]
-        else:
-            words, values = "The first draws' means:", np.asarray(release.means)[:SHOWN]
-        lines = [[number(value) for value in row] for row in values]
-        return f"<p>{escape(repr(self))}. {words}</p>{table(release.column_names, lines)}"
-
 
 # The gate of releases: names, shapes and finite numbers, checked once.
 
@@ -85,11 +50,6 @@ def checked_datasets(
     if len(widths) > 1:
         raise InputError(f"the datasets have different numbers of columns: {sorted(widths)}", "give all the same")
     return arrays, names
-
-
-def modelled(datasets: tuple[Any, ...], schema: Schema) -> tuple[Any, ...]:
-    """Return datasets on the scales of the model; as they are, of any array library, where none is declared."""
-    return datasets if schema.is_plain else tuple(schema.to_model(np.asarray(dataset)) for dataset in datasets)
 
 
 def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -129,246 +89,98 @@ def check_release(count: int, p: int, columns: tuple[str, ...] | None, prior: NI
 
 
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
+SHOWN = 5  # rows of the first dataset, or draws
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParameterRelease(Shown):
-    """Θ: `draws` pairs of mean (draws, p) and covariance (draws, p, p); `datasets`: one drawn from each, or none.
+class Release:
+    """Synthetic tables, draws of the model's parameters, or both, and the mechanism that made them.
 
-    Means and covariances are on the scales that `schema` declares, datasets in natural units.
-    Given its mean and covariance a dataset says nothing more of the records, so an attack on both together is the
-    attack on the parameters. `prior` and `schema` are the mechanism's public part; they travel with the release.
+    datasets: tables, each from a draw of the parameters that is not released. parameters: released draws, if any.
+    illustrating: tables drawn from those; given the parameters they say nothing more of the records.
+    noisy: where there is a guarantee, the moments that all tables were drawn from; `convergence`: how surely.
+    as_drawn: whether the tables hold what was drawn, before limits and rounding.
+
+    >>> import numpy as np, allbutone as abo
+    >>> abo.Release.of([np.zeros((4, 2)) + [[1], [2], [3], [5]]], prior=abo.NIW.flat(2))
+    Release: 1 dataset of 4 rows, columns x1, x2
     """
 
-    noun: ClassVar[str] = "parameter draw"  # what is counted
+    mechanism: Mechanism
+    datasets: tuple[Records, ...] = ()
+    parameters: Parameters | None = None
+    illustrating: tuple[Records, ...] = ()
+    noisy: NoisyMoments | None = None
+    convergence: Convergence | None = None
+    as_drawn: bool = False
 
-    means: Float[Any, "draws p"]
-    covariances: Float[Any, "draws p p"]
-    columns: tuple[str, ...] | None = None
-    prior: NIW | None = None
-    datasets: tuple[Float[Any, "_ p"], ...] = ()
-    schema: Schema = field(default_factory=Schema)
+    def __post_init__(self) -> None:
+        """Refuse an empty release, and tables of other columns."""
+        if not self.datasets and self.parameters is None:
+            raise InputError("a release holds at least one draw or dataset, got none")
+        order = self.mechanism.order
+        for place, each in enumerate(self.tables, 1):
+            if each.order != order:
+                raise InputError(f"dataset {place} has columns {', '.join(each.order)}", "give the mechanism's")
 
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
+        datasets: Iterable[Any],
+        columns: Sequence[str] | None = None,
+        prior: NIW | None = None,
+        schema: Any = None,
+    ) -> "Release":
+        """Take datasets of measurements: arrays of any library as they are, any other table through the gate.
+
+        Without names the columns are x1, x2, …; `prior` is the one that they were made with, where it is known.
+        """
+        arrays, names = checked_datasets(list(datasets), names_of(columns))
+        p = int(arrays[0].shape[1]) if arrays else 0
+        check_release(len(arrays), p, names, prior)
+        mechanism = _of_measurements(names, p, prior, schema)
+        tables = _tables(arrays, mechanism)
+        return cls(mechanism, tables)._with_arrays(None, None, arrays)
+
+    @classmethod
+    def of_parameters(
+        cls,
         means: Any,
         covariances: Any,
         columns: Sequence[str] | None = None,
         prior: NIW | None = None,
         datasets: Sequence[Any] = (),
         schema: Any = None,
-    ) -> None:
-        """Check that there is at least one draw, that shapes agree and covariances are positive definite."""
+    ) -> "Release":
+        """Take draws of a normal's means (draws, p) and covariances (draws, p, p); one dataset from each, or none.
+
+        Means and covariances are on the scales that `schema` declares, datasets in natural units.
+        """
         means, covariances = real_array(means, "means"), real_array(covariances, "covariances")
         if means.ndim != 2 or tuple(covariances.shape) != (*means.shape, means.shape[-1]):
             raise InputError(
                 "a parameter release has means (draws, p) and covariances (draws, p, p), "
                 f"got {tuple(means.shape)} and {tuple(covariances.shape)}"
             )
-        object.__setattr__(self, "means", means)
-        object.__setattr__(self, "covariances", covariances)
-        object.__setattr__(self, "columns", names_of(columns))
-        object.__setattr__(self, "prior", prior)
-        object.__setattr__(self, "schema", Schema.of(schema).for_columns(self.column_names))
-        check_release(self.draws, self.p, self.columns, prior)
+        draws, p = (int(size) for size in means.shape)
+        names = names_of(columns)
+        check_release(draws, p, names, prior)
         require_finite(means, "released means")
         require_symmetric(covariances, "a released covariance")
         cholesky(covariances, "a released covariance")
-        drawn = DatasetRelease(datasets, self.columns, prior, self.schema).datasets if len(datasets) else ()
-        if drawn and (len(drawn), drawn[0].shape[1]) != (self.draws, self.p):
-            words = f"{self.draws} parameter draws came with {len(drawn)} datasets"
+        arrays, _ = checked_datasets(datasets, names)
+        if arrays and (len(arrays), arrays[0].shape[1]) != (draws, p):
+            words = f"{draws} parameter draws came with {len(arrays)} datasets"
             raise InputError(words, "give each draw its own dataset, of the same columns")
-        object.__setattr__(self, "datasets", drawn)
+        mechanism = _of_measurements(names, p, prior, schema)
+        release = cls(mechanism, (), _parameters(means, covariances), _tables(arrays, mechanism))
+        return release._with_arrays(means, covariances, [])
 
-    @cached_property
-    def modelled(self) -> tuple[Float[Any, "_ p"], ...]:
-        """The datasets on the scales of the model."""
-        return modelled(self.datasets, self.schema)
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The number of rows of each dataset; none where parameters alone are released."""
-        return tuple(int(dataset.shape[0]) for dataset in self.datasets)
-
-    @property
-    def draws(self) -> int:
-        """How many parameter draws are released."""
-        return int(self.means.shape[0])
-
-    @property
-    def count(self) -> int:
-        """How many of what is counted."""
-        return self.draws
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns' names, x1, x2, … where they have none."""
-        return column_names(self.columns, self.p)
-
-    @property
-    def p(self) -> int:
-        """The number of columns."""
-        return int(self.means.shape[-1])
-
-    def statistics(self) -> ParameterStatistics:
-        """Return all that an attack sees of the release."""
-        centre, root = zeros(self.p, like=self.means), eye(self.p, like=self.means)
-        return parameters_in(centre, root, self.means, self.covariances)
-
-    def whitened(self, others: NIW) -> tuple[Float[Any, "p p"], ParameterStatistics]:
-        """Return a root of the others' scale along the release's own axes, and the statistics whitened by it."""
-        return whitened_sums(self._about, others) or whitened_parameters(self.means, self.covariances, others)
-
-    @cached_property
-    def _about(self) -> About:
-        return About.of_parameters(self.means, self.covariances)
-
-    def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-        """Return each column's mean and standard deviation by the release alone: the averages of the draws."""
-        variances = np.diagonal(np.asarray(self.covariances), axis1=1, axis2=2)
-        return np.mean(np.asarray(self.means), axis=0), np.sqrt(np.mean(variances, axis=0))
-
-    def first(self, count: int) -> "ParameterRelease":
-        """Return a release of the first so many draws."""
-        release = ParameterRelease.__new__(ParameterRelease)
-        count = count_of("count", count, self.draws)
-        held = {"means": self.means[:count, ...], "covariances": self.covariances[:count, ...]}
-        held |= {"columns": self.columns, "prior": self.prior, "schema": self.schema}
-        held |= {"datasets": self.datasets[:count]}
-        for name, value in held.items():
-            object.__setattr__(release, name, value)  # checked already, with the whole
-        return release
-
-    @classmethod
-    def draw(
-        cls,
-        posterior: NIW,
-        draws: int,
-        rng: np.random.Generator,
-        *,
-        columns: tuple[str, ...] | None = None,
-        prior: NIW | None = None,
-        schema: Schema | None = None,
-    ) -> "ParameterRelease":
-        """Draw (μ*, Σ*) from the posterior `draws` times (Algorithm 1, lines 7 and 8)."""
-        draws = count_of("draws", draws, MOST_DATASETS)
-        require_memory(draws * posterior.p * (posterior.p + 1))
-        with one_thread():
-            means, covariances = posterior.draw(rng, draws)
-        return cls(means, covariances, columns, prior, schema=schema)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class DatasetRelease(Shown):
-    """Φ: synthetic datasets, each of shape (rows, p); sizes may differ.
-
-    datasets: as they go out, in natural units. modelled: the same on the scales of the model.
-    `prior` and `schema` are the mechanism's public part; they travel with the release.
-    """
-
-    noun: ClassVar[str] = "dataset"  # what is counted
-
-    datasets: tuple[Float[Any, "_ p"], ...]
-    columns: tuple[str, ...] | None = None
-    prior: NIW | None = None
-    schema: Schema = field(default_factory=Schema)
-
-    def __init__(
-        self,
-        datasets: Sequence[Any],
-        columns: Sequence[str] | None = None,
-        prior: NIW | None = None,
-        schema: Any = None,
-    ) -> None:
-        """Take arrays as they are and any other table through the gate; tables must share their names."""
-        arrays, names = checked_datasets(datasets, names_of(columns))
-        self._hold(arrays, names, prior, Schema.of(schema))
-        for place, array in enumerate(arrays if not self.schema.is_plain else (), start=1):
-            require_allowed(array, self.schema, f"dataset {place}")
-
-    def _hold(
-        self, datasets: list[Any], columns: tuple[str, ...] | None, prior: NIW | None, schema: Schema | None
-    ) -> None:
-        object.__setattr__(self, "datasets", tuple(datasets))
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "prior", prior)
-        check_release(len(datasets), int(datasets[0].shape[1]) if datasets else 0, columns, prior)
-        object.__setattr__(self, "schema", (schema or Schema()).for_columns(self.column_names))
-
-    @cached_property
-    def modelled(self) -> tuple[Float[Any, "_ p"], ...]:
-        """The datasets on the scales of the model, on which the attack is exact."""
-        return modelled(self.datasets, self.schema)
-
-    @classmethod
-    def of_array(
-        cls, datasets: Float[Any, "k rows p"], columns: tuple[str, ...] | None = None, prior: NIW | None = None
-    ) -> "DatasetRelease":
-        """Take datasets of one size that lie in one array, and check them all at once."""
-        datasets = real_array(datasets, "datasets")
-        if datasets.ndim != 3 or 0 in datasets.shape:
-            raise InputError(f"datasets have shape (k, rows, p), none of them 0, got {tuple(datasets.shape)}")
-        require_finite(datasets, "datasets")
-        release = cls.__new__(cls)
-        release._hold([datasets[place, ...] for place in range(datasets.shape[0])], columns, prior, None)
-        return release
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The number of rows of each dataset."""
-        return tuple(int(dataset.shape[0]) for dataset in self.datasets)
-
-    @property
-    def count(self) -> int:
-        """How many of what is counted: datasets."""
-        return len(self.datasets)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns' names, x1, x2, … where they have none."""
-        return column_names(self.columns, self.p)
-
-    @property
-    def p(self) -> int:
-        """The number of columns."""
-        return int(self.datasets[0].shape[1])
-
-    def statistics(self) -> Moments:
-        """Return all that an attack sees of the release: the datasets' moments, stacked along a leading axis."""
-        each, xp = self.moments(), array_namespace(self.datasets[0])
-        counts = as_array([float(one.count) for one in each], like=self.datasets[0])
-        return Moments(counts, xp.stack([one.mean for one in each]), xp.stack([one.scatter for one in each]))
-
-    def whitened(self, others: NIW) -> tuple[Float[Any, "p p"], Moments]:
-        """Return a root of the others' scale along the release's own axes, and the statistics whitened by it."""
-        return whitened_sums(self._about, others) or whitened_datasets(self.modelled, others)
-
-    @cached_property
-    def _about(self) -> About:
-        return About.of_datasets(self.modelled)
-
-    def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-        """Return each column's mean and deviation by the release alone, in natural units; NaN of single rows."""
-        return means_and_deviations(self.datasets)
-
-    def as_if_drawn(self, modelled: Sequence[Float[Any, "_ p"]]) -> "DatasetRelease":
-        """Return the same release with these values, on the scales of the model, as what was drawn."""
-        release = DatasetRelease(self.datasets, self.columns, self.prior, self.schema)
-        vars(release)["modelled"] = tuple(modelled)
-        vars(release)["is_as_drawn"] = True
-        return release
-
-    @cached_property
-    def is_as_drawn(self) -> bool:
-        """Whether what was drawn is known as it was before limits and rounding."""
-        return False
-
-    def first(self, count: int) -> "DatasetRelease":
-        """Return a release of the first so many datasets."""
-        release = DatasetRelease.__new__(DatasetRelease)
-        count = count_of("count", count, len(self.datasets))
-        release._hold(list(self.datasets[:count]), self.columns, self.prior, self.schema)
-        return release
+    def _with_arrays(self, means: Any, covariances: Any, datasets: Sequence[Any]) -> "Release":
+        """Hold draws as they were given, of any array library: they are attacked where they are."""
+        if self.schema.is_plain or not datasets:
+            vars(self)["normal"] = NormalDraws(means, covariances, tuple(datasets))
+        return self
 
     @classmethod
     def draw(
@@ -377,28 +189,232 @@ class DatasetRelease(Shown):
         rows: Sequence[int],
         rng: np.random.Generator,
         *,
-        columns: tuple[str, ...] | None = None,
+        columns: Sequence[str] | None = None,
         prior: NIW | None = None,
         schema: Schema | None = None,
-    ) -> "DatasetRelease":
-        """Draw one dataset for each entry of `rows` (Algorithm 1), in parallel."""
-        declared = (schema or Schema()).for_columns(column_names(columns, posterior.p))
-        datasets = [declared.released(drawn) for drawn in draw_datasets(posterior, rows, rng)[0]]
-        release = cls.__new__(cls)  # not through the gate, which takes half as long as drawing
-        release._hold(datasets, columns, prior, declared)
-        return release
+        parameters: bool = False,
+    ) -> "Release":
+        """Draw one dataset of measurements for each entry of `rows` (Algorithm 1), in parallel.
+
+        With `parameters` they come with the mean and covariance that each was drawn from: all that Algorithm 1
+        returns. The same generator gives the same datasets.
+        """
+        mechanism = _of_measurements(names_of(columns), posterior.p, prior, schema)
+        drawn, means, roots = draw_datasets(posterior, rows, rng)
+        tables = _drawn_tables([mechanism.schema.released(each) for each in drawn], mechanism)
+        if not parameters:
+            return cls(mechanism, tables)
+        return cls(mechanism, (), _parameters(means, roots @ roots.swapaxes(-1, -2)), tables)
+
+    @classmethod
+    def draw_parameters(
+        cls,
+        posterior: NIW,
+        draws: int,
+        rng: np.random.Generator,
+        *,
+        columns: Sequence[str] | None = None,
+        prior: NIW | None = None,
+        schema: Schema | None = None,
+    ) -> "Release":
+        """Draw (μ*, Σ*) from the posterior `draws` times (Algorithm 1, lines 7 and 8)."""
+        draws = count_of("draws", draws, MOST_DATASETS)
+        require_memory(draws * posterior.p * (posterior.p + 1))
+        with one_thread():
+            means, covariances = posterior.draw(rng, draws)
+        return cls.of_parameters(means, covariances, columns, prior, schema=schema)
+
+    @property
+    def tables(self) -> tuple[Records, ...]:
+        """All synthetic tables."""
+        return (*self.datasets, *self.illustrating)
+
+    @property
+    def values(self) -> tuple[Float[np.ndarray, "_ p"], ...]:
+        """The measurements of all synthetic tables, in natural units."""
+        return tuple(each.natural for each in self.tables)
+
+    @property
+    def draws(self) -> int:
+        """How many draws of the parameters are released."""
+        return 0 if self.parameters is None else len(self.parameters)
+
+    @property
+    def count(self) -> int:
+        """How many of what is counted: datasets, and draws of the parameters."""
+        return len(self.datasets) + self.draws
+
+    @property
+    def noun(self) -> str:
+        """What is counted."""
+        return "dataset" if self.parameters is None else "parameter draw" if not self.datasets else "release"
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The number of rows of each synthetic table."""
+        return tuple(len(each.values) for each in self.tables)
+
+    @property
+    def schema(self) -> Schema:
+        """What is declared of the columns."""
+        return self.mechanism.schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The measurements."""
+        return self.mechanism.columns
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """All columns, in the table's order."""
+        return self.mechanism.order
+
+    @property
+    def p(self) -> int:
+        """The number of measurements."""
+        return len(self.columns)
+
+    @property
+    def prior(self) -> NIW | None:
+        """The prior of the drawn measurements, where it is known."""
+        return self.mechanism.normal
+
+    @cached_property
+    def normal(self) -> NormalDraws:
+        """All that an attack sees of a release of measurements, as arrays on the model's scale."""
+        if not self.mechanism.is_normal:
+            raise InputError(
+                "the release is of a table with categories, kept columns or gaps, which this does not take",
+                "use risk, fidelity or report",
+            )
+        self.require_no_guarantee()
+        datasets = tuple(each.values for each in self.datasets)
+        if self.parameters is None:
+            return NormalDraws(datasets=datasets)
+        return NormalDraws(self.parameters.coefficients[:, 0], self.parameters.covariances[:, 0], datasets)
+
+    def opinions(self) -> tuple[list[MixedRecords], Parameters | None]:
+        """Return all that an attack sees: the datasets as the model sees them, and the parameters."""
+        return [self.mechanism.split(each) for each in self.datasets], self.parameters
+
+    def require_no_guarantee(self) -> None:
+        """Refuse a release with a guarantee, of which another mechanism must be asked."""
+        if self.noisy is not None:
+            raise InputError(
+                "the release was made with a guarantee, which this does not take", "use risk or fidelity"
+            )
+
+    def require_tables(self) -> None:
+        """Refuse a release without datasets."""
+        if not self.tables:
+            raise InputError(
+                "parameters alone were released, and no datasets to compare or to estimate from",
+                Cure("release datasets, too (sample)", "parameters", True),
+            )
+
+    def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+        """Return each measurement's mean and deviation by the release alone; NaN of single rows.
+
+        In natural units by the datasets, on the model's scale by the averages of the draws.
+        """
+        if self.parameters is None:
+            return means_and_deviations([each.natural for each in self.datasets])
+        drawn = self.normal
+        variances = np.diagonal(to_numpy(drawn.covariances), axis1=1, axis2=2)
+        return np.mean(to_numpy(drawn.means), axis=0), np.sqrt(np.mean(variances, axis=0))
+
+    def first(self, count: int) -> "Release":
+        """Return a release of the first so many draws or datasets."""
+        if self.parameters is None:
+            count = count_of("count", count, len(self.datasets))
+            return replace(self, datasets=self.datasets[:count])
+        count = count_of("count", count, self.draws)
+        some = Parameters(*(each[:count] for each in vars(self.parameters).values()))
+        return replace(self, parameters=some, illustrating=self.illustrating[:count])
+
+    def draw_more(self, datasets: int | None = None, rows: Any = None) -> "Release":
+        """Draw further datasets from the noisy moments of a release with a guarantee, which costs no privacy."""
+        from allbutone.releases.private_release import draw_guaranteed  # which makes releases
+
+        if self.noisy is None:
+            raise InputError(
+                "only noisy moments tell what to draw more datasets from", "draw them with the synthesizer"
+            )
+        return draw_guaranteed(self.noisy, datasets, rows)
+
+    def as_if_drawn(self, values: Sequence[Float[np.ndarray, "_ p"]]) -> "Release":
+        """Return the same release with these values, on the scales of the model, as what was drawn."""
+        datasets = tuple(replace(each, values=drawn) for each, drawn in zip(self.datasets, values, strict=True))
+        return replace(self, datasets=datasets, as_drawn=True)
 
     def to_frames(self, backend: Any = "pandas") -> list[Any]:
-        """Return the datasets as dataframes of the library named (pandas, polars, pyarrow)."""
-        names = list(self.column_names)
-        return [nw.from_numpy(np.asarray(data), names, backend=backend).to_native() for data in self.datasets]
+        """Return the tables as dataframes of the library named (pandas, polars, pyarrow)."""
+        return [each.to_frame(backend) for each in self.tables]
 
-    def moments(self) -> list[Moments]:
-        """Return each dataset's count, mean and scatter: all that the adversary needs of it."""
-        return [Moments.of(dataset) for dataset in self.modelled]
+    def __repr__(self) -> str:
+        """Return what is counted, how large it is, and the columns."""
+        sizes = sorted(set(self.rows))
+        several = f"{sizes[0]:,} to {sizes[-1]:,} rows" if len(sizes) > 1 else ""
+        of_rows = f" of {several or counted(sizes[0], 'row')}" if sizes else ""
+        with_datasets = " with datasets" if self.illustrating and not self.datasets else ""
+        return f"Release: {counted(self.count, self.noun)}{with_datasets}{of_rows}, columns {listed(self.order)}"
+
+    def _repr_html_(self) -> str:
+        if self.tables:
+            frame = self.tables[0].take(slice(SHOWN)).to_frame("pyarrow").to_pylist()
+            rows = [
+                [
+                    "" if value is None else value if isinstance(value, str) else number(value)
+                    for value in row.values()
+                ]
+                for row in frame
+            ]
+            return f"<p>{escape(repr(self))}. The first rows of the first dataset:</p>{table(self.order, rows)}"
+        if not self.mechanism.is_normal:
+            return f"<p>{escape(repr(self))}.</p>"
+        rows = [[number(value) for value in row] for row in to_numpy(self.normal.means)[:SHOWN]]
+        return f"<p>{escape(repr(self))}. The first draws' means:</p>{table(self.order, rows)}"
 
 
-PlainRelease = ParameterRelease | DatasetRelease
+def _of_measurements(names: tuple[str, ...] | None, p: int, prior: NIW | None, schema: Any) -> Mechanism:
+    return Mechanism.of_measurements(Schema.of(schema).for_columns(column_names(names, p)), prior)
+
+
+def _tables(arrays: Sequence[Any], mechanism: Mechanism) -> tuple[Records, ...]:
+    """Return datasets as tables, whose values must be such as the mechanism can release."""
+    for place, array in enumerate(arrays if not mechanism.schema.is_plain else (), start=1):
+        require_allowed(array, mechanism.schema, f"dataset {place}")
+    return _drawn_tables([to_numpy(each) for each in arrays], mechanism)
+
+
+def _drawn_tables(arrays: Sequence[Float[np.ndarray, "_ p"]], mechanism: Mechanism) -> tuple[Records, ...]:
+    """Return what was drawn as tables; past the first not through the gate, which takes longer than drawing."""
+    if not arrays:
+        return ()
+    first = mechanism.table(arrays[0])
+    return (first, *(first.with_measurements(each) for each in arrays[1:]))
+
+
+def _parameters(means: Float[Any, "draws p"], covariances: Float[Any, "draws p p"]) -> Parameters:
+    """Return draws of a normal as those of a model with one cell."""
+    means, covariances = to_numpy(means), to_numpy(covariances)
+    return Parameters(np.ones((len(means), 1)), means[:, None], covariances[:, None])
+
+
+def reading_of(release: Any, how_to_read: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return how the table of a release is read: its columns, as it declares them, gaps where it took them.
+
+    What is asked besides comes on top; a schema must be the release's own. That there is one row a
+    person was seen to when the release was made.
+    """
+    reading = {"columns": release.order, "schema": release.schema, "rows_are_people": True}
+    if not release.mechanism.is_normal:
+        reading |= {"categories": True, "gaps": release.mechanism.missing != REFUSE}
+    asked = dict(how_to_read or {})
+    if (schema := asked.pop("schema", None)) is not None:
+        reading["schema"] = release.schema.told_besides(Schema.of(schema))
+    return reading | asked
+
 
 # What a caller of sample() asks for: how many datasets of how many rows, and where the randomness comes from.
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 from jaxtyping import Float
 
 from allbutone.model.moments import ENOUGH_LEFT, Moments
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan, eye, leaves, solve_rows
+from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan, eye, leaves, solve_rows, zeros
 from allbutone.support.parallel import in_parallel
 
 Array = Any
@@ -26,12 +28,6 @@ class ParameterStatistics:
     precision: Float[Array, "*batch p p"]
     pull: Float[Array, "*batch p"]
 
-    @classmethod
-    def of(cls, release: Any) -> "ParameterStatistics":
-        """Summarize a `ParameterRelease`."""
-        found: ParameterStatistics = release.statistics()
-        return found
-
 
 @dataclass(frozen=True, eq=False)
 class JoinedStatistics:
@@ -42,6 +38,74 @@ class JoinedStatistics:
 
 
 Statistics = ParameterStatistics | Moments | JoinedStatistics
+
+
+@dataclass(frozen=True, eq=False)
+class NormalDraws:
+    """What a release tells of a normal model: draws of its parameters, and datasets drawn apart from them.
+
+    Arrays of one library, on the model's scale. Given the table all are independent, and each draw or dataset is
+    one more opinion on a missing record.
+    """
+
+    means: Float[Array, "draws p"] | None = None
+    covariances: Float[Array, "draws p p"] | None = None
+    datasets: tuple[Float[Array, "_ p"], ...] = ()
+
+    @classmethod
+    def of_all(cls, parts: "Sequence[NormalDraws]") -> "NormalDraws":
+        """Return the draws and datasets of several, after one another."""
+        datasets = tuple(data for part in parts for data in part.datasets)
+        drawn = [part for part in parts if part.means is not None]
+        if not drawn:
+            return cls(datasets=datasets)
+        xp = array_namespace(drawn[0].means)
+        means, covariances = (
+            xp.concat([getattr(part, name) for part in drawn]) for name in ("means", "covariances")
+        )
+        return cls(means, covariances, datasets)
+
+    def statistics(self) -> Statistics:
+        """Return all that an attack sees of the draws."""
+        if self.means is None or self.covariances is None:
+            return self._moments
+        p = int(self.means.shape[1])
+        found = parameters_in(zeros(p, like=self.means), eye(p, like=self.means), self.means, self.covariances)
+        return JoinedStatistics(found, self._moments) if self.datasets else found
+
+    @property
+    def _moments(self) -> Moments:
+        each, xp = [Moments.of(dataset) for dataset in self.datasets], array_namespace(self.datasets[0])
+        counts = as_array([float(one.count) for one in each], like=self.datasets[0])
+        return Moments(counts, xp.stack([one.mean for one in each]), xp.stack([one.scatter for one in each]))
+
+    def whitened(self, others: NIW) -> tuple[Float[Array, "p p"], Statistics]:
+        """Return a root of the others' scale along the release's own axes, and the statistics whitened by it."""
+        if self.means is None or self.covariances is None:
+            return whitened_sums(self._about, others) or whitened_datasets(self.datasets, others)
+        if not self.datasets:
+            return whitened_sums(self._about, others) or whitened_parameters(self.means, self.covariances, others)
+        root, parameters = whitened_parameters(self.means, self.covariances, others)
+        return root, JoinedStatistics(parameters, moments_in(others.mean, root, self.datasets))
+
+    @cached_property
+    def _about(self) -> "About":
+        if self.means is None or self.covariances is None:
+            return About.of_datasets(self.datasets)
+        return About.of_parameters(self.means, self.covariances)
+
+    def in_columns(self, kept: Sequence[int]) -> "NormalDraws":
+        """Return what they tell of some of the columns (positions)."""
+        datasets = tuple(_some(data, kept) for data in self.datasets)
+        if self.means is None or self.covariances is None:
+            return NormalDraws(datasets=datasets)
+        turned = array_namespace(self.means).matrix_transpose(_some(self.covariances, kept))
+        return NormalDraws(_some(self.means, kept), _some(turned, kept), datasets)
+
+
+def _some(array: Array, columns: Sequence[int]) -> Array:
+    xp = array_namespace(array)
+    return xp.take(array, xp.asarray(list(columns), device=device(array)), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

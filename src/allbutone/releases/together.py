@@ -4,17 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allbutone.releases.folder import any_release_of, load_release
-from allbutone.releases.joined import OfFewer, Prints, Released, ReleasesByPrior, drawn_twice, prints_of
+from allbutone.releases.folder import load_release, release_of
 from allbutone.releases.ledger import Entry, Ledger, digest_of_records, release_digest
-from allbutone.releases.mixed_release import Release, mixed_prints_of
-from allbutone.releases.private_release import PrivateRelease
-from allbutone.releases.release import PlainRelease
+from allbutone.releases.several import Part, Released, Releases, drawn_twice, parts_of, prints_of
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.records import Records
-
-AReleased = Released | Release
 
 
 @dataclass(frozen=True)
@@ -37,9 +32,9 @@ class Together:
     """
 
     records: Records
-    asked: AReleased | None = None
-    earlier: AReleased | None = None
-    fewer: tuple[OfFewer, ...] = ()
+    asked: Released | None = None
+    earlier: Released | None = None
+    fewer: tuple[Part, ...] = ()
     counted: tuple[Entry, ...] = ()
     left_out: tuple[NotCounted, ...] = ()
     doubt: str = ""
@@ -51,15 +46,11 @@ class Together:
         return self.asked is not None or self.earlier is not None
 
     @property
-    def release(self) -> AReleased:
+    def release(self) -> Released:
         """All of it, as one release."""
         parts = [part for part in (self.asked, self.earlier) if part is not None]
-        whole = any_release_of(parts) if len(parts) > 1 else parts[0]
-        if not self.fewer or isinstance(whole, Release):
-            return whole
-        if isinstance(whole, ReleasesByPrior):
-            return ReleasesByPrior(whole.first, (*whole.rest, *self.fewer))
-        return ReleasesByPrior(whole, self.fewer)
+        whole = release_of(parts) if len(parts) > 1 else parts[0]
+        return Releases((*parts_of(whole), *self.fewer)) if self.fewer else whole
 
     def of(self, folders: Sequence[Path]) -> list[object]:
         """Return all that is judged, by its folders or entries: first what was asked about."""
@@ -94,7 +85,7 @@ def in_words(entry: Entry) -> str:
 def with_earlier(
     ledger: Ledger | None,
     records: Records,
-    asked: AReleased | None = None,
+    asked: Released | None = None,
     folders: Sequence[Path] = (),
     *,
     mixed: bool = False,
@@ -106,7 +97,7 @@ def with_earlier(
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
     >>> abo.with_earlier(None, cohort, release).release is release  # nothing was released before
     True
     """
@@ -114,30 +105,30 @@ def with_earlier(
         return Together(records, asked)
     mine = {release_digest(folder): folder for folder in folders}
     records, doubt = _made_from(ledger, [ledger.recorded(files) for files in mine], records)
-    known = [] if asked is None else [_prints(asked)]
-    found: list[AReleased] = []
-    fewer: list[OfFewer] = []
+    known = [] if asked is None else [prints_of(asked)]
+    found: list[Released] = []
+    fewer: list[Part] = []
     used: list[Entry] = []
     left_out: list[NotCounted] = []
     for entry in (entry for entry in ledger.counted if entry.files not in mine):
         like = asked if asked is not None else next(iter(found), None)
-        release = _usable(ledger, entry, records, like, mixed)
-        if isinstance(release, NotCounted):
-            left_out.append(release)
+        part = _usable(ledger, entry, records, like, mixed)
+        if isinstance(part, NotCounted):
+            left_out.append(part)
             continue
-        if isinstance(release, OfFewer) and asked is None:  # nothing yet is of all records
+        if part.people is not None and asked is None:  # nothing yet is of all records
             left_out.append(NotCounted(entry, _grown(ledger, entry, records)))
             continue
-        prints = _prints(release.first if isinstance(release, OfFewer) else release)
+        prints = prints_of(part.release)
         if any(drawn_twice(prints, other) for other in known):  # it counts already
             continue
         known.append(prints)
         used.append(entry)
-        if isinstance(release, OfFewer):
-            fewer.append(release)
+        if part.people is None:
+            found.append(part.release)
         else:
-            found.append(release)
-    earlier = any_release_of(found) if found else None
+            fewer.append(part)
+    earlier = release_of(found) if found else None
     remarks = tuple(_remarks(ledger, mine))
     return Together(records, asked, earlier, tuple(fewer), tuple(used), tuple(left_out), doubt, remarks)
 
@@ -161,30 +152,26 @@ def _made_from(ledger: Ledger, asked: Sequence[Entry | None], records: Records) 
     return records, doubt
 
 
-def _prints(release: AReleased) -> Prints:
-    return mixed_prints_of(release) if isinstance(release, Release) else prints_of(release)
-
-
 def _usable(
-    ledger: Ledger, entry: Entry, records: Records, like: AReleased | None, mixed: bool
-) -> PlainRelease | Release | OfFewer | NotCounted:
+    ledger: Ledger, entry: Entry, records: Records, like: Released | None, mixed: bool
+) -> Part | NotCounted:
     """Return the release of an entry, or why it cannot be judged in one with another like this."""
     if why := _changed(ledger, entry, records) or lost(ledger, entry):
         return NotCounted(entry, why)
     release = load_release(ledger.folder_of(entry))
-    if isinstance(release, PrivateRelease):
+    if release.noisy is not None:
         return NotCounted(entry, "it has a guarantee, which is added up with others of its kind instead")
-    if isinstance(release, Release) != (mixed if like is None else isinstance(like, Release)):
+    is_normal = release.mechanism.is_normal
+    if is_normal == (mixed if like is None else not like.mechanism.is_normal):
         return NotCounted(entry, "it was made by another model")
     if not records.schema.same_mechanism(release.schema):
         return NotCounted(entry, "it was made with other scales, limits, decimals or levels")
-    mechanisms = [each.mechanism for each in (release, like) if isinstance(each, Release)]
-    if len(mechanisms) == 2 and not mechanisms[0].same_as(mechanisms[1]):
+    if not is_normal and like is not None and not release.mechanism.same_as(like.mechanism):
         return NotCounted(entry, "it was made with another prior, other cells or other kept columns")
     part = grown_from(ledger, entry, records)
-    if part and isinstance(release, Release):
+    if part and not is_normal:
         return NotCounted(entry, _grown(ledger, entry, records))
-    return OfFewer(release, part[1]) if part and not isinstance(release, Release) else release
+    return Part(release, part[1] if part else None)
 
 
 def _changed(ledger: Ledger, entry: Entry, records: Records) -> str:

@@ -19,10 +19,8 @@ from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_pull
-from allbutone.releases.folder import without_categories
-from allbutone.releases.joined import Released
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.release import ParameterRelease, PlainRelease
+from allbutone.releases.release import Release
+from allbutone.releases.several import Released
 from allbutone.releases.together import Together
 from allbutone.reports.findings import Finding, fidelity_finding, model_finding, remedies, values_finding
 from allbutone.reports.verdict import Verdict, verdict_of
@@ -59,7 +57,7 @@ class Assessment:
     """
 
     records: Records
-    release: PlainRelease | Release
+    release: Release
     prior: NIW
     normality: Normality | None
     risk: dict[str, np.ndarray]
@@ -124,7 +122,7 @@ class Assessment:
 
     @property
     def _of_prior(self) -> str | None:
-        if isinstance(self.release, Release):
+        if not self.release.mechanism.is_normal:
             return None  # what the prior does within cells is not told from the whole table's moments
         moments = self.standing.moments if self.standing else Moments.of(self.records.values)
         return prior_pull(self.prior, moments, self.records.columns)
@@ -147,7 +145,7 @@ class Assessment:
 
 def assess(
     records: Records,
-    release: PlainRelease | Release,
+    release: Release,
     prior: NIW | None = None,
     *,
     probability: float | Rule = 0.5,
@@ -162,7 +160,7 @@ def assess(
     datasets, or draws, each. `judged`: the release together with all earlier ones, which are attacked as one.
     """
     rule, everything = Rule.of(probability), judged.release if judged else release
-    if isinstance(release, Release):
+    if not release.mechanism.is_normal:
         _require_plain(prior)
         assert isinstance(everything, Release)
         return replace(_assess_mixed(records, release, everything, rule, step), judged=judged)
@@ -177,14 +175,14 @@ def assess(
             by_count[count] = _attacked(records, release.first(count), prior, rule, False, watch)
     if mass or judged or release.count not in by_count:
         with step("Attacking records", people) as watch:
-            whole = _attacked(records, without_categories(everything), prior, rule, mass, watch)
+            whole = _attacked(records, everything, prior, rule, mass, watch)
     else:
         whole = by_count[release.count]
-    rows = None if isinstance(release, ParameterRelease) else max(release.rows)
+    rows = None if release.parameters is not None else max(release.rows)
     with step("Planning the budget", None) as watch:
         # what else would pass takes longer than all the rest, and is asked where this does not
         failed = bool(np.any(whole["disclosed"]))
-        asked = {"rows": rows, "probability": rule, "earlier": without_categories(everything), "watch": watch}
+        asked: dict[str, Any] = {"rows": rows, "probability": rule, "earlier": everything, "watch": watch}
         budget = plan_budget(records, prior, alternatives=failed, rng=0, **asked)
         if budget.luck and not failed:
             budget = plan_budget(records, prior, alternatives=True, rng=0, **asked)
@@ -193,9 +191,7 @@ def assess(
     return Assessment(records, release, prior, normality, whole, budget, *compared, by_count, judged, rule)
 
 
-def _compared(
-    records: Records, release: PlainRelease | Release, step: Step
-) -> tuple[Fidelity | None, Densities | None]:
+def _compared(records: Records, release: Release, step: Step) -> tuple[Fidelity | None, Densities | None]:
     if min(release.rows, default=0) <= 1:
         return None, None
     with step("Comparing real and synthetic data", None):
@@ -245,7 +241,7 @@ def _assess_mixed(records: Records, release: Release, everything: Release, rule:
             with step("Trying what else would pass", None) as watch:
                 budget = with_alternatives(budget, records, mechanism, watch)
     compared = _compared(records, release, step)
-    return Assessment(records, release, release.prior, normality, risk, budget, *compared, rule=rule)
+    return Assessment(records, release, mechanism.require_prior(), normality, risk, budget, *compared, rule=rule)
 
 
 # The case for or against a release of a table that stays in its engine: moments, counts and a few records.
@@ -263,7 +259,7 @@ LEFT_OUT = (
 
 def assess_in_engine(
     records: LazyRecords,
-    release: PlainRelease,
+    release: Release,
     prior: NIW | None = None,
     *,
     probability: float | Rule = 0.5,
@@ -282,7 +278,7 @@ def assess_in_engine(
             standing.records, release, prior, rule=rule, rng=rng, elsewhere=standing.elsewhere, watch=watch
         )
         found = standing.keyed(found)
-    rows = None if isinstance(release, ParameterRelease) else max(release.rows)
+    rows = None if release.parameters is not None else max(release.rows)
     with step("Planning the budget", None):
         budget = budget_of_standing(standing, prior, rows=rows, probability=rule, before=release.count)
     with step("Counting values", None):

@@ -40,10 +40,9 @@ from allbutone.figures.shapes import (
 )
 from allbutone.figures.style import MOST_ROWS, titled
 from allbutone.model.prior import AnyPrior, prior_of
-from allbutone.releases.folder import AnyRelease, load_unguaranteed
+from allbutone.releases.folder import AnyRelease, load_release
 from allbutone.releases.mechanism import Mechanism
-from allbutone.releases.mixed_release import Release, reading_of
-from allbutone.releases.release import ParameterRelease, PlainRelease
+from allbutone.releases.release import Release, reading_of
 from allbutone.reports.assessment import Assessment, assess
 from allbutone.reports.findings import AnyBudget, Finding, budget_words, epsilon_words
 from allbutone.reports.glossary import GLOSSARY
@@ -167,13 +166,13 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
     )
 
 
-def public_report(release: PlainRelease | Release, note: str = "") -> str:
+def public_report(release: Release, note: str = "") -> str:
     """Return the page to go with a release: made from the release and the note alone."""
-    synthetic = released_columns(release) if isinstance(release, Release) else _synthetic(release)
+    synthetic = _synthetic(release) if release.mechanism.is_normal else released_columns(release)
     return _page("public.html", release=release, figures={}, synthetic=synthetic, note=note)
 
 
-def _page(template: str, release: PlainRelease | Release, figures: dict[str, go.Figure], **content: Any) -> str:
+def _page(template: str, release: Release, figures: dict[str, go.Figure], **content: Any) -> str:
     return environment.get_template(template).render(
         no_requests=NO_REQUESTS,
         library=library() if figures else "",
@@ -197,24 +196,17 @@ def software_versions() -> dict[str, Any]:
     }
 
 
-def _about(release: PlainRelease | Release) -> dict[str, Any]:
+def _about(release: Release) -> dict[str, Any]:
     """Return what kind of release it is, and its columns."""
-    if isinstance(release, Release):
-        return {
-            "mechanism": release.mechanism,
-            "declared": declared_columns(release.mechanism),
-            "columns": release.order,
-            "modelled": release.mechanism.measurements,
-            "datasets": bool(release.tables),
-            "both": bool(release.tables) and release.draws > 0,
-        }
-    return {
-        "mechanism": None,
-        "columns": release.column_names,
-        "modelled": release.column_names,
-        "datasets": bool(release.datasets),
-        "both": bool(release.datasets) and isinstance(release, ParameterRelease),
+    about = {
+        "columns": release.order,
+        "modelled": release.mechanism.measurements,
+        "datasets": bool(release.tables),
+        "both": bool(release.tables) and release.draws > 0,
     }
+    if release.mechanism.is_normal:
+        return about | {"mechanism": None}
+    return about | {"mechanism": release.mechanism, "declared": declared_columns(release.mechanism)}
 
 
 def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -229,7 +221,7 @@ def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any
 def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     """Return the figures that this assessment has, by name."""
     release, plan, normality = assessment.release, assessment.budget, assessment.normality
-    attacked = release.mechanism.measurements if isinstance(release, Release) else assessment.records.columns
+    attacked = release.mechanism.measurements
     found = {"disclosure": disclosure_figure(assessment.risk, assessment.rule)}
     if "relative_error" in assessment.risk:
         found["risk"] = risk_figure(assessment.risk, attacked, order, labels=3)
@@ -289,13 +281,13 @@ def application_figures(fidelity: Fidelity, by_count: dict[int, dict[str, np.nda
     return {name: titled(figure) for name, figure in found.items()}
 
 
-def _synthetic(release: PlainRelease) -> list[dict[str, Any]]:
+def _synthetic(release: Release) -> list[dict[str, Any]]:
     """Return the synthetic columns' own means and deviations: what anyone who has the release can compute."""
     means, deviations = release.means_and_deviations()
     columns = zip(release.schema.measurements, means, deviations, strict=True)
     return [
         {
-            "column": column.name if release.datasets else column.on_scale,
+            "column": column.on_scale if release.parameters is not None else column.name,
             "mean": mean,
             "SD": "–" if np.isnan(deviation) else deviation,
             "declared": column.in_words,
@@ -304,7 +296,7 @@ def _synthetic(release: PlainRelease) -> list[dict[str, Any]]:
     ]
 
 
-def _rows(release: PlainRelease | Release) -> str:
+def _rows(release: Release) -> str:
     if not release.rows:
         return ""
     sizes = sorted(set(release.rows))
@@ -369,21 +361,22 @@ def report(
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=1)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
     >>> abo.report(cohort, release, out="about.html", public=True)
     Made from the release alone; nothing was judged. Written: about.html
     """
     path = Path(out)
     if path.suffix != ".html":
         raise InputError(f"out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
-    if not isinstance(release, PlainRelease | Release | str | Path):
+    if not isinstance(release, Release | str | Path):
         raise InputError("a report is of one release", "give one; risk takes several together")
     files = [Path(each) for each in (table, prior) if isinstance(each, str | Path)]
     require_distinct([path], files)
     if isinstance(release, str | Path) and not public:
         require_outside(path, Path(release))
     with fresh_file(path, force=force, private=not public) as work:
-        release = load_unguaranteed(release) if isinstance(release, str | Path) else release
+        release = load_release(release) if isinstance(release, str | Path) else release
+        release.require_no_guarantee()
         records = Records.of(table, **reading_of(release, how_to_read))
         if public:
             work.write_text(public_report(release, note), encoding="utf-8")

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ class Records:
         """Whether any value is missing."""
         return self.gaps and (self.categories.has_gaps or bool(np.isnan(self.values).any()))
 
-    @property
+    @cached_property
     def natural(self) -> Float[np.ndarray, "n p"]:
         """The values in natural units."""
         return self.schema.to_natural(self.values)
@@ -266,7 +267,9 @@ class Records:
             tuple(look.levels for look in looks),
         )
         values = schema.to_model(natural)
-        return cls(values, measured, frame.implementation, schema, categories=found, order=order, gaps=gaps)
+        records = cls(values, measured, frame.implementation, schema, categories=found, order=order, gaps=gaps)
+        vars(records)["natural"] = natural  # to the last digit as it came
+        return records
 
     def warn(self, table: Any) -> None:
         """Warn of what nobody asked for, where they were read from `table` just now: nobody saw their notes."""
@@ -292,6 +295,15 @@ class Records:
     def take(self, rows: Any) -> "Records":
         """Return these of the records, by place, slice or mask."""
         return replace(self, values=self.values[rows], rows=self.rows[rows], categories=self.categories.take(rows))
+
+    def with_measurements(self, natural: Float[np.ndarray, "n p"]) -> "Records":
+        """Return other measurements in natural units under the same names, unchecked: for many that were drawn."""
+        other, same_size = Records.__new__(Records), len(natural) == len(self.values)
+        vars(other).update(vars(self), values=self.schema.to_model(natural), natural=natural)
+        if not same_size:
+            rows = np.arange(1, len(natural) + 1)
+            vars(other).update(rows=rows, categories=Categories.none(len(natural)))
+        return other
 
     def select(self, names: Sequence[str]) -> "Records":
         """Return the records with these of their columns, in this order."""

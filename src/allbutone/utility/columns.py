@@ -347,14 +347,18 @@ def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
     """
     tables = synthetic_tables(release, on_model_scale=True)
     categories, counted = tables.categories[0], None
-    how_to_read = {"rows_are_people": True, "columns": tables.order, "schema": tables.schema} | how_to_read
+    how_to_read = {
+        "rows_are_people": True,
+        "columns": tables.mechanism.order,
+        "schema": tables.schema,
+    } | how_to_read
     records: Records | LazyRecords
     if CountedTable.takes(table):
         counted = CountedTable.of(table, **{"categories": bool(categories.columns)} | how_to_read)
         records = counted.records
     else:
         # a release of a kind that takes categories may have come from a table with gaps
-        also: dict[str, Any] = {"categories": True, "gaps": True} if tables.mixed else {}
+        also: dict[str, Any] = {"categories": True, "gaps": True} if not tables.mechanism.is_normal else {}
         records = Records.of(table, **also | how_to_read)
     count = len(tables.columns)
     if len(records.columns) != count:

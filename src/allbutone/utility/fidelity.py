@@ -269,7 +269,7 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=4)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=4)
     >>> found = abo.fidelity(cohort, release)
     >>> found.means_within_band.shape, found.ks.shape
     ((5,), (4, 5))

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.release import PlainRelease
+from allbutone.releases.release import Release
 from allbutone.support.errors import Cure
 from allbutone.support.text import counted, listed, number, percent
 from allbutone.tables.look import decimals_of, proposed_scale
@@ -206,14 +205,11 @@ def _unrounded(records: Records) -> list[Oddity]:
     return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)), False)]
 
 
-def odd_values(records: Records, release: PlainRelease | Release) -> list[Oddity]:
+def odd_values(records: Records, release: Release) -> list[Oddity]:
     """Look at all datasets of a release beside the records it was made from; kept columns are as they are."""
-    if isinstance(release, Release):
-        drawn = release.mechanism.measurements
-        records = records.select(drawn)
-        datasets = [each.select(drawn).natural for each in release.tables]
-    else:
-        datasets = [np.asarray(each) for each in release.datasets]
+    drawn = release.mechanism.measurements
+    records = records.select(drawn)
+    datasets = [each.select(drawn).natural for each in release.tables]
     counter = ValueCounter(records.schema)
     for dataset in datasets:
         # what was drawn beyond a limit stands at it now

@@ -316,7 +316,7 @@ def densities(table: Any, release: Any, points: int = POINTS) -> Densities:
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
-    >>> release = abo.NIWSynthesizer().fit(cohort).sample(datasets=2)
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
     >>> abo.densities(cohort, release, points=64).real.shape
     (5, 64)
     """

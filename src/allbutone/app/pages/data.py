@@ -84,7 +84,7 @@ from allbutone.figures.attack_view import view_drawing
 from allbutone.figures.budget import budget_figure, records_figure
 from allbutone.figures.export import untitled
 from allbutone.figures.shapes import distance_qq_figure, qq_figure
-from allbutone.releases.joined import known_columns
+from allbutone.releases.several import known_columns
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, joined, listed

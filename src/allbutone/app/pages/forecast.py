@@ -22,8 +22,7 @@ from allbutone.figures.budget import mixed_budget_figure
 from allbutone.figures.export import untitled
 from allbutone.model.prior import prior_entries
 from allbutone.releases.ledger import read_ledger
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.release import MOST_DATASETS
+from allbutone.releases.release import MOST_DATASETS, Release
 from allbutone.releases.together import Together, with_earlier
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.utility.normality import Normality, check_normality, given_categories

@@ -28,7 +28,7 @@ from allbutone.disclosure.record_view import (
 from allbutone.disclosure.risk import in_known_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
-from allbutone.releases.release import DatasetRelease, ParameterRelease, PlainRelease
+from allbutone.releases.release import Release
 from allbutone.reports.verdict import NAMED, Value
 from allbutone.support.text import counted, listed, number
 from allbutone.tables.column import Column
@@ -75,17 +75,17 @@ def most_of(rows: int | None, p: int) -> int:
     return min(TRIAL, NUMBERS // (p * (p if rows is None else rows)))
 
 
-def trial(chosen: Chosen, rows: int | None) -> PlainRelease | None:
+def trial(chosen: Chosen, rows: int | None) -> Release | None:
     """Return a release of this table, drawn to be looked at and never released; None where none fits."""
     records, prior = chosen.records, chosen.prior
     most = most_of(rows, len(records.columns))
 
-    def draw() -> PlainRelease:
+    def draw() -> Release:
         rng, names = np.random.default_rng(SEED), records.columns
         whole = prior.update(records.values)
         if rows is None:
-            return ParameterRelease.draw(whole, most, rng, columns=names, prior=prior, schema=records.schema)
-        return DatasetRelease.draw(whole, [rows] * most, rng, columns=names, prior=prior, schema=records.schema)
+            return Release.draw_parameters(whole, most, rng, columns=names, prior=prior, schema=records.schema)
+        return Release.draw(whole, [rows] * most, rng, columns=names, prior=prior, schema=records.schema)
 
     return chosen.held.get_or_compute(("trial", *chosen.key, rows), draw) if most else None
 
@@ -97,7 +97,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 def findings_of(
     chosen: Chosen,
-    release: PlainRelease,
+    release: Release,
     row: int,
     count: int,
     x: str,
@@ -144,7 +144,9 @@ def _with_several_missing(
     rng, values = np.random.default_rng(SEED), records.values
     (group,) = groups_of(len(values), missing, np.array([records.place_of(row)]), rng)
     known = attack.prior.update(Moments.of(np.delete(values, group.missing, axis=0)))
-    (found,) = sample_group(stacked([known]), attack.release.first(count).statistics(), len(group.missing), rng)
+    (found,) = sample_group(
+        stacked([known]), attack.release.first(count).normal.statistics(), len(group.missing), rng
+    )
     learned = measure_missing([found], attack.target[None], np.array([0]), RADIUS, attack.near)
     attributes = sampled_attributes_of(attack.columns, found, attack.target)
     return RecordFindings(

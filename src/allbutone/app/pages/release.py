@@ -40,9 +40,8 @@ from allbutone.figures.style import INK
 from allbutone.releases.check import zip_release
 from allbutone.releases.folder import save_release
 from allbutone.releases.ledger import DRAWN, read_ledger, record_release
-from allbutone.releases.mixed_release import Release
-from allbutone.releases.release import PlainRelease
-from allbutone.releases.synthesizer import NIWSynthesizer
+from allbutone.releases.release import Release
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.releases.together import Together, with_earlier
 from allbutone.reports.assessment import Assessment
 from allbutone.reports.findings import budget_words
@@ -60,7 +59,7 @@ HTML = "text/html; charset=utf-8"
 class DrawnRelease:
     """A release, what was asked for, the earlier releases it is judged with, and the ledger that has those."""
 
-    release: PlainRelease | Release
+    release: Release
     request: ReleaseRequest
     judged: Together
     ledger: Path | None
@@ -123,9 +122,9 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
     return Answer(fields={"drawn": context.session.keep(drawn, request.bytes)})
 
 
-def _drawn(request: ReleaseRequest) -> PlainRelease | Release:
+def _drawn(request: ReleaseRequest) -> Release:
     """Draw from the system's own entropy, which nobody can try out: what can be repeated can be undone."""
-    chosen, synthesizer = request.chosen, NIWSynthesizer(request.chosen.prior)
+    chosen, synthesizer = request.chosen, Synthesizer(request.chosen.prior)
     if chosen.is_mixed:
         mixed = chosen.mixed_synthesizer()
         if request.rows is None:
@@ -218,7 +217,7 @@ def _attacked(drawn: DrawnRelease, watch: Callable[[int], None]) -> dict[str, np
     release, chosen = drawn.judged.release, drawn.request.chosen
     # the integrals' random points are no secret, and a fixed start gives the same answer twice
     points = np.random.default_rng(0)
-    if isinstance(release, Release):
+    if isinstance(release, Release) and not release.mechanism.is_normal:
         return any_risk_columns(chosen.records, release, rng=points, watch=watch)
     return risk_columns(chosen.records, release, chosen.prior, rng=points, watch=watch)
 

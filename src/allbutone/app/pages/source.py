@@ -24,7 +24,7 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_conflict, prior_from
 from allbutone.releases.mechanism import require_measurements
-from allbutone.releases.mixed_synthesizer import Synthesizer
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.text import counted
 from allbutone.tables.admission import ColumnsError, Problem, refusal
 from allbutone.tables.records import Records, demo_cohort
