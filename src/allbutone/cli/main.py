@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -88,10 +89,15 @@ def _listed(name: str, room: str) -> Callable[[], None]:
     def command() -> None:
         raise NotImplementedError(name)  # never called: a command that is asked for by name is loaded whole
 
-    tree = ast.parse(Path(__file__).with_name(f"{room}.py").read_bytes())
-    (written,) = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name)
+    (written,) = (each for each in _functions_of(room) if each.name == name)
     command.__name__, command.__doc__ = name, ast.get_docstring(written)
     return command
+
+
+@cache  # several commands are in one room
+def _functions_of(room: str) -> list[ast.FunctionDef]:
+    tree = ast.parse(Path(__file__).with_name(f"{room}.py").read_bytes())
+    return [each for each in tree.body if isinstance(each, ast.FunctionDef)]
 
 
 def _run(app: "typer.Typer") -> int | None:
