@@ -32,7 +32,7 @@ from allbutone.model.niw import NIW, Normal, StudentT
 from allbutone.model.prior import PriorScaleWarning, read_prior
 from allbutone.releases.check import check_release
 from allbutone.releases.check_values import Flaw, ReleaseCheck
-from allbutone.releases.combining import Combined, combine, combine_means, combine_proportions, combine_regression
+from allbutone.releases.combining import Combined, combine
 from allbutone.releases.folder import load_release, save_release
 from allbutone.releases.ledger import Ledger, ledger_path, read_ledger, record_release, void_release
 from allbutone.releases.mechanism import Mechanism
@@ -103,9 +103,6 @@ __all__ = [
     "check_normality",
     "check_release",
     "combine",
-    "combine_means",
-    "combine_proportions",
-    "combine_regression",
     "demo_cohort",
     "densities",
     "expected_errors",

@@ -63,7 +63,7 @@ def test_fidelity_and_estimates_use_the_datasets(records, both):
     data = abo.Release.of(both.values, COLUMNS, both.prior)
     assert abo.fidelity(records, both).ks_table().keys() == abo.fidelity(records, data).ks_table().keys()
     np.testing.assert_array_equal(abo.fidelity(records, both).ks, abo.fidelity(records, data).ks)
-    ours, theirs = (abo.combine_means(each, people=40) for each in (both, data))
+    ours, theirs = (abo.combine(each, people=40) for each in (both, data))
     np.testing.assert_array_equal(ours.estimate, theirs.estimate)
     with pytest.raises(abo.InputError, match="no datasets"):
         abo.fidelity(records, alone(both))

@@ -45,7 +45,7 @@ def test_paths_and_dicts_stand_for_releases_and_priors(case):
         ),
         "fidelity": lambda release, prior: abo.fidelity(records, release).pmse_tree_ratio,
         "densities": lambda release, prior: abo.densities(records, release).synthetic,
-        "combine_means": lambda release, prior: abo.combine_means(release, people=40).estimate,
+        "combine": lambda release, prior: abo.combine(release, people=40).estimate,
         "budget": lambda release, prior: abo.budget(records, prior, rows=40).to_pydict(),
         "plan_budget": lambda release, prior: abo.plan_budget(records, prior, rows=40, rng=1).sentence,
     }

@@ -115,7 +115,7 @@ def test_the_whole_way_from_table_to_interval(rng):
     for _ in range(300):
         records = rng.standard_normal((50, 2)) * [2.0, 0.5] + [10.0, -1.0]
         release = abo.Synthesizer(prior).fit(records).sample(datasets=3, rows=80, rng_for_tests=rng)
-        found = abo.combine_means(release, people=50)
+        found = abo.combine(release, people=50)
         hits.append((found.low < [10.0, -1.0]) & (found.high > [10.0, -1.0]))
     assert abs(np.mean(hits) - 0.95) < slack(300) + 0.005
 
@@ -160,7 +160,7 @@ def test_nothing_known_of_the_variance_is_an_unbounded_interval_and_no_variance_
 
 def test_means_of_a_release_are_combined_as_their_estimates(rng):
     data = [rng.standard_normal((size, 2)) for size in (10, 20, 40)]
-    found = abo.combine_means(abo.Release.of(data), people=33)
+    found = abo.combine(abo.Release.of(data), people=33)
     estimates = [each.mean(axis=0) for each in data]
     variances = [each.var(axis=0, ddof=1) / len(each) for each in data]
     expected = abo.combine(estimates, variances, people=33, rows=[10, 20, 40])
@@ -192,9 +192,9 @@ def test_what_cannot_be_combined_is_refused(change, message):
 
 def test_releases_without_datasets_or_with_one_row_are_refused():
     with pytest.raises(abo.InputError, match="no datasets"):
-        abo.combine_means(abo.Release.of_parameters(np.zeros((1, 2)), np.eye(2)[None]), people=9)
+        abo.combine(abo.Release.of_parameters(np.zeros((1, 2)), np.eye(2)[None]), people=9)
     with pytest.raises(abo.InputError, match="dataset 2 has one row"):
-        abo.combine_means(abo.Release.of([np.eye(2), np.ones((1, 2))]), people=9)
+        abo.combine(abo.Release.of([np.eye(2), np.ones((1, 2))]), people=9)
 
 
 def test_the_mean_of_a_normal_that_was_cut_has_the_highest_likelihood_and_its_curvature(rng):
@@ -224,7 +224,7 @@ def test_intervals_for_the_mean_of_a_column_with_a_limit_cover_as_often_as_they_
         drawn = means[:, None] + spreads[:, :1] ** 0.5 * rng.standard_normal((4, 80, 1))
         data = list(drawn.clip(-0.5))
         schema = Schema((column_from("x", {"low": -0.5}),))
-        found = abo.combine_means(abo.Release.of(data, ["x"], schema=schema), people=80)
+        found = abo.combine(abo.Release.of(data, ["x"], schema=schema), people=80)
         hits += bool(found.low[0] <= 0 <= found.high[0])
         plain = abo.combine([each.mean() for each in data], [each.var() / 80 for each in data], people=80, rows=80)
         cut += bool(plain.low <= 0 <= plain.high)
@@ -240,11 +240,11 @@ def test_means_of_a_column_at_its_limit_say_that_they_are_biased(rng):
         pyarrow.table({"x": values[:, 0], "y": values[:, 1]}), schema={"columns": {"x": {"low": 0.0}}}
     )
     release = abo.Synthesizer().fit(table).sample(datasets=3)
-    note = abo.combine_means(release, people=200).note
+    note = abo.combine(release, people=200).note
     assert "The means of x are of normals that were cut there" in note
     assert "biases" not in note
     frame = pyarrow.table({"x": values[:, 0], "y": values[:, 1], "sex": ["f", "m"] * 100})
     mixed = abo.Synthesizer().fit(frame, schema={"columns": {"x": {"low": 0.0}}}).sample(datasets=3)
-    assert "That biases the means of x" in abo.combine_means(mixed, people=200).note
+    assert "That biases the means of x" in abo.combine(mixed, people=200).note
     free = abo.Synthesizer().fit(abo.Records(values, ("x", "y"))).sample(datasets=3)
-    assert abo.combine_means(free, people=200).note == ""
+    assert abo.combine(free, people=200).note == ""

@@ -28,8 +28,8 @@ def drawn_release(rng, people=200, rows=(200,) * 3):
 
 def test_coefficients_and_variances_are_those_of_statsmodels(rng):
     tables, release = drawn_release(rng, rows=(150, 80))
-    linear = abo.combine_regression(release, "bmi", ["stage", "age", "sex"], people=200)
-    odds = abo.combine_regression(release, "event", ["age", "stage"], people=200)
+    linear = abo.combine(release, ("bmi", ["stage", "age", "sex"]), people=200)
+    odds = abo.combine(release, ("event", ["age", "stage"]), people=200)
     assert linear.names == ("intercept", "stage[2]", "stage[3]", "age", "sex[m]")
     assert odds.names == ("intercept", "age", "stage[2]", "stage[3]")
     for found, outcome, model in ((linear, "bmi", sm.OLS), (odds, "event[yes]", sm.Logit)):
@@ -52,7 +52,7 @@ def test_a_shift_and_a_unit_move_coefficients_as_they_should(rng):
     tables, release = drawn_release(rng)
     moved = release_of([(values * [1e-3, 1e4] + [0, 1e9], codes) for values, codes in tables])
     for outcome, power in (("bmi", 1e4), ("event", 1.0)):
-        one, two = (abo.combine_regression(each, outcome, ["age", "sex"], people=200) for each in (release, moved))
+        one, two = (abo.combine(each, (outcome, ["age", "sex"]), people=200) for each in (release, moved))
         factor = power * np.array([1e3, 1.0])
         np.testing.assert_allclose(two.estimate[1:], one.estimate[1:] * factor, rtol=1e-5)
         np.testing.assert_allclose(two.variance[1:], one.variance[1:] * factor**2, rtol=1e-5)
@@ -69,7 +69,7 @@ def coverage(rng, outcome, predictors, truth, people, rows, tables=TABLES, **opt
     hits = []
     for _ in range(tables):
         release = release_of(location.synthetic(rng, *location.population_table(rng, people), rows))
-        found = abo.combine_regression(release, outcome, predictors, people=people, **options)
+        found = abo.combine(release, (outcome, predictors), people=people, **options)
         hits.append((found.low <= truth) & (truth <= found.high))
     return np.mean(hits, axis=0)
 
@@ -111,7 +111,7 @@ def test_intervals_cover_with_the_synthesizer_itself(rng):
     for _ in range(tables):
         real = location.records(*location.population_table(rng, 150))
         release = abo.Synthesizer().fit(real).sample(datasets=3, rng_for_tests=rng)
-        found = abo.combine_regression(release, "bmi", ["age", "sex", "event", "stage"], people=150)
+        found = abo.combine(release, ("bmi", ["age", "sex", "event", "stage"]), people=150)
         hits.append((found.low <= truth) & (truth <= found.high))
     # six coefficients of one table are worth about three
     assert abs(np.mean(hits) - 0.95) < 5 * np.sqrt(0.05 * 0.95 / tables / 3)
@@ -136,7 +136,7 @@ def test_intervals_of_shares_cover_also_where_a_level_is_rare(rng):
         shares = rng.dirichlet(counts + 0.5, 3)
         codes = [rng.choice(3, 50, p=share)[:, None] for share in shares]
         release = release_of([(np.zeros((50, 0)), code) for code in codes], (), ("kind",), (("a", "b", "c"),))
-        found = abo.combine_proportions(release, people=60)
+        found = abo.combine(release, "proportions", people=60)
         hits.append((found.low <= cells) & (cells <= found.high))
     share = np.mean(hits, axis=0)
     np.testing.assert_allclose(share, 0.95, atol=5 * np.sqrt(0.95 * 0.05 / tables) + 0.01)
@@ -145,7 +145,7 @@ def test_intervals_of_shares_cover_also_where_a_level_is_rare(rng):
 
 def test_shares_are_combined_as_their_formula_and_stay_between_0_and_1(rng):
     _, release = drawn_release(rng, rows=(30, 60))
-    found = abo.combine_proportions(release, people=90)
+    found = abo.combine(release, "proportions", people=90)
     codes = [table.categories.codes for table in release.tables]
     share = np.array([np.mean(each[:, 2] == 1) for each in codes])
     place = found.names.index("stage[2]")
@@ -154,7 +154,7 @@ def test_shares_are_combined_as_their_formula_and_stay_between_0_and_1(rng):
     for end in (found.low[place], found.high[place]):
         assert (share.mean() - end) ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * factor * end * (1 - end))
     none = release_of([(np.zeros((9, 0)), np.zeros((9, 1), dtype=np.int64))], (), ("kind",), (("a", "b"),))
-    bounds = abo.combine_proportions(none, people=20)
+    bounds = abo.combine(none, "proportions", people=20)
     assert (bounds.low[1], bounds.high[0]) == (0, 1)
     assert 0 < bounds.high[1] < 0.5
     assert bounds.low[0] == pytest.approx(1 - bounds.high[1])
@@ -162,18 +162,18 @@ def test_shares_are_combined_as_their_formula_and_stay_between_0_and_1(rng):
 
 def test_means_of_a_table_with_categories(rng):
     tables, release = drawn_release(rng)
-    found = abo.combine_means(release, people=200)
+    found = abo.combine(release, people=200)
     np.testing.assert_allclose(found.estimate, np.mean([values.mean(axis=0) for values, _ in tables], axis=0))
     assert found.names == ("age", "bmi")
 
 
 def test_a_dataset_release_is_regressed_too(rng):
     data = [rng.standard_normal((40, 3)) for _ in range(2)]
-    found = abo.combine_regression(abo.Release.of(data, ("a", "b", "c")), "a", ("b", "c"), people=50)
+    found = abo.combine(abo.Release.of(data, ("a", "b", "c")), ("a", ("b", "c")), people=50)
     fits = [np.linalg.lstsq(np.column_stack([np.ones(40), each[:, 1:]]), each[:, 0])[0] for each in data]
     np.testing.assert_allclose(found.estimate, np.mean(fits, axis=0), rtol=1e-9)
     with pytest.raises(abo.InputError, match="no columns of categories"):
-        abo.combine_proportions(abo.Release.of(data), people=50)
+        abo.combine(abo.Release.of(data), "proportions", people=50)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_dataset_release_is_regressed_too(rng):
 )
 def test_regressions_that_make_no_sense_are_refused(outcome, predictors, message, rng):
     with pytest.raises(abo.InputError, match=message):
-        abo.combine_regression(drawn_release(rng)[1], outcome, predictors, people=200)
+        abo.combine(drawn_release(rng)[1], (outcome, predictors), people=200)
 
 
 def test_coefficients_that_a_table_does_not_have_are_named(rng):
@@ -196,7 +196,7 @@ def test_coefficients_that_a_table_does_not_have_are_named(rng):
     values, codes = tables[1]
 
     def regress(changed, outcome="bmi", predictors=("age", "stage"), people=200):
-        return abo.combine_regression(release_of([tables[0], changed]), outcome, predictors, people=people)
+        return abo.combine(release_of([tables[0], changed]), (outcome, predictors), people=people)
 
     with pytest.raises(abo.InputError, match=r"dataset 2 has no coefficient of 'stage\[3\]': no row has it"):
         regress((values, np.minimum(codes, [1, 1, 1])))

@@ -216,7 +216,7 @@ def test_public_pages_and_estimates_are_in_natural_units(rng, tmp_path):
     means, deviations = release.means_and_deviations()
     np.testing.assert_allclose(means, np.mean([each.mean(axis=0) for each in release.values], axis=0))
     assert deviations[2] > 5  # of a percentage, not of its logit
-    found = abo.combine_means(release, people=300)
+    found = abo.combine(release, people=300)
     assert np.all(
         (found.low < table.mean()) & (table.mean() < found.high) | (np.abs(found.estimate - means) < 1e-9)
     )

@@ -313,7 +313,7 @@ def test_a_release_of_the_synthesizer_and_its_folder(rng, tmp_path):
     one, other = abo.fidelity(real, release), abo.fidelity(real, tmp_path / "release")
     np.testing.assert_allclose(one.pmse, other.pmse, rtol=1e-6)
     np.testing.assert_array_equal(one.categories.tables[0].synthetic, other.categories.tables[0].synthetic)
-    shares = abo.combine_proportions(tmp_path / "release", people=200)
+    shares = abo.combine(tmp_path / "release", "proportions", people=200)
     np.testing.assert_allclose(shares.estimate[:2], one.categories.shares[0].synthetic_shares.mean(axis=0))
     parameters = abo.Synthesizer().fit(real).sample_parameters(draws=2)
     with pytest.raises(abo.InputError, match="parameters alone"):

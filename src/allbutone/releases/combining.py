@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy.special import expit, log_ndtr, ndtri, stdtrit
 
 from allbutone.model.moments import Moments
 from allbutone.releases.folder import SyntheticTables, synthetic_tables
+from allbutone.releases.several import Released
 from allbutone.support.arrays import real_array
-from allbutone.support.errors import Cure, InputError, count_of
+from allbutone.support.errors import Cure, InputError, count_of, describe_value
 from allbutone.support.text import joined, listed
 from allbutone.tables.categories import Categories
 
@@ -58,12 +60,24 @@ class Combined:
 
 
 def combine(
-    estimates: Any, variances: Any, *, people: int, rows: Any, rule: str = "within", level: float = 0.95
+    given: Any,
+    what: Any = "means",
+    *,
+    people: int,
+    rows: Any = None,
+    rule: str = "within",
+    level: float = 0.95,
+    on_model_scale: bool = False,
 ) -> Combined:
-    """Combine estimates q and their variances v, shape (m, …) each, computed on every dataset as if it were real.
+    """Estimate a population's values from synthetic tables, with intervals.
 
-    `people` is n, the number of real records; `rows` is k, the size of the datasets, one for all or one for each.
-    With w̄ the mean of v·k/n, what v would be in a table of n records, q̄ varies about the population's value by
+    `given`: a release, its folder, or several. `what`: its "means" of measurements, "proportions" of levels, or
+    a regression, "bmi ~ age + sex" (or the outcome and a list of predictors); `Combined.names` says of what. Or,
+    for anything else, estimates q and as `what` their variances v, shape (m, …) each, computed on every dataset as
+    if it were real, with `rows`, k, the size of the datasets, one for all or one for each.
+
+    `people` is n, the number of real records. With w̄ the mean of v·k/n, what v would be in a table of n records, q̄
+    varies about the population's value by
 
         within:   T = w̄ + (w̄ + v̄)/m                  Raab, Nowok and Dibben (2016), v̄·(k/n + (1 + k/n)/m)
         between:  T = (1 + 1/m)·b − v̄, or w̄ if T < 0    Raghunathan, Reiter and Rubin (2003); Reiter (2002)
@@ -78,10 +92,54 @@ def combine(
         between:  df = (m − 1)·(1 − v̄/((1 + 1/m)·b))², or m − 1 where T < 0
     Both hold if the model is right and the prior weak beside n records.
 
+    A regression is of natural units, or of what the model sees (`on_model_scale`: logarithms, say).
+
     >>> import allbutone as abo
+    >>> release = abo.Synthesizer().fit(abo.demo_cohort()).sample(datasets=5)
+    >>> abo.combine(release, "T2D ~ BMI + HT", people=503).names
+    ('intercept', 'BMI', 'HT')
     >>> abo.combine([1.2, 0.9, 1.1], [0.04, 0.05, 0.04], people=100, rows=100).estimate.item()
     1.0666666666666667
     """
+    by_rule: dict[str, Any] = {"people": people, "rule": rule, "level": level}
+    if _is_release(given):
+        if rows is not None:
+            raise InputError("a release says itself how many rows its datasets have", Cure("leave it out", "rows"))
+        if what == "means":
+            return _of_means(given, **by_rule)
+        if what == "proportions":
+            return _of_proportions(given, **by_rule)
+        return _of_regression(given, *_formula(what), on_model_scale=on_model_scale, **by_rule)
+    if rows is None:
+        raise InputError("estimates are combined with the sizes of their datasets", Cure("give them", "rows"))
+    return _combined(given, what, rows=rows, **by_rule)
+
+
+def _is_release(given: Any) -> bool:
+    """Say whether this is a release, its folder, or several of these."""
+    if isinstance(given, list | tuple):
+        return bool(given) and all(_is_release(each) for each in given)
+    return isinstance(given, Released | str | Path)
+
+
+def _formula(what: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the outcome and the predictors of a regression."""
+    if isinstance(what, str) and "~" in what:
+        outcome, _, predictors = what.partition("~")
+        return outcome.strip(), tuple(name.strip() for name in predictors.split("+"))
+    if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], str):
+        outcome, given = what
+        return outcome, (given,) if isinstance(given, str) else tuple(given)
+    raise InputError(
+        f"what is estimated cannot be {describe_value(what)}",
+        'ask for "means", "proportions" or a regression such as "bmi ~ age + sex"',
+    )
+
+
+def _combined(
+    estimates: Any, variances: Any, *, people: int, rows: Any, rule: str = "within", level: float = 0.95
+) -> Combined:
+    """Combine estimates and their variances by a rule."""
     q, v, sizes = _checked(estimates, variances, people, rows)
     _check_rule(rule, level, len(q))
     estimate, within = np.mean(q, axis=0), np.mean(v, axis=0)
@@ -130,18 +188,12 @@ def _ratio(part: Any, whole: Any) -> Any:
     return np.divide(part, whole, out=np.ones(part.shape), where=np.asarray(whole > 0))
 
 
-def combine_means(release: Any, *, people: int, rule: str = "within", level: float = 0.95) -> Combined:
+def _of_means(release: Any, *, people: int, rule: str, level: float) -> Combined:
     """Estimate the population mean of each measurement, (p,): q = z̄ and v = s²/k of every dataset of a release.
 
     Values drawn beyond a limit were moved to it. Of a column that was drawn as a normal, on its own scale, mean
     and variance are those of the normal that was cut there (maximum likelihood); `note` says which these are, and
     of which others the limit biases the mean.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
-    >>> abo.combine_means(release, people=503).names
-    ('T2D', 'CAD', 'HT', 'BMI', 'HBA1C')
     """
     tables = synthetic_tables(release)  # in natural units, as the datasets are
     tables.require_whole()
@@ -155,7 +207,7 @@ def combine_means(release: Any, *, people: int, rule: str = "within", level: flo
         for place in cut:
             mean, variance = _mean_of_cut_normal(values[:, place], *tables.schema.measurements[place].bounds)
             estimates[number, place], variances[number, place] = mean, variance
-    found = combine(estimates, variances, people=people, rows=rows, rule=rule, level=level)
+    found = _combined(estimates, variances, people=people, rows=rows, rule=rule, level=level)
     return replace(found, names=tables.columns, note=_of_limits(tables, cut))
 
 
@@ -365,27 +417,23 @@ def _inverse_diagonal(root: Float[np.ndarray, "d d"]) -> Float[np.ndarray, " d"]
 # Valid inference from synthetic tables with categories: proportions, and regressions with intervals.
 
 
-def combine_proportions(release: Any, *, people: int, level: float = 0.95) -> Combined:
+def _of_proportions(release: Any, *, people: int, rule: str, level: float) -> Combined:
     """Estimate the population's share of every level, `names` such as `sex[m]`, from a release with categories.
 
     q is a dataset's share, v = q(1 − q)/k, combined by the rule `within` of `combine`: T = q̄(1 − q̄)·c,
     c = 1/n + (1/n + 1/k)/m. The interval is Wilson's, all π with (q̄ − π)² ≤ z²·c·π(1 − π): unlike q̄ ± z·√T it
     stays within 0 and 1 and covers as often as it says where a level is rare (but needs one person or more to have
     it, n·π ≥ 1 or so).
-
-    >>> import pyarrow as pa, allbutone as abo
-    >>> table = pa.table({"age": [50.0, 61, 47, 70, 66, 58], "sex": ["f", "m", "f", "m", "f", "m"]})
-    >>> release = abo.Synthesizer().fit(table).sample(datasets=3)
-    >>> abo.combine_proportions(release, people=6).names
-    ('sex[f]', 'sex[m]')
     """
+    if rule != "within":
+        raise InputError("shares are combined by the rule 'within'", Cure("use it", "rule", "within"))
     tables = synthetic_tables(release)
     tables.require_whole()
     categories = tables.categories[0]
     if not categories.columns:
-        raise InputError("the release has no columns of categories", "combine_means has the means of measurements")
+        raise InputError("the release has no columns of categories", "ask for the means of measurements")
     shares, rows = np.stack([_shares(each) for each in tables.categories]), np.array(tables.rows)
-    found = combine(shares, shares * (1 - shares) / rows[:, None], people=people, rows=rows, level=level)
+    found = _combined(shares, shares * (1 - shares) / rows[:, None], people=people, rows=rows, level=level)
     factor = 1 / people + (1 / people + np.mean(1 / rows)) / len(rows)
     reach = ndtri((1 + level) / 2) ** 2 * factor
     middle = (found.estimate + reach / 2) / (1 + reach)
@@ -408,15 +456,15 @@ def _shares(categories: Categories) -> Float[np.ndarray, " levels"]:
     )
 
 
-def combine_regression(
+def _of_regression(
     release: Any,
     outcome: str,
-    predictors: str | Sequence[str],
+    predictors: tuple[str, ...],
     *,
     people: int,
-    rule: str = "within",
-    level: float = 0.95,
-    on_model_scale: bool = False,
+    rule: str,
+    level: float,
+    on_model_scale: bool,
 ) -> Combined:
     """Estimate the coefficients of a regression in the population, with intervals, from synthetic tables.
 
@@ -430,16 +478,10 @@ def combine_regression(
     fewer. A logistic regression knows less than the model that drew the tables (Efron 1975): where categories lie
     far apart, `within` covers somewhat more than it says.
     If the real table had gaps, it knew less than n records do: use `between`, and many datasets.
-
-    >>> import allbutone as abo
-    >>> release = abo.Synthesizer().fit(abo.demo_cohort()).sample(datasets=5)
-    >>> abo.combine_regression(release, "T2D", ["BMI", "HT"], people=503).names
-    ('intercept', 'BMI', 'HT')
     """
     tables = synthetic_tables(release, on_model_scale=on_model_scale)
     tables.require_whole()
     columns, categories = tables.columns, tables.categories[0]
-    predictors = (predictors,) if isinstance(predictors, str) else tuple(predictors)
     _check_names(outcome, predictors, columns, categories)
     terms = term_names(predictors, columns, categories)
     fewer = len(terms) - 1
@@ -460,7 +502,7 @@ def combine_regression(
             raise InputError(f"dataset {number} {error}", "choose other predictors", "release more rows") from None
     estimates, variances = (np.stack(part) for part in zip(*found, strict=True))
     rows = [size - fewer for size in tables.rows]
-    combined = combine(estimates, variances, people=people - fewer, rows=rows, rule=rule, level=level)
+    combined = _combined(estimates, variances, people=people - fewer, rows=rows, rule=rule, level=level)
     return replace(combined, names=terms)
 
 
