@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -31,7 +31,7 @@ from allbutone.cli.options import (
     require_rows_of_datasets,
 )
 from allbutone.cli.output import console, late_progress, show, show_notes, sparkline
-from allbutone.cli.reading import TableAsRead, declared, inputs_of, read, read_content, source_of, ways_out
+from allbutone.cli.reading import declared, inputs_of, read, read_content, source_of, ways_out
 from allbutone.model.location import SEPARATE
 from allbutone.model.niw import NIW
 from allbutone.model.prior import PriorScaleWarning
@@ -126,13 +126,12 @@ def synthesize(
         ledger = TableLedger(LedgerOptions(no_ledger=True), source.table)
     if moments:
         sites = pooled_moments([SiteMoments.load(path) for path in (Path(source.table), *(more or ()))])
-        notes = [*sites.notes, *_release_normal(sites, model.prior, model.prior, wanted)]
+        notes = [*sites.notes, *_release(sites, {"prior": model.prior}, model.prior, wanted)]
     else:
         table = read(source, model, ledger.content, categories=True, may_impute=True)
         ledger.require_room(out, [*inputs_of(source), model.prior])
-        record = ledger.recording(table.records, out, table_file=source.table_file)
-        draw = _release_mixed if table.is_mixed else _release_of_measurements
-        notes = [*table.records.notes, *draw(table, replace(wanted, record=record))]
+        wanted = replace(wanted, record=ledger.recording(table.records, out, table_file=source.table_file))
+        notes = [*table.records.notes, *_release(table.records, table.mechanism, model.prior, wanted)]
     if release is ReleaseKind.both:
         console.print(
             "With its parameters each dataset tells no more of the records than the parameters alone: `risk` "
@@ -172,7 +171,7 @@ def demo(
     )
     what = f"5 datasets of {PEOPLE} rows in {escape(str(out / 'release'))}"
     _show_values(what, synthesizer.columns, release.values[0])
-    console.print(_assumed_normal(synthesizer, None))
+    console.print(escape(_assumed(synthesizer.mechanism, None)))
     show_recorded(ledger_path(out / "cohort.csv"), out / "release")
     next_after_release(context, out / "cohort.csv", out / "release")
 
@@ -206,11 +205,13 @@ def _show_key(key: str | None) -> None:
     )
 
 
-def fit_normal(records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None) -> tuple[Synthesizer, str]:
+def fit_normal(
+    records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None, **how: Any
+) -> tuple[Synthesizer, str]:
     """Return the fitted synthesizer and what there is to note about its prior."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PriorScaleWarning)
-        synthesizer = Synthesizer(prior).fit(records)
+        synthesizer = Synthesizer(prior, **how).fit(records)
     return synthesizer, "\n".join(str(warning.message) for warning in caught)
 
 
@@ -233,52 +234,48 @@ def _worded(odd: Oddity) -> str:
     return f"{odd.words}; {in_flags(odd.cure, {'log', 'decimals', 'positive'})}."
 
 
-def _release_of_measurements(table: TableAsRead, wanted: Wanted) -> list[str]:
-    return _release_normal(table.records, table.prior, table.model.prior, wanted)
-
-
-def _release_normal(
-    records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None, given: Path | None, wanted: Wanted
+def _release(
+    records: Records | LazyRecords | SiteMoments, how: dict[str, Any], given: Path | None, wanted: Wanted
 ) -> list[str]:
-    """Draw and write a release of measurements, say so, and return what to note; given: the prior's file."""
-    synthesizer, note = fit_normal(records, prior)
-    counter = ValueCounter(records.schema)
-    first = _write(synthesizer, wanted, counter)
-    what = wanted.in_words(synthesizer.sizes(1, wanted.rows)[0])
+    """Draw and write a release, say so, and return what there is to note; given: the file of the prior."""
+    synthesizer, note = fit_normal(records, **how)
     odd: Sequence[Oddity] = ()
-    if wanted.kind is ReleaseKind.parameters:
-        rows = [
-            (escape(name), f"{mean:.4g}", f"{deviation:.4g}")
-            for name, mean, deviation in zip(synthesizer.columns, *first, strict=True)
-        ]
-        show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
-    else:
-        _show_values(what, synthesizer.columns, first)
+    if synthesizer.mechanism.is_normal and wanted.kind is ReleaseKind.datasets:
+        counter = ValueCounter(records.schema)
+        first = _stream(synthesizer, wanted, counter)
+        _show_values(wanted.in_words(synthesizer.sizes(1, wanted.rows)[0]), synthesizer.columns, first)
         odd = counter.oddities(records) if isinstance(records, Records) else ()
-    console.print(_assumed_normal(synthesizer, given))
+    else:
+        release = _draw(synthesizer, wanted)
+        if release.tables:
+            _show_tables(wanted.in_words(release.rows[0]), release)
+            odd = odd_values(records, release) if isinstance(records, Records) else ()
+        else:
+            _show_parameters(wanted.in_words(0), release)
+    console.print(escape(_assumed(synthesizer.mechanism, given)))
+    if synthesizer.gaps_in_words:
+        console.print(escape(synthesizer.gaps_in_words))
     return [*map(_worded, odd), note]
 
 
-def _write(synthesizer: Synthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
-    """Draw and write the release; return its first rows, or the first draw's mean and deviations."""
-    if wanted.kind is ReleaseKind.parameters:
-        drawn = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
-        save_release(drawn, wanted.out, force=wanted.force, finished=wanted.record)
-        first = drawn.normal
-        return np.stack([np.asarray(first.means)[0], np.sqrt(np.diagonal(np.asarray(first.covariances)[0]))])
-    if wanted.kind is ReleaseKind.both:
-        both = synthesizer.sample(
-            datasets=wanted.datasets, rows=wanted.rows, parameters=True, repeat_key=wanted.repeat_key
-        )
-        save_release(both, wanted.out, format=wanted.format, force=wanted.force, finished=wanted.record)
-        for dataset in both.values:
-            counter.add(dataset, dataset)
-        return both.values[0]
-    return _stream(synthesizer, wanted, counter)
+def _draw(synthesizer: Synthesizer, wanted: Wanted) -> Release:
+    """Draw a release and write it."""
+    with late_progress("Drawing", None):
+        if wanted.kind is ReleaseKind.parameters:
+            release = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
+        else:
+            release = synthesizer.sample(
+                datasets=wanted.datasets,
+                rows=wanted.rows,
+                parameters=wanted.kind is ReleaseKind.both,
+                repeat_key=wanted.repeat_key,
+            )
+        save_release(release, wanted.out, format=wanted.format, force=wanted.force, finished=wanted.record)
+    return release
 
 
 def _stream(synthesizer: Synthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
-    """Draw and write datasets block by block; return the first block."""
+    """Draw and write datasets of measurements block by block, none held whole; return the first block."""
     seen: list[np.ndarray] = []
     sizes = synthesizer.sizes(wanted.datasets, wanted.rows)
     with late_progress("Writing rows", sum(sizes)) as advance:
@@ -314,39 +311,6 @@ def _line(name: str, values: np.ndarray) -> tuple[str, str, str, str]:
     return escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", sparkline(values)
 
 
-def _assumed_normal(synthesizer: Synthesizer, given: Path | None) -> str:
-    p = len(synthesizer.columns)
-    what = bell_curves(p) + escape(synthesizer.schema.scales_in_words)
-    prior = escape(_prior_and_worth(given, synthesizer.prior))
-    return f"Assumed: {what}; {prior}; each dataset from parameters of its own, drawn at random."
-
-
-def _release_mixed(table: TableAsRead, wanted: Wanted) -> list[str]:
-    """Draw and write a release with categories, kept columns or gaps, say so, and return what to note."""
-    synthesizer = Synthesizer(**table.mechanism).fit(table.records)
-    with late_progress("Drawing", None):
-        if wanted.kind is ReleaseKind.parameters:
-            release = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
-        else:
-            release = synthesizer.sample(
-                datasets=wanted.datasets,
-                rows=wanted.rows,
-                parameters=wanted.kind is ReleaseKind.both,
-                repeat_key=wanted.repeat_key,
-            )
-        save_release(release, wanted.out, format=wanted.format, force=wanted.force, finished=wanted.record)
-    if release.tables:
-        _show_tables(wanted.in_words(release.rows[0]), release)
-    else:
-        _show_shares(wanted.in_words(0), release)
-    console.print(escape(_assumed_mixed(release.mechanism, table.model.prior)))
-    if synthesizer.gaps_in_words:
-        console.print(escape(synthesizer.gaps_in_words))
-    return (
-        [_worded(odd) for odd in odd_values(table.records, release)] if isinstance(table.records, Records) else []
-    )
-
-
 def _show_tables(what: str, release: Release) -> None:
     """Show the shape of the first synthetic table."""
     first = release.tables[0]
@@ -365,10 +329,18 @@ def _show_tables(what: str, release: Release) -> None:
     show(f"{what}: the first synthetic dataset", headings, lines, words=(headings[0], headings[-1]))
 
 
-def _show_shares(what: str, release: Release) -> None:
-    """Show the shares of the levels in the first draw of the parameters."""
+def _show_parameters(what: str, release: Release) -> None:
+    """Show the first draw of the parameters: means and deviations, or the shares of the levels."""
     mechanism, parameters = release.mechanism, release.parameters
     assert parameters is not None
+    if mechanism.is_normal:
+        means, covariances = np.asarray(release.normal.means)[0], np.asarray(release.normal.covariances)[0]
+        rows = [
+            (escape(name), f"{mean:.4g}", f"{variance**0.5:.4g}")
+            for name, mean, variance in zip(release.columns, means, np.diagonal(covariances), strict=True)
+        ]
+        show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
+        return
     codes = mechanism.prior.cells.codes
     lines = [
         (escape(name), escape(_shares(levels, np.bincount(codes[:, place], parameters.shares[0]))))
@@ -387,11 +359,11 @@ def _shares(levels: tuple[str, ...], shares: np.ndarray, most: int = 8) -> str:
     return ", ".join(some) + (f" and {len(levels) - most} more" if len(levels) > most else "")
 
 
-def _assumed_mixed(mechanism: Mechanism, prior: Path | None) -> str:
+def _assumed(mechanism: Mechanism, prior: Path | None) -> str:
     """Say what the model takes for granted, and what is public from now on."""
     p, sizes = len(mechanism.measurements), mechanism.sizes
     drawn = mechanism.schema.for_columns(mechanism.measurements)
-    what = bell_curves(p, "measurement") + drawn.scales_in_words
+    what = bell_curves(p, "column" if mechanism.is_normal else "measurement") + drawn.scales_in_words
     parts, weight = [], ""
     if sizes:
         cells = mechanism.prior.cells.count
