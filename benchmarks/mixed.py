@@ -5,7 +5,7 @@ from time import perf_counter
 
 import numpy as np
 
-from allbutone.disclosure.mixed_risk import mixed_risk_columns
+from allbutone.disclosure.risk import risk_columns
 from allbutone.releases.synthesizer import Synthesizer
 from allbutone.tables.categories import Categories
 from allbutone.tables.records import Records
@@ -35,5 +35,5 @@ def rows() -> Iterator[Row]:
     took, floor = perf_counter() - start, 10 * PEOPLE * COLUMNS * variates()[0]
     what = f"{PEOPLE:,} people, {COLUMNS} measurements, 48 combinations of categories"
     yield Row(f"{what}: fit and ten datasets", took, "floor: its normal numbers", floor, most=2)
-    took = seconds(lambda: mixed_risk_columns(records, release, rng=rng), 1)
+    took = seconds(lambda: risk_columns(records, release, rng=rng), 1)
     yield Row(f"{what}: everyone's risk in every combination, against ten datasets", took, most=60)

@@ -61,7 +61,7 @@ def stages():
         table = abo.Records.of("liver.csv", drop=["patient"], schema=declared, categories=True)
     known = [name for name in table.order if name != "stage"]
     release = abo.Synthesizer().fit(table).sample(datasets=5)
-    found = abo.risk(table, release, known=known, mass=False)
+    found = abo.risk(table, release, adversary=abo.Adversary(known=known), mass=False)
     return titled(disclosure_figure({name: np.asarray(found[name]) for name in found.column_names}, abo.Rule()))
 
 

@@ -24,7 +24,7 @@ from allbutone.disclosure.guarantee_plan import (
     weight_for,
 )
 from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
-from allbutone.disclosure.mixed_risk import attack_mixed
+from allbutone.disclosure.one_record import attack_record
 from allbutone.disclosure.risk import risk
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
@@ -96,7 +96,7 @@ __all__ = [
     "attack",
     "attack_all",
     "attack_many",
-    "attack_mixed",
+    "attack_record",
     "audit",
     "budget",
     "certificate_for",

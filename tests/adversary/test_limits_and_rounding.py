@@ -13,7 +13,7 @@ from allbutone.adversary.gaps import GapAdversary, before_limits
 from allbutone.disclosure.gap_risk import risk_with_gaps
 from allbutone.disclosure.risk import risk_columns
 from allbutone.model.incomplete import IncompleteRecords, draw_between
-from allbutone.model.location import LocationModel
+from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.releases.sampling import draw_tables
 from allbutone.tables.column import column_from
@@ -287,7 +287,8 @@ def test_a_draw_before_limits_is_within_the_bounds_and_otherwise_the_release() -
     schema = {"columns": {"a": {"low": 0.0}}}
     fitted = abo.Synthesizer().fit(pandas.DataFrame(values, columns=["a", "b"]), schema=schema)
     release = fitted.sample(datasets=2, rng_for_tests=rng)
-    drawn = before_limits(release, values)
+    mechanism = release.mechanism
+    drawn = before_limits(release, mechanism.prior.plus(MixedRecords.of(np.zeros(40), values)))
     for before, after in zip(drawn.normal.datasets, release.values, strict=True):
         limited = (after == 0.0) & [True, False]
         assert limited.any()

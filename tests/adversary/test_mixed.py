@@ -10,9 +10,8 @@ from scipy.stats import invwishart, matrix_normal, multivariate_t
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs
 from allbutone.adversary.proposal import Points
-from allbutone.disclosure.mixed_risk import cell_beliefs
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import Cells
 from allbutone.releases.sampling import draw_tables

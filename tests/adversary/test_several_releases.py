@@ -216,7 +216,11 @@ def test_all_that_risk_takes_works_with_several(rng):
     found = risk_columns(table, release_of(releases), rng=np.random.default_rng(1))
     assert np.all((found["mass"] >= 0) & (found["mass"] <= 1))
     for options in ({"lacking_columns": ["b"]}, {"lacking_records": 2}, {"known": ["c"]}):
-        assert np.all(np.isfinite(risk_columns(table, release_of(releases), mass=False, **options)["distance"]))
+        assert np.all(
+            np.isfinite(
+                risk_columns(table, release_of(releases), abo.Adversary(**options), mass=False)["distance"]
+            )
+        )
     part = abo.without_columns(release_of(releases), "b")
     assert part.parameters is not None
     assert part.datasets

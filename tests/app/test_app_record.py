@@ -23,7 +23,7 @@ def test_the_verdict_is_that_of_risk(tab, address, target, count, words):
     opened(tab, f"{address}/explore?n=60&count={count}&target={target}&correlation=0.2&seed=4&rows=50")
     record = np.array([float(each) for each in target.split(",")])
     stage = simulated(np.zeros(2), np.array([[1, 0.2], [0.2, 1]]), record, n=60, rows=50, seed=4)
-    found = abo.risk(np.vstack([stage.others, stage.target]), stage.release.first(count), stage.prior)
+    found = abo.risk(np.vstack([stage.others, stage.target]), stage.release.first(count))
     assert words in tab.inner_text("#told")
     assert (words != "no value") == found["disclosed"][59].as_py()
     for place, name in enumerate(stage.columns, 1):

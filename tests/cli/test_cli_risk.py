@@ -55,7 +55,7 @@ def test_risk_may_leave_out_the_mass_and_know_a_column(allbutone, released, tmp_
     names = tuple(name for name in RISK if "mass" not in name)
     header = set(_header(tmp_path / "known.csv"))
     assert "epsilon" not in header  # which is of an adversary who knows nothing of the record
-    assert {*names, "error_bmi", "probability_ldl"} < header
+    assert {*names, "error_ldl", "probability_ldl"} < header
     assert not {"mass", "probability_bmi"} & header
     assert "row" in (tmp_path / "known.html").read_text(encoding="utf-8")
     first = (tmp_path / "known.csv").read_bytes()
@@ -120,7 +120,7 @@ BAD_QUESTIONS = {
     "another prior": ("risk table.csv r --prior prior.toml", "another prior: its mean is"),
     "no release": ("risk table.csv nowhere", "cannot read nowhere/release.json"),
     "unknown known": ("risk table.csv r --known hdl", "no column 'hdl'"),
-    "everything known": ("risk table.csv r --known bmi,ldl", "every feature"),
+    "everything known": ("risk table.csv r --known bmi,ldl", "knows everything"),
     "radius 0": ("risk table.csv r --radius 0", "radius must exceed 0"),
     "risk exists": ("risk table.csv r --out table.csv", "same file as the input"),
     "figure exists": ("risk table.csv r --out there.csv", "there.html exists"),

@@ -9,7 +9,7 @@ import pytest
 import allbutone as abo
 from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.disclosure.budget import plan_mixed_engine_budget
-from allbutone.disclosure.mixed_risk import mixed_risk_columns
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.standing import leverages_among, standing_out_in_cells
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
@@ -107,7 +107,7 @@ def test_risk_is_that_in_memory(cells, rng, tmp_path, request):
     release = synthesizer.sample(datasets=2, rows=60, rng_for_tests=rng)
     standing = standing_out_in_cells(lazy, release.mechanism.prior, most=15, key="person")
     found, expected = (
-        mixed_risk_columns(some, release, elsewhere=elsewhere, mass=False, rng=np.random.default_rng(0))
+        risk_columns(some, release, elsewhere=elsewhere, mass=False, rng=np.random.default_rng(0))
         for some, elsewhere in ((standing.records, standing.elsewhere), (records, None))
     )
     places = [int(key[1:]) for key in standing.keys]

@@ -78,7 +78,7 @@ def test_one_released_dataset_leaves_the_block_of_the_full_predictive(table):
 def test_who_lacks_nothing_is_the_usual_adversary(table, kind):
     release = released(table, kind)
     usual, same = (
-        abo.risk(table, release, rng=np.random.default_rng(1), **lacking).to_pandas()
+        abo.risk(table, release, abo.Adversary(**lacking), rng=np.random.default_rng(1)).to_pandas()
         for lacking in ({}, {"lacking_columns": (), "lacking_records": 0})
     )
     pandas.testing.assert_frame_equal(usual, same)
@@ -94,7 +94,9 @@ def test_who_lacks_nothing_is_the_usual_adversary(table, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_risk_of_who_lacks_a_column_is_risk_of_the_rest(table, kind):
     release = released(table, kind)
-    ours = abo.risk(table, release, lacking_columns="b", rng=np.random.default_rng(1)).to_pandas()
+    ours = abo.risk(
+        table, release, adversary=abo.Adversary(lacking_columns="b"), rng=np.random.default_rng(1)
+    ).to_pandas()
     part = abo.without_columns(release, "b")
     theirs = abo.risk(
         abo.Records(table.values[:, KEPT], ("a", "c")), part, rng=np.random.default_rng(1)
@@ -231,7 +233,7 @@ def test_each_record_is_looked_at_once_among_as_many_missing(lacking, rng):
     [
         ({"lacking_columns": ["d"]}, "no column 'd' to lack"),
         ({"lacking_columns": ["a", "b", "c"]}, "lacks every column"),
-        ({"lacking_columns": ["a"], "known": ["a"]}, "no column 'a' to know"),
+        ({"lacking_columns": ["a"], "known": ["a"]}, "have it of nobody"),
         ({"lacking_records": 30}, "cannot lack 30 besides the target"),
         ({"lacking_records": [40]}, "row 40 is none of the records"),
         ({"lacking_records": -1}, "lacking_records"),
@@ -240,7 +242,7 @@ def test_each_record_is_looked_at_once_among_as_many_missing(lacking, rng):
 )
 def test_what_nobody_can_lack_is_refused(table, asked, words):
     with pytest.raises(abo.InputError, match=words):
-        abo.risk(table, released(table, "parameters"), **asked)
+        abo.risk(table, released(table, "parameters"), abo.Adversary(**asked))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -260,7 +262,9 @@ def test_the_flat_prior_of_all_columns_is_not_that_of_some(table, kind):
         release = abo.Release.draw_parameters(whole, 3, rng, **about)
     else:
         release = abo.Release.draw(whole, [20] * 3, rng, **about)
-    found = abo.risk(table, release, lacking_columns=["b"], rng=np.random.default_rng(1)).to_pandas()
+    found = abo.risk(
+        table, release, adversary=abo.Adversary(lacking_columns=["b"]), rng=np.random.default_rng(1)
+    ).to_pandas()
     # those are told of people far out alone
     far = [name for name in found.columns if name.startswith(("beyond_", "others_"))]
     assert np.isfinite(found.drop(columns=["riskiest", *far]).to_numpy(dtype=float)).all()

@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs
 from allbutone.adversary.proposal import Points
 from allbutone.disclosure.exposure_law import leverages
-from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.lineup import Lineup
 from allbutone.disclosure.mixed_budget import (
     CountedCells,
@@ -21,7 +20,7 @@ from allbutone.disclosure.mixed_budget import (
     lineup_of,
     with_alternatives,
 )
-from allbutone.disclosure.mixed_risk import cell_beliefs
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.simulated_budget import CutShort, Simulated, Tried
 from allbutone.disclosure.table_releases import MixedReleases
@@ -183,7 +182,7 @@ def test_a_simulation_that_is_cut_short_passes_nothing_and_says_so():
     assert plan.simulated.cut_short
     assert "This was cut short" in plan.sentence
     assert "cut short before as much as this was judged" in plan.luck.in_words
-    found = any_risk_columns(Records.of(frame, categories=True), release, rng=np.random.default_rng(0))
+    found = risk_columns(Records.of(frame, categories=True), release, rng=np.random.default_rng(0))
     verdict = verdict_of(found, Rule(), luck=plan.luck)
     assert verdict.passed
     assert not verdict.may_go_out

@@ -6,9 +6,10 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.mixed_risk import mixed_risk_columns
 from allbutone.disclosure.risk import risk_columns
 from allbutone.model.moments import Moments
+
+FEWER = abo.Adversary(lacking_records=3)
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +33,12 @@ def mixed(people):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"device": "cuda", "lacking_records": 3}, "on the processor alone; leave out the device"),
-        ({"lacking_records": 3, "elsewhere": Moments.of(np.eye(2))}, "most of these are elsewhere"),
-        ({"prior": abo.NIW.default(3)}, "2 columns, the prior is for 3"),
-        ({"prior": abo.NIW.default(2)}, "made with another prior"),
+        ({"device": "cuda", "adversary": FEWER}, "on the processor alone; leave out the device"),
+        ({"adversary": FEWER, "elsewhere": Moments.of(np.eye(2))}, "most of these are elsewhere"),
+        (
+            {"adversary": abo.Adversary(prior=abo.NIW.default(3))},
+            "2 measurements are drawn and the prior",
+        ),
     ],
 )
 def test_of_measurements(measured, asked, words):
@@ -52,17 +55,15 @@ def test_a_table_read_in_another_way_than_the_release_was_made(measured, people)
 def test_of_tables_with_categories(people, mixed, measured):
     table = abo.Records.of(people, categories=True)
     with pytest.raises(abo.InputError, match="radius must exceed 0"):
-        mixed_risk_columns(table, mixed, radius=0.0)
-    with pytest.raises(abo.InputError, match="or they are declared in another way"):
-        mixed_risk_columns(abo.Records.of(people[["ldl", "age", "sex"]], categories=True), mixed)
+        risk_columns(table, mixed, radius=0.0)
+    with pytest.raises(abo.InputError, match="the release is of the columns sex, age, ldl"):
+        risk_columns(abo.Records.of(people[["ldl", "age", "sex"]], categories=True), mixed)
     with pytest.raises(abo.InputError, match="no column 'bmi'"):
-        abo.risk(people, mixed, known=["bmi"])
-    with pytest.raises(abo.InputError, match="an adversary has all other records"):
-        abo.risk(people, mixed, lacking_records=2)
-    with pytest.raises(abo.InputError, match="neither categories nor kept columns; use attack"):
-        abo.attack_mixed(people[["age", "ldl"]], measured[1], row=1)
-    with pytest.raises(abo.InputError, match="only categories of the target may be known"):
-        abo.attack_mixed(people, mixed, row=1, known=["age"])
+        abo.risk(people, mixed, adversary=abo.Adversary(known=["bmi"]))
+    with pytest.raises(abo.InputError, match="a mixture of normals"):
+        abo.risk(people, mixed, abo.Adversary(lacking_columns="sex"))
+    with pytest.raises(abo.InputError, match="lacks every measurement"):
+        abo.risk(people, mixed, abo.Adversary(lacking_columns="age,ldl"))
     with pytest.raises(abo.InputError, match="a row for each person; leave rows out"):
         abo.plan_mixed_budget(people, rows=7, keep="sex")
 

@@ -12,7 +12,7 @@ from allbutone.disclosure import simulated_budget
 from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.lineup import LARGEST_BUDGET, Lineup
 from allbutone.disclosure.measures import prior_mass
-from allbutone.disclosure.risk import risk_columns
+from allbutone.disclosure.risk import risk_columns, with_prior
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, Rule
 
 PRIOR = abo.NIW.default(2)
@@ -128,8 +128,8 @@ def test_no_relative_measure_changes_with_scale_or_rotation(table):
 
 def test_what_the_adversary_knows_is_not_an_error(table):
     release = released(table, "datasets", 3)
-    found = risk_columns(table, release, known=["ldl"])
-    assert not found["error_ldl"].any()
+    found = risk_columns(table, release, adversary=abo.Adversary(known=["ldl"]))
+    assert "error_ldl" not in found
     assert "probability_ldl" not in found
     assert set(found["riskiest"]) == {"bmi"}
     np.testing.assert_allclose(found["distance"], np.abs(found["error_bmi"]))
@@ -166,7 +166,8 @@ def test_names_that_would_be_told_twice_are_refused_in_one_line(table, names):
         risk_columns(named, released(named, "datasets", 1))
     assert names[1] in str(caught.value)
     # what the adversary knows is not told of
-    assert len(risk_columns(named, released(named, "datasets", 1), known=[names[1]], mass=False)["risk"]) == 30
+    others = abo.Adversary(known=[names[1]])
+    assert len(risk_columns(named, released(named, "datasets", 1), others, mass=False)["risk"]) == 30
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
@@ -196,7 +197,7 @@ def test_another_mechanism_is_refused_with_the_difference(table):
     with pytest.raises(abo.InputError, match="hdl"):
         risk_columns(other, release)
     with pytest.raises(abo.InputError, match="df"):
-        risk_columns(table, release, abo.NIW(np.zeros(2), 1.0, 9.0, np.eye(2)))
+        with_prior(release, abo.NIW(np.zeros(2), 1.0, 9.0, np.eye(2)))
     with pytest.raises(abo.InputError, match="radius must exceed 0"):
         risk_columns(table, release, radius=-1.0)
 

@@ -43,7 +43,7 @@ def test_blocks_give_what_memory_gives(engine, rng, tmp_path, request):
     table = a_cohort(rng)
     records = Records.of(table, drop="person", complete_cases=True)
     release = abo.Synthesizer().fit(records).sample(datasets=2, repeat_key=KEY)
-    whole = risk_columns(records, release, release.prior, mass=False, rng=np.random.default_rng(0))
+    whole = risk_columns(records, release, mass=False, rng=np.random.default_rng(0))
     lazy = LazyRecords.of(lazily(engine, table, tmp_path, request), drop="person", complete_cases=True)
     parts = list(stream_risk(lazy, release, key="person", block_rows=60, mass=False))
     assert [len(part["row"]) for part in parts] == [60, 60, 107]
@@ -63,7 +63,7 @@ def test_what_is_kept_of_the_blocks_gives_the_verdict_of_all(rng, monkeypatch):
     monkeypatch.setattr(risk, "KEPT", 5)
     cohort = abo.demo_cohort()
     release = abo.Synthesizer().fit(cohort).sample_parameters(300)
-    found = risk_columns(cohort, release, release.prior, mass=False, rng=np.random.default_rng(0))
+    found = risk_columns(cohort, release, mass=False, rng=np.random.default_rng(0))
     kept, rule = WorstSoFar(Rule()), Rule()
     for places in np.array_split(rng.permutation(len(found["row"])), 7):
         kept.add({name: column[places] for name, column in found.items()})
@@ -95,7 +95,7 @@ def test_blocks_are_cut_as_asked_whatever_the_engine_gives():
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_the_command_judges_everyone(ending, rng, allbutone, tmp_path, monkeypatch):
-    monkeypatch.setattr("allbutone.cli.streamed_risk.BLOCK_ROWS", 100)
+    monkeypatch.setattr("allbutone.cli.risk.BLOCK_ROWS", 100)
     table = a_cohort(rng)
     (tmp_path / "data").mkdir()
     for part in range(2):

@@ -85,7 +85,7 @@ def test_what_passes_by_luck_is_no_tick(cohort):
     plan = abo.plan_budget(cohort, abo.NIW.flat(2), rows=60, rng=0, earlier=release, alternatives=False)
     assert plan.confident_count == 0
     assert plan.luck.share > 0.5
-    columns = risk_columns(cohort, drawn(cohort, 1), abo.NIW.flat(2), mass=False)
+    columns = risk_columns(cohort, drawn(cohort, 1), mass=False)
     passed = verdict_of(columns, Rule())
     assert (passed.mark, passed.may_go_out) == ("✔", True)
     lucky = verdict_of(columns, Rule(), luck=plan.luck)
@@ -108,7 +108,7 @@ def test_luck_in_words(share, own, words):
 
 
 def test_who_was_stopped_by_the_closed_form_alone_is_not_called_lucky(cohort):
-    columns = risk_columns(cohort, drawn(cohort, 1), abo.NIW.flat(2), mass=False)
+    columns = risk_columns(cohort, drawn(cohort, 1), mass=False)
     every = [verdict_of(columns, Rule(), luck=Luck(share, "row 4", share)) for share in (0.01, 0.05, 0.7)]
     cautious, risky, lucky = every
     assert [each.mark for each in every] == ["!", "!", "!"]

@@ -35,7 +35,9 @@ def test_paths_and_dicts_stand_for_releases_and_priors(case):
     records = abo.Records.of("table.csv")
     others = records.values[1:]
     calls = {
-        "risk": lambda release, prior: abo.risk(records, release, prior, rng=np.random.default_rng(1)).to_pydict(),
+        "risk": lambda release, prior: abo.risk(
+            records, release, abo.Adversary(prior=prior), rng=np.random.default_rng(1)
+        ).to_pydict(),
         "attack": lambda release, prior: abo.attack(others, release, prior).mode,
         "own prior": lambda release, prior: abo.attack(others, release, prior, adversary_prior=prior).mode,
         "attack_all": lambda release, prior: abo.attack_all(records, release, prior).mode,
@@ -57,7 +59,7 @@ def test_paths_and_dicts_stand_for_releases_and_priors(case):
     one, two = (abo.verify_budget(records, each, plan, 2, rng=1) for each in (prior, ENTRIES))
     np.testing.assert_equal(one, two)
     with pytest.raises(abo.InputError, match="names 'age', no such column"):
-        abo.risk("table.csv", "release", prior={"mean": {"age": 1}})
+        abo.risk("table.csv", "release", abo.Adversary(prior={"mean": {"age": 1}}))
     with pytest.raises(abo.InputError, match="No such file"):
         abo.risk("table.csv", "nowhere")
 

@@ -69,7 +69,7 @@ def test_any_affine_change_of_units_leaves_every_risk_as_it_is(rng, kind):
     names = release.columns
     release = release.first(5)
     plain = abo.risk(pd.DataFrame(values, columns=names), release, mass=False, rng=np.random.default_rng(1))
-    other = abo.risk(values @ mix.T + origin, moved, flat, mass=False, rng=np.random.default_rng(1))
+    other = abo.risk(values @ mix.T + origin, moved, mass=False, rng=np.random.default_rng(1))
     for name in ("exposure", "relative_error"):
         np.testing.assert_allclose(other[name].to_numpy(), plain[name].to_numpy(), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(leverages(values @ mix.T + origin, flat), leverages(values, flat), rtol=1e-8)

@@ -59,7 +59,7 @@ def test_the_distances_are_those_of_the_risk():
     drawn = abo.Release.draw(
         prior.update(table.values), rows, np.random.default_rng(1), columns=table.columns, prior=prior
     )
-    found = abo.risk(table, drawn, prior=prior, mass=False)
+    found = abo.risk(table, drawn, mass=False)
     for name in ("distance", "baseline_distance"):
         np.testing.assert_allclose(release[name], np.asarray(found[name]), rtol=1e-9)
 

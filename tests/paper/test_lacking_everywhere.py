@@ -19,7 +19,7 @@ def test_risk_falls_with_what_is_lacking():
     values[4] *= 5
     table = abo.Records(values, ("a", "b", "c"))
     release = abo.Release.draw_parameters(prior.update(values), 30, rng, columns=table.columns, prior=prior)
-    found = risk_by_lacking(table, release, None, [5, 12], numbers=(3, 40), rng=np.random.default_rng(1))
+    found = risk_by_lacking(table, release, [5, 12], numbers=(3, 40), rng=np.random.default_rng(1))
     of_outlier = {
         (kind, number): gain
         for kind, number, row, gain in zip(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.disclosure.mixed_risk import is_found
+from allbutone.disclosure.rule import is_found
 from allbutone.releases.release import Release
 
 CELLS = ["main effects", "separate"]
@@ -158,24 +158,24 @@ def test_several_releases_are_attacked_together(table):
     found = abo.risk(table, parts, mass=False)
     alone = abo.risk(table, parts[0], mass=False)
     assert not np.allclose(found["exposure"], alone["exposure"])
-    with pytest.raises(abo.InputError, match="in different ways"):
+    with pytest.raises(abo.InputError, match="keep different columns"):
         abo.risk(table, [parts[0], fitted(table, keep="sex").sample(datasets=1)])
 
 
 def test_the_adversary_may_know_columns_of_any_kind(table):
     release = fitted(table).sample(datasets=3)
-    found = abo.risk(table, release, known=["sex", "age"], mass=False)
+    found = abo.risk(table, release, adversary=abo.Adversary(known=["sex", "age"]), mass=False)
     assert "probability_sex" not in found
     assert "error_age" not in found
     everything = ["age", "ldl", "crp"]
-    found = abo.risk(table, release, known=everything)
+    found = abo.risk(table, release, adversary=abo.Adversary(known=everything))
     assert list(found.columns) == ["row", "disclosed", "risk", "riskiest"] + [
         prefix + name
         for name in ("sex", "smoker")
         for prefix in ("probability_", "baseline_", "probability_error_")
     ]
     with pytest.raises(abo.InputError, match="knows everything"):
-        abo.risk(table, release, known=[*everything, "sex", "smoker"])
+        abo.risk(table, release, adversary=abo.Adversary(known=[*everything, "sex", "smoker"]))
 
 
 def with_gaps(table, rng, share=0.1):
@@ -244,7 +244,7 @@ def test_with_gaps_kept_categories_are_known(table, rng):
     release = fitted(holes, missing="impute", keep="sex").sample(datasets=2)
     found = abo.risk(holes, release, mass=False)
     assert "probability_sex" not in found
-    known = abo.risk(holes, release, known="age", mass=False)
+    known = abo.risk(holes, release, adversary=abo.Adversary(known="age"), mass=False)
     assert "error_age" not in known
     assert known["error_ldl"].notna().sum() == holes["ldl"].notna().sum()
 
@@ -259,7 +259,7 @@ def test_an_empty_share_of_gaps_changes_nothing(table):
 
 def test_one_record_is_shown_in_every_cell(table):
     release = fitted(table).sample(datasets=3)
-    found = abo.attack_mixed(table, release, 5, rng=1)
+    found = abo.attack_record(table, release, 5, rng=1)
     assert len(found) == 4
     assert found["is_true"].sum() == found["is_joint_mode"].sum() == 1
     np.testing.assert_allclose(found["probability"].sum(), 1)
@@ -269,10 +269,10 @@ def test_one_record_is_shown_in_every_cell(table):
     np.testing.assert_allclose(own["probability"].sum(), everyone["probability_sex"], atol=0.01)
     truth = found[found["is_true"]].iloc[0]
     np.testing.assert_allclose(truth["mode_ldl"] - table["ldl"][4], everyone["error_ldl"], atol=1e-6)
-    known = abo.attack_mixed(table, release, 5, known="sex", rng=1)
+    known = abo.attack_record(table, release, 5, adversary=abo.Adversary(known="sex"), rng=1)
     assert set(known["sex"]) == {table["sex"][4]}
     with pytest.raises(abo.InputError, match="none of the records"):
-        abo.attack_mixed(table, release, 999)
+        abo.attack_record(table, release, 999)
 
 
 def test_gaps_tell_the_same_beside_released_parameters(table, rng):
@@ -286,12 +286,21 @@ def test_gaps_tell_the_same_beside_released_parameters(table, rng):
     assert not np.allclose(found["probability_gaps"], found["baseline_gaps"], rtol=1e-3)
 
 
-def test_one_record_of_a_table_with_gaps_is_refused(table):
-    holes = table.copy()
+def test_one_record_of_a_table_with_gaps_is_shown_in_every_cell(table):
+    holes = table.iloc[:40].copy()
     holes.loc[3, "ldl"], holes.loc[4, "sex"] = None, None
     release = fitted(holes, missing="impute").sample(datasets=2)
-    with pytest.raises(abo.InputError, match="values are missing"):
-        abo.attack_mixed(holes, release, 5)
+    everyone = abo.risk(holes, release, rng=np.random.default_rng(1))
+    lacks_sex = abo.attack_record(holes, release, 5, rng=1)
+    assert list(lacks_sex["smoker"]) == sorted(set(holes["smoker"]))
+    lacks_ldl = abo.attack_record(holes, release, 4, rng=1)
+    assert np.isnan(lacks_ldl["mode_ldl"]).all()
+    for found, row, name in ((lacks_sex, 4, "smoker"), (lacks_ldl, 3, "sex")):
+        np.testing.assert_allclose(found[["probability", "baseline"]].sum(), 1)
+        own = found[found[name] == holes[name][row]]["probability"].sum()
+        np.testing.assert_allclose(own, everyone[f"probability_{name}"][row], atol=0.05)
+        joint = found[found["is_joint_mode"]].iloc[0]
+        assert joint["mode_age"] - holes["age"][row] == pytest.approx(everyone["error_age"][row], abs=0.2)
 
 
 def test_rare_levels_come_out_as_often_as_they_are(rng):

@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 from scipy.stats import t as student
 
 import allbutone as abo
-from allbutone.disclosure.private_risk import private_risk_columns
+from allbutone.disclosure.risk import risk_columns
 from allbutone.releases import private_mechanism, private_release
 from allbutone.releases.private_mechanism import (
     NoisyMoments,
@@ -188,7 +188,7 @@ def test_the_adversary_agrees_with_quadrature(rng):
     n, table = 25, np.append(rng.standard_normal(24), 2.0)[:, None]
     release = abo.Synthesizer(epsilon=8.0).fit(table, schema=declared_x()).sample()
     told, last = release.noisy, table[-1, 0]
-    found = private_risk_columns(abo.Records.of(table, schema=wide_x()), release)
+    found = risk_columns(abo.Records.of(table, schema=wide_x()), release)
     others = table[:-1, 0]
     scale = np.sqrt(others.var() * len(others) * n / ((n - 1) * (n - 2)))
     at = np.linspace(-12, 12, 200_001)
@@ -215,7 +215,7 @@ def test_on_average_nobody_is_guessed_more_often_than_the_guarantee_allows(rng):
         table = correlated(rng, 60, 2)
         schema = {"columns": {f"x{j}": {"low": -8, "high": 8, "centre": 0, "spread": 1} for j in (1, 2)}}
         release = abo.Synthesizer(epsilon=5.0).fit(table, schema=schema).sample()
-        found = private_risk_columns(abo.Records.of(table), release)
+        found = risk_columns(abo.Records.of(table), release)
         means.append([np.mean(found[f"{key}_x1"]) for key in ("probability", "baseline", "bound")])
         mu, before = release.noisy.mu, found["baseline_x1"]
         assert np.allclose(found["bound_x1"], ndtr(ndtri(before) + mu))

@@ -149,7 +149,7 @@ def test_torch_measures_the_risk_of_numpys_arrays(kind, monkeypatch):
         release = abo.Release.draw(whole, [25] * 9, rng, **given)
     for known in ((), ("b",)):
         here, there = (
-            risk_columns(records, release, prior, known=known, rng=np.random.default_rng(1), device=device)
+            risk_columns(records, release, abo.Adversary(known=known), rng=np.random.default_rng(1), device=device)
             for device in ("cpu", "cuda")
         )
         for name, column in here.items():

@@ -17,14 +17,14 @@ class GapMeasures:
 
     `columns`: the measurements they have; `combinations`: of levels of the categories they have. `probabilities`
     of each combination, and `levels`, of each level of one category after the other; beside both, the baselines
-    without the release. `modes`: the most probable measurements given each combination; `guess` and
-    `guess_combination`: the most probable of all. `gain`: log p(x | release, others) − log p(x | others) at the
-    truth, in nats. `mass` within the radius of the true measurements, given the true combination, beside
-    `prior_mass`; `within`: the probability of each measurement's interval, given that combination, beside
-    `within_baselines`. `more_probable`: the probability of all records that are more probable than the truth,
-    which lies in every region that holds more than that. `log_totals`: the constants that ℓ lacks, without each
-    group of draws in turn and, last, with all. Errors hold that of the integrals and that of the draws of the
-    gaps.
+    without the release. `modes`: the most probable measurements given each combination, `heights`: ℓ there;
+    `guess` and `guess_combination`: the most probable of all. `gain`: log p(x | release, others) −
+    log p(x | others) at the truth, in nats. `mass` within the radius of the true measurements, given the true
+    combination, beside `prior_mass`; `within`: the probability of each measurement's interval, given that
+    combination, beside `within_baselines`. `more_probable`: the probability of all records that are more probable
+    than the truth, which lies in every region that holds more than that. `log_totals`: the constants that ℓ lacks,
+    without each group of draws in turn and, last, with all. Errors hold that of the integrals and that of the
+    draws of the gaps.
     """
 
     columns: Int[np.ndarray, " p"]
@@ -36,6 +36,7 @@ class GapMeasures:
     level_errors: Float[np.ndarray, "m l"]
     level_baselines: Float[np.ndarray, "m l"]
     modes: Float[np.ndarray, "m a p"]
+    heights: Float[np.ndarray, "m a"]
     guess: Float[np.ndarray, "m p"]
     guess_combination: Int[np.ndarray, " m"]
     gain: Float[np.ndarray, " m"]
@@ -91,6 +92,7 @@ def measure_gaps(
         level_errors=level[1],
         level_baselines=baselines @ _levels(found.combinations),
         modes=modes,
+        heights=heights.reshape(m, a),
         guess=modes[np.arange(m), best],
         guess_combination=best,
         gain=gain[0],

@@ -23,9 +23,8 @@ from allbutone.adversary.modes import Modes, find_modes
 from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
-from allbutone.model.moments import UNKNOWN, Cells, Moments
+from allbutone.model.moments import UNKNOWN, Cells
 from allbutone.releases.release import Release
-from allbutone.releases.several import Released, Releases
 from allbutone.support.arrays import log_sum_exp
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import in_parallel
@@ -320,34 +319,22 @@ def noticed_bounds(
     return found
 
 
-def before_limits(
-    release: Released, records: Float[np.ndarray, "n p"], elsewhere: Moments | None = None
-) -> Released:
+def before_limits(release: Release, whole: LocationModel) -> Release:
     """Return a release with one draw of what its limited and coarsely rounded values may have been before.
 
-    Drawn given the whole table and all released values: so the draws themselves are distributed, and to judge them
-    is to let the adversary see somewhat more than was released. It is what all attacks take that have a closed
-    form; `GapAdversary` averages over many such draws instead, and is exact. `elsewhere`: the moments of further
-    records of the table.
+    Drawn given the whole table (`whole`: the mechanism's model with it) and all released values: so the draws
+    themselves are distributed, and to judge them is to let the adversary see somewhat more than was released. All
+    attacks take it that have a closed form; `GapAdversary` averages over many such draws instead, and is exact.
     """
-    if not isinstance(release, Releases):
-        return _before_limits(release, records, elsewhere)
-    return Releases(
-        tuple(
-            replace(part, release=_before_limits(part.release, records, elsewhere))
-            if part.people is None
-            else replace(part, release=_before_limits(part.release, records[part.people], None))
-            for part in release.parts
-        )
-    )
-
-
-def _before_limits(release: Release, records: Float[np.ndarray, "n p"], elsewhere: Moments | None) -> Release:
-    if not release.datasets or release.prior is None or release.as_drawn or not release.schema.is_limited:
+    mechanism = release.mechanism
+    if not release.datasets or release.as_drawn or not release.schema.is_limited:
         return release
-    moments = Moments.of(records) if elsewhere is None else Moments.of(records).merge(elsewhere)
-    model = LocationModel.prior((), release.prior.update(moments), separate=True)
-    return release.as_if_drawn(redrawn([release.mechanism.as_drawn(each) for each in release.datasets], model))
+    drawn = redrawn([mechanism.as_drawn(each) for each in release.datasets], whole)
+    places = [mechanism.columns.index(name) for name in mechanism.measurements]
+    values = [each.values.copy() for each in release.datasets]
+    for every, some in zip(values, drawn, strict=True):
+        every[:, places] = some
+    return release.as_if_drawn(values)
 
 
 def redrawn(datasets: Sequence[IncompleteRecords], whole: LocationModel) -> list[Float[np.ndarray, "_ p"]]:
@@ -487,6 +474,12 @@ class GapAdversary:
     def holds(self, rows: Int[np.ndarray, " m"]) -> bool:
         """Say whether records of the whole table, all of them alike, stand among these."""
         return bool(0 <= rows[0] - self.start < len(self.records))
+
+    def alike(self, rows: Int[np.ndarray, " m"]) -> list[Int[np.ndarray, " _"]]:
+        """Split rows by which of the releases were made from them."""
+        ends = sorted({end for part in self.rest for end in (part.start, part.start + len(part.records))})
+        which = np.searchsorted(ends, rows, side="right")
+        return [rows[which == each] for each in np.unique(which)]
 
     def posteriors(
         self,

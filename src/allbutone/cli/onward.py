@@ -12,7 +12,7 @@ import typer
 
 from allbutone.cli.options import Address, ReleaseKind, TableOptions, flag_of
 from allbutone.cli.output import show_next
-from allbutone.disclosure.mixed_risk import judged_categories, rise_in_odds
+from allbutone.disclosure.rule import judged_categories, rise_in_odds
 from allbutone.disclosure.simulated_budget import HowMany
 from allbutone.releases.ledger import Entry, Ledger
 from allbutone.releases.release import Release

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 import typer
 from typer.models import OptionInfo
 
+from allbutone.adversary.who import Adversary
 from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing import MOST_FETCHED
@@ -237,6 +238,9 @@ class AttackOptions:
         0,
         min=0,
     )
+    adversary_prior: Path | None = option(
+        "A prior file with what the adversary believes of measurements, where it is not the release's own prior."
+    )
     probability: float = option(
         "How sure the adversary must be of a value, within its tolerance, for it to be disclosed.", 0.5
     )
@@ -249,9 +253,9 @@ class AttackOptions:
         return Rule.of(self.probability)
 
     @property
-    def is_usual(self) -> bool:
-        """Whether it is the adversary who has everybody else's records and nothing more."""
-        return not (self.known or self.lacking_columns or self.lacking_records)
+    def adversary(self) -> Adversary:
+        """Who attacks."""
+        return Adversary(self.known or (), self.lacking_columns or (), self.lacking_records, self.adversary_prior)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The commands about risk: what each person stands to lose by a release, and to weaker adversaries."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,9 @@ from allbutone.cli.reading import (
 )
 from allbutone.disclosure.budget import plan_budget
 from allbutone.disclosure.epsilon import epsilons_of
-from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_budget import luck_of_mixed
-from allbutone.disclosure.mixed_risk import require_usual_adversary
-from allbutone.disclosure.private_risk import BOUND, of_riskiest, private_risk_columns
-from allbutone.disclosure.risk import WorstSoFar, risk_by_lacking, risk_columns, stream_risk
+from allbutone.disclosure.private_risk import BOUND, of_riskiest
+from allbutone.disclosure.risk import WorstSoFar, risk_by_lacking, risk_columns, stream_risk, with_prior
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, USUAL, Among, Rule, ToldValues
 from allbutone.disclosure.simulated_budget import RELEASES, Luck
 from allbutone.disclosure.standing import StandingOut, standing_out, standing_out_in_cells
@@ -74,7 +72,7 @@ from allbutone.releases.together import Together
 from allbutone.reports.findings import epsilon_words, private_risk_sentence
 from allbutone.reports.report import words_of
 from allbutone.reports.verdict import verdict_of
-from allbutone.support.devices import HERE, device_of, require_processor
+from allbutone.support.devices import HERE, device_of
 from allbutone.support.errors import InputError, count_of
 from allbutone.support.parallel import on_cluster
 from allbutone.support.text import bell_curves, counted, number
@@ -94,16 +92,15 @@ class Attack:
     dask: str | None
     pooled: Path | None
 
-    def measured(self, columns: Sequence[str]) -> dict[str, Any]:
-        """What every attack on measurements is asked, in the columns of the records."""
-        asked = self.options
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What every attack is asked."""
+        options = self.options
         return {
-            "known": tuple(named_columns(asked.known, columns)),
-            "lacking_columns": tuple(named_columns(asked.lacking_columns, columns)),
-            "lacking_records": asked.lacking_records,
-            "rule": asked.rule,
-            "radius": asked.radius,
-            "mass": not asked.no_mass,
+            "adversary": options.adversary,
+            "rule": options.rule,
+            "radius": options.radius,
+            "mass": not options.no_mass,
             "device": self.device,
         }
 
@@ -150,7 +147,7 @@ def risk(
         if source_of(source) is not None:
             require_no_ledger(book)
         if everyone:
-            judged = _attack_all(asked, of_measurements(release), save)
+            judged = _attack_all(asked, release, save)
         else:
             judged = _attack(asked, release, release_dir, TableLedger(book, source.table))
             save(judged.columns, *_figures(judged.columns, rule))
@@ -194,13 +191,14 @@ def _attack(asked: Attack, release: Released, folders: Sequence[Path], ledger: T
         records, whole = together.records, together.release
     else:
         together, records, whole = None, worst.records, release
+    whole = with_prior(whole, prior_of(asked.model, records))
     elsewhere = _elsewhere(asked.pooled, records, worst)
     with on_cluster(asked.dask), late_progress("Attacking records", len(records.values)) as watch:
-        if isinstance(whole, Release) and not whole.mechanism.is_normal:
-            columns = _attack_mixed(asked, records, whole, watch, elsewhere)
-        else:
-            columns = _attack_measurements(asked, records, whole, watch, worst, elsewhere)
+        # the integrals' random points are no secret, and a fixed start gives the same answer twice
+        how = asked.asked | {"rng": np.random.default_rng(0), "elsewhere": elsewhere, "watch": watch}
+        columns = risk_columns(records, whole, **how)
     if worst is None:
+        columns |= {} if elsewhere is not None else _epsilon(asked, records, whole)
         luck = None if np.any(columns["disclosed"]) else _luck(asked, records, whole)
         return Judged(columns, records, whole, together, luck=luck)
     who = (
@@ -224,54 +222,12 @@ def _worst_of(asked: Attack, release: Released) -> StandingOut | None:
     return standing_out(records, prior, most=source.worst, key=source.key)
 
 
-def _attack_measurements(
-    asked: Attack,
-    records: Records,
-    release: Released,
-    watch: Callable[[int], None],
-    worst: StandingOut | None,
-    elsewhere: Moments | None,
-) -> dict[str, np.ndarray]:
-    prior = prior_of(asked.model, records)
-    columns = risk_columns(
-        records,
-        release,
-        prior,
-        **asked.measured(records.columns),
-        # the integrals' random points are no secret, and a fixed start gives the same answer twice
-        rng=np.random.default_rng(0),
-        elsewhere=elsewhere,
-        watch=watch,
-    )
-    if worst is not None or elsewhere is not None or not asked.options.is_usual:
-        return columns
-    mechanism = prior or getattr(release, "prior", None)
-    epsilon = epsilons_of(records, release, mechanism) if mechanism is not None else None
-    return columns if epsilon is None else columns | {"epsilon": epsilon}
-
-
-def _attack_mixed(
-    asked: Attack,
-    records: Records,
-    release: Release,
-    watch: Callable[[int], None],
-    elsewhere: Moments | None,
-) -> dict[str, np.ndarray]:
-    """Attack the records of a table with categories, kept columns or gaps; elsewhere: each cell's further ones."""
-    options = asked.options
-    require_processor(asked.device, "a table with categories or gaps")
-    require_usual_adversary(asked.model.prior, options.lacking_columns or (), bool(options.lacking_records))
-    return any_risk_columns(
-        records,
-        release,
-        rule=options.rule,
-        known=options.known or (),
-        radius=options.radius,
-        mass=not options.no_mass,
-        rng=np.random.default_rng(0),
-        watch=watch,
-        **({} if elsewhere is None else {"elsewhere": elsewhere}),
-    )
+def _epsilon(asked: Attack, records: Records, release: Released) -> dict[str, np.ndarray]:
+    """Return each record's ε as a column, of measurements alone and the usual adversary."""
+    if not (asked.options.adversary.is_usual and release.mechanism.is_normal):
+        return {}
+    epsilon = epsilons_of(records, release, release.mechanism.require_prior())
+    return {} if epsilon is None else {"epsilon": epsilon}
 
 
 def _elsewhere(pooled: Path | None, records: Records, worst: StandingOut | None) -> Moments | None:
@@ -292,7 +248,7 @@ def _elsewhere(pooled: Path | None, records: Records, worst: StandingOut | None)
 def _luck(asked: Attack, records: Records, release: Released) -> Luck | None:
     """Say how often as much as this discloses somebody, where it is beyond the budget."""
     options = asked.options
-    if options.lacking_columns or options.lacking_records or asked.pooled or records.has_gaps:
+    if not replace(options.adversary, known=()).is_usual or asked.pooled or records.has_gaps:
         return None
     if isinstance(release, Release) and not release.mechanism.is_normal:
         with late_progress("Simulating releases of as much", RELEASES) as watch:
@@ -326,11 +282,10 @@ def _attack_all(asked: Attack, release: Released, save: Outputs) -> Judged:
     if asked.pooled is not None:
         raise InputError("--all goes by the table's moments, and --pooled by those of all sites", "leave one out")
     records = lazy_like(source, release)
-    prior = mechanism_prior(asked.model, records, release)
+    release = with_prior(release, mechanism_prior(asked.model, records, release))
     worst = WorstSoFar(asked.options.rule)
     with on_cluster(asked.dask), late_progress("Attacking records", len(records)) as watch:
-        how = asked.measured(records.columns)
-        for block in stream_risk(records, release, prior, key=source.key, **how, watch=watch):
+        for block in stream_risk(records, release, key=source.key, **asked.asked, watch=watch):
             save.append(block)
             worst.add(block)
     save.draw(*_figures(worst.found, worst.rule, worst.among))
@@ -375,6 +330,9 @@ def _assumed(asked: Attack, judged: Judged, releases: Sequence[object]) -> str:
     has += f" but for {counted(missing, 'other')} chosen at random" if missing else ""
     has += f" without everyone's {', '.join(lacking)}" if lacking else ""
     told += " The usual adversary, who lacks nothing, learns more." if missing or lacking else ""
+    told += f" What they believed before is the prior in {options.adversary_prior}." * bool(
+        options.adversary_prior
+    )
     which, made, more = "the release", "it was made", "what several releases of this table give away together"
     if len(releases) > 1:
         which, made = f"all {len(releases)} releases", "they were made"
@@ -399,7 +357,7 @@ def _limits_in_words(release: Released) -> str:
 def _attack_private(asked: Attack, release: Release, out: Path, force: bool) -> None:
     """Play the adversary against noisy moments and say what they learn, beside what the guarantee allows."""
     given = {"prior": asked.model.prior, **vars(asked.options)}
-    for name in ("prior", "known", "lacking_columns", "lacking_records"):
+    for name in ("prior", "known", "lacking_columns", "lacking_records", "adversary_prior"):
         if given[name]:
             raise InputError(
                 f"a release with a guarantee is attacked by the usual adversary, without {flag_of(name)}"
@@ -409,7 +367,7 @@ def _attack_private(asked: Attack, release: Release, out: Path, force: bool) -> 
     with outputs(out, force, inputs_of(asked.source)) as save:
         records = records_like(asked.source, release)
         assert release.noisy is not None
-        columns = private_risk_columns(records, release, asked.options.rule)
+        columns = risk_columns(records, release, rule=asked.options.rule)
         save(columns, private_risk_figure(columns, release.noisy))
     console.print(f"[bold]{escape(private_risk_sentence(columns, release.noisy))}[/bold]\n")
     told = {kind: of_riskiest(columns, kind) for kind in (PROBABILITY, BASELINE, BOUND)}
@@ -447,14 +405,14 @@ def adversaries(
     with outputs(out, force, [source.table, model.prior]) as save:
         release = of_measurements(load_release(release_dir))
         records = records_like(source, release)
-        prior = prior_of(model, records)
+        release = with_prior(release, prior_of(model, records))
         # random numbers that are no secret, and a fixed start gives the same answer twice
-        usual = risk_columns(records, release, prior, mass=False, rng=np.random.default_rng(0))
+        usual = risk_columns(records, release, mass=False, rng=np.random.default_rng(0))
         rows = [int(usual["row"][place]) for place in ToldValues.of(usual, USUAL).order[:people]]
         settings = len(numbers) + len(records.columns) - 1
         with late_progress("Trying what the adversary may lack", settings) as watch:
             columns = risk_by_lacking(
-                records, release, prior, rows, numbers=numbers, rng=np.random.default_rng(0), watch=watch
+                records, release, rows, numbers=numbers, rng=np.random.default_rng(0), watch=watch
             )
         figure = lacking_figure(columns, rows)
         save(columns, figure)

@@ -15,9 +15,17 @@ from scipy.special import chdtrc
 
 from allbutone.adversary.plug_in import PlugInTable
 from allbutone.adversary.proposal import Points
-from allbutone.adversary.who import known_mask, known_patterns
+from allbutone.adversary.who import Adversary
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.risk import COLUMNS, SAMPLED, as_columns, measure_block, unknown_names, without_mass
+from allbutone.disclosure.risk import (
+    MEASURES,
+    SAMPLED,
+    Asked,
+    Learned,
+    columns_of,
+    measure_block,
+    names_of_measures,
+)
 from allbutone.disclosure.rule import Rule, near_truth, require_free_names
 from allbutone.model.moments import Moments
 from allbutone.support.arrays import half_log_det, solve_rows
@@ -109,14 +117,19 @@ def audit_columns(
     """Return the measures of `audit` as columns; `watch` is called with the number of records finished."""
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
-    mask = known_mask(list(known) or None, records.columns, records.values.shape)
-    require_free_names(unknown_names(records, mask))
-    near = near_truth(records)
-    work = [block for pattern in known_patterns(mask) for block in fitted.blocks(*pattern)]
-    attack = partial(measure_block, fitted, (radius if mass else None, near), Points.of(rng))
-    parts = in_parallel(attack, work, watch=lambda block: watch(len(block[0])), anywhere=True)
-    names = (*COLUMNS, *SAMPLED)
-    return as_columns(records, parts, mask, near, rule, names if mass else without_mass(names))
+    given = Adversary(known=known).of(records.columns).known
+    judged = [name for name in records.columns if name not in given]
+    require_free_names(judged)
+    near, reach = near_truth(records), radius if mass else None
+    asked = Asked(near, Points.of(rng), reach, rule or Rule(), len(records.values))
+    unknown = [records.columns.index(name) for name in judged]
+    places = tuple(place for place in range(len(records.columns)) if place not in unknown)
+    work = list(fitted.blocks(places, np.arange(len(records.values))))
+    learned = Learned.nothing(records.values, names_of_measures((*MEASURES, *SAMPLED), reach))
+    attack = partial(measure_block, fitted, asked)
+    for rows, found in in_parallel(attack, work, watch=lambda block: watch(len(block[0])), anywhere=True):
+        learned.put(rows, unknown, found)
+    return columns_of(records, near, asked.rule, learned, judged)
 
 
 def require_plug_in(mechanism: str) -> None:

@@ -261,11 +261,6 @@ BLOCK_GROUPS, LEAST_CHAINS, MOST_CHAINS = 32, 8, 32
 Lacking = int | Sequence[int]
 
 
-def lacks_records(lacking: Lacking) -> bool:
-    """Say whether any record is lacking besides the target."""
-    return lacking != 0 if isinstance(lacking, int | np.integer) else len(lacking) > 0
-
-
 @dataclass(frozen=True, eq=False)
 class Group:
     """Records that are missing together (places in the table), and those of them that are looked at."""

@@ -17,15 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtri, ndtr, ndtri, stdtr
 
 from allbutone.adversary.integrate import Intervals
-from allbutone.disclosure.rule import Rule, belief_columns, near_truth, with_verdicts
+from allbutone.disclosure.rule import Known, near_truth
 from allbutone.model.moments import Moments
-from allbutone.releases.private_mechanism import NoisyMoments, model_limits, without_limits
+from allbutone.releases.private_mechanism import NoisyMoments, model_limits
 from allbutone.releases.release import Release
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
@@ -35,20 +34,13 @@ AT_ONCE = 1 << 22  # numbers held at once
 BOUND = "bound_"
 
 
-def private_risk(table: Any, release: Release, rule: Rule | None = None, **how_to_read: Any) -> Any:
-    """Return a dataframe, in the table's own library, with what the release gives away of each record."""
-    wide = without_limits(release.schema)
-    how_to_read = {"rows_are_people": True} | how_to_read
-    records = Records.of(table, columns=release.columns, schema=wide, **how_to_read)
-    found = private_risk_columns(records, release, rule)
-    return nw.from_dict(found, backend=records.backend).to_native()  # type: ignore[arg-type]
-
-
-def private_risk_columns(wide: Records, release: Release, rule: Rule | None = None) -> dict[str, np.ndarray]:
+def private_beliefs(
+    wide: Records, release: Release
+) -> tuple[Records, Known, np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Return for each record, read without limits, the gain, and how well each value is known with and without.
 
-    Values and tolerances are judged as the mechanism sees the records, inside the limits. `bound_…` is
-    Φ(Φ⁻¹(baseline) + μ).
+    Values and tolerances are judged as the mechanism sees the records, inside the limits: these, and what counts
+    as knowing their values, come first. `bound_…` is Φ(Φ⁻¹(baseline) + μ).
     """
     people, told = len(wide.values), release.noisy
     assert told is not None
@@ -63,14 +55,12 @@ def private_risk_columns(wide: Records, release: Release, rule: Rule | None = No
     near = near_truth(records)
     adversary = _Adversary.of(records.values, near, told)
     blocks = np.array_split(np.arange(people), -(-people * release.p * 2**DRAWS // AT_ONCE))
-    gain, found, error, before = (
+    gain, probability, error, before = (
         np.concatenate(each) for each in zip(*(adversary.learn(block) for block in blocks), strict=True)
     )
-    beliefs = {"probability": found, "probability_error": error, "baseline": before}
     bound = ndtr(ndtri(before) + told.mu)
     bounds = {BOUND + name: bound[:, place] for place, name in enumerate(release.columns)}
-    judged = belief_columns(records, near, beliefs, release.columns)
-    return with_verdicts(records, rule, {"information_gain": gain}, judged, bounds)
+    return records, near, gain, probability, error, before, bounds
 
 
 def of_riskiest(found: Mapping[str, np.ndarray], kind: str) -> Float[np.ndarray, " n"]:

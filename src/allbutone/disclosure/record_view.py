@@ -20,7 +20,7 @@ from allbutone.adversary.proposal import Points
 from allbutone.adversary.who import Reading, validate_inputs
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
-from allbutone.disclosure.risk import require_same_mechanism
+from allbutone.disclosure.risk import require_same_table, with_prior
 from allbutone.disclosure.rule import BEYOND, OTHERS, TOLERANCE, near_truth, tolerances
 from allbutone.disclosure.simulation import expected_exposure
 from allbutone.model.moments import Moments
@@ -381,11 +381,12 @@ def of_record(
     Values that limits or coarse rounding changed enter as one draw of what they were (`before_limits`).
     """
     records = Records.of(table, **reading_of(release))
-    prior = require_same_mechanism(records, release, prior)
+    release = with_prior(release, prior)
+    require_same_table(records, release)
+    prior = release.mechanism.require_prior()
     place = records.place_of(row)
     others = np.delete(records.values, place, axis=0)
-    drawn = before_limits(release, records.values)
-    assert isinstance(drawn, Release)
+    drawn = before_limits(release, release.mechanism.prior.plus(release.mechanism.split(records)))
     return RecordAttack(others, records.values[place], drawn, prior, own, reading, records.columns, records.schema)
 
 

@@ -1,36 +1,48 @@
-"""Risk: what each person in a table stands to lose by a release, wherever the table lies and whoever attacks."""
+"""Risk: what each person in a table stands to lose by a release, whatever the table and whoever attacks.
 
-from collections.abc import Callable, Iterator, Sequence
+A table of measurements alone has one cell; without gaps there is one draw of them; of a table that stays in its
+engine the records come in blocks, and the moments of all others beside them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Float, Int
 
-from allbutone.adversary.gaps import before_limits
-from allbutone.adversary.integrate import Intervals
+from allbutone.adversary.gaps import (
+    CHAINS,
+    DRAWS,
+    GapAdversary,
+    before_limits,
+    noticed_bounds,
+    spread_given_others,
+)
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.mixed import CellIntegrals, LevelBeliefs, MixedLeaveOneOut, cell_beliefs, downdated
 from allbutone.adversary.plug_in import PlugInTable
 from allbutone.adversary.proposal import Points
-from allbutone.adversary.who import known_mask, known_patterns, require_same_prior
-from allbutone.disclosure.gap_risk import any_risk_columns, can_be_averaged, gap_risk_columns, has_bounds
+from allbutone.adversary.who import USUAL, Adversary, require_same_prior
+from allbutone.disclosure.gap_risk import GapRisk, risk_with_gaps
 from allbutone.disclosure.measures import (
+    ALWAYS_THE_SAME,
     RADIUS,
     Effort,
-    Lacking,
     Measures,
     groups_of,
-    lacks_records,
     measure,
     measure_groups,
 )
-from allbutone.disclosure.mixed_risk import require_usual_adversary
-from allbutone.disclosure.private_risk import private_risk
+from allbutone.disclosure.private_risk import private_beliefs
 from allbutone.disclosure.rule import (
+    BASELINE,
+    ERROR,
+    PROBABILITY,
     Among,
     Known,
     Rule,
@@ -40,38 +52,43 @@ from allbutone.disclosure.rule import (
     require_free_names,
     with_verdicts,
 )
+from allbutone.disclosure.rule import USUAL as USUAL_RULE
 from allbutone.disclosure.standing import far_out
+from allbutone.model.incomplete import GapPatterns, log_pattern_posterior
+from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior import AnyPrior, prior_of
+from allbutone.model.prior import prior_of
 from allbutone.releases.folder import AnyRelease, release_of
+from allbutone.releases.mechanism import KEEP_GAPS, REFUSE, Mechanism
+from allbutone.releases.private_mechanism import without_limits
 from allbutone.releases.release import Release, reading_of
-from allbutone.releases.several import AReleased, Released, in_columns, known_columns
+from allbutone.releases.several import AReleased, Part, Released, in_columns, parts_of
 from allbutone.support.devices import HERE, require_processor
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords, is_lazy
 from allbutone.tables.records import Records
 
-# Risk: what each person in a table stands to lose by a release.
-
-
 FOR_TOTALS = 9  # 2⁹ points, four times: a gain to about 0.01 nats
-COLUMNS = (
+BLOCK = 256  # records that are attacked at once
+MOST_WORK = 2.5e8  # numbers that mixtures hold for all records: one or two minutes
+USUAL_WORK = 6e7  # that they hold with as many draws of the gaps as are taken: about half a minute
+FEW_DRAWS = 2  # of each chain, where more would take too long
+MEASURES = (
     "distance", "baseline_distance", "relative_error", "exposure", "mass", "prior_mass", "information_gain",
 )  # fmt: skip
-SAMPLED = ("mass_error", "information_gain_error")  # of an adversary whose posterior is sampled
+SAMPLED = ("mass_error", "information_gain_error")  # where what is learned is averaged over draws
+Levels = dict[str, tuple[np.ndarray, ...]]  # by category: probability of the own level, its error, without release
+GAPS = "gaps"  # the name under which it is judged which values a record lacks
 
 
 def risk(
     table: Any,
     release: AnyRelease,
-    prior: AnyPrior | None = None,
+    adversary: Adversary = USUAL,
     *,
     probability: float = 0.5,
-    known: Sequence[str] = (),
-    lacking_columns: Sequence[str] = (),
-    lacking_records: Lacking = 0,
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
@@ -87,17 +104,15 @@ def risk(
     others; `relative_error` and `exposure` in the others' metric; the posterior `mass` within a Mahalanobis
     `radius` of the truth beside `prior_mass`; `information_gain` at the truth in nats. And for each column the
     `probability_…` of the true value within `tolerance_…` (natural units) beside `baseline_…`, without the
-    release, its standard error, and the error of the guess. The release may be its folder; the prior, if given, a
-    prior file or its entries. Several releases of the table, in a list, are attacked together. How the table is
-    read is said as to `Records.of` (complete_cases, missing_codes, …).
+    release, its standard error, and the error of the guess. The release may be its folder; several releases of the
+    table, in a list, are attacked together. How the table is read is said as to `Records.of` (complete_cases,
+    missing_codes, …).
 
-    The adversary has every record but one, and knows the columns `known` of that one, too. Weaker ones lack
-    `lacking_columns` of everyone and attack by the others (exactly, given what the release says of those), or lack
-    `lacking_records` besides the target: so many chosen at random, or rows (from 1) by a list. These are inferred
-    together with it by sampling, and the standard errors of mass and gain come as columns.
+    Who attacks is described by `adversary`: usually somebody who has every record but one. Records that they lack
+    besides are inferred together with the target by sampling, and standard errors come as columns.
 
-    A lazy frame (polars, DuckDB, Dask, …) without categories stays in its engine: its records come here in blocks.
-    With `device="cuda"` the attacks and integrals run on a graphics card, by PyTorch.
+    A lazy frame (polars, DuckDB, Dask, …) stays in its engine: its records come here in blocks. With
+    `device="cuda"` attacks on measurements run on a graphics card, by PyTorch.
 
     Of a table with categories, `probability_…` is that of each record's own level, beside `baseline_…`, without
     the release; the measurements are judged as if the adversary had the categories right, and the gain is of
@@ -106,237 +121,717 @@ def risk(
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
     >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
-    >>> found = abo.risk(cohort, release, mass=False)
-    >>> found.column_names[:4]
+    >>> risks = abo.risk(cohort, release, abo.Adversary(known=["BMI"]), mass=False)
+    >>> risks.column_names[:4]
     ['row', 'disclosed', 'risk', 'riskiest']
-    >>> len(found)
+    >>> len(risks)
     503
     """
-    release = release_of(release)
-    if isinstance(release, Release) and release.noisy is not None:
-        require_processor(device, "a release with a guarantee")
-        return private_risk(table, release, Rule.of(probability), **how_to_read)
+    released = release_of(release)
     asked: dict[str, Any] = {
-        "rule": Rule.of(probability), "known": known, "radius": radius, "mass": mass, "rng": rng,
+        "rule": Rule.of(probability), "radius": radius, "mass": mass, "rng": rng, "device": device,
     }  # fmt: skip
-    if isinstance(release, Release) and not release.mechanism.is_normal:
-        require_processor(device, "a table with categories or gaps")
-        require_usual_adversary(prior, lacking_columns, lacks_records(lacking_records))
-        records = Records.of(table, **reading_of(release, how_to_read))
-        columns = any_risk_columns(records, release, **asked)
-        return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
-    asked |= {"lacking_columns": lacking_columns, "lacking_records": lacking_records, "device": device}
-    if is_lazy(table):
-        return risk_where_it_lies(table, release, prior, how_to_read, **asked)
-    records = Records.of(table, **reading_of(release, how_to_read))
-    prior = None if prior is None else prior_of(prior, records.columns, records.schema)
-    columns = risk_columns(records, release, prior, **asked)
+    if is_lazy(table) and can_be_streamed(released):
+        reading = reading_of(released, how_to_read)
+        reading.pop("gaps", None)  # there are none where records can be streamed
+        lazy = LazyRecords.of(table, **reading)
+        blocks = list(stream_risk(lazy, released, adversary, **asked))
+        columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        return nw.from_dict(columns, backend=lazy.library).to_native()  # type: ignore[arg-type]
+    records = records_of_release(table, released, **how_to_read)
+    columns = risk_columns(records, released, adversary, **asked)
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+
+
+def records_of_release(table: Any, release: Released, **how_to_read: Any) -> Records:
+    """Read the table of a release as it declares it; where there is a guarantee, without the limits."""
+    if isinstance(release, Release) and release.noisy is not None:
+        wide = without_limits(release.schema)
+        return Records.of(table, **{"rows_are_people": True} | how_to_read, columns=release.columns, schema=wide)
+    return Records.of(table, **reading_of(release, how_to_read))
 
 
 def risk_columns(
     records: Records,
     release: Released,
-    prior: NIW | None = None,
+    adversary: Adversary = USUAL,
     *,
     rule: Rule | None = None,
-    known: Sequence[str] = (),
-    lacking_columns: Sequence[str] = (),
-    lacking_records: Lacking = 0,
     radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
     device: str = HERE,
+    rows: Int[np.ndarray, " m"] | None = None,
     elsewhere: Moments | None = None,
     judged: int | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
     """Return the measures of `risk` as columns; `watch` is called with the number of records finished.
 
-    elsewhere: the moments of records of the table that are not among these, which the adversary has, too.
-    judged: of how many records that are judged these are a part, if they are: more take fewer points each.
+    rows: the places of those who are judged, all by default. elsewhere: the moments of records of the table that
+    are not among these, of all or of each cell, which the adversary has, too. judged: of how many records that are
+    judged these are a part, if they are: more take fewer points each.
     """
-    prior = require_same_mechanism(records, release, prior)
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
-    all_columns = records.columns
-    if lacking_columns:
-        records, release, prior = in_known_columns(records, release, prior, lacking_columns)
-        if elsewhere is not None:
-            elsewhere = elsewhere.select([all_columns.index(name) for name in records.columns])
-    usual = device == HERE and not lacks_records(lacking_records) and records.schema.is_limited
-    if usual and isinstance(release, Release) and release.datasets and not release.as_drawn:
-        told = replace(release, mechanism=replace(release.mechanism, normal=prior))
-        if can_be_averaged(records, told) and has_bounds(records, told, elsewhere):
-            asked: dict[str, Any] = {"rule": rule, "known": known, "radius": radius, "mass": mass, "rng": rng}
-            return gap_risk_columns(records, told, elsewhere=elsewhere, watch=watch, **asked)
-    release = before_limits(release, records.values, elsewhere)
-    values, within = records.values, radius if mass else None
-    mask = known_mask(list(known) or None, records.columns, values.shape)
-    require_free_names(unknown_names(records, mask))
-    if lacks_records(lacking_records):
-        _require_nothing_known(known)
-        _require_all_here(elsewhere)
-        require_processor(device, "an adversary who lacks several records")
-    near = near_truth(records, elsewhere)
-    parts = _measured(
-        records, release, prior, mask, lacking_records, (within, near), rng, watch, elsewhere, device, judged, rule
+    guaranteed = isinstance(release, Release) and release.noisy is not None
+    if not guaranteed:
+        require_same_table(records, release)
+    question = Question.of(records, release, adversary, elsewhere)
+    question = replace(
+        question,
+        rule=rule or Rule(),
+        radius=radius if mass else None,
+        rng=rng,
+        points=Points.of(rng),
+        device=device,
+        chosen=rows,
+        judged=judged,
+        watch=watch,
     )
-    names = (*COLUMNS, *(SAMPLED if lacks_records(lacking_records) else ()))
-    return as_columns(records, parts, mask, near, rule, names if mass else without_mass(names))
+    require_free_names([*([GAPS] if question.judges_gaps else []), *question.unknown])
+    if guaranteed:
+        question, learned = _with_guarantee(question)
+    elif question.adversary.lacks_records:
+        learned = _sampled(question)
+    elif question.has_gaps or (question.has_bounds and question.can_be_averaged):
+        learned = _averaged(question)
+    else:
+        learned = _exact(question)
+    near, table = question.near, question.records
+    if rows is not None:
+        learned, near, table = learned.of(rows), near.of(rows), table.take(rows)
+    return columns_of(table, near, question.rule, learned, question.unknown_measurements)
 
 
-def as_columns(
-    records: Records,
-    parts: list[tuple[np.ndarray, Any]],
-    mask: Bool[np.ndarray, "n p"],
-    near: Known,
-    rule: Rule | None,
-    names: Sequence[str] = COLUMNS,
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is asked of every posterior: near what, by which points, and of how many people in all."""
+
+    near: Known
+    points: Points
+    radius: float | None
+    rule: Rule
+    people: int
+
+    def effort(self, posteriors: LogQuadratic) -> Effort:
+        """Return how many points a posterior may have, so that the work on all people is bounded."""
+        mass = self.radius is not None
+        # drawing and weighing a point costs as much as ten wells
+        each = (1 << 28 if mass else 1 << 26) / (self.people * (posteriors.wells + 10) * posteriors.p)
+        most = (13 if posteriors.p <= 2 else 11 if posteriors.p <= 10 else 10) if mass else FOR_TOTALS
+        return Effort(self.points, 1 << int(np.clip(np.log2(max(each, 1)), 5, most)))
+
+    def measured(
+        self,
+        posteriors: LogQuadratic,
+        truth: Any,
+        rows: Int[np.ndarray, " b"],
+        places: Sequence[int],
+        before: LogQuadratic | None = None,
+    ) -> Measures:
+        """Measure what is known of these columns of these records."""
+        near, effort = self.near.take(rows, places), self.effort(posteriors)
+        return measure(posteriors, truth, effort, radius=self.radius, near=near, before=before, rule=self.rule)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A table, what was released of it, and what is asked: by whom, near what, and how exactly.
+
+    Columns that the adversary lacks are left out of table and release. `near`: what counts as knowing each value.
+    `chosen`: the places of those who are judged, if not all are.
+    """
+
+    records: Records
+    release: Released
+    adversary: Adversary
+    near: Known
+    elsewhere: Moments | None = None
+    rule: Rule = USUAL_RULE
+    radius: float | None = RADIUS
+    rng: np.random.Generator | None = None
+    points: Points = ALWAYS_THE_SAME
+    device: str = HERE
+    chosen: Int[np.ndarray, " m"] | None = None
+    judged: int | None = None
+    watch: Callable[[int], None] = lambda records: None
+
+    @classmethod
+    def of(
+        cls, records: Records, release: Released, adversary: Adversary = USUAL, elsewhere: Moments | None = None
+    ) -> "Question":
+        """Leave out what the adversary lacks."""
+        adversary = adversary.of(release.order)
+        if adversary.lacking_columns:
+            records, release, elsewhere = without_lacking(records, release, adversary.lacking_columns, elsewhere)
+        return cls(records, release, adversary, near_truth(records, elsewhere), elsewhere)
+
+    @property
+    def asked(self) -> Asked:
+        """What is asked of every posterior."""
+        people = self.judged or len(self.records.values)
+        return Asked(self.near, self.points, self.radius, self.rule, people)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """How the first of the releases was made."""
+        return self.release.mechanism
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The releases, by mechanism and by the records that they were made from."""
+        return parts_of(self.release)
+
+    @property
+    def rows(self) -> Int[np.ndarray, " m"]:
+        """The places of those who are judged."""
+        return np.arange(len(self.records.values)) if self.chosen is None else self.chosen
+
+    @property
+    def places(self) -> list[int]:
+        """Where the drawn measurements stand among all."""
+        return [self.records.columns.index(name) for name in self.mechanism.measurements]
+
+    @cached_property
+    def known_measurements(self) -> tuple[int, ...]:
+        """The positions, among the drawn measurements, of those that the adversary knows of the target."""
+        return tuple(
+            place for place, name in enumerate(self.mechanism.measurements) if name in self.adversary.known
+        )
+
+    @cached_property
+    def known_categories(self) -> tuple[int, ...]:
+        """The positions of the categories that the adversary knows of the target: kept ones belong there."""
+        told = {*self.adversary.known, *self.mechanism.keep}
+        return tuple(place for place, name in enumerate(self.mechanism.categories) if name in told)
+
+    @property
+    def unknown_measurements(self) -> list[str]:
+        """The drawn measurements that are judged."""
+        return [name for name in self.mechanism.measurements if name not in self.adversary.known]
+
+    @property
+    def unknown_categories(self) -> list[str]:
+        """The categories that are judged."""
+        names = enumerate(self.mechanism.categories)
+        return [name for place, name in names if place not in self.known_categories]
+
+    @property
+    def unknown(self) -> list[str]:
+        """All columns that are judged."""
+        return self.unknown_measurements + self.unknown_categories
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures that are asked for: none where all measurements are known."""
+        return names_of_measures(MEASURES, self.radius) if self.unknown_measurements else []
+
+    @property
+    def errors(self) -> list[str]:
+        """Those of them that have standard errors where what is learned is averaged over draws."""
+        return names_of_measures(SAMPLED, self.radius) if self.unknown_measurements else []
+
+    @property
+    def judges_gaps(self) -> bool:
+        """Whether it is judged which values a record lacks: where synthetic tables have gaps of their own."""
+        return self.mechanism.missing == KEEP_GAPS
+
+    @cached_property
+    def own_prior(self) -> LocationModel | None:
+        """The adversary's own prior as a model of this mechanism's kind, if they have one."""
+        given = self.adversary.prior
+        if given is None:
+            return None
+        # of the columns that they have, where the prior says nothing of those that they lack
+        own = prior_of(given, self.mechanism.measurements, self.records.schema)
+        return replace(self.mechanism, normal=own).prior
+
+    @cached_property
+    def elsewhere_by_cell(self) -> Moments | None:
+        """The moments of each cell's further records."""
+        further = self.elsewhere
+        if further is None or np.ndim(further.count):
+            return further
+        return Moments(np.array([further.count], dtype=float), further.mean[None], further.scatter[None])
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether any value is missing, of the table or of what was released."""
+        return any(each.has_gaps for each in (self.records, *self.release.datasets))
+
+    @cached_property
+    def has_bounds(self) -> bool:
+        """Whether limits or rounding of released values make a difference to who attacks; there are no gaps."""
+        return any(self._bounds_matter(part) for part in self.parts)
+
+    def _bounds_matter(self, part: Part) -> bool:
+        release, mechanism = part.release, part.release.mechanism
+        if not release.datasets or not mechanism.schema.is_limited or release.as_drawn:
+            return False
+        seen = [mechanism.as_drawn(each) for each in release.datasets]
+        spread = spread_given_others(self._fitted(part))
+        return any(each.bounded.any() for each in noticed_bounds(seen, spread))
+
+    def _fitted(self, part: Part) -> LocationModel:
+        """Return a part's model given the records that it was made from."""
+        mechanism = part.release.mechanism
+        prior = mechanism.prior if part.people else self._with_elsewhere(mechanism.prior)
+        return prior.plus(mechanism.split(self.table_of(part)))
+
+    def _with_elsewhere(self, prior: LocationModel) -> LocationModel:
+        return prior if self.elsewhere_by_cell is None else prior.plus(self.elsewhere_by_cell)
+
+    def table_of(self, part: Part) -> Records:
+        """Return the records that a part was made from."""
+        return self.records if part.people is None else self.records.take(part.people)
+
+    @property
+    def can_be_averaged(self) -> bool:
+        """Whether everybody can be attacked by averages over draws, though perhaps few, in a minute or two."""
+        return self.device == HERE and self._work(FEW_DRAWS) < MOST_WORK
+
+    @property
+    def draws_of_gaps(self) -> int:
+        """How many draws of each chain are taken: as many as half a minute allows."""
+        return int(np.clip(USUAL_WORK / self._work(1), FEW_DRAWS, DRAWS))
+
+    def _work(self, draws: int) -> float:
+        """Return how many numbers the mixtures of all records hold, about 0.4 µs of work each."""
+        p, cells = len(self.mechanism.measurements), self.mechanism.prior.cells.count
+        return float(cells * len(self.rows) * self.release.count * CHAINS * draws * (p + 3) ** 2)
+
+    def leave_one_out(self) -> MixedLeaveOneOut:
+        """Return all that the attacks on these records share, in every cell."""
+        first, *rest = (self._part_left_out(part) for part in self.parts)
+        return replace(first, own=self.own_prior, rest=tuple(rest))
+
+    def _part_left_out(self, part: Part) -> MixedLeaveOneOut:
+        mechanism, further = part.release.mechanism, None if part.people else self.elsewhere_by_cell
+        split = mechanism.split(self.table_of(part))
+        everyone = MixedLeaveOneOut.of(split, mechanism.prior, *part.release.opinions(), further)
+        return everyone if part.people is None else replace(everyone, start=part.people.indices(len(split))[0])
+
+    def averaged(self, rng: np.random.Generator) -> GapAdversary:
+        """Return the same with gaps, and values that are known within bounds, drawn many times."""
+        first, *rest = (self._part_averaged(part, rng) for part in self.parts)
+        return replace(first, rest=tuple(rest))
+
+    def _part_averaged(self, part: Part, rng: np.random.Generator) -> GapAdversary:
+        mechanism, own = part.release.mechanism, self.own_prior if part.people is None else None
+        further = mechanism.prior if part.people else self._with_elsewhere(mechanism.prior)
+        everyone = GapAdversary.of(
+            mechanism.incomplete(self.table_of(part)),
+            further,
+            rng,
+            datasets=[mechanism.as_drawn(each) for each in part.release.datasets],
+            parameters=part.release.parameters,
+            draws=self.draws_of_gaps,
+            own=None if own is None else self._with_elsewhere(own),
+        )
+        people = len(self.records.values)
+        return everyone if part.people is None else replace(everyone, start=part.people.indices(people)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What was learned of n records; NaN of what is known, or missing anyway.
+
+    measures: by name. guess: of all measurements, on the model's scale. `probability` of each value's interval,
+    its error, and the `baseline` without the release. levels: for each category that is judged the probability of
+    the own level, its error, and that without the release.
+    """
+
+    measures: dict[str, Float[np.ndarray, " n"]]
+    guess: Float[np.ndarray, "n p"]
+    probability: Float[np.ndarray, "n p"]
+    probability_error: Float[np.ndarray, "n p"]
+    baseline: Float[np.ndarray, "n p"]
+    levels: "Levels"
+    further: Mapping[str, np.ndarray] | None = None  # columns that come last, for the errors of the guess
+
+    @classmethod
+    def nothing(cls, values: Float[np.ndarray, "n p"], names: Sequence[str]) -> "Learned":
+        """Return what is known before anybody was attacked; `names`: of the measures."""
+        one, two, three = (np.full(values.shape, np.nan) for _ in range(3))
+        return cls({name: np.full(len(values), np.nan) for name in names}, values.copy(), one, two, three, {})
+
+    def of(self, rows: Int[np.ndarray, " m"]) -> "Learned":
+        """Return what was learned of some of the records."""
+        taken = {
+            name: getattr(self, name)[rows] for name in ("guess", "probability", "probability_error", "baseline")
+        }
+        measures = {name: values[rows] for name, values in self.measures.items()}
+        levels: Levels = {name: tuple(each[rows] for each in told) for name, told in self.levels.items()}
+        further = None if self.further is None else {name: values[rows] for name, values in self.further.items()}
+        return replace(self, measures=measures, levels=levels, further=further, **taken)
+
+    def put(self, rows: Int[np.ndarray, " b"], places: Sequence[int], found: Any) -> None:
+        """Write what was measured of some records in some of their columns."""
+        for name, column in self.measures.items():
+            column[rows] = getattr(found, name)
+        here = np.ix_(rows, np.asarray(places, dtype=int))
+        for name in ("guess", "probability", "probability_error", "baseline"):
+            getattr(self, name)[here] = getattr(found, name)
+
+
+def names_of_measures(names: Sequence[str], radius: float | None) -> list[str]:
+    """Return the measures among these: those of mass only where a radius is asked for."""
+    return [name for name in names if radius is not None or "mass" not in name]
+
+
+def columns_of(
+    records: Records, near: Known, rule: Rule, learned: Learned, judged: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Put blocks of rows and their measures together as the columns of `risk`; `mask`: what was known."""
-    values = records.values
-    found = {name: np.empty(len(values)) for name in names}
-    guesses = values.copy()  # of what is known there is no error
-    beliefs = {name: np.full(values.shape, np.nan) for name in ("probability", "probability_error", "baseline")}
-    for rows, part in parts:
-        for name, column in found.items():
-            column[rows] = getattr(part, name)
-        unknown = np.ix_(rows, ~mask[rows[0]])
-        guesses[unknown] = part.guess
-        for name, matrix in beliefs.items():
-            matrix[unknown] = getattr(part, name)
-    # the errors of the guess in each column's units come last, under the columns' own names
-    off = records.schema.to_natural(guesses) - records.natural
-    named = {f"error_{name}": off[:, place] for place, name in enumerate(records.columns)}
-    judged = belief_columns(records, near, beliefs, unknown_names(records, mask))
-    return with_verdicts(records, rule, found, judged, named)
+    """Put together the columns of `risk`: verdicts, measures, each value's probability, errors of the guess.
+
+    judged: the measurements that the adversary does not know.
+    """
+    beliefs = {name: getattr(learned, name) for name in ("probability", "probability_error", "baseline")}
+    columns = belief_columns(records, near, beliefs, judged)
+    for name, told in learned.levels.items():
+        probability, error, baseline = told
+        columns |= {PROBABILITY + name: probability, BASELINE + name: baseline, ERROR + name: error}
+    last = learned.further
+    if last is None:
+        off = records.schema.to_natural(learned.guess) - records.natural
+        last = {f"error_{name}": off[:, records.columns.index(name)] for name in judged}
+    return with_verdicts(records, rule, learned.measures, columns, last)
 
 
-def without_mass(names: Sequence[str]) -> list[str]:
-    """Return the measures that need no mass near the truth."""
-    return [name for name in names if "mass" not in name]
+def without_lacking(
+    records: Records, release: AReleased, lacking: Sequence[str], elsewhere: Moments | None = None
+) -> tuple[Records, AReleased, Moments | None]:
+    """Return the table, the release and the moments of further records as an adversary has them who lacks columns.
+
+    In the other measurements, in every cell, each is exactly what it would be of a table without those.
+    """
+    mechanism = release.mechanism
+    if kept := [name for name in lacking if name in mechanism.keep]:
+        raise InputError(
+            f"{kept[0]!r} goes out as it is, so that nobody lacks it",
+            Cure("leave it out of what is lacking", "lacking_columns"),
+        )
+    if categories := [name for name in lacking if name in mechanism.categories]:
+        raise InputError(
+            f"without the category {categories[0]!r} measurements are a mixture of normals, in which its levels "
+            "can be exchanged: what an adversary believes has no closed form, and draws of it do not settle",
+            Cure("leave it out of what is lacking", "lacking_columns"),
+        )
+    if not [name for name in mechanism.measurements if name not in lacking]:
+        raise InputError("the adversary lacks every measurement", Cure("leave one out", "lacking_columns"))
+    places = [place for place, name in enumerate(release.columns) if name not in lacking]
+    if len(places) < len(release.columns):
+        elsewhere = None if elsewhere is None else elsewhere.select(places)
+        release = in_columns(release, places)
+        records = records.select(release.order)
+    return records, release, elsewhere
 
 
-def unknown_names(records: Records, mask: Bool[np.ndarray, "n p"]) -> list[str]:
-    """Return the columns that the adversary does not know of everyone."""
-    return [name for place, name in enumerate(records.columns) if not mask[:, place].all()]
+def with_prior(release: AReleased, prior: NIW | None) -> AReleased:
+    """Return a release that says which prior it was made with: the one given, where it says none."""
+    if prior is None or release.prior is prior:
+        return release
+    require_same_prior(release, prior)
+    if release.prior is not None:
+        return release
+    if isinstance(release, Release):
+        return replace(release, mechanism=replace(release.mechanism, normal=prior))
+    parts = tuple(replace(part, release=with_prior(part.release, prior)) for part in release.parts)
+    return replace(release, parts=parts)
 
 
-def _measured(
-    records: Records,
-    release: Released,
-    prior: NIW,
-    mask: Bool[np.ndarray, "n p"],
-    lacking_records: Lacking,
-    inside: tuple[float | None, Intervals],
-    rng: np.random.Generator | None,
-    watch: Callable[[int], None],
-    elsewhere: Moments | None,
-    device: str,
-    judged: int | None,
-    rule: Rule | None,
-) -> list[tuple[np.ndarray, Any]]:
-    """Return blocks of rows with their measures; the same points for every record, however they are cut."""
-    values = records.values
-    if lacks_records(lacking_records):
-        stream = np.random.default_rng(rng)
-        if not isinstance(lacking_records, int | np.integer):  # rows of the table, which may have lost some
-            lacking_records = [records.place_of(row) + 1 for row in lacking_records]
-        groups = groups_of(len(values), lacking_records, np.arange(len(values)), stream)
-        return measure_groups(values, release, prior, groups, stream, *inside, watch)
-    everyone = LeaveOneOut.of(values, release, prior, None, "record", elsewhere).on(device)
-    work = [block for pattern in known_patterns(mask) for block in everyone.blocks(*pattern)]
-    attack = partial(measure_block, everyone, inside, Points.of(rng), judged=judged, rule=rule)
+def require_same_table(records: Records | LazyRecords, release: Released) -> None:
+    """Refuse a table that is not read as the release declares it, and a release that does not say its prior."""
+    if records.order != release.order:
+        raise InputError(
+            f"the release is of the columns {', '.join(release.order)}, the table of {', '.join(records.order)}",
+            Cure("choose the same columns in the same order", "columns", list(release.order)),
+        )
+    if not records.schema.same_mechanism(release.schema):
+        raise InputError(
+            "the release was made with other scales, limits or decimals, or other levels, than the table is read "
+            "with",
+            Cure("read the table as the release declares it", "schema"),
+        )
+    if release.prior is None:
+        raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))
+
+
+# ------------------------------------------------------------------------------------------- exactly
+
+
+def _exact(question: Question) -> Learned:
+    """Attack everybody by posteriors in closed form."""
+    question = _before_limits(question)
+    if question.mechanism.is_normal and question.own_prior is None:
+        return _exact_in_one_cell(question)
+    require_processor(question.device, "a table with categories, or an adversary with a prior of their own")
+    learned = Learned.nothing(question.records.values, question.measures)
+    everyone, n = question.leave_one_out(), len(question.records.values)
+    integrals = CellIntegrals.of(everyone, question.points, question.known_measurements)
+    unknown = [question.records.columns.index(name) for name in question.unknown_measurements]
+    attack = partial(_attacked_in_cells, question.asked, integrals, question.known_categories, unknown)
+    blocks = np.array_split(question.rows, max(1, -(-len(question.rows) // BLOCK)))
+    levels: Levels = {name: tuple(np.full(n, np.nan) for _ in range(3)) for name in question.unknown_categories}
+    results = in_parallel(attack, blocks, watch=lambda result: question.watch(len(result[0])), anywhere=True)
+    for rows, beliefs, found in results:
+        if found is not None:
+            learned.put(rows, unknown, found)
+        for name, told in levels.items():
+            own = beliefs.levels[question.mechanism.categories.index(name)]
+            for whole, part in zip(told, own, strict=True):
+                whole[rows] = part
+    return replace(learned, levels=levels)
+
+
+def _before_limits(question: Question) -> Question:
+    """Return it with one draw of what limited and coarsely rounded values may have been before, if any were."""
+    if not question.has_bounds:
+        return question
+    parts = tuple(
+        replace(part, release=before_limits(part.release, question._fitted(part))) for part in question.parts
+    )
+    release = question.release
+    return replace(
+        question, release=parts[0].release if isinstance(release, Release) else replace(release, parts=parts)
+    )
+
+
+def _attacked_in_cells(
+    asked: Asked,
+    integrals: CellIntegrals,
+    known: Sequence[int],
+    places: Sequence[int],
+    rows: Int[np.ndarray, " b"],
+) -> tuple[np.ndarray, LevelBeliefs, Measures | None]:
+    """Attack a block of records: their cells, and their measurements (`places` in the table) in the own cell."""
+    everyone, given = integrals.everyone, integrals.given
+    beliefs = cell_beliefs(integrals, rows, known).of_truth  # all cells would not fit
+    truth, cells = everyone.records.values[rows], everyone.records.cells[rows]
+    if len(given) == truth.shape[1]:
+        return rows, beliefs, None  # only categories are unknown
+    posteriors, _ = everyone.problem(rows, cells)
+    before = everyone.problem_before(rows, cells)
+    if given:
+        posteriors = posteriors.given(given, truth[:, given])
+        before = None if before is None else before.given(given, truth[:, given])
+        truth = np.delete(truth, given, axis=1)
+    found = asked.measured(posteriors, truth, rows, places, before)
+    with np.errstate(divide="ignore"):
+        gain = found.information_gain + np.log(beliefs.own) - np.log(beliefs.without)
+    return rows, beliefs, replace(found, information_gain=gain)
+
+
+def _exact_in_one_cell(question: Question) -> Learned:
+    """Attack everybody where all are in one cell: by downdates in whitened coordinates, perhaps on a device."""
+    values, prior, device = question.records.values, question.mechanism.normal, question.device
+    elsewhere = question.elsewhere
+    if elsewhere is not None and np.ndim(elsewhere.count):
+        elsewhere = Moments(float(elsewhere.count[0]), elsewhere.mean[0], elsewhere.scatter[0])
+    assert prior is not None
+    everyone = LeaveOneOut.of(values, question.release, prior, None, "record", elsewhere).on(device)
+    learned, known = Learned.nothing(values, question.measures), question.known_measurements
+    unknown = [place for place in range(values.shape[1]) if place not in known]
+    attack = partial(measure_block, everyone, question.asked)
     here = device == HERE  # a device is this computer's own
-    threads = None if here else everyone.threads
-    return in_parallel(attack, work, threads=threads, watch=lambda block: watch(len(block[0])), anywhere=here)
+    results = in_parallel(
+        attack,
+        list(everyone.blocks(known, question.rows)),
+        threads=None if here else everyone.threads,
+        watch=lambda block: question.watch(len(block[0])),
+        anywhere=here,
+    )
+    for rows, found in results:
+        learned.put(rows, unknown, found)
+    return learned
 
 
 def measure_block(
-    everyone: LeaveOneOut | PlugInTable,
-    inside: tuple[float | None, Intervals],
-    points: Points,
-    block: tuple[np.ndarray, tuple[int, ...]],
-    judged: int | None = None,
-    rule: Rule | None = None,
+    everyone: LeaveOneOut | PlugInTable, asked: Asked, block: tuple[np.ndarray, tuple[int, ...]]
 ) -> tuple[np.ndarray, Measures]:
-    """Measure a block of records that share their known features; `judged`: how many are in all."""
-    (rows, known), (radius, near) = block, inside
+    """Measure a block of records that share their known features."""
+    rows, known = block
     with everyone.queue():
         targets, posteriors = everyone.targets(rows), everyone.problem(rows, known)
         unknown = [place for place in range(targets.shape[1]) if place not in known]
-        effort = Effort(points, _points_each(posteriors, judged or len(everyone.records), radius is not None))
-        around = near.take(rows, unknown)
-        found = measure(posteriors, targets[:, unknown], effort, radius=radius, near=around, rule=rule or Rule())
+        found = asked.measured(posteriors, targets[:, unknown], rows, unknown)
         return rows, found if everyone.device is None else found.in_numpy()
 
 
-def in_known_columns(
-    records: Records, release: AReleased, prior: NIW, lacking: Sequence[str]
-) -> tuple[Records, AReleased, NIW]:
-    """Return the table, the release and the prior in the columns that an adversary has who lacks some."""
-    kept = known_columns(records.columns, lacking)
-    some = records.select([records.columns[place] for place in kept])
-    return some, in_columns(release, kept), prior.marginal(kept)
+# ------------------------------------------------------------------------------------------- by averages
 
 
-def _require_nothing_known(known: Sequence[str]) -> None:
-    if known:
+def _averaged(question: Question) -> Learned:
+    """Attack everybody by averages over draws of what is missing, or known within bounds.
+
+    The guess is the most probable record of all cells; standard errors hold those that drawing leaves.
+    """
+    require_processor(question.device, "a table with gaps")
+    stream = np.random.default_rng(question.rng)
+    adversary, known = question.averaged(stream), question.known_measurements
+    found = risk_with_gaps(
+        adversary,
+        stream,
+        own=question.own_prior,
+        rows=question.chosen,
+        known_columns=known,
+        known_categories=question.known_categories,
+        radius=question.radius or RADIUS,
+        points=Points.of(stream),
+        near=question.near.take(np.arange(len(question.records.values)), question.places),
+        watch=question.watch,
+    )
+    learned = Learned.nothing(question.records.values, (*question.measures, *question.errors))
+    distances = _distances(adversary, found, question)
+    numbers = {
+        "mass": found.mass, "mass_error": found.mass_error, "prior_mass": found.prior_mass,
+        "information_gain": found.gain, "information_gain_error": found.gain_error,
+    }  # fmt: skip
+    measures = {name: (distances | numbers)[name] for name in learned.measures}
+    places = question.places
+    learned.guess[:, places] = found.guess
+    for name in ("probability", "probability_error", "baseline"):
+        getattr(learned, name)[:, places] = getattr(found, name)
+    levels: Levels = _patterns(question) if question.judges_gaps else {}
+    return replace(learned, measures=measures, levels=levels | _levels(question, found))
+
+
+def _distances(adversary: GapAdversary, found: GapRisk, question: Question) -> dict[str, np.ndarray]:
+    """Return how near the guess comes to what is observed, beside the others' centre, averaged over their gaps.
+
+    Of a record of which some measurements are known, the others are looked at, from their centre given these.
+    """
+    truth, n, given = adversary.records.values, len(adversary.records), question.known_measurements
+    centre, spread = np.zeros(truth.shape), np.zeros((*truth.shape, truth.shape[1]))
+    models = list(zip(adversary.before.models, adversary.before.tables, strict=True))
+    for model, filled in models:
+        others = downdated(model, filled, filled.cells)
+        df = np.broadcast_to(np.asarray(others.df, dtype=float), n)
+        centre += np.asarray(others.mean) / len(models)
+        spread += np.asarray(others.scale) / df[:, None, None] / len(models)
+    columns = {name: np.full(n, np.nan) for name in MEASURES[:4]}
+    for row in question.rows:
+        (seen,) = np.nonzero(np.isfinite(truth[row]))
+        told, left = seen[np.isin(seen, given)], seen[~np.isin(seen, given)]
+        if not len(left):
+            continue
+        slope = np.linalg.solve(spread[row][np.ix_(told, told)], spread[row][np.ix_(told, left)])
+        middle = centre[row, left] + (truth[row, told] - centre[row, told]) @ slope
+        width = spread[row][np.ix_(left, left)] - spread[row][np.ix_(left, told)] @ slope
+        away, guess = truth[row, left] - middle, found.guess[row, left] - middle
+        white = np.linalg.solve(np.linalg.cholesky(width), np.stack([away, guess]).T)
+        columns["distance"][row] = np.linalg.norm(guess - away)
+        columns["baseline_distance"][row] = np.linalg.norm(away)
+        columns["relative_error"][row] = np.linalg.norm(white[:, 1] - white[:, 0]) / np.linalg.norm(white[:, 0])
+        columns["exposure"][row] = white[:, 1] @ white[:, 0] / (white[:, 0] @ white[:, 0])
+    return columns
+
+
+def _patterns(question: Question) -> Levels:
+    """Return the probability of each record's own pattern of gaps among those of the table and of the datasets."""
+    # gaps are drawn by counts of their own: the released parameters do not explain those of any table
+    mechanism, tables = question.mechanism, [each for part in question.parts for each in part.release.tables]
+    table, datasets = mechanism.incomplete(question.records), [mechanism.incomplete(each) for each in tables]
+    gaps = table.gaps
+    whole = GapPatterns.of(table)
+    possible = np.unique(np.concatenate([gaps, *(each.gaps for each in datasets)]), axis=0)
+    own, which = np.unique(gaps, axis=0, return_inverse=True)
+    shares = np.empty((2, len(own)))
+    for place, pattern in enumerate(own):
+        others, mine = whole.without(pattern), np.all(possible == pattern, axis=1)
+        for line, logs in enumerate(
+            (log_pattern_posterior(others, datasets, possible), others.log_probability(possible))
+        ):
+            weights = np.exp(logs - logs.max())
+            shares[line, place] = np.sum(weights[mine]) / np.sum(weights)
+    probability, baseline = shares[:, which.ravel()]
+    return {GAPS: (probability, np.zeros(len(gaps)), baseline)}
+
+
+def _levels(question: Question, found: GapRisk) -> Levels:
+    """Return the probability of each record's own level of the categories that are judged."""
+    codes = question.mechanism.incomplete(question.records).codes
+    levels: Levels = {}
+    for name in question.unknown_categories:
+        place, rows = question.mechanism.categories.index(name), np.arange(len(codes))
+        level = codes[:, place]
+        told = (found.probabilities[place], found.probability_errors[place], found.baselines[place])
+        levels[name] = tuple(np.where(level < 0, np.nan, values[rows, level]) for values in told)
+    return levels
+
+
+# ------------------------------------------------------------------------------------------- by sampling
+
+
+def _sampled(question: Question) -> Learned:
+    """Attack everybody together with the records that are lacking besides."""
+    mechanism, lacking = question.mechanism, question.adversary.lacking_records
+    if not mechanism.is_normal or len(question.parts) > 1 or question.own_prior is not None:
         raise InputError(
-            "an adversary who lacks several records is taken to know nothing of the target",
-            Cure("leave out what is known", "known", []),
+            "records that are lacking are inferred from releases of measurements by one mechanism",
             Cure("leave out what is lacking", "lacking_records", 0),
         )
-
-
-def _require_all_here(elsewhere: Moments | None) -> None:
-    if elsewhere is not None:
+    if question.elsewhere is not None:
         raise InputError(
             "an adversary who lacks records is sampled with all records at hand, and most of these are elsewhere",
             Cure("leave out what is lacking", "lacking_records", 0),
         )
-
-
-def _points_each(posteriors: LogQuadratic, people: int, mass: bool) -> int:
-    """Return how many points a posterior may have, so that the work on all people stays bounded."""
-    # drawing and weighing a point costs as much as ten wells
-    each = (1 << 28 if mass else 1 << 26) / (people * (posteriors.wells + 10) * posteriors.p)
-    most = (13 if posteriors.p <= 2 else 11 if posteriors.p <= 10 else 10) if mass else FOR_TOTALS
-    return 1 << int(np.clip(np.log2(max(each, 1)), 5, most))
-
-
-def require_same_mechanism(records: Records | LazyRecords, release: Released, prior: NIW | None) -> NIW:
-    """Return the mechanism's prior, refusing a release of other columns or made with another prior."""
-    if release.columns != records.columns:
+    if question.adversary.known:
         raise InputError(
-            f"the release is of the columns {', '.join(release.columns)}, the table of "
-            f"{', '.join(records.columns)}",
-            Cure("choose the same columns in the same order", "columns", list(release.columns)),
+            "an adversary who lacks several records is taken to know nothing of the target: of those that are "
+            "missing nothing tells which is whose",
+            Cure("leave out what is known", "known", []),
+            Cure("leave out what is lacking", "lacking_records", 0),
         )
-    if not records.schema.same_mechanism(release.schema):
+    require_processor(question.device, "an adversary who lacks several records")
+    question = _before_limits(question)
+    stream, values = np.random.default_rng(question.rng), question.records.values
+    if not isinstance(lacking, int):  # rows of the table, which may have lost some
+        lacking = [question.records.place_of(row) + 1 for row in lacking]
+    groups = groups_of(len(values), lacking, question.rows, stream)
+    assert mechanism.normal is not None
+    inside = (question.radius, question.near)
+    learned = Learned.nothing(question.records.values, (*question.measures, *question.errors))
+    for rows, found in measure_groups(
+        values, question.release, mechanism.normal, groups, stream, *inside, question.watch
+    ):
+        learned.put(rows, range(values.shape[1]), found)
+    return learned
+
+
+# ------------------------------------------------------------------------------------------- with a guarantee
+
+
+def _with_guarantee(question: Question) -> tuple[Question, Learned]:
+    """Attack everybody where noisy moments are all that was released of them, as the mechanism sees them."""
+    if not question.adversary.is_usual or question.elsewhere is not None:
         raise InputError(
-            "the release was made with other scales, limits or decimals than the table is read with",
-            Cure("read the table as the release declares it", "schema"),
+            "with a guarantee the adversary has all other records and the mechanism's limits: noise is added to "
+            "the moments of all columns and records at once",
+            "leave out what is known or lacking, and the prior",
         )
-    if prior is None:
-        if release.prior is None:
-            raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))
-        return release.prior
-    require_same_prior(release, prior)
-    return prior
+    require_processor(question.device, "a release with a guarantee")
+    assert isinstance(question.release, Release)
+    records, near, gain, after, error, before, bounds = private_beliefs(question.records, question.release)
+    learned = Learned({"information_gain": gain}, records.values, after, error, before, {}, bounds)
+    return replace(question, records=records, near=near), learned
 
 
-# Risk of all records of a table that stays in its engine: one block after another, never more than that.
+# ------------------------------------------------------------------------------------------- in an engine
 
 
-KEPT = 3000  # people of whom all is held to the end: as many as a figure shows
+def can_be_streamed(release: Released) -> bool:
+    """Say whether the records of the release's table can come in blocks: gaps and kept columns take all."""
+    mechanism = release.mechanism
+    guaranteed = isinstance(release, Release) and release.noisy is not None
+    return not (guaranteed or mechanism.keep or mechanism.missing != REFUSE)
 
 
 def stream_risk(
     records: LazyRecords,
     release: Released,
-    prior: NIW | None = None,
+    adversary: Adversary = USUAL,
     *,
     key: str | None = None,
     block_rows: int = BLOCK_ROWS,
@@ -350,45 +845,44 @@ def stream_risk(
     nothing is lost by taking them out. The same random points serve every block. Values that limits or coarse
     rounding changed enter as one draw of what they were (`before_limits`).
     """
-    prior = require_same_mechanism(records, release, prior)
-    far, near = far_out(records, prior)
-    release = before_limits(release, far, near)
-    seen, seed = 0, 0 if rng is None else int(rng.integers(2**63))
+    require_same_table(records, release)
+    mechanism = release.mechanism
+    far, near = far_out(records, mechanism.prior)
+    whole = mechanism.prior.plus(near).plus(far)
+    if isinstance(release, Release):
+        release = before_limits(release, whole)
+    judged, seed = 0, 0 if rng is None else int(rng.integers(2**63))
     for block, keys in records.blocks(block_rows, key):
-        found = risk_columns(
+        columns = risk_columns(
             block,
             release,
-            prior,
+            adversary,
             rng=np.random.default_rng(seed),
-            elsewhere=_others(block, far, near),
+            elsewhere=_others(mechanism, block, far, near),
             judged=len(records),
             **asked,
         )
-        seen += len(block.values)
-        yield found if keys is None else {"key": keys, **found}
-    if seen != len(records):
+        judged += len(block.values)
+        yield columns if keys is None else {"key": keys, **columns}
+    if judged != len(records):
         raise InputError(
-            f"the table had {len(records):,} records when it was added up and {seen:,} when they were judged",
+            f"the table had {len(records):,} records when it was added up and {judged:,} when they were judged",
             "see that nobody writes to it, and try again",
         )
 
 
-def risk_where_it_lies(
-    table: Any, release: Released, prior: AnyPrior | None, how: dict[str, Any], **asked: Any
-) -> Any:
-    """Return the dataframe of `risk` for a table that stays in its engine, read as `how` says."""
-    records = LazyRecords.of(table, **reading_of(release, how))
-    given = None if prior is None else prior_of(prior, records.columns, records.schema)
-    blocks = list(stream_risk(records, release, given, **asked))
-    columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-    return nw.from_dict(columns, backend=records.library).to_native()  # type: ignore[arg-type]
-
-
-def _others(block: Records, far: np.ndarray, near: Moments) -> Moments:
+def _others(mechanism: Mechanism, block: Records, far: MixedRecords, near: Moments) -> Moments:
     """Return the moments of all records that are not in the block, given those far out and of all others."""
-    same = (block.values[:, None, :] == far).all(axis=2)  # no two of these are the same
-    others = near.without(Moments.of(block.values[~same.any(axis=1)]))
-    return others.merge(Moments.of(far[~same.any(axis=0)]))
+    here, model = mechanism.split(block), mechanism.prior
+    same = (here.values[:, None, :] == far.values).all(axis=2) & (here.cells[:, None] == far.cells)
+    others = near.without(model.moments(here.take(~same.any(axis=1))))
+    return others.merge(model.moments(far.take(~same.any(axis=0))))
+
+
+# What is held of the risk of a table that stays in its engine: counts, and those who come closest.
+
+
+KEPT = 3000  # people of whom all is held to the end: as many as a figure shows
 
 
 @dataclass
@@ -431,7 +925,6 @@ MEASURED = ("distance", "relative_error", "exposure", "information_gain")
 def risk_by_lacking(
     records: Records,
     release: Released,
-    prior: NIW | None,
     rows: Sequence[int],
     *,
     numbers: Sequence[int] = NUMBERS,
@@ -444,49 +937,31 @@ def risk_by_lacking(
     target are chosen at random for each target and number. For columns the measures are medians over all, or
     twelve random, choices of so many. `watch` is called after every number.
     """
-    prior, stream = require_same_mechanism(records, release, prior), np.random.default_rng(rng)
-    targets = np.array([records.place_of(row) for row in rows])
-    p, people = len(records.columns), len(records.values)
-    everything = _lacking_columns(records, release, prior, [()], targets)
+    stream = np.random.default_rng(rng)
+    targets, people = np.array([records.place_of(row) for row in rows]), len(records.values)
+    columns = list(release.mechanism.measurements)
+
+    def learned(adversary: Adversary) -> dict[str, np.ndarray]:
+        found = risk_columns(records, release, adversary, mass=False, rows=targets, rng=stream)
+        return {name: found[name] for name in MEASURED}
+
+    everything = learned(Adversary())
     lines = [("records", 0, everything)]
     for number in (number for number in numbers if number + 2 <= people):
-        groups = groups_of(people, number, targets, stream)
-        parts = measure_groups(records.values, release, prior, groups, stream)
-        lines.append(("records", number, {name: _in_order(parts, name, targets) for name in MEASURED}))
+        lines.append(("records", number, learned(Adversary(lacking_records=number))))
         watch(1)
     lines.append(("columns", 0, everything))
-    for number in range(1, p):
-        choices = list(combinations(records.columns, number)) if p <= 12 else []
+    for number in range(1, len(columns)):
+        choices = list(combinations(columns, number)) if len(columns) <= 12 else []
         if not 0 < len(choices) <= SUBSETS:
-            choices = [tuple(stream.choice(records.columns, number, replace=False)) for _ in range(SUBSETS)]
-        lines.append(("columns", number, _lacking_columns(records, release, prior, choices, targets)))
+            choices = [tuple(stream.choice(columns, number, replace=False)) for _ in range(SUBSETS)]
+        found = [learned(Adversary(lacking_columns=lacking)) for lacking in choices]
+        medians = {name: np.median([each[name] for each in found], axis=0) for name in MEASURED}
+        lines.append(("columns", number, medians))
         watch(1)
     return {
         "lacking": np.repeat([kind for kind, _, _ in lines], len(targets)),
         "number": np.repeat([number for _, number, _ in lines], len(targets)),
         "row": np.tile(records.rows[targets], len(lines)),
-        **{name: np.concatenate([found[name] for _, _, found in lines]) for name in MEASURED},
+        **{name: np.concatenate([each[name] for _, _, each in lines]) for name in MEASURED},
     }
-
-
-def _lacking_columns(
-    records: Records, release: Released, prior: NIW, choices: Sequence[Sequence[str]], targets: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return the measures of the targets, the medians over the choices of columns that are lacking."""
-    found = []
-    for lacking in choices:
-        some, part, own = in_known_columns(records, release, prior, lacking)
-        everyone, near = LeaveOneOut.of(some.values, part, own, None, "record"), near_truth(some)
-        blocks = [measure_block(everyone, (None, near), Points(), block) for block in everyone.blocks((), targets)]
-        found.append({name: _in_order(blocks, name, targets) for name in MEASURED})
-    return {name: np.median([each[name] for each in found], axis=0) for name in MEASURED}
-
-
-def _in_order(parts: Sequence[tuple[np.ndarray, object]], name: str, targets: np.ndarray) -> np.ndarray:
-    """Return a measure of the targets in their own order; the parts come in any."""
-    values = dict(zip(
-        np.concatenate([places for places, _ in parts]).tolist(),
-        np.concatenate([getattr(part, name) for _, part in parts]).tolist(),
-        strict=True,
-    ))  # fmt: skip
-    return np.array([values[place] for place in targets.tolist()])

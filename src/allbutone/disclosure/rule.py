@@ -122,6 +122,10 @@ class Known(Intervals):
 
     others: Float[np.ndarray, "n p"]
 
+    def of(self, rows: Int[np.ndarray, " m"]) -> "Known":
+        """Return the intervals of some records."""
+        return Known(self.low[rows], self.high[rows], self.others[rows])
+
 
 def judged_columns(found: Mapping[str, np.ndarray]) -> list[str]:
     """Return the columns, measurements and categories, whose values were judged."""
@@ -317,3 +321,27 @@ class ToldValues:
         score = np.where(self.disclosed, 2.0 + sure, np.where(np.isnan(self.closeness), -np.inf, self.closeness))
         added = np.where(np.isfinite(self.before), sure - self.before, -np.inf)
         return added.round(DIGITS), score.round(DIGITS)
+
+
+def is_found(found: Mapping[str, np.ndarray], column: str) -> Bool[np.ndarray, " n"]:
+    """Say whose value of a column is disclosed."""
+    return Rule().discloses(found[PROBABILITY + column], found[BASELINE + column])
+
+
+def rise_in_odds(found: Mapping[str, np.ndarray], category: str) -> Float[np.ndarray, " n"]:
+    """Return by how much the release raised the log odds of each record's own level.
+
+    Infinite where that could not be computed, minus infinity where there is no level.
+    """
+    tiny = np.finfo(np.float64).tiny
+    after, before = (
+        np.log(np.maximum(found[each + category], tiny)) - np.log(np.maximum(1 - found[each + category], tiny))
+        for each in (PROBABILITY, BASELINE)
+    )
+    lost = np.where(np.isfinite(found[BASELINE + category]), np.inf, -np.inf)
+    return np.where(np.isfinite(after - before), after - before, lost)
+
+
+def judged_categories(found: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the categories of which the columns speak."""
+    return [name for name in judged_columns(found) if TOLERANCE + name not in found]

@@ -174,18 +174,21 @@ def standing_out(
     return _ordered(StandingOut(moments, elsewhere, found, leverage, ladder, above, keys))
 
 
-def far_out(records: LazyRecords, prior: NIW) -> tuple[Float[np.ndarray, "m p"], Moments]:
-    """Fetch the records that make up nearly all of their own direction, and return the moments of all others.
+def far_out(records: LazyRecords, prior: LocationModel) -> tuple[MixedRecords, Moments]:
+    """Return the records of which downdates would lose digits, and the moments of each cell's others.
 
-    Hat values sum to less than p, so fewer than p/0.9 are above 0.9; taken out of moments, they would cost digits.
+    Hat values sum to less than p in a cell, so fewer than p/0.9 are above 0.9; taken out of moments, they would
+    cost digits.
     """
-    moments = Moments.of(records)
-    distances = records.distances(_centres(prior.update(moments), np.zeros(1, dtype=np.int64)))
+    moments = prior.moments(records.sums)
+    whole, cells = prior.update(moments), np.flatnonzero(moments.count)
+    distances = records.distances(_centres(whole.at(cells, np.zeros((len(cells), 0))), cells))
     high = int(distances.count_beyond(np.array([HIGH]))[0])
     if not high:
-        return np.zeros((0, len(records.columns))), moments
-    found, _, _ = distances.farthest(high, beyond=HIGH)
-    return found.values, Moments.of_sums(distances.sums_within(HIGH))
+        return MixedRecords.of(np.zeros(0), np.zeros((0, prior.p))), moments
+    far, _, _ = distances.farthest(high, beyond=HIGH)
+    codes = far.categories.codes if prior.cells.sizes else np.zeros((len(far.values), 0), dtype=np.int64)
+    return MixedRecords.of(prior.cells.of_codes(codes), far.values), prior.moments(distances.sums_within(HIGH))
 
 
 def standing_out_in_cells(

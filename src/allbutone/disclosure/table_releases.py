@@ -10,11 +10,10 @@ from allbutone.adversary.build import from_whitened, with_another_prior
 from allbutone.adversary.integrate import Intervals, estimated_within, integrate
 from allbutone.adversary.leave_one_out import LeaveOneOut, WholeTable
 from allbutone.adversary.log_quadratic import LogQuadratic, stacked
-from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import prior_probability
-from allbutone.disclosure.mixed_risk import cell_beliefs
 from allbutone.disclosure.rule import Rule
 from allbutone.model.location import MixedRecords, Parameters
 from allbutone.model.moments import Moments

@@ -13,7 +13,6 @@ from allbutone.model.niw import NIW
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import NormalDraws, Statistics
-from allbutone.support.arrays import to_numpy
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
@@ -111,9 +110,10 @@ def together(releases: Iterable[Any]) -> Released:
     parts = tuple(Part(_joined([part.release for part in group]), group[0].people) for group in _grouped(every))
     if len(parts) == 1:
         return parts[0].release
-    if not every[0].release.mechanism.is_normal:
+    if len({frozenset(part.release.mechanism.keep) for part in every}) > 1:
         raise InputError(
-            "the releases of a table with categories, kept columns or gaps were made in different ways",
+            "the releases keep different columns as they are: what one of them keeps is known, and there is "
+            "nothing to infer of it from another",
             "attack one at a time",
         )
     return Releases(parts)
@@ -252,22 +252,27 @@ def without_columns(release: AReleased, lacking: str | Sequence[str]) -> AReleas
 
 
 def in_columns(release: Any, kept: Sequence[int]) -> Any:
-    """Return what a release of measurements says of some of its columns (positions)."""
+    """Return what a release says of its categories and of some of its measurements (positions).
+
+    In every cell the other measurements are exactly those of a release made with the prior's marginal.
+    """
     if isinstance(release, Releases):
         return Releases(tuple(replace(each, release=in_columns(each.release, kept)) for each in release.parts))
-    normal = release.normal.in_columns(kept)
-    names = [release.columns[place] for place in kept]
-    prior = None if release.prior is None else release.prior.marginal(kept)
-    parameters = None
-    if normal.means is not None:
-        means, covariances = to_numpy(normal.means), to_numpy(normal.covariances)
-        parameters = Parameters(release.parameters.shares, means[:, None], covariances[:, None])
+    mechanism, drawn = release.mechanism, release.parameters
+    lost = {name for place, name in enumerate(release.columns) if place not in kept}
+    names = [name for name in release.order if name not in lost]
+    places = [place for place, name in enumerate(mechanism.measurements) if name not in lost]
+    prior = None if release.prior is None else release.prior.marginal(places)
+    if drawn is not None:
+        square = drawn.covariances[..., places, :][..., places]
+        drawn = replace(drawn, coefficients=drawn.coefficients[..., places], covariances=square)
     part = replace(
         release,
-        mechanism=Mechanism.of_measurements(release.schema.for_columns(names), prior),
+        mechanism=replace(mechanism, schema=release.schema.for_columns(names), normal=prior),
         datasets=tuple(each.select(names) for each in release.datasets),
-        parameters=parameters,
+        parameters=drawn,
         illustrating=tuple(each.select(names) for each in release.illustrating),
     )
-    vars(part)["normal"] = normal
+    if mechanism.is_normal:
+        vars(part)["normal"] = release.normal.in_columns(kept)  # of any array library
     return part

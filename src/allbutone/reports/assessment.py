@@ -10,9 +10,8 @@ import numpy as np
 
 from allbutone.disclosure.budget import Budget, EngineBudget, budget_of_standing, plan_budget
 from allbutone.disclosure.epsilon import epsilons_of
-from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget, with_alternatives
-from allbutone.disclosure.risk import require_same_mechanism, risk_columns
+from allbutone.disclosure.risk import require_same_table, risk_columns, with_prior
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing import MOST_FETCHED, StandingOut, standing_out
 from allbutone.model.location import SEPARATE
@@ -164,7 +163,9 @@ def assess(
         _require_plain(prior)
         assert isinstance(everything, Release)
         return replace(_assess_mixed(records, release, everything, rule, step), judged=judged)
-    prior = require_same_mechanism(records, release, prior)
+    release, everything = with_prior(release, prior), with_prior(everything, prior)
+    require_same_table(records, release)
+    prior = release.mechanism.require_prior()
     people = len(records.values)
     with step("Judging the model", None):
         normality = check_normality(records)
@@ -172,10 +173,10 @@ def assess(
     for count in (count for count in counts if count <= release.count):
         with step(f"Attacking records after {counted(count, release.noun)}", people) as watch:
             # the integrals' random points are no secret, and a fixed start gives the same answer twice
-            by_count[count] = _attacked(records, release.first(count), prior, rule, False, watch)
+            by_count[count] = _attacked(records, release.first(count), rule, False, watch)
     if mass or judged or release.count not in by_count:
         with step("Attacking records", people) as watch:
-            whole = _attacked(records, everything, prior, rule, mass, watch)
+            whole = _attacked(records, everything, rule, mass, watch)
     else:
         whole = by_count[release.count]
     rows = None if release.parameters is not None else max(release.rows)
@@ -198,10 +199,8 @@ def _compared(records: Records, release: Release, step: Step) -> tuple[Fidelity 
         return fidelity(records, release), densities(records, release)
 
 
-def _attacked(
-    records: Records, release: Released, prior: NIW, rule: Rule, mass: bool, watch: Watch
-) -> dict[str, Any]:
-    return risk_columns(records, release, prior, rule=rule, mass=mass, rng=np.random.default_rng(0), watch=watch)
+def _attacked(records: Records, release: Released, rule: Rule, mass: bool, watch: Watch) -> dict[str, Any]:
+    return risk_columns(records, release, rule=rule, mass=mass, rng=np.random.default_rng(0), watch=watch)
 
 
 def _require_plain(prior: NIW | None) -> None:
@@ -221,7 +220,7 @@ def _assess_mixed(records: Records, release: Release, everything: Release, rule:
         with step("Judging the model", None):
             normality = check_normality(given_categories(records, mechanism), of=records)
     with step("Attacking records", len(records.values)) as watch:
-        risk = any_risk_columns(records, everything, rule=rule, rng=np.random.default_rng(0), watch=watch)
+        risk = _attacked(records, everything, rule, True, watch)
     if not records.has_gaps:
         with step(SIMULATING, EXPECTED_RELEASES) as watch:
             budget = plan_mixed_budget(
@@ -268,14 +267,16 @@ def assess_in_engine(
     step: Step = lambda name, parts: nullcontext(lambda done: None),
 ) -> Assessment:
     """Attack the records that stand out most; judge model and fidelity by moments and counts; plan the budget."""
-    rule, prior = Rule.of(probability), require_same_mechanism(records, release, prior)
+    rule, release = Rule.of(probability), with_prior(release, prior)
+    require_same_table(records, release)
+    prior = release.mechanism.require_prior()
     with step("Finding who stands out", None):
         standing = standing_out(records, prior, most=most, key=key)
     with step("Attacking records", len(standing.records.values)) as watch:
         # the integrals' random points are no secret, and a fixed start gives the same answer twice
         rng = np.random.default_rng(0)
         found = risk_columns(
-            standing.records, release, prior, rule=rule, rng=rng, elsewhere=standing.elsewhere, watch=watch
+            standing.records, release, rule=rule, rng=rng, elsewhere=standing.elsewhere, watch=watch
         )
         found = standing.keyed(found)
     rows = None if release.parameters is not None else max(release.rows)

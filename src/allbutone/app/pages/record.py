@@ -25,7 +25,7 @@ from allbutone.disclosure.record_view import (
     sampled_attributes_of,
     view_attack,
 )
-from allbutone.disclosure.risk import in_known_columns
+from allbutone.disclosure.risk import without_lacking
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
 from allbutone.releases.release import Release
@@ -113,7 +113,8 @@ def findings_of(
     """
     records, prior = chosen.records, chosen.prior
     if without:
-        records, release, prior = in_known_columns(records, release, prior, without)
+        records, release, _ = without_lacking(records, release, without)
+        prior = release.mechanism.require_prior()
     attack = of_record(records, row, release, prior)
     most = min(count, attack.most)
     if missing:

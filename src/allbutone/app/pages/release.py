@@ -29,7 +29,6 @@ from allbutone.app.pages.forecast import (
 )
 from allbutone.app.pages.source import CARRIED
 from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.gap_risk import any_risk_columns
 from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import ToldValues
@@ -216,10 +215,7 @@ def _attacked(drawn: DrawnRelease, watch: Callable[[int], None]) -> dict[str, np
     """Attack every record by this release and all earlier ones."""
     release, chosen = drawn.judged.release, drawn.request.chosen
     # the integrals' random points are no secret, and a fixed start gives the same answer twice
-    points = np.random.default_rng(0)
-    if isinstance(release, Release) and not release.mechanism.is_normal:
-        return any_risk_columns(chosen.records, release, rng=points, watch=watch)
-    return risk_columns(chosen.records, release, chosen.prior, rng=points, watch=watch)
+    return risk_columns(chosen.records, release, rng=np.random.default_rng(0), watch=watch)
 
 
 def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Download:

@@ -208,24 +208,29 @@ class LazyRecords:
         Rows are counted from 1 in the order in which the engine gives them, those with gaps among them, which are
         left out: files keep their order, and a database has none.
         """
-        schema, places = self.schema.for_columns(self.columns), range(len(self.columns))
+        places, (names, levels) = range(len(self.columns)), (self.categories.columns, self.categories.levels)
+        schema = self.schema.for_columns(self.order if names else self.columns)
         for table in recut(self._whole_rows(key, rows), rows):
             values = np.column_stack([table[f"x{place}"].to_numpy() for place in places]).astype(np.float64)
             keys = None if key is None else table["key"].to_numpy()
-            yield Records(values, self.columns, schema=schema, rows=table["row"].to_numpy()), keys
+            block = Records(values, self.columns, schema=schema, rows=table["row"].to_numpy())
+            if names:
+                categories = Categories(self.codes_of(table["cell"].to_numpy()), names, levels)
+                block = replace(block, categories=categories, order=self.order)
+            yield block, keys
 
     def _whole_rows(self, key: str | None, rows: int) -> Iterator[Any]:
         """Yield the rows that lack nothing, with their numbers."""
         import pyarrow as pa
 
-        seen = 0
+        seen, cell = 0, ("cell",) if self.categories.columns else ()
         for table in in_blocks(self.measured(key, gaps=True), rows):
             numbered = table.append_column("row", pa.array(np.arange(seen + 1, seen + len(table) + 1)))
             seen += len(table)
             lacking = np.zeros(len(table), dtype=bool)
-            for place in range(len(self.columns)):
+            for name in (*(f"x{place}" for place in range(len(self.columns))), *cell):
                 # an engine that has no null says NaN
-                lacking |= np.isnan(numbered[f"x{place}"].cast(pa.float64()).to_numpy())
+                lacking |= np.isnan(numbered[name].cast(pa.float64()).to_numpy())
             yield numbered.filter(pa.array(~lacking)) if lacking.any() else numbered
 
     def histograms(
