@@ -165,7 +165,20 @@ def test_public_names_are_the_classes_that_a_report_returns(rng, tmp_path):
     assert all(isinstance(each, abo.Finding) for each in found.findings)
 
 
-def test_what_is_doubtful_is_worth_knowing_and_only_what_is_not_fit_needs_attention():
+@pytest.mark.parametrize(
+    ("shift", "heading"), [(0.0, "in order"), (0.3, "worth knowing"), (0.9, "needs attention")]
+)
+def test_an_average_that_is_off_needs_attention_from_half_a_standard_deviation_on(shift, heading):
+    rng = np.random.default_rng(11)
+    records = abo.Records(rng.standard_normal((2000, 1)), ("bmi",))
+    datasets = [records.values[rng.permutation(2000)] + shift for _ in range(5)]
+    release = abo.Release.of(datasets, columns=("bmi",), prior=abo.NIW.flat(1))
+    finding = fidelity_finding(abo.fidelity(records, release))
+    assert finding.heading == heading
+    assert (f"bmi ({shift:.2f} SD)" in finding.words) == (shift > 0)
+
+
+def test_what_is_doubtful_is_worth_knowing_and_only_what_is_far_off_needs_attention():
     rng = np.random.default_rng(5)
     skewed = rng.gamma(8, 1, 400)  # skewness 0.7
     finding = model_finding(abo.check_normality(abo.Records(skewed[:, None], ("age",))))

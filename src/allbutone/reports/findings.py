@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,22 @@ from allbutone.utility.normality import Normality
 from allbutone.utility.shapes import LEVELS
 
 AnyBudget = Budget | MixedBudget | EngineBudget
+
+SERIOUS = 0.5  # standard deviations, and in each measure's own scale: what would change a decision, not a digit
+# what can differ, the field of `Differences` that names it, and the measure where the names do not say how much
+DIFFERENCES = (
+    ("the averages of ", "means", ""),
+    ("the spreads of ", "spreads", ""),
+    ("the SDs, in their own units, of ", "natural_spreads", ""),
+    ("the extremes: ", "tails", ""),
+    ("the frequencies of ", "categories.levels", ""),
+    ("the shares of ", "categories.shares", "Cohen’s w"),
+    ("the correlations of ", "correlations", "Fisher’s z"),
+    ("the joint counts of ", "categories.tables", "Cohen’s w"),
+    ("the associations of ", "categories.associations", "Cramér’s V or η"),
+    ("the averages by category of ", "categories.level_means", "SD"),
+    ("the shapes of ", "distributions", ""),
+)
 
 
 @dataclass(frozen=True)
@@ -116,21 +133,20 @@ def model_finding(normality: Normality) -> Finding:
         words = f"{some} the bell shape that the model assumes, and on which the probabilities rest."
         return Finding("Model", False, words)
     every = normality.every
-    # of a doubtful column, of what columns do together and of single records it is good to know; a shape that will
-    # not come out as it is needs attention
-    against = any(verdict.level == "not fit" for verdict in normality.verdicts)
     worst = max(every, key=lambda verdict: LEVELS.index(verdict.level))
     groups = [
         f"{name}: {_some([verdict.subject for verdict in every if verdict.level == level])}."
         for level, name in (("not fit", "Not bell-shaped"), ("doubtful", "Doubtful"))
         if any(verdict.level == level for verdict in every)
     ]
+    gaps = normality.middle_gaps
     said = [
         f"The model assumes bell-shaped columns. {' '.join(groups)} Why, for {worst.subject}: {worst.reason}.",
-        f"What to do: {worst.advice}. As it is, synthetic values there look different from real ones, and",
-        "somebody who knows the true shape may find out more than the probabilities say.",
+        f"What to do: {worst.advice}. As it is, the 10th to 90th percentiles of synthetic values lie up to",
+        f"{np.max(gaps):.2f} SD from the real ones ({normality.columns[np.argmax(gaps)]}), and somebody who knows",
+        "the true shape may find out more than the probabilities say.",
     ]
-    return Finding("Model", against, " ".join(said), noted=True)
+    return Finding("Model", bool(np.max(gaps) > SERIOUS), " ".join(said), noted=True)
 
 
 def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding:
@@ -138,10 +154,14 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
 
     `of_prior`: what `prior_pull` says of the prior, which is told where something is wrong.
     """
-    far = fidelity.beyond_noise()
-    if faults := _faults(fidelity, far):
-        words = f"More than chance would explain, the synthetic data differ from the real in {joined(faults)}."
-        return Finding("Likeness", True, " ".join(filter(None, [words, of_prior])))
+    far, serious = fidelity.beyond_noise(), fidelity.beyond_noise(SERIOUS)
+    large, small = _faults(fidelity, serious), _faults(fidelity, far, but=serious)
+    if large or small:
+        differ = "the synthetic data differ from the real"
+        said = [f"Enough to change findings, {differ} in {joined(large)}."] if large else []
+        if small:
+            said.append(f"Beyond chance, but too little to change findings, {differ} in {joined(small)}.")
+        return Finding("Likeness", bool(large), " ".join(filter(None, [*said, of_prior])), noted=True)
     same = "averages, spreads, relations and shapes of the columns"
     if fidelity.natural is not None:
         same = "averages, spreads, extremes, relations and shapes of the columns"
@@ -154,25 +174,25 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
     return Finding("Likeness", False, words)
 
 
-def _faults(fidelity: Fidelity, far: Differences) -> list[str]:
+def _faults(fidelity: Fidelity, far: Differences, but: Differences | None = None) -> list[str]:
     """Say what differs, and by how much: what anybody would see first, then what an analysis would."""
     means = np.abs(np.median(fidelity.mean_differences, axis=0))
     ratios, distances = np.median(fidelity.spread_ratios, axis=0), np.median(fidelity.ks, axis=0)
-    beyond = f"(by more than {MEAN_BAND:g}, "
-    parts = (
-        ("the averages of ", _sized(fidelity, far.means, means, "{:.2f} SD"), ""),
-        ("the spreads of ", _sized(fidelity, far.spreads, ratios, "{:.2f} times the real SD"), ""),
-        ("the SDs, in their own units, of ", far.natural_spreads, ""),
-        ("the extremes: ", far.tails, ""),
-        ("the frequencies of ", far.categories.levels, ""),
-        ("the shares of ", far.categories.shares, f" {beyond}Cohen’s w)"),
-        ("the correlations of ", far.correlations, f" {beyond}Fisher’s z)"),
-        ("the joint counts of ", far.categories.tables, f" {beyond}Cohen’s w)"),
-        ("the associations of ", far.categories.associations, f" {beyond}Cramér’s V or η)"),
-        ("the averages by category of ", far.categories.level_means, f" {beyond}SD)"),
-        ("the shapes of ", _sized(fidelity, far.distributions, 100 * distances, "{:.0f} % of rows misplaced"), ""),
-    )
-    return [f"{what}{_some(names)}{unit}" for what, names, unit in parts if names]
+    beyond = f"(by more than {MEAN_BAND if but else SERIOUS:g}, "
+    sizes = {
+        "means": (means, "{:.2f} SD"),
+        "spreads": (ratios, "{:.2f} times the real SD"),
+        "distributions": (100 * distances, "{:.0f} % of rows misplaced"),
+    }
+    found = []
+    for what, of, unit in DIFFERENCES:
+        names, known = (attrgetter(of)(each) if each else () for each in (far, but))
+        names = [name for name in names if name not in known]
+        if of in sizes:
+            names = _sized(fidelity, names, *sizes[of])
+        if names:
+            found.append(f"{what}{_some(names)}{f' {beyond}{unit})' if unit else ''}")
+    return found
 
 
 def _sized(fidelity: Fidelity, names: Sequence[str], sizes: np.ndarray, words: str) -> list[str]:

@@ -274,7 +274,6 @@ def _at_levels(
 # Fidelity of categories: shares, contingency tables, and what measurements do by level, real beside synthetic.
 
 
-QUARTER_MORE = 1.25  # a level's share is told apart from the real one beyond this ratio
 FEWEST = 10  # real values that a level's mean needs to be compared: of fewer, prior and chance decide
 
 
@@ -334,20 +333,24 @@ class CategoryFidelity:
         found[..., one, two] = found[..., two, one] = above
         return found
 
-    def beyond_noise(self) -> CategoryDifferences:
-        """Return what differs by more than 0.1 beyond the noise of a right model, at 1 in 100 over each kind.
+    def beyond_noise(self, band: float = BAND) -> CategoryDifferences:
+        """Return what differs by more than a band (0.1) beyond a right model's noise, at 1 in 100 over each kind.
 
         Shares and tables by w = √(χ²/M) (Cohen's w of two samples; M = 1/(1/n + 1/rows)), associations by Cramér's
         V and by η, means at levels of ten real values or more by standard deviations. Chance makes χ², φ² and η²
         larger by their degrees of freedom over M, so that even a right model's V and η are larger than the real
         ones; that is taken into account. Single levels, of which w sees the frequent ones alone, by their mean
-        share, where it is off by more than a quarter of the real one.
+        share, where it is off by more than 2½ bands (a quarter) of the real one.
         """
         return CategoryDifferences(
-            _apart(self.shares), _apart(self.tables), self._associations(), self._level_means(), self._levels()
+            _apart(self.shares, band),
+            _apart(self.tables, band),
+            self._associations(band),
+            self._level_means(band),
+            self._levels(1 + 2.5 * band),
         )
 
-    def _associations(self) -> tuple[str, ...]:
+    def _associations(self, band: float) -> tuple[str, ...]:
         names, parts = [], []
         for table in self.tables:
             a, b = table.real.shape
@@ -366,11 +369,11 @@ class CategoryFidelity:
         if not names:
             return ()
         real, synthetic, degrees, effective, scale = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
-        band = BAND * np.sqrt(scale)
-        return flagged(names, squares_apart(scale * real**2, scale * synthetic**2, degrees, effective, band))
+        bands = band * np.sqrt(scale)
+        return flagged(names, squares_apart(scale * real**2, scale * synthetic**2, degrees, effective, bands))
 
-    def _levels(self) -> tuple[str, ...]:
-        """Name the levels that are too frequent or too rare: s beyond 1¼·r or r/1¼, by more than chance.
+    def _levels(self, factor: float) -> tuple[str, ...]:
+        """Name the levels that are too frequent or too rare: s beyond factor·r or r/factor, by more than chance.
 
         A dataset's share has the variance r(1 − r)(1/n + 1/rows) about the real one, r.
         """
@@ -381,14 +384,14 @@ class CategoryFidelity:
             with np.errstate(divide="ignore", invalid="ignore"):  # nothing was seen: never apart
                 chance = far_out(tests) * np.sqrt(larger * (1 - larger) * np.mean(1 / each.effective))
             chance = chance / np.sqrt(self.datasets)
-            apart = (synthetic > QUARTER_MORE * real + chance) | (synthetic < real / QUARTER_MORE - chance)
+            apart = (synthetic > factor * real + chance) | (synthetic < real / factor - chance)
             found += [
                 f"{each.columns[0]}[{each.levels[0][at]}] ({percent(synthetic[at])} for {percent(real[at])})"
                 for at in np.flatnonzero(apart)
             ]
         return tuple(found)
 
-    def _level_means(self) -> tuple[str, ...]:
+    def _level_means(self, band: float) -> tuple[str, ...]:
         tests = sum(each.people.size for each in self.levels)
         found: list[str] = []
         for each in self.levels:
@@ -398,7 +401,7 @@ class CategoryFidelity:
             seen = np.sum(~np.isnan(each.mean_differences), axis=0)
             compared = (each.people >= FEWEST) & (seen == len(each.rows))
             middle = np.median(np.where(compared, each.mean_differences, 0.0), axis=0)
-            far = np.abs(middle) > BAND + far_out(tests) * MEDIAN * noise / np.sqrt(len(each.rows))
+            far = np.abs(middle) > band + far_out(tests) * MEDIAN * noise / np.sqrt(len(each.rows))
             found += [
                 f"{self.measurements[place]} at {each.column}[{each.levels[level]}]"
                 for place, level in zip(*np.nonzero(far & compared), strict=True)
@@ -406,7 +409,7 @@ class CategoryFidelity:
         return tuple(found)
 
 
-def _apart(counts: tuple[Counts, ...]) -> tuple[str, ...]:
+def _apart(counts: tuple[Counts, ...], band: float) -> tuple[str, ...]:
     """Name the tables that differ, by w² = χ²/M."""
     if not counts:
         return ()
@@ -414,7 +417,7 @@ def _apart(counts: tuple[Counts, ...]) -> tuple[str, ...]:
     squares = np.stack([each.chi_squared for each in counts], axis=-1) / np.maximum(effective, 1e-300)
     degrees = np.array([int(np.median(each.degrees)) for each in counts])
     nothing = np.zeros(len(counts))
-    far = squares_apart(nothing, squares, degrees, effective, nothing + BAND)
+    far = squares_apart(nothing, squares, degrees, effective, nothing + band)
     return flagged([" and ".join(each.columns) for each in counts], far)
 
 

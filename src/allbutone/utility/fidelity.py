@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.special import ndtr
 
 from allbutone.support.text import counted, number
 from allbutone.support.text import table as table_of
@@ -144,37 +145,39 @@ class Fidelity:
         """Whether the interquartile range of a column's standardized mean differences lies within ±0.1."""
         return np.all(np.abs(self.mean_difference_quartiles) <= MEAN_BAND, axis=0)
 
-    def beyond_noise(self) -> "Differences":
-        """Return what differs by more than 0.1 beyond the noise of a right model, at 1 in 100 over all columns.
+    def beyond_noise(self, band: float = MEAN_BAND) -> "Differences":
+        """Return what differs by more than a band (0.1) beyond a right model's noise, at 1 in 100 over all.
 
         A dataset's mean lies √(1/n + 1/rows) from the real one by chance, the logarithm of its spread 1/√2 of
         that, Fisher's z of a correlation as much; the median of k datasets 1.2533/√k of it. Distributions: the
         share of Kolmogorov-Smirnov p-values above 0.05 is below 0.8 by more than chance, or the median p below
-        0.001 over the number of columns. (The datasets share one real table, so that even a right model's share
-        strays from 0.95.) Categories: `CategoryFidelity.beyond_noise`; natural units: `NaturalScale`.
+        0.001 over the number of columns, and the median distance is above 2Φ(band/2) − 1, that of two normals a
+        band apart. (The datasets share one real table, so that even a right model's share strays from 0.95.)
+        Categories: `CategoryFidelity.beyond_noise`; natural units: `NaturalScale`.
         """
         k, p = self.ks.shape
         alone = MEDIAN * np.mean(np.sqrt(1 / self.people + 1 / self.rows)) / np.sqrt(k)
         noise = alone * np.sqrt(self.people / np.maximum(self.observed, 1))  # fewer values where some are missing
         far = far_out(p) * np.diagonal(noise)
-        means = np.abs(np.median(self.mean_differences, axis=0)) > MEAN_BAND + far
-        spreads = np.abs(np.median(np.log(self.spread_ratios), axis=0)) > MEAN_BAND + far / np.sqrt(2)
+        means = np.abs(np.median(self.mean_differences, axis=0)) > band + far
+        spreads = np.abs(np.median(np.log(self.spread_ratios), axis=0)) > band + far / np.sqrt(2)
         one, two = np.triu_indices(p, 1)
         real, synthetic = (
             np.arctanh(np.clip(each[..., one, two], -1 + 1e-15, 1 - 1e-15))
             for each in (self.correlations, self.synthetic_correlations)
         )
-        apart = np.abs(np.median(synthetic, axis=0) - real) > MEAN_BAND + far_out(len(one)) * noise[one, two]
+        apart = np.abs(np.median(synthetic, axis=0) - real) > band + far_out(len(one)) * noise[one, two]
         rejected = self.ks_p_share < 0.8 - 2.6 * np.sqrt(0.16 / k)
         rejected |= np.median(self.ks_p, axis=0) < 0.001 / max(p, 1)
+        rejected &= np.median(self.ks, axis=0) > 2 * ndtr(band / 2) - 1
         pair_names = [f"{self.columns[i]} and {self.columns[j]}" for i, j in zip(one, two, strict=True)]
         return Differences(
             flagged(self.columns, means),
             flagged(self.columns, spreads),
             flagged(pair_names, apart),
             flagged(self.columns, rejected),
-            self.categories.beyond_noise(),
-            *((self.natural.spreads_apart(), self.natural.tails_apart()) if self.natural else ()),
+            self.categories.beyond_noise(band),
+            *((self.natural.spreads_apart(band), self.natural.tails_apart(band)) if self.natural else ()),
         )
 
     @property

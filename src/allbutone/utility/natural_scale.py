@@ -41,8 +41,8 @@ class NaturalScale:
     beyond: Int[np.ndarray, "2 p"]
     real_beyond: Int[np.ndarray, "2 p"]
 
-    def spreads_apart(self) -> tuple[str, ...]:
-        """Say of which columns the SD differs, in natural units, by more than 0.1 (logarithm) beyond chance.
+    def spreads_apart(self, band: float = BAND) -> tuple[str, ...]:
+        """Say of which columns the SD differs, in natural units, by more than a band (logarithm) beyond chance.
 
         log s of a sample varies by √((κ − 1)/4n). On another scale than the natural one s is no number that the
         model keeps, so that of the real table's chance nothing averages out over the k datasets.
@@ -50,18 +50,18 @@ class NaturalScale:
         k = len(self.rows)
         chance = np.sqrt((self.kurtosis - 1) / 4 * (1 / self.people + np.mean(MEDIAN**2 / self.rows, axis=0) / k))
         middle = np.median(np.log(self.spread_ratios), axis=0)
-        far = self.scaled & (np.abs(middle) > BAND + far_out(int(self.scaled.sum())) * chance)
+        far = self.scaled & (np.abs(middle) > band + far_out(int(self.scaled.sum())) * chance)
         return tuple(f"{self.columns[at]} ({number(np.exp(middle[at]))} times)" for at in np.flatnonzero(far))
 
-    def tails_apart(self) -> tuple[str, ...]:
-        """Say which ends differ: by a tenth of the real range, and in more values than chance explains.
+    def tails_apart(self, band: float = BAND) -> tuple[str, ...]:
+        """Say which ends differ: by a band (a tenth) of the real range, and in more values than chance explains.
 
         Of two samples of one population, n and m, the j furthest values are all of the second with the
         probability Π (m − i)/(n + m − i), i < j, whatever the distribution is.
         """
         found = []
         middle = np.median(self.synthetic_ends, axis=0)
-        apart = np.abs(middle - self.ends) > BAND * (self.ends[HIGHEST] - self.ends[LOWEST])
+        apart = np.abs(middle - self.ends) > band * (self.ends[HIGHEST] - self.ends[LOWEST])
         for at, end in zip(*np.nonzero(apart.T), strict=True):
             real, synthetic, word = self.ends[end, at], middle[end, at], ("lowest", "highest")[end]
             n, rows = int(self.people[at]), int(self.rows[:, at].sum())
@@ -138,6 +138,7 @@ def _spread(
 
 
 NOTABLE = 0.001  # share of a column's values: below that nobody would notice
+MANY = 0.05  # and from here on a mean, or a count, is no longer what it would be
 SHOWN = 10  # columns that are named; the cure names all
 
 
@@ -145,12 +146,12 @@ SHOWN = 10  # columns that are named; the cure names all
 class Oddity:
     """Something that synthetic values have and real ones do not: in words, and what would cure it.
 
-    against: whether values that cannot be are released, which speaks against a release.
+    against: whether so many values are odd that it would change what is done with them.
     """
 
     words: str
     cure: Cure
-    against: bool = True
+    against: bool = False
 
 
 class ValueCounter:
@@ -190,9 +191,8 @@ def _found(records: Records, shares: np.ndarray, flags: np.ndarray, words: str, 
     if not names:
         return []
     parts = [f"{percent(share)} of {name!r}" for name, share in zip(names, shares[flags], strict=True)]
-    return [
-        Oddity(f"{listed(parts, SHOWN)} {'are' if len(names) > 1 else 'is'} {words}", replace(cure, value=names))
-    ]
+    said = f"{listed(parts, SHOWN)} {'are' if len(names) > 1 else 'is'} {words}"
+    return [Oddity(said, replace(cure, value=names), bool(np.any(shares[flags] > MANY)))]
 
 
 def _unrounded(records: Records) -> list[Oddity]:
@@ -202,7 +202,7 @@ def _unrounded(records: Records) -> list[Oddity]:
         return []
     columns = listed([f"{name} ({decimals})" for name, decimals in rounded.items()], SHOWN)
     words = f"Recorded with few decimals, and released with more: {columns}"
-    return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)), False)]
+    return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)))]
 
 
 def odd_values(records: Records, release: Release) -> list[Oddity]:

@@ -85,6 +85,12 @@ class Normality:
         return LEVELS[max(LEVELS.index(verdict.level) for verdict in self.every)]
 
     @property
+    def middle_gaps(self) -> Float[np.ndarray, " p"]:
+        """How far, in standard deviations, each column's 10th to 90th percentiles lie from a normal one's."""
+        middle = np.abs(self.qq_normal) <= ndtri(0.9)
+        return np.max(np.abs(self.qq_values - self.qq_normal)[:, middle], axis=1, initial=0.0)
+
+    @property
     def every(self) -> tuple[Fitness, ...]:
         """All verdicts there are."""
         return self.verdicts if self.together is None else (*self.verdicts, self.together)
