@@ -36,7 +36,7 @@ def table_of(people: int, columns: int, seed: int = 0) -> Records:
 
 
 def planned(records: Records, size: int) -> abo.Budget:
-    return abo.plan_budget(records, abo.NIW.flat(len(records.columns)), rows=size, alternatives=False, rng=1)
+    return abo.budget(records, abo.NIW.flat(len(records.columns)), rows=size, rng=1)
 
 
 def calibrated(records: Records, size: int) -> Iterator[Row]:

@@ -104,11 +104,11 @@ def main() -> None:
     figures = {
         "figures/clinic-risk.png": risk_of(patients, 5),
         "figures/clinic-risk-40.png": risk_of(patients, 40),
-        "figures/clinic-budget.png": titled(budget_figure(abo.plan_budget(patients, abo.NIW.flat(3), rows=150))),
+        "figures/clinic-budget.png": titled(budget_figure(abo.budget(patients, abo.NIW.flat(3), rows=150))),
         "figures/registry-guarantee.png": guarantee_figure(abo.plan_guarantee(REGISTRY, people=2000)),
         "mixed-stage.png": stages(),
         "risk.png": risk_of(cohort, 50),
-        "budget.png": titled(budget_figure(abo.plan_budget(cohort, abo.NIW.flat(5), rows=503))),
+        "budget.png": titled(budget_figure(abo.budget(cohort, abo.NIW.flat(5), rows=503))),
     }
     write_images({HERE / name: figure for name, figure in figures.items()}, width=1000, height=620)
     picture_of_a_report()

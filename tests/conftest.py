@@ -84,16 +84,12 @@ def processes():
 @pytest.fixture
 def few_trials(monkeypatch):
     """A budget without simulated releases, or by as few as it takes, where what it finds is not the point."""
-    from allbutone.disclosure import (
-        budget,
-        mixed_budget,
-        simulated_budget,  # not above: the hook must come first
-    )
+    from allbutone.disclosure import budget, simulated_budget  # not above: the hook must come first
 
-    monkeypatch.setattr(simulated_budget, "WORK", 0)
-    monkeypatch.setattr(budget, "alternatives_of", lambda *_: [])
-    monkeypatch.setattr(simulated_budget, "RELEASES", 2)
-    monkeypatch.setattr(mixed_budget, "RELEASES", 2)
+    monkeypatch.setattr(budget, "WORK", 0)
+    monkeypatch.setattr(budget, "alternatives_of", lambda *_: ())
+    for room, name in ((simulated_budget, "RELEASES"), (budget, "RELEASES"), (budget, "GAP_RELEASES")):
+        monkeypatch.setattr(room, name, 2)
 
 
 @pytest.fixture

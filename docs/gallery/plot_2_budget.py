@@ -9,7 +9,7 @@ import allbutone as abo
 from allbutone.figures.budget import budget_figure
 
 cohort = abo.demo_cohort()
-budget = abo.plan_budget(cohort, abo.NIW.flat(5), rows=503)
+budget = abo.budget(cohort, abo.NIW.flat(5), rows=503)
 figure = budget_figure(budget)
 
 # %%

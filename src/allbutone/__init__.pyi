@@ -4,14 +4,7 @@ from allbutone.adversary.missing import posterior_missing
 from allbutone.adversary.posterior import PoorSampling, Posterior, posterior
 from allbutone.adversary.who import Adversary
 from allbutone.disclosure.audit import MechanismWarning, audit
-from allbutone.disclosure.budget import (
-    Budget,
-    EngineBudget,
-    budget,
-    plan_budget,
-    plan_engine_budget,
-    verify_budget,
-)
+from allbutone.disclosure.budget import Budget, budget
 from allbutone.disclosure.epsilon import privacy
 from allbutone.disclosure.guarantee import Guarantee, guarantee
 from allbutone.disclosure.guarantee_plan import (
@@ -23,7 +16,6 @@ from allbutone.disclosure.guarantee_plan import (
     prior_for,
     weight_for,
 )
-from allbutone.disclosure.mixed_budget import MixedBudget, plan_mixed_budget
 from allbutone.disclosure.one_record import attack_record
 from allbutone.disclosure.risk import risk
 from allbutone.disclosure.rule import Rule
@@ -62,7 +54,6 @@ __all__ = [
     "Certificate",
     "Combined",
     "Densities",
-    "EngineBudget",
     "Fidelity",
     "Finding",
     "Fitness",
@@ -73,7 +64,6 @@ __all__ = [
     "Ledger",
     "Mechanism",
     "MechanismWarning",
-    "MixedBudget",
     "Moments",
     "Normal",
     "Normality",
@@ -111,10 +101,7 @@ __all__ = [
     "ledger_path",
     "load_release",
     "new_repeat_key",
-    "plan_budget",
-    "plan_engine_budget",
     "plan_guarantee",
-    "plan_mixed_budget",
     "posterior",
     "posterior_missing",
     "prior_for",
@@ -125,7 +112,6 @@ __all__ = [
     "report",
     "risk",
     "save_release",
-    "verify_budget",
     "void_release",
     "weight_for",
     "with_earlier",

@@ -159,7 +159,7 @@ def test_a_release_is_in_natural_units_as_the_attack_on_the_logged_table_is(skew
     assert np.array_equal(age, age.round(1))
     ranking = last_line(browser.ask(f"/data/answer?{state}")[2])["parts"]["ranking"]
     logged = abo.Records(np.column_stack([np.log(values[:, 0]), values[:, 1]]), ("bili", "age"))
-    plan = abo.plan_budget(logged, abo.NIW.flat(2), rows=80, alternatives=False, rng=0)
+    plan = abo.budget(logged, abo.NIW.flat(2), rows=80, rng=0)
     order = np.argsort(-plan.leverage, kind="stable")[:25] + 1
     assert [int(row) for row in re.findall(r'data-row="(\d+)"', ranking)] == order.tolist()
     report = html.unescape(browser.ask(f"/release/report.html?{state}&drawn={drawn}")[2].decode())

@@ -9,7 +9,7 @@ import pytest
 from test_app_uploads import NAMES, VALUES, as_csv, send, ticked
 
 import allbutone as abo
-from allbutone.disclosure.budget import plan_budget
+from allbutone.disclosure.budget import budget
 from allbutone.support.text import chance
 from allbutone.tables.records import demo_cohort
 from app_server import CUT_OFF, opened, settled
@@ -37,7 +37,7 @@ def likeliest_first(plan, count):
 def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
     opened(tab, f"{address}/data")
     records = demo_cohort()
-    plan = plan_budget(records, abo.NIW.flat(5), rows=503, rng=0)
+    plan = budget(records, abo.NIW.flat(5), rows=503, rng=0)
     assert tab.inner_text("#verdict") == plan.sentence
     assert tab.is_hidden("#error")
     assert tab.get_attribute("#verdict", "aria-live") == "polite"
@@ -55,7 +55,7 @@ def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
 def test_another_release_has_another_budget(tab, address):
     opened(tab, f"{address}/data?kind=parameters&probability=0.75&count=3&columns=BMI&columns=HBA1C")
     records = abo.Records.of(demo_cohort(), columns=["BMI", "HBA1C"])
-    plan = plan_budget(records, abo.NIW.flat(2), rows=None, probability=0.75, rng=0)
+    plan = budget(records, abo.NIW.flat(2), rows=None, probability=0.75, rng=0)
     assert tab.inner_text("#verdict") == plan.sentence
     assert tab.is_hidden("#rows")
     assert [on for _, on in ticked(tab)] == [False, False, False, True, True]
@@ -67,7 +67,7 @@ def test_a_file_in_its_records_out(tab, address):
     assert tab.is_hidden("#error")
     assert ticked(tab) == [[name, True] for name in NAMES]
     assert "columns" not in tab.url
-    plan = plan_budget(abo.Records(VALUES, NAMES), abo.NIW.flat(3), rows=40, rng=0)
+    plan = budget(abo.Records(VALUES, NAMES), abo.NIW.flat(3), rows=40, rng=0)
     assert tab.inner_text("#verdict") == plan.sentence
     assert ranked(tab) == likeliest_first(plan, 10)[:25]
     assert "Confidential" in tab.inner_text("#note")
@@ -125,7 +125,7 @@ def test_all_records_come_as_a_file(tab, address):
         tab.click("#ranking a.csv")
     lines = list(csv.DictReader(io.StringIO(coming.value.path().read_text())))
     assert lines[0]["row"] == "212"
-    plan = plan_budget(demo_cohort(), abo.NIW.flat(5), rows=503, alternatives=False, rng=0)
+    plan = budget(demo_cohort(), abo.NIW.flat(5), rows=503, rng=0)
     order = [int(line["row"]) for line in lines]
     assert order == likeliest_first(plan, 7)
     np.testing.assert_allclose([float(line["leverage"]) for line in lines], plan.leverage[np.array(order) - 1])

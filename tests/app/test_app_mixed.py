@@ -15,7 +15,7 @@ import pytest
 from test_app_uploads import send
 
 import allbutone as abo
-from allbutone.disclosure.mixed_budget import plan_mixed_budget
+from allbutone.disclosure.budget import budget
 from allbutone.disclosure.rule import Rule
 from allbutone.reports.verdict import verdict_of
 from allbutone.tables.records import Records
@@ -131,7 +131,7 @@ def test_what_is_not_computed_of_such_a_table_is_said_and_not_shown(asked):
 
 def test_the_budget_is_that_of_the_package_and_more_is_drawn_only_when_confirmed(asked, tmp_path):
     (tmp_path / "clinic.csv").write_bytes(clinic())
-    plan = plan_mixed_budget(tmp_path / "clinic.csv", rows=60, rng=0)
+    plan = budget(tmp_path / "clinic.csv", rows=60, rng=0)
     found = asked("data/budget")
     assert words(plan.sentence) in words(found["parts"]["verdict"])
     assert list(found["figures"]) == ["budget"]

@@ -108,7 +108,7 @@ def test_an_upload_does_not_wait_for_anyones_slow_work(served, browser, monkeypa
 
     from allbutone.support.errors import InputError
 
-    monkeypatch.setattr("allbutone.app.pages.forecast.plan_budget", slow)
+    monkeypatch.setattr("allbutone.app.pages.forecast.budget", slow)
     with ThreadPoolExecutor(1) as pool:
         other = Browser(served.host)
         name = other.send(TABLE)[1]["fields"]["table"]

@@ -8,14 +8,15 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.disclosure.budget import Case, Earlier
 from allbutone.disclosure.lineup import LARGEST_BUDGET, Lineup, largest
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.simulated_budget import Simulated, Tried
 from allbutone.disclosure.simulation import simulate
-from allbutone.disclosure.table_releases import TableReleases
-from allbutone.model.moments import Moments
-from allbutone.releases.release import Release
+from allbutone.disclosure.table_releases import _People
+from allbutone.model.location import SEPARATE
+from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.several import together
 from allbutone.tables.records import Records
 
@@ -30,62 +31,61 @@ def table_of(rng, people, p, outlier=0.0):
 
 def attacked(records, rows, earlier=None, seed=1):
     prior = abo.NIW.flat(len(records.columns))
-    return TableReleases.of(records.values, prior, near_truth(records), Rule(), rows, earlier, seed)
+    mechanism = Mechanism(records.schema.for_columns(records.columns), prior, 1.0, SEPARATE)
+    releases = Case.of(records, mechanism, rows, Rule(), seed).releases
+    if earlier is None:
+        return releases
+    return replace(releases, everyone=Earlier(earlier).beside(releases.everyone))
 
 
 @pytest.mark.parametrize("rows", [None, 60, 3])
 def test_simulated_statistics_are_those_of_real_releases(rng, rows):
     records = table_of(rng, 40, 2)
-    simulated = attacked(records, rows)
-    whole = simulated.everyone.table.whole
-    found = [simulated._drawn(4, release) for release in range(400)]
-    real = []
-    for _ in range(400):
-        drawn = Release.draw_parameters(whole, 4, rng) if rows is None else Release.draw(whole, [rows] * 4, rng)
-        root, statistics = drawn.whitened(whole)
-        real.append((np.linalg.solve(whole.root, root), statistics))
-    ours = [np.trace(each.precision if rows is None else each.scatter.mean(axis=0)) for each in found]
-    theirs = [
-        np.trace(turn @ (each.precision if rows is None else each.scatter.mean(axis=0)) @ turn.T)
-        for turn, each in real
-    ]
+    simulated, whole = attacked(records, rows), abo.NIW.flat(2).update(records.values)
+    ours, theirs = [], []
+    for release in range(400):
+        drawn = simulated.draw(4, release)
+        if rows is None:
+            ours.append(np.trace(drawn.of(0, np.ones((1, 1)))[0]))
+            real = abo.Release.draw_parameters(whole, 4, rng)
+        else:
+            scatter = np.mean([each.scatter[0] for each in simulated.draws.moments(drawn)], axis=0)
+            ours.append(np.trace(np.linalg.solve(whole.scale, scatter)))
+            real = abo.Release.draw(whole, [rows] * 4, rng)
+        root, statistics = real.normal.whitened(whole)
+        turn = np.linalg.solve(whole.root, root)
+        theirs.append(
+            np.trace(turn @ (statistics.precision if rows is None else statistics.scatter.mean(axis=0)) @ turn.T)
+        )
     error = np.hypot(np.std(ours), np.std(theirs)) / np.sqrt(400)
     assert abs(np.mean(ours) - np.mean(theirs)) < 4 * error
     ratio = np.std(ours) / np.std(theirs)
     assert 0.75 < ratio < 1.33
 
 
-def test_a_longer_release_begins_as_a_shorter_one(rng):
-    simulated = attacked(table_of(rng, 40, 2), 40)
-    few, many = simulated._drawn(3, 7), simulated._drawn(40, 7)
-    assert np.array_equal(few.mean, many.mean[:3])
-    assert np.array_equal(few.scatter, many.scatter[:3])
-
-
-def test_a_release_after_an_earlier_one_is_attacked_together_with_it(rng):
+def test_a_release_after_earlier_ones_is_attacked_together_with_them(rng):
+    """By the same prior, by another, and from fewer records: the posteriors are those of all releases at once."""
     records, prior = table_of(rng, 40, 2, outlier=5.0), abo.NIW.flat(2)
-    model = prior.update(records.values)
-    earlier = Release.draw_parameters(model, 2, rng, prior=prior)
-    later = Release.draw(model, [40] * 3, rng, prior=prior)
-    simulated = attacked(records, 40, earlier)
-    root = simulated.everyone.table.root
-    white = [np.linalg.solve(root, (each - model.mean).T).T for each in later.datasets]
-    drawn = Moments(
-        np.full(3, 40.0),
-        np.stack([each.mean(axis=0) for each in white]),
-        np.stack([(each - each.mean(axis=0)).T @ (each - each.mean(axis=0)) for each in white]),
-    )
-    people = np.arange(10)
-    ours = simulated._posteriors(drawn, people)
-    both = LeaveOneOut.of(records.values, together([earlier, later]), prior, None, "record")
-    theirs = both.problem(people, ())
-    points = records.values[people]
-    origin = ours.centre
-    for problem in (ours, theirs):
-        assert problem.centre == pytest.approx(origin, abs=1e-9)
-    difference = ours.value(ours.whiten(points)) - theirs.value(theirs.whiten(points))
-    difference -= ours.value(ours.whiten(origin)) - theirs.value(theirs.whiten(origin))
-    assert difference == pytest.approx(0, abs=1e-7)
+    model, other = prior.update(records.values), abo.NIW.default(2)
+    earlier = abo.Release.draw_parameters(model, 2, rng, prior=prior, columns=records.columns)
+    elsewise = abo.Release.draw(other.update(records.values), [40], rng, prior=other, columns=records.columns)
+    for out in (earlier, together([earlier, elsewise])):
+        simulated = attacked(records, 40, out)
+        drawn, people = simulated.draw(3, 0), np.arange(10)
+        moments = simulated.draws.moments(drawn)
+        whole = simulated.everyone
+        after = replace(
+            whole,
+            datasets=(*whole.datasets, *moments),
+            after=(*whole.after, *(whole.whole.plus(one) for one in moments)),
+        )
+        ours = _People.of(simulated, people, whole.rest).posteriors(drawn)
+        theirs, _ = after.problem(people, np.zeros(10, dtype=int))
+        points, origin = records.values[people], ours.centre
+        np.testing.assert_allclose(theirs.centre, origin, atol=1e-9)
+        difference = ours.log_density_unnormalized(points) - theirs.log_density_unnormalized(points)
+        difference -= ours.log_density_unnormalized(origin) - theirs.log_density_unnormalized(origin)
+        np.testing.assert_allclose(difference, 0, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_closed_form_is_what_simulation_gives(rng, people, p, rows, outlier)
 def test_a_budget_is_neither_lax_nor_timid(rng, people, p):
     """Tables that fit the model: at the budget fewer than 5 % of 200 releases disclose anyone, at twice more."""
     records = table_of(rng, people, p)
-    plan = abo.plan_budget(records, abo.NIW.flat(p), rows=people, alternatives=False, rng=rng)
+    plan = abo.budget(records, abo.NIW.flat(p), rows=people, rng=rng)
     simulated = attacked(records, people, seed=2)
     at, twice = (
         np.sum(simulated.discloses(count, plan.lineup.order[:60], range(200)).any(axis=1))
@@ -142,8 +142,8 @@ def test_a_budget_is_about_that_of_exposure_one_half_where_a_record_stands_out(r
 
 def test_ordinary_people_are_known_no_better_within_the_budget(rng):
     records, prior = table_of(rng, 200, 3), abo.NIW.flat(3)
-    plan = abo.plan_budget(records, prior, rows=200, alternatives=False, rng=rng)
-    release = Release.draw(prior.update(records.values), [200] * plan.confident_count, rng)
+    plan = abo.budget(records, prior, rows=200, rng=rng)
+    release = abo.Release.draw(prior.update(records.values), [200] * plan.confident_count, rng)
     everyone = LeaveOneOut.of(records.values, release, prior, None, "record")
     ordinary = np.flatnonzero(plan.leverage < np.median(plan.leverage))
     found = measure(
@@ -156,9 +156,9 @@ def test_ordinary_people_are_known_no_better_within_the_budget(rng):
 
 def test_earlier_releases_count(rng):
     records, prior = table_of(rng, 100, 2, outlier=5.0), abo.NIW.flat(2)
-    whole = abo.plan_budget(records, prior, rows=100, alternatives=False, rng=1)
-    earlier = Release.draw(prior.update(records.values), [100] * (4 * whole.confident_count), rng, prior=prior)
-    after = abo.plan_budget(records, prior, rows=100, alternatives=False, earlier=earlier, rng=1)
+    whole = abo.budget(records, prior, rows=100, rng=1)
+    earlier = abo.Release.draw(prior.update(records.values), [100] * (4 * whole.confident_count), rng, prior=prior)
+    after = abo.budget(records, prior, rows=100, release=earlier, rng=1)
     assert after.in_all == whole.in_all
     assert after.confident_count == 0
     assert after.sentence.startswith("No more datasets of 100 rows may be released")
@@ -178,7 +178,7 @@ def test_earlier_releases_count(rng):
     ],
 )
 def test_the_verdict_is_a_sentence_whatever_the_count(rng, count, words):
-    plan = abo.plan_budget(rng.normal(size=(20, 2)), abo.NIW.default(2), rows=30, alternatives=False)
+    plan = abo.budget(rng.normal(size=(20, 2)), abo.NIW.default(2), rows=30)
     found = replace(plan, in_all=count)
     assert found.sentence.startswith(words)
     assert repr(found) == f"Budget: {found.sentence}"

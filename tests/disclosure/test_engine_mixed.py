@@ -8,7 +8,6 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.mixed import MixedLeaveOneOut
-from allbutone.disclosure.budget import plan_mixed_engine_budget
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.standing import leverages_among, standing_out_in_cells
 from allbutone.model.location import LocationModel, MixedRecords
@@ -119,19 +118,19 @@ def test_risk_is_that_in_memory(cells, rng, tmp_path, request):
 
 @pytest.mark.parametrize("rows", [None, 100])
 def test_the_budget_is_that_in_memory(rows, rng, tmp_path, request, few_trials):
-    lazy, records, synthesizer = fitted(a_clinic(rng, 8.0), "main effects", tmp_path, request)
-    found, standing = plan_mixed_engine_budget(
-        lazy, synthesizer.mechanism, rows=rows, most=60, key="person", rng=np.random.default_rng(3)
-    )
-    expected = abo.plan_mixed_budget(records, rows=rows, rng=np.random.default_rng(3))
-    places = [int(key[1:]) for key in standing.keys]
-    assert (found.by_measurements, found.by_categories) == (expected.by_measurements, expected.by_categories)
+    lazy, records, _ = fitted(a_clinic(rng, 8.0), "main effects", tmp_path, request)
+    found = abo.budget(lazy, rows=rows, most=60, key="person", rng=np.random.default_rng(3))
+    expected = abo.budget(records, rows=rows, rng=np.random.default_rng(3))
+    places = [int(key[1:]) for key in found.standing.keys]
+    assert found.case.by_measurements == expected.case.by_measurements
+    assert found.case.by_categories == expected.case.by_categories
     np.testing.assert_allclose(found.leverage, expected.leverage[places], rtol=1e-8)
-    assert np.array_equal(found.max_datasets, expected.max_datasets[places])
-    assert found.limited_by == expected.limited_by
-    who = found.limiting_record.removeprefix("record p")
-    if found.limited_by == "its measurements":
-        assert int(who) == expected.limiting_row - 1
+    at = found.case.guess + 1
+    np.testing.assert_allclose(found.chances(at), expected.chances(at)[places], atol=1e-6)
+    names = {"row", "key", "leverage", "threshold_datasets"}
+    assert names <= set(found.columns())
+    assert names - {"key"} <= set(expected.columns())
+    assert found.limiting_record.startswith("record p")
 
 
 def test_commands(rng, allbutone, tmp_path, few_trials):

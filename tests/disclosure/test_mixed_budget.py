@@ -10,22 +10,17 @@ import pytest
 import allbutone as abo
 from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs
 from allbutone.adversary.proposal import Points
+from allbutone.disclosure.budget import Budget, Case, allowed, leverages_in_cells
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.disclosure.lineup import Lineup
-from allbutone.disclosure.mixed_budget import (
-    CountedCells,
-    MixedBudget,
-    _allowed,
-    category_chances,
-    lineup_of,
-    with_alternatives,
-)
 from allbutone.disclosure.risk import risk_columns
-from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort, Simulated, Tried
-from allbutone.disclosure.table_releases import MixedReleases
+from allbutone.disclosure.standing import Standing
+from allbutone.disclosure.table_releases import CountedCells, GapReleases, _People, category_chances
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Cells
+from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.sampling import draw_tables
 from allbutone.reports.verdict import verdict_of
 from allbutone.tables.records import Records
@@ -79,36 +74,55 @@ def test_chances_are_those_of_releases(rng):
 
 def test_leverage_without_categories_is_the_usual_one(rng):
     values = rng.standard_normal((40, 3))
+    values[3] = 1e4  # makes up nearly all of its direction
     everyone = MixedLeaveOneOut.of(MixedRecords.of(np.zeros(40), values), LocationModel.prior((), abo.NIW.flat(3)))
-    near = near_truth(abo.Records(values, ("a", "b", "c")))
-    lineup = lineup_of(everyone, 40, near, Rule())
-    np.testing.assert_allclose(lineup.leverage, leverages(values, abo.NIW.flat(3)), rtol=1e-10)
+    np.testing.assert_allclose(leverages_in_cells(everyone), leverages(values, abo.NIW.flat(3)), rtol=1e-8)
 
 
-def test_without_categories_the_closed_form_is_the_usual_one(rng):
-    """A table of one cell allows what the same table allows as one of measurements alone."""
-    values = rng.standard_normal((40, 2))
-    values[3] = 5.0
-    records, prior = abo.Records(values, ("a", "b")), abo.NIW.flat(2)
-    everyone = MixedLeaveOneOut.of(MixedRecords.of(np.zeros(40), values), LocationModel.prior((), prior))
-    ours = lineup_of(everyone, 40, near_truth(records), Rule())
-    theirs = Lineup.of(records, prior, 40, Rule())
-    np.testing.assert_allclose(ours.chances(3), theirs.chances(3), atol=1e-6)
-    assert ours.most() == theirs.most()
+@pytest.mark.parametrize("cells", ["main effects", "separate"])
+def test_one_cell_is_measurements_alone(rng, cells):
+    """A table of one cell allows what it allows as one of measurements alone, in closed form and simulated."""
+    values = rng.standard_normal((60, 2))
+    values[3] = 4.0
+    records = abo.Records(values, ("a", "b"))
+    schema = records.schema.for_columns(records.columns)
+    plain, general = (
+        Case.of(records, Mechanism(schema, abo.NIW.flat(2), 1.0, each), 60, Rule(), 1)
+        for each in ("separate", cells)
+    )
+    people = plain.lineup.order[:20]
+    near = plain.near
+    lineup = Lineup(
+        plain.law,
+        leverages_in_cells(general.everyone),
+        plain.lineup.order,
+        lambda places: Standing.of(
+            general.everyone.before(places, np.zeros(len(places), int)), values[places], near.take(places), Rule()
+        ),
+    )
+    np.testing.assert_allclose(lineup.chances(3), plain.lineup.chances(3), atol=1e-6)
+    assert lineup.most() == plain.lineup.most()
+    flags = [case.releases.discloses(5, people, range(300)).any(axis=1).mean() for case in (plain, general)]
+    assert abs(flags[0] - flags[1]) < 4 * np.sqrt(0.5 / 300)
 
 
 def test_the_verdict_says_who_and_why(rng):
     n = 400
     frame = pd.DataFrame(rng.uniform(-1, 1, (n, 3)), columns=["x", "y", "z"])  # nobody's measurements stand out
     frame["site"] = np.where(np.arange(n) == 7, "rare", "usual")
-    found = abo.plan_mixed_budget(frame, rows=n, rng=1)
+    found = abo.budget(frame, rows=n, rng=1)
     assert found.limiting_row == 8
-    assert "row 8 sets the limit, by its categories" in found.sentence
-    kept = abo.plan_mixed_budget(frame, rows=n, rng=1, keep="site")
-    assert kept.by_categories == 200  # nothing is left to find
-    assert "by its measurements" in kept.sentence
-    assert list(found.columns()) == ["row", "leverage", "max_datasets"]
-    assert found.confident_count <= min(found.by_measurements, found.by_categories)
+    assert "site of row 8 sets the limit" in found.sentence
+    kept = abo.budget(frame, rows=n, rng=1, keep="site")
+    assert kept.case.cell_chances is None  # nothing is left to find
+    assert kept.limiting_column in ("x", "y", "z")
+    assert found.confident_count <= min(found.case.by_measurements, found.case.by_categories)
+    plain = abo.budget(frame[["x", "y", "z"]], rows=n, rng=1)
+
+    def named(plan):
+        return [name.split("_at_")[0] for name in plan.columns()]
+
+    assert named(found) == named(kept) == named(plain)
 
 
 @pytest.mark.parametrize(
@@ -120,20 +134,23 @@ def test_the_verdict_says_who_and_why(rng):
         (200, "At least 200 datasets of 50 rows, the most that were tried, may be released if"),
     ],
 )
-def test_the_verdict_is_a_sentence_whatever_the_count(count, words):
-    each = {"rows": np.arange(1, 4), "leverage": np.ones(3), "max_datasets": np.full(3, 9.0)}
-    alone = {"by_measurements": 9, "by_categories": 200, "limiting_row": 2, "limited_by": "its categories"}
+def test_the_verdict_is_a_sentence_whatever_the_count(rng, count, words):
+    frame = pd.DataFrame(rng.standard_normal((50, 1)), columns=["x"]).assign(sex=["f", "m"] * 25)
+    records = Records.of(frame, categories=True)
+    case = Case.of(records, abo.Synthesizer().fit(records).mechanism, 50, Rule(), 1)
+    vars(case)["by_measurements"], vars(case)["by_categories"] = 9, 200
     tried = {count: Tried(count, 200, 2, np.array([2, 0])), count + 1: Tried(count + 1, 80, 9, np.array([3, 6]))}
-    how = {"rule": Rule(), "simulated": Simulated(count, tried), "dataset_rows": 50}
-    plan = MixedBudget(in_all=count, watched=np.array([0, 1]), **how, **alone, **each)
+    plan = Budget(
+        case=case, in_all=count, limiting_row=2, limiting_column="sex", simulated=Simulated(count, tried)
+    )
     assert plan.sentence.startswith(words)
-    why = ", though nobody's own chances allow fewer than 9: small chances of 2 people add up" * (count < 9)
-    assert plan.sentence.endswith(f"; row 2 sets the limit, by its categories{why}.")
-    assert repr(plan) == f"MixedBudget: {plan.sentence}"
+    assert "; sex of row 2 sets the limit" in plan.sentence
+    assert repr(plan) == f"Budget: {plan.sentence}"
     assert "categories set no limit" in plan.parts
-    assert "the categories alone 12" in replace(plan, by_categories=12).parts
-    assert "; record b sets the limit" in replace(plan, keys=("a", "b", "c")).sentence
+    vars(case)["by_categories"] = 12
+    assert "the categories alone 12" in plan.parts
     if count < 9:
+        assert "with small chances of 1 other that add up" in plan.sentence
         assert f"What lowers it to {count}: of 80 simulated releases of {count + 1} dataset" in plan.parts
         assert "2 different people, each with a small chance, make a large one together" in plan.parts
 
@@ -150,22 +167,21 @@ def test_what_would_pass_was_tried_and_is_what_a_budget_of_it_says(n, columns, s
     sites = rng.choice(["a", "b"], n)
     frame["site"] = np.where((np.arange(n) == 7) & bool(site), site, sites)
     records = Records.of(frame, categories=True)
-    mechanism = abo.Synthesizer().fit(records).mechanism
-    plan = abo.plan_mixed_budget(records, rows=rows, rng=0)
+    plan = abo.budget(records, rows=rows, rng=0)
     assert plan.in_all == 0
-    *failed, last = with_alternatives(plan, records, mechanism, lambda done: None).alternatives
+    *failed, last = plan.tried().alternatives
     assert [each.datasets for each in failed] == [0] * len(failed)
     assert last.datasets > 0
-    if rows:
-        again = abo.plan_mixed_budget(records, rows=last.rows, rng=0)
+    if last.rows:
+        again = abo.budget(records, rows=last.rows, rng=0)
     elif last.change.startswith("leave row"):
         left_out = [int(word) for word in re.findall(r"\d+", last.change)]
         assert len(left_out) <= 6
-        again = abo.plan_mixed_budget(records.take(~np.isin(records.rows, left_out)), rows=None, rng=0)
+        again = abo.budget(records.take(~np.isin(records.rows, left_out)), rows=rows, rng=0)
     else:
         left_out = [name for name in frame if f" {name}" in last.change]
         assert left_out
-        again = abo.plan_mixed_budget(frame.drop(columns=left_out), rows=None, rng=0)
+        again = abo.budget(frame.drop(columns=left_out), rows=rows, rng=0)
     assert again.in_all == last.datasets
 
 
@@ -178,7 +194,7 @@ def test_a_simulation_that_is_cut_short_passes_nothing_and_says_so():
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"x": rng.standard_normal(60), "sex": rng.choice(["f", "m"], 60)})
     release = abo.Synthesizer().fit(frame).sample(datasets=1, rng_for_tests=rng)
-    plan = abo.plan_mixed_budget(frame, rows=60, earlier=release, rng=0, watch=watch)
+    plan = abo.budget(frame, rows=60, release=release, rng=0, watch=watch)
     assert plan.simulated.cut_short
     assert "This was cut short" in plan.sentence
     assert "cut short before as much as this was judged" in plan.luck.in_words
@@ -210,35 +226,137 @@ def test_cells_that_nobody_can_be_in_are_no_warning(rng):
     assert not np.any(each[:, 4:])
 
 
-def test_counts_that_were_not_tried_are_not_allowed():
-    assert _allowed(np.array([0.0, 0.01, 0.04])) == 3
-    assert _allowed(np.array([0.0, 0.06, 0.04])) == 1
+def test_counts_that_were_not_tried_are_notallowed():
+    assert allowed(np.array([0.0, 0.01, 0.04])) == 3
+    assert allowed(np.array([0.0, 0.06, 0.04])) == 1
+
+
+@pytest.mark.parametrize("cells", ["main effects", "separate"])
+@pytest.mark.parametrize("rows", [None, 40])
+def test_statistics_are_those_of_releases(rng, cells, rows):
+    """The posteriors by drawn statistics are, to 1e-10, those of the adversary who has the same release."""
+    frame = pd.DataFrame(rng.standard_normal((80, 2)), columns=["x", "y"]).assign(sex=["f", "m"] * 40)
+    records = Records.of(frame, categories=True)
+    mechanism = abo.Synthesizer(cells=cells).fit(records).mechanism
+    releases = Case.of(records, mechanism, rows, Rule(), 1).releases
+    everyone, places = releases.everyone, np.array([0, 1, 5, 8])
+    people, drawn = _People.of(releases, places), releases.draw(3, 7)
+    if rows is None:
+        after = replace(everyone, parameters=releases.draws.as_parameters(drawn))
+    else:
+        moments = releases.draws.moments(drawn)
+        after = replace(
+            everyone, datasets=tuple(moments), after=tuple(everyone.whole.plus(one) for one in moments)
+        )
+    ours, order = people.posteriors(drawn), places[people.order]
+    theirs, _ = after.problem(order, everyone.records.cells[order])
+    points = everyone.records.values[order] + 0.3
+    difference = ours.log_density_unnormalized(points) - theirs.log_density_unnormalized(points)
+    at_centre = ours.log_density_unnormalized(ours.centre) - theirs.log_density_unnormalized(ours.centre)
+    np.testing.assert_allclose(difference, at_centre, atol=1e-10)
+
+
+@pytest.mark.parametrize("keep", [(), ("site",), ("x", "site", "sex")])
+def test_drawn_statistics_have_the_law_of_drawn_records(rng, keep):
+    """Means and spreads, over releases, of the posterior's scale, and of what is counted in the cells."""
+    n = 60
+    frame = pd.DataFrame(rng.standard_normal((n, 3)), columns=["x", "y", "z"])
+    frame["sex"], frame["site"] = rng.choice(["f", "m"], n), rng.choice(["a", "b"], n)
+    records = Records.of(frame, categories=True)
+    mechanism = abo.Synthesizer(keep=keep).fit(records).mechanism
+    releases = Case.of(records, mechanism, n, Rule(), 1).releases
+    draws, whole = releases.draws, releases.everyone.whole
+    drawn = draws.datasets(600, rng)
+    real, _ = draw_tables([whole], [n] * 600, rng, kept=draws.kept, covariates=draws.known)
+    after = [whole.update(data) for data in real]
+    scales = np.linalg.solve(draws.roots[0], np.stack([model.measured.scale for model in after]))
+    theirs = {
+        "scale": np.trace(np.linalg.solve(draws.roots[0], scales.mT), axis1=1, axis2=2),
+        "first cell": np.array([model.weights[0] for model in after]) - whole.weights[0],
+    }
+    ours = {"scale": np.trace(drawn.scale[:, 0], axis1=1, axis2=2), "first cell": drawn.counts[:, 0].astype(float)}
+    for name, values in ours.items():
+        error = np.hypot(values.std(), theirs[name].std()) / np.sqrt(600)
+        assert abs(values.mean() - theirs[name].mean()) <= 4.5 * error + 1e-9, name
+        if values.std():
+            assert 0.8 < values.std() / theirs[name].std() < 1.25, name
 
 
 def test_simulated_releases_are_judged_as_risk_judges_them(rng):
-    """Of the same drawn datasets: whom the quick look with its screens flags, `risk` of everybody discloses."""
+    """Of the same kind of releases: whom the quick look with its screens flags, `risk` of everybody discloses."""
     n = 30
     frame = pd.DataFrame(rng.standard_normal((n, 2)), columns=["x", "y"])
     frame.loc[4, ["x", "y"]] = 6.0
     frame["site"] = np.where(np.arange(n) == 7, "rare", "usual")
-    plan = abo.plan_mixed_budget(frame, rows=n, rng=1)
-    releases, mechanism = plan.releases, plan.releases.mechanism
-    assert isinstance(releases, MixedReleases)
-    found, wanted = [], []
-    for release in range(6):
-        drawn = releases._after(releases.everyone, 4, release).datasets
-        tables = tuple(mechanism.released(each, None) for each in drawn)
-        risk = abo.risk(frame, abo.Release(mechanism, tables))
-        wanted.append(np.asarray(risk["disclosed"]))
-        found.append(releases.discloses(4, np.arange(n), range(release, release + 1))[0])
-    assert np.sum(wanted) > 0
-    assert np.mean(np.array(found) == np.array(wanted)) > 0.98  # but for what lies at the limit
+    records = Records.of(frame, categories=True)
+    synthesizer = abo.Synthesizer().fit(records)
+    releases, times = Case.of(records, synthesizer.mechanism, n, Rule(), 1).releases, 40
+    ours = releases.discloses(4, np.array([4, 7]), range(5 * times)).mean(axis=0)
+    theirs = np.mean(
+        [
+            np.asarray(abo.risk(frame, synthesizer.sample(datasets=4, rng_for_tests=rng))["disclosed"])[[4, 7]]
+            for _ in range(times)
+        ],
+        axis=0,
+    )
+    assert np.all(np.abs(ours - theirs) < 4 * np.sqrt(0.25 / times + 0.25 / (5 * times)))
+    assert np.any(theirs > 0)
 
 
 def test_a_longer_release_begins_with_a_shorter_one(rng):
     _, records = case(rng)
     frame = pd.DataFrame(records.values, columns=["x", "y"]).assign(site=records.cells.astype(str))
-    releases = abo.plan_mixed_budget(frame, rows=60, rng=1).releases
-    three, five = (releases._after(releases.everyone, count, 2).datasets for count in (3, 5))
-    for short, long in zip(three, five, strict=False):
-        np.testing.assert_array_equal(short.values, long.values)
+    table = Records.of(frame, categories=True)
+    releases = Case.of(table, abo.Synthesizer().fit(table).mechanism, 60, Rule(), 1).releases
+    three, twenty = (releases.draw(count, 2) for count in (3, 20))
+    np.testing.assert_array_equal(three.outcomes, twenty.outcomes[:3])
+    np.testing.assert_array_equal(three.counts, twenty.counts[:3])
+
+
+@pytest.mark.parametrize("missing", ["impute", "keep"])
+def test_a_table_with_gaps_has_a_budget_that_holds(missing):
+    """At the budget, other simulated releases disclose anybody about as rarely as one in twenty."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.standard_normal((50, 2)), columns=["x", "y"]).assign(sex=["f", "m"] * 25)
+    frame.loc[rng.choice(50, 6, replace=False), "x"] = np.nan
+    plan = abo.budget(frame, rows=50, missing=missing, rng=1)
+    assert plan.simulated.releases == 60
+    assert plan.in_all >= 1
+    checked = plan.verify(30, rng=2)
+    assert checked["passed"] <= 0.05 * 30 + 3 * np.sqrt(0.05 * 0.95 * 30)
+    assert "Values are missing at random" in plan.assumptions
+
+
+def test_without_gaps_the_releases_of_a_table_with_gaps_are_judged_alike(rng):
+    """No gap is one draw of the gaps: both simulators disclose as often."""
+    n = 40
+    frame = pd.DataFrame(rng.standard_normal((n, 2)), columns=["x", "y"]).assign(sex=["f", "m"] * 20)
+    frame.loc[3, ["x", "y"]] = 4.0
+    records = Records.of(frame, categories=True)
+    table = Case.of(records, abo.Synthesizer(missing="impute").fit(records).mechanism, n, Rule(), 1)
+    gaps = GapReleases(records, table.mechanism, n, table.near, Rule(), 1)
+    people, times = np.array([3]), 30
+    ours, theirs = (each.discloses(3, people, range(times)).mean() for each in (gaps, table.releases))
+    assert abs(ours - theirs) < 4 * np.sqrt(2 * 0.25 / times)
+
+
+def test_who_knows_a_column_or_has_a_prior_is_judged_too(rng):
+    n = 60
+    frame = pd.DataFrame(rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], n), columns=["x", "y"])
+    frame["sex"] = ["f", "m"] * 30
+    usual, knows, own, lacks = (
+        abo.budget(frame, rows=n, rng=1, adversary=each)
+        for each in (
+            abo.Adversary(),
+            abo.Adversary(known=["x"]),
+            abo.Adversary(prior={"centre": 0, "spread": 1}),
+            abo.Adversary(lacking_columns=["y"]),
+        )
+    )
+    assert knows.case.known == ((0,), ())
+    assert "knows x of everybody" in knows.assumptions
+    assert "a prior of their own" in own.assumptions
+    assert lacks.case.mechanism.order == ("x", "sex")
+    assert all(plan.in_all <= plan.case.guess for plan in (usual, knows, own, lacks))
+    with pytest.raises(abo.InputError, match="knows less of everybody"):
+        abo.budget(frame, rows=n, adversary=abo.Adversary(lacking_records=3))

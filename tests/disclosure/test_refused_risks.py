@@ -65,7 +65,7 @@ def test_of_tables_with_categories(people, mixed, measured):
     with pytest.raises(abo.InputError, match="lacks every measurement"):
         abo.risk(people, mixed, abo.Adversary(lacking_columns="age,ldl"))
     with pytest.raises(abo.InputError, match="a row for each person; leave rows out"):
-        abo.plan_mixed_budget(people, rows=7, keep="sex")
+        abo.budget(people, rows=7, keep="sex")
 
 
 def test_of_synthetic_rows_of_other_tools(people, tmp_path):

@@ -9,11 +9,12 @@ from scipy.special import logsumexp
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure import simulated_budget
-from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.budget import Budget, Case
 from allbutone.disclosure.lineup import LARGEST_BUDGET, Lineup
 from allbutone.disclosure.measures import prior_mass
 from allbutone.disclosure.risk import risk_columns, with_prior
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, Rule
+from allbutone.releases.mechanism import Mechanism
 
 PRIOR = abo.NIW.default(2)
 
@@ -156,7 +157,7 @@ def test_a_probability_lies_between_0_and_1(table, probability):
     with pytest.raises(abo.InputError, match="between 0 and 1"):
         abo.risk(table, released(table, "datasets", 1), probability=probability)
     with pytest.raises(abo.InputError, match="between 0 and 1"):
-        abo.plan_budget(table, PRIOR, rows=30, probability=probability)
+        abo.budget(table, PRIOR, rows=30, probability=probability)
 
 
 @pytest.mark.parametrize("names", [("bmi", "distance"), ("x", "error_x")])
@@ -186,7 +187,7 @@ def test_dataframes_go_back_in_the_callers_library(table, library):
         "others_bmi",
         "error_bmi",
     ]
-    allowed = abo.budget(frame, PRIOR, rows=30)
+    allowed = abo.budget(frame, PRIOR, rows=30).to_frame()
     assert isinstance(allowed, library)
     assert list(allowed.columns)[:2] == ["row", "leverage"]
 
@@ -202,9 +203,15 @@ def test_another_mechanism_is_refused_with_the_difference(table):
         risk_columns(table, release, radius=-1.0)
 
 
+def case_of(records, prior, rows):
+    """A table of measurements, to be released in datasets of so many rows."""
+    schema = records.schema.for_columns(records.columns)
+    return Case.of(records, Mechanism.of_measurements(schema, prior), rows, Rule(), 1)
+
+
 @pytest.fixture(scope="module")
 def plan(table):
-    return abo.plan_budget(table, PRIOR, rows=30, rng=1)
+    return abo.budget(table, PRIOR, rows=30, alternatives=True, rng=1)
 
 
 def test_the_budget_says_who_sets_it(table, plan):
@@ -221,7 +228,7 @@ def test_the_budget_says_who_sets_it(table, plan):
 
 def test_alternatives_come_with_the_numbers_of_tables_made_so(table, plan):
     """Each number is the closed form's for the changed table; whom it is about need not be told anew."""
-    found = {each.change: each.values for each in plan.alternatives}
+    found = {each.change: each.datasets for each in plan.alternatives}
     without = abo.Records(np.delete(table.values, 6, axis=0), table.columns)
     assert found["leave row 7 out"] == Lineup.of(without, PRIOR, 30, plan.rule).most()
     assert found["leave row 7 out"] > plan.confident_count
@@ -232,7 +239,7 @@ def test_alternatives_come_with_the_numbers_of_tables_made_so(table, plan):
     change = f"leave the column {plan.limiting_column} out"
     assert found[change] == Lineup.of(alone, abo.NIW.default(1), 30, plan.rule).most()
     assert found["a public prior worth 30 people that agrees with the table"] > plan.confident_count
-    assert abo.plan_budget(table, PRIOR, rows=30, alternatives=False, rng=1).alternatives == []
+    assert abo.budget(table, PRIOR, rows=30, rng=1).alternatives == ()
 
 
 def test_what_was_released_earlier_counts(monkeypatch):
@@ -241,18 +248,18 @@ def test_what_was_released_earlier_counts(monkeypatch):
     monkeypatch.setattr(simulated_budget, "ACCEPTED", 3)
     column = abo.Records(np.clip(np.random.default_rng(2).standard_normal((60, 1)), -1.6, 1.6), ("bmi",))
     synthesizer = abo.Synthesizer(abo.NIW.default(1)).fit(column)
-    asked = {"rows": 60, "alternatives": False, "rng": 1}
-    whole = abo.plan_budget(column, synthesizer.prior, **asked).confident_count
+    asked = {"rows": 60, "rng": 1}
+    whole = abo.budget(column, synthesizer.prior, **asked).confident_count
     half, left = whole // 2, []
     for seed in (1, 2, 3):
         before = synthesizer.sample(datasets=half, rows=60, rng_for_tests=np.random.default_rng(seed))
-        plan = abo.plan_budget(column, synthesizer.prior, earlier=before, **asked)
+        plan = abo.budget(column, synthesizer.prior, release=before, **asked)
         assert f"{whole:,} in all, and {half:,} are out" in plan.sentence
         left.append(plan.confident_count)
     # fewer than planned may follow where the earlier ones happened to tell much, more never
     assert 0 < np.mean(left) <= whole - half
     far = synthesizer.sample(datasets=8 * whole, rows=60, rng_for_tests=np.random.default_rng(1))
-    plan = abo.plan_budget(column, synthesizer.prior, earlier=far, **asked)
+    plan = abo.budget(column, synthesizer.prior, release=far, **asked)
     assert plan.sentence.startswith("No more datasets of 60 rows may be released")
 
 
@@ -273,40 +280,29 @@ def test_a_stricter_rule_allows_less(table):
     ],
 )
 def test_the_verdict_is_a_sentence(table, rows, count, start):
-    lineup = Lineup.of(table, PRIOR, rows, Rule())
-    told = {"rows": table.rows, "columns_of_table": table.columns, "limiting_row": 7, "limiting_column": "ldl"}
-    plan = Budget(law=lineup.law, rule=Rule(), lineup=lineup, in_all=count, **told)
+    plan = Budget(case=case_of(table, PRIOR, rows), in_all=count, limiting_row=7, limiting_column="ldl")
     assert plan.sentence.startswith(start)
     assert plan.sentence.endswith("ldl of row 7 sets the limit.")
     assert "closed form" in plan.assumptions
 
 
 def test_a_budget_is_never_half_built(table):
-    lineup = Lineup.of(table, PRIOR, 30, Rule())
     with pytest.raises(TypeError, match="in_all"):
-        Budget(  # type: ignore[call-arg]
-            law=lineup.law,
-            rule=Rule(),
-            lineup=lineup,
-            rows=table.rows,
-            columns_of_table=table.columns,
-            limiting_row=1,
-            limiting_column="bmi",
-        )
+        Budget(case=case_of(table, PRIOR, 30), limiting_row=1, limiting_column="bmi")  # type: ignore[call-arg]
 
 
 def test_a_prior_that_says_all_lets_anything_out_after_few_trials(table):
     """Trying ever more datasets where nothing limits them would take minutes."""
     tried = []
     prior = abo.NIW(np.zeros(2), 1e9, 1e9, 1e9 * np.eye(2))
-    plan = abo.plan_budget(table, prior, rows=None, rng=1, watch=tried.append, alternatives=False)
+    plan = abo.budget(table, prior, rows=None, rng=1, watch=tried.append)
     assert "the most that were tried" in plan.sentence
     assert len(tried) <= 7
 
 
 def test_plan_budget_takes_any_table(table, few_trials):
-    plans = [abo.plan_budget(given, PRIOR, rows=30, rng=1) for given in (table, table.values)]
+    plans = [abo.budget(given, PRIOR, rows=30, rng=1) for given in (table, table.values)]
     assert [each.confident_count for each in plans] == [plans[0].confident_count] * 2
-    checks = [abo.verify_budget(given, PRIOR, plans[0], 3, rng=1) for given in (table, table.values)]
+    checks = [plan.verify(3, rng=1) for plan in plans]
     assert checks[0] == checks[1]
     assert checks[0]["attacked"] == len(table.values)

@@ -138,16 +138,14 @@ def test_from_python_a_lazy_frame_is_judged_where_it_lies(engine, library, rng, 
     })  # fmt: skip
 
 
-def test_the_budget_of_a_lazy_frame_is_asked_for_by_its_own_name(rng, tmp_path, request):
+def test_the_budget_of_a_lazy_frame_is_that_in_memory(rng, tmp_path, request):
     table = a_cohort(rng, 110).drop_columns("person")
     lazy = lazily("polars", table, tmp_path, request)
     prior = {"centre": 1e5, "spread": 10}
-    plan = abo.plan_engine_budget(lazy, prior, rows=110, complete_cases=True)
+    there, here = (abo.budget(each, prior, rows=110, complete_cases=True, rng=1) for each in (lazy, table))
+    assert (there.in_all, there.case.guess) == (here.in_all, here.case.guess)
     records = Records.of(table, complete_cases=True)
-    assert plan.confident_count == Lineup.of(records, prior_of(prior, records.columns), 110, Rule()).most()
-    with pytest.raises(InputError, match="call plan_engine_budget"):
-        abo.plan_budget(lazy, prior, rows=110)
-    with pytest.raises(InputError, match="call plan_budget"):
-        abo.plan_engine_budget(table, prior, rows=110)
+    assert here.case.guess == Lineup.of(records, prior_of(prior, records.columns), 110, Rule()).most()
+    assert list(there.columns()) == list(here.columns())
     with pytest.raises(InputError, match="stays in its engine"):
         Records.of(lazy)

@@ -219,7 +219,7 @@ def standing(law):
 def test_a_budget_where_someone_stands_at_the_others_mean():
     values = np.random.default_rng(6).standard_normal((15, 2))
     table = pd.DataFrame(np.vstack([values, -values, [[0.0, 0.0]]]), columns=["a", "b"])
-    found = abo.budget(table, abo.NIW.flat(2), rows=30)
+    found = abo.budget(table, abo.NIW.flat(2), rows=30).to_frame()
     assert np.isfinite(found.to_numpy()[:, :4]).all()
     release = abo.Release.draw(abo.NIW.flat(2).update(table.to_numpy()), [30], np.random.default_rng(1))
     told = abo.risk(table, abo.Release.of(release.values, ["a", "b"], abo.NIW.flat(2)), mass=False)

@@ -30,7 +30,7 @@ def test_the_budget_figure_is_drawn_offline(tmp_path, rows):
     values = np.random.default_rng(1).standard_normal((40, 2))
     values[3] = 6
     records = abo.Records(values, ("bmi", "ldl"))
-    plan = abo.plan_budget(records, abo.NIW.default(2), rows=rows, rng=1)
+    plan = abo.budget(records, abo.NIW.default(2), rows=rows, rng=1)
     write_figure(budget_figure(plan), tmp_path / "budget.html")
     page = opened(tmp_path / "budget.html", tmp_path / "profile")
     assert 'class="main-svg"' in page

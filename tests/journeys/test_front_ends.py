@@ -40,8 +40,8 @@ def test_risk_report_and_budget_say_the_same(place, allbutone, monkeypatch):
 
     assessed = assess(records, release)
     assert replace(assessed.verdict, luck=None) == verdict  # which the budget adds
-    plan = abo.plan_budget(records, release.prior, rows=40, rng=0)
-    after = abo.plan_budget(records, release.prior, rows=40, earlier=release, rng=0)
+    plan = abo.budget(records, release.prior, rows=40, rng=0)
+    after = abo.budget(records, release.prior, rows=40, release=release, rng=0)
     assert assessed.budget.sentence == after.sentence
 
     monkeypatch.chdir(place)

@@ -10,11 +10,11 @@ import pytest
 from test_cli_hints import hints_of
 
 import allbutone as abo
-from allbutone.disclosure import mixed_budget, simulated_budget
-from allbutone.disclosure.mixed_budget import luck_of_mixed
+from allbutone.disclosure import budget, simulated_budget
+from allbutone.disclosure.budget import Case, Earlier, counted_as, luck_of
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.simulated_budget import CutShort, Luck, counted_as, kinds_of, most_safe
+from allbutone.disclosure.simulated_budget import CutShort, Luck, most_safe
 from allbutone.releases.several import together
 from allbutone.reports.assessment import assess
 from allbutone.reports.findings import remedies
@@ -34,9 +34,9 @@ def cohort():
 @pytest.fixture(autouse=True)
 def fewer(monkeypatch):
     """A fifth of the usual releases."""
-    for room in (simulated_budget, mixed_budget):
+    for room in (simulated_budget, budget):
         monkeypatch.setattr(room, "RELEASES", 40)
-        monkeypatch.setattr(room, "ACCEPTED", 1)
+    monkeypatch.setattr(simulated_budget, "ACCEPTED", 1)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_report_and_budget_name_one_number(allbutone, table, cohort, tmp_path):
     more, in_all, out = told(planned)
     assert out == FEW
     assert more <= in_all - out
-    alone = abo.plan_budget(cohort, abo.NIW.flat(2), rows=60, rng=0, alternatives=False)
+    alone = abo.budget(cohort, abo.NIW.flat(2), rows=60, rng=0)
     assert in_all == alone.in_all == alone.confident_count
 
 
@@ -76,13 +76,13 @@ def test_releases_of_another_kind_use_up_their_share(cohort):
     assert counted_as(Counter({50: 5, 100: 1}), 100, {50: 20}.__getitem__, 8) == 3
     assert counted_as(Counter({50: 1}), 100, {50: 0}.__getitem__, 8) >= 8
     release = together([drawn(cohort, 2, 50), drawn(cohort, 1, seed=2)])
-    assert kinds_of(release) == Counter({50: 2, 60: 1})
+    assert Earlier(release).kinds == Counter({50: 2, 60: 1})
 
 
 def test_what_passes_by_luck_is_no_tick(cohort):
     """Thrice the budget, and as if nothing of it were disclosed: such releases disclose the limiting row."""
     release = drawn(cohort, 20)
-    plan = abo.plan_budget(cohort, abo.NIW.flat(2), rows=60, rng=0, earlier=release, alternatives=False)
+    plan = abo.budget(cohort, abo.NIW.flat(2), rows=60, rng=0, release=release)
     assert plan.confident_count == 0
     assert plan.luck.share > 0.5
     columns = risk_columns(cohort, drawn(cohort, 1), mass=False)
@@ -126,7 +126,7 @@ def test_a_report_beyond_the_budget_offers_what_was_tried(cohort):
     assert first == f"Fewer: up to {assessment.budget.in_all} datasets of 60 rows, drawn once, in place of this."
     for each in assessment.budget.alternatives:
         if each.rows:
-            again = abo.plan_budget(cohort, abo.NIW.flat(2), rows=each.rows, rng=0, alternatives=False)
+            again = abo.budget(cohort, abo.NIW.flat(2), rows=each.rows, rng=0)
             assert again.in_all == each.datasets, "the budget of what is offered is what was said"
     assert any("Datasets of 6 rows" in words for words in others)
 
@@ -166,7 +166,7 @@ class Simulated:
 
 
 def test_cut_short_keeps_what_was_found_safe():
-    """Ended in the middle of the second number, only the first counts; ended at once, none."""
+    """Ended before a number was tried with all releases, none is called safe; never more than is."""
 
     def ending(after):
         done = []
@@ -184,7 +184,8 @@ def test_cut_short_keeps_what_was_found_safe():
     assert most_safe(Simulated(), people, 10, ending(0)).count == 0
     several = [most_safe(Simulated(), people, 10, ending(after)) for after in range(0, 400, 40)]
     assert all(each.count <= 3 for each in several)
-    assert any(each.cut_short and each.count for each in several)
+    assert all(each.count == 0 for each in several if each.cut_short)
+    assert (several[-1].count, several[-1].cut_short) == (3, False)
 
 
 def test_as_much_as_a_mixed_budget_allows_is_no_luck_and_far_more_is(rng):
@@ -195,15 +196,16 @@ def test_as_much_as_a_mixed_budget_allows_is_no_luck_and_far_more_is(rng):
     frame = pd.DataFrame(table)
     synthesizer = abo.Synthesizer().fit(frame)
     records = abo.Records.of(frame, categories=True)
-    plan = abo.plan_mixed_budget(frame, rows=60, rng=0)
+    plan = abo.budget(frame, rows=60, rng=0)
     far = synthesizer.sample(datasets=2 * plan.in_all + 4, rng_for_tests=rng)
-    luck = luck_of_mixed(records, far, Rule())
+    case = Case.of(records, far.mechanism, 60, Rule(), plan.case.seed)
+    luck = luck_of(case, far.count)
     assert luck.share > 0.05
-    after = abo.plan_mixed_budget(frame, rows=60, rng=0, earlier=far)
+    after = abo.budget(frame, rows=60, rng=0, release=far)
     assert (after.in_all, after.confident_count, after.luck) == (plan.in_all, 0, luck)
     if plan.in_all:
         within = synthesizer.sample(datasets=plan.in_all, rng_for_tests=rng)
-        assert luck_of_mixed(records, within, Rule()) is None
+        assert luck_of(case, within.count) is None
         assert replace(plan, before=1).confident_count == plan.in_all - 1
 
 
@@ -216,7 +218,7 @@ def test_where_a_mixed_table_allows_none_smaller_datasets_are_tried_and_offered(
     assessment = assess(abo.Records.of(frame, categories=True), release)
     assert assessment.budget.in_all == 0
     tried = {each.rows: each.datasets for each in assessment.budget.alternatives}
-    assert tried == {rows: abo.plan_mixed_budget(frame, rows=rows, rng=0).in_all for rows in (7, 2)}
+    assert tried == {rows: abo.budget(frame, rows=rows, rng=0).in_all for rows in (7, 2)}
     assert (tried[7], tried[2] > 0) == (0, True)
     enough = ", which is enough for as many as these"
     number = f"{tried[2]} dataset{'s' * (tried[2] > 1)}"
@@ -227,4 +229,4 @@ def test_where_a_mixed_table_allows_none_smaller_datasets_are_tried_and_offered(
         "it is."
     ]
     (untried,) = remedies(replace(none, alternatives=()), 1)
-    assert "other ways were not tried for a table with categories" in untried
+    assert "other ways were not tried" in untried

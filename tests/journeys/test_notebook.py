@@ -48,15 +48,13 @@ def test_paths_and_dicts_stand_for_releases_and_priors(case):
         "fidelity": lambda release, prior: abo.fidelity(records, release).pmse_tree_ratio,
         "densities": lambda release, prior: abo.densities(records, release).synthetic,
         "combine": lambda release, prior: abo.combine(release, people=40).estimate,
-        "budget": lambda release, prior: abo.budget(records, prior, rows=40).to_pydict(),
-        "plan_budget": lambda release, prior: abo.plan_budget(records, prior, rows=40, rng=1).sentence,
+        "budget": lambda release, prior: abo.budget(records, prior, rows=40, rng=1).to_frame().to_pydict(),
     }
     for name, call in calls.items():
         expected = call(release, prior)
         for given in ("prior.toml", ENTRIES):
             np.testing.assert_equal(call("release", given), expected, err_msg=name)
-    plan = abo.plan_budget(records, prior, rows=40, rng=1)
-    one, two = (abo.verify_budget(records, each, plan, 2, rng=1) for each in (prior, ENTRIES))
+    one, two = (abo.budget(records, each, rows=40, rng=1).verify(2, rng=1) for each in (prior, ENTRIES))
     np.testing.assert_equal(one, two)
     with pytest.raises(abo.InputError, match="names 'age', no such column"):
         abo.risk("table.csv", "release", abo.Adversary(prior={"mean": {"age": 1}}))
@@ -127,7 +125,7 @@ def test_releases_show_their_sizes_and_first_rows(case):
 
 @pytest.mark.usefixtures("few_trials")
 def test_results_show_their_verdict(case):
-    plan = abo.plan_budget("table.csv", ENTRIES, rows=40, rng=1)
+    plan = abo.budget("table.csv", ENTRIES, rows=40, rng=1)
     assert repr(plan) == f"Budget: {plan.sentence}"
     assert plan.assumptions[:20] in plan._repr_html_()
     found = abo.fidelity("table.csv", "release")

@@ -8,8 +8,8 @@ import pytest
 
 import allbutone as abo
 from allbutone.cli.output import show_values
+from allbutone.disclosure.budget import budget
 from allbutone.disclosure.lineup import likeliest
-from allbutone.disclosure.mixed_budget import plan_mixed_budget
 from allbutone.disclosure.risk import WorstSoFar
 from allbutone.disclosure.rule import Rule, ToldValues
 from allbutone.figures.budget import records_figure
@@ -85,7 +85,7 @@ def doubled():
 
 def test_of_a_table_all_name_the_same_record_first(doubled, browser, allbutone, tmp_path):
     pd.DataFrame(doubled.values, columns=list(doubled.columns)).to_csv(tmp_path / "table.csv", index=False)
-    plan = abo.plan_budget(doubled, abo.NIW.flat(5), rows=40, alternatives=False, rng=0)
+    plan = abo.budget(doubled, abo.NIW.flat(5), rows=40, rng=0)
     assert plan.limiting_row == 2
     assert np.argmax(plan.leverage) == 14  # so that leverage alone would name another
     said = allbutone("budget", "table.csv", "--seed", 0)[1]
@@ -112,10 +112,10 @@ def test_chances_that_are_the_same_but_for_rounding_go_by_leverage():
 def test_of_a_table_with_categories_who_sets_the_limit_comes_first(doubled):
     table = {name: doubled.values[:, place] for place, name in enumerate("ab")}
     table["sex"] = np.where(np.arange(40) % 20 < 3, "f", "m")
-    plan = plan_mixed_budget(pd.DataFrame(table), rows=40, rng=1)
+    plan = budget(pd.DataFrame(table), rows=40, rng=1)
     rows = plan.rows[plan.places]
     assert rows[0] == plan.limiting_row
-    assert f"row {rows[0]} sets the limit" in plan.sentence
+    assert f" of row {rows[0]} sets the limit" in plan.sentence
     assert sorted(rows) == list(plan.rows)
     rest = plan.places[1:]
-    assert np.all(np.diff(plan.max_datasets[rest]) >= 0)
+    assert np.all(np.diff(plan.chances(plan.in_all + 1)[rest].round(9)) <= 0)

@@ -65,7 +65,7 @@ for table in (values, pandas.DataFrame({{"bmi": values[:, 0], "ldl": values[:, 1
     assert len(abo.risk(table, release)) == 30
     assert abo.attack(values[1:], release, release.prior).mode.shape == (2,)
     assert np.isfinite(abo.posterior(values[1:], release, release.prior).log_density(values[:1])).all()
-    assert len(abo.budget(table, release.prior, rows=30)) == 30
+    assert len(abo.budget(table, release.prior, rows=30).to_frame()) == 30
     assert len(abo.fidelity(table, release).columns) == 2
 """
 

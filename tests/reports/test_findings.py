@@ -8,8 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.app.page import piece
-from allbutone.disclosure.budget import plan_engine_budget
-from allbutone.disclosure.simulated_budget import Alternative
+from allbutone.disclosure.budget import Alternative, budget
 from allbutone.reports.findings import (
     Finding,
     budget_words,
@@ -19,7 +18,6 @@ from allbutone.reports.findings import (
     values_finding,
 )
 from allbutone.support.errors import Cure
-from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.utility.natural_scale import Oddity
 from allbutone.utility.normality import Fitness
 from cases import LONG
@@ -81,7 +79,7 @@ def test_the_model_is_judged_in_plain_words():
 @pytest.fixture(scope="module")
 def plan():
     values = np.random.default_rng(5).standard_normal((40, 2))
-    return abo.plan_budget(abo.Records(values, ("a", "b")), abo.NIW.flat(2), rows=50, alternatives=False, rng=1)
+    return abo.budget(abo.Records(values, ("a", "b")), abo.NIW.flat(2), rows=50, rng=1)
 
 
 @pytest.mark.parametrize(
@@ -104,11 +102,11 @@ def test_the_budget_says_what_is_left(plan, released, words):
 
 
 def test_remedies_name_the_number_that_each_allows(plan):
-    others = [
+    others = (
         Alternative("leave row 8 out", 30),
         Alternative("leave the five people furthest from the others out", 12, "the others then vary less"),
         Alternative("datasets of 500 rows", 2),
-    ]
+    )
     told = remedies(replace(plan, in_all=7, before=20, alternatives=others), 20)
     assert told[:3] == [
         "Fewer: up to 7 datasets of 50 rows, drawn once, in place of this.",
@@ -121,7 +119,7 @@ def test_remedies_name_the_number_that_each_allows(plan):
 
 def test_what_is_out_already_is_not_there_to_be_drawn_instead(plan):
     """Of seven in all five went out earlier: two may be drawn in place of the four that do not pass."""
-    others = [Alternative("datasets of 5 rows", 70, rows=5), Alternative("leave the column a out", 8, drop="a")]
+    others = (Alternative("datasets of 5 rows", 70, rows=5), Alternative("leave the column a out", 8, drop="a"))
     told = remedies(replace(plan, in_all=7, before=9, alternatives=others), 4)
     assert told[0] == "Fewer: up to 2 datasets of 50 rows, drawn once, in place of this."
     assert told[1].startswith("Datasets of 5 rows: up to 20 datasets")  # two sevenths of them are left
@@ -131,12 +129,6 @@ def test_what_is_out_already_is_not_there_to_be_drawn_instead(plan):
 def test_nothing_that_was_not_tried_is_said_to_pass(plan):
     told = remedies(replace(plan, in_all=0, before=1), 1)
     assert told[0].startswith("Nothing else that was tried would pass")
-
-
-def test_without_a_budget_nobody_is_told_to_draw_until_it_passes():
-    (told,) = remedies(None, 20)
-    assert "Do not draw until something passes" in told
-    assert "anew" not in told
 
 
 def test_of_many_columns_a_page_names_the_first():
@@ -150,9 +142,9 @@ def test_a_guarantee_is_suggested_only_where_one_can_be_had(plan, rng):
     words = "A guarantee, which adds noise"
     assert any(each.startswith(words) for each in remedies(plan, 20))
     frame = pl.LazyFrame(rng.standard_normal((40, 2)), schema=["bmi", "ldl"])
-    stays = plan_engine_budget(LazyRecords.of(frame), abo.NIW.flat(2), rows=40)
-    assert remedies(stays, 20)
-    assert not any(each.startswith(words) for each in remedies(stays, 20))
+    lazy = budget(frame, abo.NIW.flat(2), rows=40)
+    assert remedies(lazy, 20)
+    assert not any(each.startswith(words) for each in remedies(lazy, 20))
 
 
 def test_public_names_are_the_classes_that_a_report_returns(rng, tmp_path):

@@ -85,7 +85,7 @@ def test_rows_keep_their_numbers_through_risk_and_budget(rng):
     found = abo.risk(records, release, mass=False)
     rows = np.flatnonzero(table.chol.notna()) + 1
     np.testing.assert_array_equal(np.asarray(found["row"]), rows)
-    plan = abo.plan_budget(records, release.prior, rows=50, rng=1)
+    plan = abo.budget(records, release.prior, rows=50, rng=1)
     assert plan.limiting_row == rows[int(np.argmax(plan.leverage))]
 
 

@@ -103,7 +103,7 @@ def test_the_budget_works_on_the_declared_scale(rng):
     records = abo.Records.of(table, schema=DECLARED)
     by_hand = np.column_stack([np.log(table.bili), table.age, np.log(table.share / (100 - table.share))])
     flat = abo.NIW.flat(3)
-    declared, plain = (abo.budget(each, flat, rows=60) for each in (records, by_hand))
+    declared, plain = (abo.budget(each, flat, rows=60).columns() for each in (records, by_hand))
     np.testing.assert_allclose(declared["leverage"], plain["leverage"], rtol=1e-9)
 
 
@@ -234,7 +234,7 @@ def test_every_function_on_a_table_takes_how_to_read_it(rng):
     release = abo.Synthesizer().fit(table, schema=DECLARED, **how).sample(datasets=2)
     assert len(abo.risk(table, release, mass=False, **how)) == 58
     assert abo.fidelity(table, release, **how).people == 58
-    assert len(abo.budget(table, release.prior, rows=58, schema=DECLARED, **how)) == 58
+    assert len(abo.budget(table, release.prior, rows=58, schema=DECLARED, **how).rows) == 58
     assert abo.check_normality(table, schema=DECLARED, **how).columns == ("bili", "age", "share")
 
 

@@ -27,7 +27,7 @@ from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease
 from allbutone.releases.several import Part, Released, Releases
-from allbutone.releases.statistics import JoinedStatistics, Statistics
+from allbutone.releases.statistics import JoinedStatistics
 from allbutone.support import devices, parallel
 from allbutone.support.arrays import array_namespace, as_array, contiguous, eye, solve_rows, to_numpy, zeros
 from allbutone.support.devices import HERE, device_of, moved_to, own_queue
@@ -42,6 +42,19 @@ Array = Any
 
 
 @dataclass(frozen=True, eq=False)
+class UpdatedModels:
+    """The models given the whole table and each of k datasets, in the coordinates of the whole table's root.
+
+    `weight`, `location` and `scale` of each; `rows`: by how much its ν exceeds the whole table's.
+    """
+
+    weight: Float[Array, " k"]
+    location: Float[Array, "k p"]
+    scale: Float[Array, "k p p"]
+    rows: Float[Array, " k"]
+
+
+@dataclass(frozen=True, eq=False)
 class WholeTable:
     """What the attacks on all records share: the whole table's posterior and the release in its coordinates.
 
@@ -51,7 +64,7 @@ class WholeTable:
     whole: NIW
     own: NIW | None
     root: Float[Array, "p p"]
-    released: Statistics
+    released: Any  # Statistics, or `UpdatedModels`, or parameters' statistics and those (a pair)
     fitted: LogQuadratic
 
     @classmethod
@@ -88,11 +101,18 @@ class WholeTable:
             shapes=zeros((0, p, p), like=white),
         )
 
-        def after(released: Statistics) -> LogQuadratic:
+        def after(released: Any) -> LogQuadratic:
             if isinstance(released, JoinedStatistics):
                 return together(after(released.parameters), after(released.datasets))
+            if isinstance(released, tuple):
+                return together(*map(after, released))
             if isinstance(released, Moments):
-                return self._datasets(released, nothing, white, (shrink, unit, own))
+                weight = kappa + released.count
+                location = (released.count / weight)[:, None] * released.mean
+                return self._datasets((weight, location, released.count), nothing, white, (shrink, unit, own))
+            if isinstance(released, UpdatedModels):
+                updated = (released.weight, released.location, released.rows)
+                return self._datasets(updated, nothing, white, (shrink, unit, own))
             moved = released.pull - (released.precision @ shift[..., None])[..., 0]
             turned = (own @ moved[..., None])[..., 0]
             outward = (released.draws - 1) * self.whole.df
@@ -120,30 +140,31 @@ class WholeTable:
 
     def _datasets(
         self,
-        moments: Moments,
+        updated: tuple[Float[Array, " k"], Float[Array, "k p"], Float[Array, " k"]],
         nothing: LogQuadratic,
         white: Float[Array, "b p"],
         own: tuple[Float[Array, " b"], Float[Array, "b p"], Float[Array, "b p p"]],
     ) -> LogQuadratic:
         """Return the wells of each record, whose posterior without a release is `nothing`.
 
-        With t = u − r, K = κ + n_z and G = K/(K−1): B₋ = B − G·ttᵀ and r₋ = r − t/(K−1), so that
+        `updated`: weight K, location r and rows of each model with a dataset. With t = u − r and G = K/(K−1):
+        B₋ = B − G·ttᵀ and r₋ = r − t/(K−1), so that
         M = h·B₋⁻¹ = B⁻¹/G + nnᵀ/l, n = B⁻¹t, l = 1 − G·tᵀn. From the others' centre it is e = r₋ − μ₋ = Gr + cu,
         c = 1/(κ−1) − 1/(K−1), and m = Me = B⁻¹r + (c/G)·B⁻¹u + (nᵀe/l)·n = (1 + c/G)·B⁻¹r + (c/G + nᵀe/l)·n.
         In the record's own coordinates, with `own` = (a, ê, R), they are RMR and Rm. Numbers come of uᵀB⁻¹u,
         uᵀB⁻¹r and rᵀB⁻¹r, which are at most 1, so that nothing is lost in their differences.
         """
         # vectors are (b, p, k) here: all is done along the wells
-        xp, p, k = array_namespace(white), self.whole.p, moments.count.shape[0]
-        kappa, weight = self.whole.mean_weight, self.whole.mean_weight + moments.count
+        (weight, location, rows), kappa = updated, self.whole.mean_weight
+        xp, p, k = array_namespace(white), self.whole.p, rows.shape[0]
         ratio = weight / (weight - 1)
         inverse = contiguous(xp.moveaxis(self.fitted.shapes, 0, -1)) * ((weight + 1) / weight)
-        location = (moments.count / weight) * moments.mean.T
+        location = location.T
         stay = xp.sum(inverse * location, axis=1)
         product = xp.reshape(white @ xp.reshape(inverse, (p, p * k)), (-1, p, k))
         uu, ur, rr = (white[:, None, :] @ product)[:, 0, :], white @ stay, xp.sum(location * stay, axis=0)
         left = 1 - ratio * (uu - 2 * ur + rr)
-        moved = moments.count / ((kappa - 1) * (weight - 1))
+        moved = (weight - kappa) / ((kappa - 1) * (weight - 1))
         met = ratio * (ur - rr) + moved * (uu - ur)
         share = met / left
         normal, stay = own[-1] @ (product - stay), own[-1] @ stay
@@ -151,7 +172,7 @@ class WholeTable:
         return replace(
             nothing,
             outward=(k - 1) * self.whole.df,
-            weights=self.whole.df + moments.count,
+            weights=self.whole.df + rows,
             levels=1 + ratio * rr + moved * (2 * ur + (moved / ratio) * uu) + share * met,
             slopes=in_layout(slopes),
             shapes=stretched(inverse / ratio, own, normal, left[:, None, :]),

@@ -44,7 +44,7 @@ class MixedLeaveOneOut:
     records: MixedRecords
     prior: LocationModel
     whole: LocationModel
-    datasets: tuple[MixedRecords, ...]
+    datasets: tuple[MixedRecords | Moments, ...]
     after: tuple[LocationModel, ...]
     parameters: Parameters | None
     elsewhere: Moments | None = None
@@ -222,7 +222,7 @@ class MixedLeaveOneOut:
     def _refitted(self, row: int, dataset: int | None, own: bool) -> LocationModel:
         left = self.records.take(np.delete(np.arange(len(self.records)), row))
         others = _given(self.own if own and self.own is not None else self.prior, left, self.elsewhere)
-        return others if dataset is None else others.update(self.datasets[dataset])
+        return others if dataset is None else others.plus(self.datasets[dataset])
 
     def _normals(self, others: NIW, cells: Int[np.ndarray, " b"], known: Float[np.ndarray, "b s"]) -> Normals:
         """Return Σₗ log N(x | θ⁽ˡ⁾) in the coordinates of the others' model: A, b, and the constant."""

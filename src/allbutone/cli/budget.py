@@ -1,12 +1,9 @@
 """The commands about how much may be released: by the rule, before anyone is disclosed, or with a guarantee."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import plotly.graph_objects as go
 import typer
 from rich.markup import escape
 
@@ -36,27 +33,12 @@ from allbutone.cli.options import (
 from allbutone.cli.output import console, late_progress, outputs, show, show_files, show_notes
 from allbutone.cli.reading import TableAsRead, inputs_of, read, source_of
 from allbutone.cli.synthesize import describe_prior, fit_normal
-from allbutone.disclosure.budget import (
-    COUNTS,
-    Budget,
-    EngineBudget,
-    ladder_of,
-    plan_budget,
-    plan_engine_budget,
-    plan_mixed_engine_budget,
-    verify_budget,
-)
+from allbutone.disclosure.budget import COUNTS, EXPECTED_RELEASES, Budget
+from allbutone.disclosure.budget import budget as planned
 from allbutone.disclosure.guarantee_plan import ERRORS, ROUTES, plan_guarantee, useful
-from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, law_of, plan_mixed_budget
-from allbutone.disclosure.rule import Rule
-from allbutone.disclosure.standing import StandingOut
-from allbutone.figures.budget import budget_figure, engine_budget_figure, guarantee_figure, mixed_budget_figure
+from allbutone.figures.budget import budget_figure, guarantee_figure
 from allbutone.figures.export import write_figure
-from allbutone.figures.style import titled
-from allbutone.model.niw import NIW
 from allbutone.releases.private_mechanism import DELTA
-from allbutone.releases.release import Release
-from allbutone.releases.synthesizer import Synthesizer
 from allbutone.releases.together import Together
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.text import counted, number
@@ -68,41 +50,12 @@ from allbutone.tables.schema import Schema
 USUAL_COUNTS = ",".join(map(str, COUNTS))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the budget is asked for: rows of each dataset (None: parameters), the rule, the check, what is out."""
-
-    rows: int | None
-    rule: Rule
-    counts: tuple[int, ...]
-    verify: int | None
-    stream: np.random.Generator
-    earlier: Any = None
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A budget, its figure, the prior it rests on, what a check says of it, and what there is to note.
-
-    standing, ladder: of a table that stays where it is, who stands out, and how many do by how much.
-    """
-
-    plan: Budget | MixedBudget | EngineBudget
-    figure: go.Figure
-    prior: NIW
-    checked: str = ""
-    note: str = ""
-    standing: StandingOut | None = None
-    ladder: Sequence[dict[str, Any]] = ()
-
-
 @command
 def budget(
     *,
     context: typer.Context,
     source: Annotated[TableOptions, offers(*OF_TABLE, *OF_ENGINE, "key", "worst")],
-    # gaps have no budget yet
-    model: Annotated[ModelOptions, offers("prior", "like", "keep", "cells", "cell_weight")],
+    model: Annotated[ModelOptions, offers("prior", "like", "keep", "cells", "cell_weight", "missing")],
     attack: Annotated[AttackOptions, offers("probability")],
     book: EarlierReleases,
     rows: Rows = None,
@@ -128,24 +81,25 @@ def budget(
         require_no_ledger(book)
     with outputs(out, force, [*inputs_of(source), model.prior]) as save:
         ledger = TableLedger(book, source.table)
-        table = read(source, model, None if elsewhere else ledger.content, categories=True)
+        table = read(source, model, None if elsewhere else ledger.content, categories=True, may_impute=True)
         judged = None if elsewhere else _out_already(ledger, table)
-        _require_possible(table, numbers, verify, elsewhere)
         # who has the parameters learns nothing more from the datasets drawn from them
         size = (rows or table.people) if release is ReleaseKind.datasets else None
-        earlier = judged.release if judged and judged.any else None
-        asked = Asked(size, rule, numbers, verify, np.random.default_rng(seed), earlier)
-        planned = _planned(source, table, asked)
-        plan = planned.plan
-        save(plan.columns(numbers) if isinstance(plan, Budget) else plan.columns(), planned.figure)
+        stream = np.random.default_rng(seed)
+        plan, note = _planned(source, table, judged, {"rows": size, "probability": rule, "rng": stream})
+        save(plan.columns(numbers), budget_figure(plan))
+        checked = _verified(plan, verify, stream)
     console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
     if judged:
         show_together(judged)
-    _show_plan(planned)
+    _show_plan(plan)
+    if checked:
+        console.print(checked)
     show_files(out)
-    console.print(f"{escape(plan.assumptions)} In use: {escape(describe_prior(model.prior, planned.prior))}.")
+    in_use = describe_prior(model.prior, plan.case.mechanism.require_prior())
+    console.print(f"{escape(plan.assumptions)} In use: {escape(in_use)}.")
     next_after_budget(context, source.table, plan, out, table.keeps, elsewhere)
-    show_notes([*table.records.notes, planned.note])
+    show_notes([*table.records.notes, note])
 
 
 def _out_already(ledger: TableLedger, table: TableAsRead) -> Together:
@@ -157,97 +111,30 @@ def _out_already(ledger: TableLedger, table: TableAsRead) -> Together:
     return ledger.judged(table.records, table.model.release_like, [folder])
 
 
-def _require_possible(table: TableAsRead, counts: tuple[int, ...], verify: int | None, elsewhere: bool) -> None:
-    """Refuse what cannot be asked of this kind of table."""
-    if table.is_mixed and counts != COUNTS:
-        only = "of a table with categories, or with columns to keep,"
-        raise InputError(f"the file {only} has no exposures at numbers of datasets", "leave --counts out")
-    if table.has_gaps:
-        raise InputError(
-            "there is no budget yet for a table with gaps",
-            Cure("leave rows with gaps out", "complete_cases", True),
-        )
-    if elsewhere and not table.is_mixed and verify is not None:
-        raise InputError("a table that stays where it is cannot be simulated", "leave --verify out")
-
-
-def _planned(source: TableOptions, table: TableAsRead, asked: Asked) -> Planned:
-    """Plan by the closed form and simulated releases; of a table that stays where it is, from who stands out."""
-    records = table.records
-    if isinstance(records, LazyRecords):
-        standing_out = {"probability": asked.rule, "most": source.worst, "key": source.key}
-        return (_in_engine_by_cells if table.is_mixed else _in_engine)(records, table, asked, standing_out)
-    return (_by_cells if table.is_mixed else _of_measurements)(records, table, asked)
-
-
-def _of_measurements(records: Records, table: TableAsRead, asked: Asked) -> Planned:
-    synthesizer, note = fit_normal(records, table.prior)
-    with late_progress("Trying numbers of datasets", None) as watch:
-        plan = plan_budget(
-            records,
-            synthesizer.prior,
-            rows=asked.rows,
-            probability=asked.rule,
-            earlier=asked.earlier,
-            rng=asked.stream,
-            watch=watch,
-        )
-    checked = _verified(plan, asked, records, synthesizer.prior)
-    return Planned(plan, budget_figure(plan), synthesizer.prior, checked, note)
-
-
-def _by_cells(records: Records, table: TableAsRead, asked: Asked) -> Planned:
-    told = table.mechanism
-    told.pop("missing")
-    mechanism = Synthesizer(**told).fit(records).mechanism
-    assert asked.earlier is None or isinstance(asked.earlier, Release)
+def _planned(
+    source: TableOptions, table: TableAsRead, judged: Together | None, asked: dict[str, Any]
+) -> tuple[Budget, str]:
+    """Plan by the closed form and simulated releases; return also what there is to note about the prior."""
+    note = ""
+    if table.is_mixed:
+        how = table.mechanism
+    else:
+        synthesizer, note = fit_normal(table.records, table.prior)
+        how = {"prior": synthesizer.prior}
+    if isinstance(table.records, LazyRecords):
+        how |= {"key": source.key, "most": source.worst}
+    earlier = judged.release if judged and judged.any else None
     with late_progress("Simulating releases", EXPECTED_RELEASES, cut_short=True) as watch:
-        plan = plan_mixed_budget(
-            records,
-            rows=asked.rows,
-            probability=asked.rule,
-            earlier=asked.earlier,
-            **told,
-            rng=asked.stream,
-            watch=watch,
-        )
-    return Planned(plan, _figure_by_cells(plan), mechanism.require_prior(), _verified(plan, asked))
+        plan = planned(table.records, release=earlier, alternatives=True, watch=watch, **asked, **how)
+    return plan, note
 
 
-def _figure_by_cells(plan: MixedBudget) -> go.Figure:
-    return titled(mixed_budget_figure(plan)).update_layout(height=None)
-
-
-def _in_engine(records: LazyRecords, table: TableAsRead, asked: Asked, standing_out: dict[str, Any]) -> Planned:
-    synthesizer, note = fit_normal(records, table.prior)
-    plan = plan_engine_budget(
-        records, synthesizer.prior, rows=asked.rows, counts=list(asked.counts), **standing_out
-    )
-    figure, ladder = titled(engine_budget_figure(plan)), ladder_of(plan.standing, plan.law)
-    return Planned(plan, figure, synthesizer.prior, "", note, plan.standing, ladder)
-
-
-def _in_engine_by_cells(
-    records: LazyRecords, table: TableAsRead, asked: Asked, standing_out: dict[str, Any]
-) -> Planned:
-    synthesizer = Synthesizer(**table.mechanism).fit(records)
-    mechanism = synthesizer.mechanism
-    with late_progress("Trying numbers of datasets", None) as watch:
-        plan, standing = plan_mixed_engine_budget(
-            records, mechanism, rows=asked.rows, rng=asked.stream, watch=watch, **standing_out
-        )
-    ladder = ladder_of(standing, law_of(synthesizer.posterior, len(records), asked.rows))
-    return Planned(plan, _figure_by_cells(plan), mechanism.require_prior(), "", "", standing, ladder)
-
-
-def _verified(
-    plan: Budget | MixedBudget, asked: Asked, records: Records | None = None, prior: NIW | None = None
-) -> str:
+def _verified(plan: Budget, releases: int | None, stream: np.random.Generator) -> str:
     """Check the number on as many simulated releases more as were asked for, and say what came of it."""
-    if not asked.verify:
+    if not releases:
         return ""
-    with late_progress("Simulating releases", asked.verify) as watch:
-        checked = verify_budget(records, prior, plan, asked.verify, asked.stream, watch)
+    with late_progress("Simulating releases", releases) as watch:
+        checked = plan.verify(releases, stream, watch)
     return (
         f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.in_all, 1):,} "
         f"{plan.what}, attacking the {counted(checked['attacked'], 'record')} likeliest to be disclosed: "
@@ -256,49 +143,32 @@ def _verified(
     )
 
 
-def _show_plan(planned: Planned) -> None:
-    """Show who sets the limit, what would allow more, how many stand out, and what a check came to."""
-    plan = planned.plan
-    if isinstance(plan, Budget):
-        _show_chances(plan)
-    elif isinstance(plan, MixedBudget):
-        columns = plan.columns()
-        rows = [[escape(number(column[place])) for column in columns.values()] for place in plan.places[:10]]
-        headings = (*list(columns)[:-1], "most allowed by its own chances")
-        lowered = plan.in_all < float(np.min(plan.max_datasets)) and not plan.simulated.cut_short
-        fewer = "; all together allow fewer" * lowered
-        show(f"The ten rows that allow least, each looked at alone{fewer}", headings, rows)
-        console.print(f"\n{plan.parts}{chr(10) * bool(planned.standing)}")
-    if planned.ladder:  # a strong prior may leave nobody above the average
-        lines = [[number(value) for value in step.values()] for step in planned.ladder]
-        title = "How many stand out, and what a record of that leverage allows"
-        show(title, list(planned.ladder[0]), lines)
-    if planned.standing:
-        console.print(
-            f"\nFetched: {planned.standing.in_words}; {planned.standing.others:,} stayed where they are."
-        )
-    if planned.checked:
-        console.print(planned.checked)
-
-
-def _show_chances(plan: Budget) -> None:
-    """Show whose values are likeliest to be disclosed, and what would allow more."""
-    at = max(plan.in_all, 1)
+def _show_plan(plan: Budget) -> None:
+    """Show whose values are likeliest to be disclosed, what sets the limit, and what would allow more."""
+    at, standing = max(plan.in_all, 1), plan.standing
     here, twice = plan.chances(at), plan.chances(2 * at)
+    names = standing.keys if standing and standing.keys else plan.rows
     rows = [
-        [str(plan.rows[place]), f"{here[place]:.1%}", f"{twice[place]:.1%}", number(plan.leverage[place])]
+        [escape(f"{names[place]}"), f"{here[place]:.1%}", f"{twice[place]:.1%}", number(plan.leverage[place])]
         for place in plan.places[:10]
     ]
-    headings = ("row", f"disclosed by {at:,}{' in all' * bool(plan.before)}", f"by {2 * at:,}", "leverage")
+    who = "record" if standing and standing.keys else "row"
+    headings = (who, f"disclosed by {at:,}{' in all' * bool(plan.before)}", f"by {2 * at:,}", "leverage")
     title = "The ten people at most risk: how often releases would disclose a value of theirs"
     show(title, headings, rows)
     console.print()
+    if plan.parts:
+        console.print(f"{plan.parts}\n")
     if plan.alternatives:
         changes = [[escape(each.in_words), f"{each.datasets:,}"] for each in plan.alternatives]
-        noun = "parameter draws" if plan.law.rows is None else "datasets"
         title = "What another choice would allow" + " in all" * bool(plan.before) + " (closed form)"
-        show(title, ("change", noun), changes, words=("change",))
+        show(title, ("change", f"{plan.noun}s"), changes, words=("change",))
         console.print()
+    if plan.ladder:  # a strong prior may leave nobody above the average
+        lines = [[number(value) for value in step.values()] for step in plan.ladder]
+        show("How many stand out, and what a record of that leverage allows", list(plan.ladder[0]), lines)
+    if standing is not None:
+        console.print(f"\nFetched: {standing.in_words}; {standing.others:,} stayed where they are.")
 
 
 @command

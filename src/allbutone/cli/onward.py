@@ -12,8 +12,8 @@ import typer
 
 from allbutone.cli.options import Address, ReleaseKind, TableOptions, flag_of
 from allbutone.cli.output import show_next
+from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.rule import judged_categories, rise_in_odds
-from allbutone.disclosure.simulated_budget import HowMany
 from allbutone.releases.ledger import Entry, Ledger
 from allbutone.releases.release import Release
 from allbutone.releases.several import Released
@@ -159,7 +159,7 @@ def _as_released(source: TableOptions) -> dict[str, None]:
 
 
 def next_after_budget(
-    context: typer.Context, table: Path | Address, plan: HowMany, out: Path, keeps: bool, elsewhere: bool
+    context: typer.Context, table: Path | Address, plan: Budget, out: Path, keeps: bool, elsewhere: bool
 ) -> None:
     """Propose to release as much as the budget has left, or a budget that may have more."""
     left, size = plan.confident_count, plan.rows_of_each

@@ -51,9 +51,9 @@ from allbutone.cli.reading import (
     records_like,
     source_of,
 )
-from allbutone.disclosure.budget import plan_budget
+from allbutone.disclosure.budget import Case, luck_of
+from allbutone.disclosure.budget import budget as planned
 from allbutone.disclosure.epsilon import epsilons_of
-from allbutone.disclosure.mixed_budget import luck_of_mixed
 from allbutone.disclosure.private_risk import BOUND, of_riskiest
 from allbutone.disclosure.risk import WorstSoFar, risk_by_lacking, risk_columns, stream_risk, with_prior
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, USUAL, Among, Rule, ToldValues
@@ -252,22 +252,14 @@ def _luck(asked: Attack, records: Records, release: Released) -> Luck | None:
         return None
     if isinstance(release, Release) and not release.mechanism.is_normal:
         with late_progress("Simulating releases of as much", RELEASES) as watch:
-            return luck_of_mixed(records, release, options.rule, watch)
+            rows = max(release.rows) if release.datasets else None
+            return luck_of(Case.of(records, release.mechanism, rows, options.rule, 0), release.count, watch)
     prior = prior_of(asked.model, records) or release.prior
     if prior is None:
         return None
     rows = max((len(each.values) for each in release.datasets), default=None)
     with late_progress("Comparing with the budget", None) as watch:
-        plan = plan_budget(
-            records,
-            prior,
-            rows=rows,
-            probability=options.rule,
-            earlier=release,
-            alternatives=False,
-            rng=0,
-            watch=watch,
-        )
+        plan = planned(records, prior, rows=rows, release=release, probability=options.rule, rng=0, watch=watch)
     return plan.luck
 
 

@@ -12,7 +12,7 @@ from allbutone.adversary.gaps import GapAdversary, GapPosteriors, targets_by_gap
 from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import ALWAYS_THE_SAME, RADIUS
-from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.incomplete import GapPatterns, IncompleteRecords, log_pattern_posterior
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import UNKNOWN
 from allbutone.support.parallel import in_parallel
@@ -144,3 +144,24 @@ def _put(found: GapRisk, records: IncompleteRecords, rows: Int[np.ndarray, " m"]
         start += size
     for name in NUMBERS:
         getattr(found, name)[rows] = getattr(each, name)
+
+
+def pattern_chances(
+    table: IncompleteRecords, datasets: Sequence[IncompleteRecords]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return the probability of each record's own pattern of gaps, with datasets that have gaps and without them.
+
+    Gaps are drawn by counts of their own: released parameters do not explain those of any table.
+    """
+    gaps, whole = table.gaps, GapPatterns.of(table)
+    possible = np.unique(np.concatenate([gaps, *(each.gaps for each in datasets)]), axis=0)
+    own, which = np.unique(gaps, axis=0, return_inverse=True)
+    shares = np.empty((2, len(own)))
+    for place, pattern in enumerate(own):
+        others, mine = whole.without(pattern), np.all(possible == pattern, axis=1)
+        for line, logs in enumerate(
+            (log_pattern_posterior(others, datasets, possible), others.log_probability(possible))
+        ):
+            weights = np.exp(logs - logs.max())
+            shares[line, place] = np.sum(weights[mine]) / np.sum(weights)
+    return shares[0, which.ravel()], shares[1, which.ravel()]

@@ -28,7 +28,7 @@ from allbutone.adversary.mixed import CellIntegrals, LevelBeliefs, MixedLeaveOne
 from allbutone.adversary.plug_in import PlugInTable
 from allbutone.adversary.proposal import Points
 from allbutone.adversary.who import USUAL, Adversary, require_same_prior
-from allbutone.disclosure.gap_risk import GapRisk, risk_with_gaps
+from allbutone.disclosure.gap_risk import GapRisk, pattern_chances, risk_with_gaps
 from allbutone.disclosure.measures import (
     ALWAYS_THE_SAME,
     RADIUS,
@@ -54,7 +54,6 @@ from allbutone.disclosure.rule import (
 )
 from allbutone.disclosure.rule import USUAL as USUAL_RULE
 from allbutone.disclosure.standing import far_out
-from allbutone.model.incomplete import GapPatterns, log_pattern_posterior
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -730,23 +729,10 @@ def _distances(adversary: GapAdversary, found: GapRisk, question: Question) -> d
 
 def _patterns(question: Question) -> Levels:
     """Return the probability of each record's own pattern of gaps among those of the table and of the datasets."""
-    # gaps are drawn by counts of their own: the released parameters do not explain those of any table
     mechanism, tables = question.mechanism, [each for part in question.parts for each in part.release.tables]
     table, datasets = mechanism.incomplete(question.records), [mechanism.incomplete(each) for each in tables]
-    gaps = table.gaps
-    whole = GapPatterns.of(table)
-    possible = np.unique(np.concatenate([gaps, *(each.gaps for each in datasets)]), axis=0)
-    own, which = np.unique(gaps, axis=0, return_inverse=True)
-    shares = np.empty((2, len(own)))
-    for place, pattern in enumerate(own):
-        others, mine = whole.without(pattern), np.all(possible == pattern, axis=1)
-        for line, logs in enumerate(
-            (log_pattern_posterior(others, datasets, possible), others.log_probability(possible))
-        ):
-            weights = np.exp(logs - logs.max())
-            shares[line, place] = np.sum(weights[mine]) / np.sum(weights)
-    probability, baseline = shares[:, which.ravel()]
-    return {GAPS: (probability, np.zeros(len(gaps)), baseline)}
+    probability, baseline = pattern_chances(table, datasets)
+    return {GAPS: (probability, np.zeros(len(probability)), baseline)}
 
 
 def _levels(question: Question, found: GapRisk) -> Levels:

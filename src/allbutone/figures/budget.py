@@ -5,11 +5,9 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 from plotly.subplots import make_subplots
 
-from allbutone.disclosure.budget import Budget, EngineBudget, ladder_of
+from allbutone.disclosure.budget import Budget
 from allbutone.disclosure.guarantee_plan import ERRORS, MOST_ERROR, ROUTES, GuaranteePlan
 from allbutone.disclosure.lineup import CONFIDENCE, Lineup, likeliest
-from allbutone.disclosure.mixed_budget import MixedBudget
-from allbutone.disclosure.simulated_budget import Tried
 from allbutone.figures.style import (
     BLUE,
     GREEN,
@@ -32,26 +30,21 @@ POINTS = 12  # of the curves
 
 
 def budget_figure(budget: Budget) -> go.Figure:
-    """Draw the chance that a release discloses anybody, and that of the person who sets the limit."""
+    """Draw the chance that a release discloses anybody, that of who sets the limit, and what simulations gave."""
     counts = _counts(budget)
-    chances = np.array([_own_chances(budget, int(count)) for count in counts])
+    chances = np.array([budget.chances(int(count), 1.0) for count in counts])
     anybody = np.minimum(1.0, chances.sum(axis=1))
-    place = int(np.flatnonzero(budget.rows == budget.limiting_row)[0])
-    noun = "draw" if budget.law.rows is None else "dataset"
+    place, noun = budget.case.records.place_of(budget.limiting_row), budget.noun.removeprefix("parameter ")
     figure = go.Figure()
     for name, colour, width, values in (
-        (f"row {budget.limiting_row}", GREY, 2, chances[:, place]),
+        (budget.limiting_record, GREY, 2, chances[:, place]),
         ("anybody", BLUE, 3, anybody),
     ):
         hover = f"%{{x:,.0f}} {noun}s<br>{name} is disclosed: %{{y:.1%}}<extra></extra>"
-        figure.add_scatter(
-            x=counts,
-            y=values,
-            mode="lines",
-            name=name,
-            line={"color": colour, "width": width},
-            hovertemplate=hover,
-        )
+        line = {"color": colour, "width": width}
+        figure.add_scatter(x=counts, y=values, mode="lines", name=name, line=line, hovertemplate=hover)
+    if budget.simulated and budget.simulated.tried:
+        figure.add_trace(_simulated(budget, noun))
     accepted = 1 - CONFIDENCE
     figure.add_hline(y=accepted, line={"dash": "dash", "color": VERMILION, "width": 1.5})
     figure.add_annotation(
@@ -59,7 +52,7 @@ def budget_figure(budget: Budget) -> go.Figure:
         text=f"accepted: {chance(accepted)}", font={"size": 12, "color": "#555555"},
     )  # fmt: skip
     if budget.before:
-        shade_what_is_out(figure, budget.before)
+        _shade_what_is_out(figure, budget.before)
     if budget.in_all:
         _mark(figure, budget.in_all, counted(budget.in_all, noun), float(counts[-1]))
     frame(figure, _message(budget, counts, anybody, noun), 360, t=36)
@@ -78,26 +71,36 @@ def budget_figure(budget: Budget) -> go.Figure:
 
 def _counts(budget: Budget) -> np.ndarray:
     """Return numbers of datasets, most of them where the chance rises."""
-    near = max(budget.in_all, 2)
-    last = max(4 * near, min(budget.before, 40 * near))
+    near, most = max(budget.in_all, 2), max((budget.simulated.tried if budget.simulated else ()), default=0)
+    last = max(4 * near, min(budget.before, 40 * near), min(most, 10 * near))
     return np.unique([1, *np.geomspace(max(1, near / 2), last, POINTS).round()]).astype(int)
 
 
-def _own_chances(budget: Budget, count: int) -> np.ndarray:
-    """Return each record's own chance, in the table's order; not all of them where they are certain together."""
-    found = np.zeros(len(budget.rows))
-    found[budget.lineup.order] = budget.lineup.chances(count, 1.0)
-    return found
+def _simulated(budget: Budget, noun: str) -> go.Scatter:
+    """Return the shares of simulated releases that disclosed anybody, with Wilson's intervals."""
+    assert budget.simulated is not None
+    tried = sorted(budget.simulated.tried.values(), key=lambda one: one.count)
+    z, n, share = 1.96, np.array([float(one.releases) for one in tried]), np.array([one.share for one in tried])
+    middle, half = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    low, high = (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
+    hover = [
+        f"{counted(one.count, noun)}: {one.disclosing:,} of {counted(one.releases, 'simulated release')} "
+        "disclosed somebody"
+        for one in tried
+    ]
+    return go.Scatter(
+        x=[one.count for one in tried], y=share, mode="markers", name="simulated",
+        hovertext=hover, hoverinfo="text", marker={"color": INK, "size": 7},
+        error_y={"array": high - share, "arrayminus": share - low, "color": INK, "thickness": 1},
+    )  # fmt: skip
 
 
-def shade_what_is_out(figure: go.Figure, count: int, first: float = 0.95, logarithmic: bool = True) -> None:
-    """Shade the start of the axis, which begins at `first`, up to what is out already."""
-    figure.add_vrect(x0=first, x1=count, fillcolor=GREY, opacity=0.25, line_width=0, layer="below")
-    ends = np.array([first, count], dtype=float)
-    middle = float(np.mean(np.log10(ends))) if logarithmic else float(np.mean(ends))
+def _shade_what_is_out(figure: go.Figure, count: int) -> None:
+    """Shade the start of the axis up to what is out already."""
+    figure.add_vrect(x0=0.95, x1=count, fillcolor=GREY, opacity=0.25, line_width=0, layer="below")
     figure.add_annotation(
-        x=middle, y=0.5, yref="paper", showarrow=False, textangle=-90, text=f"out already: {count:,}",
-        font={"size": 12, "color": "#555555"},
+        x=float(np.mean(np.log10([0.95, count]))), y=0.5, yref="paper", showarrow=False, textangle=-90,
+        text=f"out already: {count:,}", font={"size": 12, "color": "#555555"},
     )  # fmt: skip
 
 
@@ -113,107 +116,19 @@ def _mark(figure: go.Figure, count: int, text: str, last: float) -> None:
 
 def _message(budget: Budget, counts: np.ndarray, anybody: np.ndarray, noun: str) -> str:
     count = budget.in_all
-    many = int(counts[np.argmax(anybody >= 0.5)]) if np.any(anybody >= 0.5) else None
     words = (
         f"Up to {counted(count, noun)} the chance that anybody is disclosed stays within {chance(1 - CONFIDENCE)}"
         if count
         else f"Even one {noun} discloses somebody with a chance of more than {chance(1 - CONFIDENCE)}"
     )
-    return words + (
-        f"; with {many:,} it is {chance(anybody[counts == many][0])}." if many and many > count else "."
-    )
-
-
-# How often simulated releases of a table with categories disclose anybody, and where its budget ends.
-
-
-def mixed_budget_figure(budget: MixedBudget) -> go.Figure:
-    """Draw, for each number of datasets tried, the share of simulated releases that disclosed anybody."""
-    noun, kept = "draw" if budget.dataset_rows is None else "dataset", budget.in_all
-    tried = sorted(budget.simulated.tried.values(), key=lambda one: one.count)
-    counts, shares = np.array([one.count for one in tried]), np.array([one.share for one in tried])
-    low, high = _errors(tried)
-    hover = [
-        f"{counted(one.count, noun)}: {one.disclosing:,} of {counted(one.releases, 'simulated release')} "
-        "disclosed somebody"
-        for one in tried
-    ]
-    figure = go.Figure(
-        go.Scatter(
-            x=counts, y=shares, mode="lines+markers", line={"color": BLUE, "width": 3}, hovertext=hover,
-            hoverinfo="text",
-            error_y={"array": high - shares, "arrayminus": shares - low, "color": BLUE, "thickness": 1},
+    if budget.beyond is not None and count < budget.case.guess:
+        seen = budget.beyond
+        return (
+            f"{words}; of {counted(seen.count, noun)} {seen.disclosing:,} of "
+            f"{counted(seen.releases, 'simulated release')} disclosed somebody."
         )
-    )  # fmt: skip
-    last = float(max(counts.max(initial=1), budget.before, 2))
-    accepted = 1 - CONFIDENCE
-    figure.add_hline(y=accepted, line={"dash": "dash", "color": VERMILION, "width": 1.5})
-    figure.add_annotation(
-        x=1, xref="paper", xanchor="right", y=accepted, yanchor="bottom", showarrow=False,
-        text=f"accepted: {chance(accepted)}", font={"size": 12, "color": "#555555"},
-    )  # fmt: skip
-    if budget.before:
-        shade_what_is_out(figure, budget.before, first=0.5, logarithmic=False)
-    if kept:
-        figure.add_vline(x=kept, line={"color": INK, "width": 1.5})
-        place = {"xanchor": "left", "xshift": 4} if kept < last / 2 else {"xanchor": "right", "xshift": -4}
-        figure.add_annotation(
-            x=kept, y=0.97, yref="paper", yanchor="top", align="left", showarrow=False,
-            text=f"the budget:<br>{counted(kept, noun)}", **place,
-        )  # fmt: skip
-    frame(figure, _simulated_message(budget, noun), 340)
-    words = f"Number of {budget.what}{', in all' * bool(budget.before)}"
-    figure.update_xaxes(title_text=words, range=[0.5, last + 0.5], tickformat=",d")
-    figure.update_xaxes(tick0=0, dtick=max(1, round(last / 8)))  # whole numbers only
-    figure.update_yaxes(title_text="Chance that anybody is disclosed", range=[-0.02, 1.04], tickformat=".0%")
-    return figure
-
-
-def _errors(tried: list[Tried]) -> tuple[np.ndarray, np.ndarray]:
-    """Return Wilson's intervals, which are honest at none and at all."""
-    z, n = 1.96, np.array([one.releases for one in tried], dtype=float)
-    share = np.array([one.share for one in tried])
-    middle, half = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
-
-
-def _simulated_message(budget: MixedBudget, noun: str) -> str:
-    count, who = budget.in_all, budget.limiting_record
-    words = (
-        f"Up to {counted(count, noun)} the chance that anybody is disclosed stays within {chance(1 - CONFIDENCE)}"
-        if count
-        else f"Even one {noun} discloses somebody with a chance of more than {chance(1 - CONFIDENCE)}"
-    )
-    beyond = budget.beyond
-    if beyond is not None:
-        words += (
-            f"; of {counted(beyond.count, noun)} {beyond.disclosing:,} of "
-            f"{counted(beyond.releases, 'simulated release')} disclosed somebody"
-        )
-    return f"{words}. {who[0].upper()}{who[1:]} sets the limit."
-
-
-# How many records of a table that stays in its engine stand out, and by how much.
-
-
-def engine_budget_figure(budget: EngineBudget) -> go.Figure:
-    """Draw how many records have more than each leverage, with the datasets that such a record allows."""
-    standing, steps = budget.standing, ladder_of(budget.standing, budget.law)
-    leverage = np.array([step["leverage"] for step in steps] or [standing.leverage[0]])
-    above = np.array([step["records above"] for step in steps] or [1])
-    hover = [
-        f"{step['records above']:,} records above leverage {step['leverage']:.3g}; one of that leverage allows "
-        f"{step['datasets at expected exposure 0.5']:,}"
-        for step in steps
-    ]
-    line = {"color": BLUE, "width": 3}
-    figure = go.Figure(
-        go.Scatter(x=leverage, y=above, mode="lines+markers", line=line, hovertext=hover, hoverinfo="text")
-    )
-    frame(figure, budget.sentence, 340)
-    figure.update_xaxes(title_text="Leverage", type="log", exponentformat="power")
-    figure.update_yaxes(title_text="Records of a higher one", type="log", exponentformat="power")
-    return figure
+    many = int(counts[np.argmax(anybody >= 0.5)]) if np.any(anybody >= 0.5) else 0
+    return f"{words}; with {many:,} it is {chance(anybody[counts == many][0])}." if many > count else f"{words}."
 
 
 # All records of a table by their chance to be disclosed, against how much they stand out.

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import Budget, EngineBudget, budget_of_standing, plan_budget
+from allbutone.disclosure.budget import EXPECTED_RELEASES, Budget, Case, plan
+from allbutone.disclosure.budget import budget as planned
 from allbutone.disclosure.epsilon import epsilons_of
-from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget, with_alternatives
 from allbutone.disclosure.risk import require_same_table, risk_columns, with_prior
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing import MOST_FETCHED, StandingOut, standing_out
@@ -18,6 +18,7 @@ from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_pull
+from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.release import Release
 from allbutone.releases.several import Released
 from allbutone.releases.together import Together
@@ -51,7 +52,7 @@ class Assessment:
     `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for. `judged`: the earlier
     releases of the table, with which the risk is that of the sum. `say` words a way out as
     the reader's program does it. Of a mixed table `normality` is that of the measurements given the categories;
-    it is None, as the budget is, where it cannot be told yet. `standing`: of a table that stays in its engine,
+    it is None where it cannot be told yet. `standing`: of a table that stays in its engine,
     where `records` and `risk` are of those that stand out most; `left_out` says what cannot be told there.
     """
 
@@ -60,7 +61,7 @@ class Assessment:
     prior: NIW
     normality: Normality | None
     risk: dict[str, np.ndarray]
-    budget: Budget | MixedBudget | EngineBudget | None
+    budget: Budget
     fidelity: Fidelity | None
     densities: Densities | None
     by_count: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class Assessment:
     @cached_property
     def verdict(self) -> Verdict:
         """What the rule says."""
-        return verdict_of(self.risk, self.rule, luck=self.budget.luck if self.budget else None)
+        return verdict_of(self.risk, self.rule, luck=self.budget.luck)
 
     @cached_property
     def epsilons(self) -> np.ndarray | None:
@@ -180,16 +181,22 @@ def assess(
     else:
         whole = by_count[release.count]
     rows = None if release.parameters is not None else max(release.rows)
-    with step("Planning the budget", None) as watch:
-        # what else would pass takes longer than all the rest, and is asked where this does not
-        failed = bool(np.any(whole["disclosed"]))
-        asked: dict[str, Any] = {"rows": rows, "probability": rule, "earlier": everything, "watch": watch}
-        budget = plan_budget(records, prior, alternatives=failed, rng=0, **asked)
-        if budget.luck and not failed:
-            budget = plan_budget(records, prior, alternatives=True, rng=0, **asked)
-        budget = budget.tried(watch)
+    how = {"prior": prior, "rows": rows, "release": everything, "probability": rule}
+    budget = _budget(records, release.count, bool(np.any(whole["disclosed"])), how, step)
     compared = _compared(records, release, step)
     return Assessment(records, release, prior, normality, whole, budget, *compared, by_count, judged, rule)
+
+
+def _budget(records: Records, released: int, failed: bool, how: dict[str, Any], step: Step) -> Budget:
+    """Plan the budget; what else would pass is tried where this does not, or passes by luck."""
+    with step(SIMULATING, EXPECTED_RELEASES) as watch:
+        plan = planned(records, rng=0, watch=watch, alternatives=True, **how)
+    cut_short = plan.simulated is not None and plan.simulated.cut_short
+    used_up = plan.before > released and not plan.case.is_plain  # what is left of anything
+    if cut_short or used_up or not (failed or plan.luck):
+        return replace(plan, alternatives=())
+    with step("Trying what else would pass", None) as watch:
+        return plan.tried(watch)
 
 
 def _compared(records: Records, release: Release, step: Step) -> tuple[Fidelity | None, Densities | None]:
@@ -215,30 +222,16 @@ def _require_plain(prior: NIW | None) -> None:
 def _assess_mixed(records: Records, release: Release, everything: Release, rule: Rule, step: Step) -> Assessment:
     """Attack everyone's measurements and categories, judge fidelity, and plan the budget by the same mechanism."""
     mechanism = release.mechanism
-    normality = budget = None
+    normality = None
     if not records.has_gaps and mechanism.cells != SEPARATE:
         with step("Judging the model", None):
             normality = check_normality(given_categories(records, mechanism), of=records)
     with step("Attacking records", len(records.values)) as watch:
         risk = _attacked(records, everything, rule, True, watch)
-    if not records.has_gaps:
-        with step(SIMULATING, EXPECTED_RELEASES) as watch:
-            budget = plan_mixed_budget(
-                records,
-                rows=max(release.rows) if release.datasets else None,
-                probability=rule,
-                prior=mechanism.normal,
-                cells=mechanism.cells,
-                cell_weight=mechanism.cell_weight,
-                keep=mechanism.keep,
-                earlier=everything,
-                rng=0,
-                watch=watch,
-            )
-        nothing_earlier = budget.before <= release.count  # else what is left of anything is used up
-        if nothing_earlier and not budget.simulated.cut_short and (budget.luck or np.any(risk["disclosed"])):
-            with step("Trying what else would pass", None) as watch:
-                budget = with_alternatives(budget, records, mechanism, watch)
+    how: dict[str, Any] = {name: getattr(mechanism, name) for name in ("cells", "cell_weight", "keep", "missing")}
+    how |= {"prior": mechanism.normal, "rows": max(release.rows) if release.datasets else None}
+    how |= {"release": everything, "probability": rule}
+    budget = _budget(records, release.count, bool(np.any(risk["disclosed"])), how, step)
     compared = _compared(records, release, step)
     return Assessment(records, release, mechanism.require_prior(), normality, risk, budget, *compared, rule=rule)
 
@@ -280,8 +273,11 @@ def assess_in_engine(
         )
         found = standing.keyed(found)
     rows = None if release.parameters is not None else max(release.rows)
-    with step("Planning the budget", None):
-        budget = budget_of_standing(standing, prior, rows=rows, probability=rule, before=release.count)
+    with step("Planning the budget", None) as watch:
+        mechanism = Mechanism.of_measurements(records.schema.for_columns(records.columns), prior)
+        elsewhere = standing.elsewhere if standing.others else None
+        case = Case.of(standing.records, mechanism, rows, rule, 0, elsewhere=elsewhere)
+        budget = plan(case, release, standing=standing, watch=watch)
     with step("Counting values", None):
         table = CountedTable.of(records)
         several = min(release.rows, default=0) > 1

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import Budget, EngineBudget
+from allbutone.disclosure.budget import Alternative, Budget
 from allbutone.disclosure.epsilon import usual_delta
-from allbutone.disclosure.mixed_budget import MixedBudget
-from allbutone.disclosure.simulated_budget import Alternative
 from allbutone.releases.private_mechanism import NoisyMoments
 from allbutone.support.errors import Cure
 from allbutone.support.text import counted, joined, listed, number, percent
@@ -18,8 +16,6 @@ from allbutone.utility.fidelity import MEAN_BAND, Differences, Fidelity
 from allbutone.utility.natural_scale import Oddity
 from allbutone.utility.normality import Normality
 from allbutone.utility.shapes import LEVELS
-
-AnyBudget = Budget | MixedBudget | EngineBudget
 
 SERIOUS = 0.5  # standard deviations, and in each measure's own scale: what would change a decision, not a digit
 # what can differ, the field of `Differences` that names it, and the measure where the names do not say how much
@@ -53,38 +49,32 @@ class Finding:
         return "needs attention" if self.against else "worth knowing" if self.noted else "in order"
 
 
-def budget_words(budget: AnyBudget, released: int, earlier: int = 0) -> str:
+def budget_words(budget: Budget, released: int, earlier: int = 0) -> str:
     """Say how many more may be given out, the release and what went out earlier being counted in."""
     if not earlier:
         return f"{budget.sentence} This release is counted in."
     return f"{budget.sentence} Counted in are this release ({released:,}) and what went out earlier ({earlier:,})."
 
 
-def instead_of(budget: AnyBudget, released: int) -> int:
+def instead_of(budget: Budget, released: int) -> int:
     """Return how many may be drawn in place of a release that nobody has: what went out earlier stays out."""
     return max(0, budget.in_all - max(0, budget.before - released))
 
 
-def passing(budget: AnyBudget, released: int) -> list[Alternative]:
+def passing(budget: Budget, released: int) -> list[Alternative]:
     """Return the changes that were tried and leave something to release, after what went out earlier."""
     earlier = max(0, budget.before - released)
     used = min(1.0, earlier / budget.in_all) if budget.in_all else float(earlier > 0)
     found = []
-    for each in getattr(budget, "alternatives", ()):
+    for each in budget.alternatives:
         left = int(each.datasets * (1 - used))
         if left > instead_of(budget, released):
             found.append(replace(each, datasets=left))
     return found
 
 
-def remedies(budget: AnyBudget | None, released: int) -> list[str]:
+def remedies(budget: Budget, released: int) -> list[str]:
     """Say what would pass in place of a release that does not, each with the number it allows: all were tried."""
-    if budget is None:
-        return [
-            "Nothing is known to pass: there is no budget for a table with gaps. Leave the rows with gaps out, "
-            "plan a budget, and draw once within it. Do not draw until something passes: who gives out only what "
-            "happened to pass tells by that, too."
-        ]
     found, instead = [], instead_of(budget, released)
     if released <= instead:
         found.append(
@@ -101,7 +91,7 @@ def remedies(budget: AnyBudget | None, released: int) -> list[str]:
         )
     if not found:
         found.append(_nothing_else(budget))
-    if isinstance(budget, Budget) and len(budget.rows) >= 2 * len(budget.columns_of_table):
+    if budget.case.is_plain and not budget.standing and len(budget.rows) >= 2 * budget.case.mechanism.prior.p:
         # noise is added to measurements of tables that are read, and that have rows enough for it
         found.append(
             "A guarantee, which adds noise and holds whatever anybody knows: "
@@ -110,16 +100,16 @@ def remedies(budget: AnyBudget | None, released: int) -> list[str]:
     return found
 
 
-def _nothing_else(budget: AnyBudget) -> str:
+def _nothing_else(budget: Budget) -> str:
     """Say that nothing is known to pass, and what was tried."""
-    if isinstance(budget, Budget):
+    if budget.case.is_plain and not budget.standing:
         return "Nothing else that was tried would pass: release nothing of this table as it is."
-    if isinstance(budget, MixedBudget) and budget.alternatives:
+    if budget.alternatives:
         tried = joined([each.change for each in budget.alternatives], "or")
         return (
             f"Nothing that was tried would pass, neither this nor {tried}: release nothing of this table as it is."
         )
-    kind = "with categories" if isinstance(budget, MixedBudget) else "that stays in its engine"
+    kind = "that stays in its engine" if budget.standing else "of this kind"
     return (
         f"Nothing is known to pass: other ways were not tried for a table {kind}. Release nothing of it as it is; "
         "smaller datasets, or fewer columns, may pass, and a budget of these says so before anything is drawn."

@@ -12,7 +12,6 @@ import numpy as np
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from allbutone.disclosure.budget import Budget, EngineBudget
 from allbutone.disclosure.rule import ToldValues, called
 from allbutone.figures.application import (
     distance_violins,
@@ -21,7 +20,7 @@ from allbutone.figures.application import (
     p_value_densities,
     relative_error_violins,
 )
-from allbutone.figures.budget import budget_figure, engine_budget_figure, mixed_budget_figure
+from allbutone.figures.budget import budget_figure
 from allbutone.figures.export import NO_REQUESTS, embedded, library
 from allbutone.figures.fidelity import (
     correlation_difference_figure,
@@ -44,7 +43,7 @@ from allbutone.releases.folder import AnyRelease, load_release
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.release import Release, reading_of
 from allbutone.reports.assessment import Assessment, assess
-from allbutone.reports.findings import AnyBudget, Finding, budget_words, epsilon_words
+from allbutone.reports.findings import Finding, budget_words, epsilon_words
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.verdict import Verdict, told_of, values_of
 from allbutone.support.errors import Cure, InputError
@@ -212,7 +211,7 @@ def _about(release: Release) -> dict[str, Any]:
 def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return what else there is to say of a budget, each with its title."""
     plan = assessment.budget
-    if not isinstance(plan, Budget) or not plan.alternatives:
+    if plan is None or not plan.alternatives:
         return []
     lines = [{"change": each.in_words, "allows up to": each.datasets} for each in plan.alternatives]
     return [("What would allow more (tried on simulated releases where that is quick)", lines)]
@@ -226,7 +225,7 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     if "relative_error" in assessment.risk:
         found["risk"] = risk_figure(assessment.risk, attacked, order, labels=3)
     if plan is not None:
-        found["budget"] = _budget_figure(plan)
+        found["budget"] = budget_figure(plan)
     if assessment.epsilons is not None:
         found["epsilon"] = epsilon_figure(assessment.epsilons, assessment.records.rows)
     if normality is not None:
@@ -237,12 +236,6 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
         found["distances"] = distance_violins(assessment.by_count)
         found["relative-errors"] = relative_error_violins(assessment.by_count)
     return found | fidelity_figures(assessment.fidelity, assessment.densities)
-
-
-def _budget_figure(plan: AnyBudget) -> go.Figure:
-    if isinstance(plan, EngineBudget):
-        return engine_budget_figure(plan)
-    return budget_figure(plan) if isinstance(plan, Budget) else mixed_budget_figure(plan)
 
 
 def fidelity_figures(fidelity: Fidelity | None, densities: Densities | None) -> dict[str, go.Figure]:

@@ -38,17 +38,7 @@ from allbutone.app.pages.columns import (
     sent_file,
     upload,
 )
-from allbutone.app.pages.forecast import (
-    PROBABILITY,
-    RELEASE_KIND,
-    ROWS,
-    budget_of,
-    least_first,
-    mixed_budget_answer,
-    mixed_budget_of,
-    normality_of,
-    rows_of,
-)
+from allbutone.app.pages.forecast import PROBABILITY, RELEASE_KIND, ROWS, budget_of, normality_of, rows_of
 from allbutone.app.pages.record import (
     MOST_MISSING,
     OneDraw,
@@ -186,6 +176,7 @@ def write_table_file(query: QueryParams, context: RequestContext, step: Progress
 # Your data: a table, how much of it may be released, who stands out, and what would be learned of them.
 
 
+FIRST = 10  # of those likeliest to be disclosed, where there is no ranking
 MOST_SHOWN = 1000  # records in the page's table
 
 RELEASE = Group(
@@ -313,13 +304,14 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     asked = Asked.of(query, context)
-    if asked.table.is_mixed:
-        return mixed_budget_answer(mixed_budget_of(asked.table, asked.rows, asked.rule, step), asked.mark)
     plan = asked.budget(step)
+    first = plan.places[:FIRST] if asked.table.is_mixed else plan.places[:0]  # others are ranked for any number
+    chances = plan.chances(max(plan.in_all, 1))
     parts = {
         "verdict": piece("data_verdict.html", plan=plan, mark=asked.mark),
         "budget": piece(
             "data_budget.html", plan=plan, changes=[[each.in_words, each.datasets] for each in plan.alternatives],
+            lines=list(zip(plan.rows[first], chances[first], plan.leverage[first], strict=True)),
         ),
     }  # fmt: skip
     return Answer(parts, {"budget": untitled(budget_figure(plan))})
@@ -409,12 +401,10 @@ def _measures_file(query: QueryParams, context: RequestContext, step: Progress) 
 def _file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return every record from the one likeliest to be disclosed down: row numbers and measures, no names."""
     asked = Asked.of(query, context)
-    if asked.table.is_mixed:
-        return as_csv("records.csv", least_first(mixed_budget_of(asked.table, asked.rows, asked.rule, step)))
     plan = asked.budget(step)
-    columns, chances = plan.columns(), plan.lineup.chances(asked.count)
-    order = plan.lineup.order[likeliest(chances)]
-    columns[f"chance_at_{asked.count}"] = plan.chances(asked.count)
+    columns, chances = plan.columns(), plan.chances(asked.count)
+    order = plan.lineup.order[likeliest(chances[plan.lineup.order])] if plan.case.is_plain else plan.places
+    columns[f"chance_at_{asked.count}"] = chances
     return as_csv("records.csv", {name: column[order].tolist() for name, column in columns.items()})
 
 

@@ -10,69 +10,19 @@ import numpy as np
 from starlette.datastructures import QueryParams
 
 from allbutone.app.forms import Choice, FieldError, Group, Hidden, Whole, read
-from allbutone.app.jobs import Answer, Progress
-from allbutone.app.page import RequestContext, piece
+from allbutone.app.jobs import Progress
+from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
 from allbutone.app.pages.source import Chosen
-from allbutone.disclosure.budget import Budget, plan_budget
-from allbutone.disclosure.lineup import CONFIDENCE, LARGEST_BUDGET, likeliest
-from allbutone.disclosure.mixed_budget import EXPECTED_RELEASES, MixedBudget, plan_mixed_budget
+from allbutone.disclosure.budget import EXPECTED_RELEASES, Budget, budget
+from allbutone.disclosure.lineup import CONFIDENCE, likeliest
 from allbutone.disclosure.rule import Rule
-from allbutone.figures.budget import mixed_budget_figure
-from allbutone.figures.export import untitled
 from allbutone.model.prior import prior_entries
 from allbutone.releases.ledger import read_ledger
-from allbutone.releases.release import MOST_DATASETS, Release
+from allbutone.releases.release import MOST_DATASETS
 from allbutone.releases.together import Together, with_earlier
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.utility.normality import Normality, check_normality, given_categories
-
-# How much may be released of a table with categories or columns to keep, and who allows least.
-
-
-SHOWN = 10  # of those who allow least
-
-
-def mixed_budget_of(
-    chosen: Chosen, rows: int | None, rule: Rule, step: Progress, out: Together | None = None, key: str = ""
-) -> MixedBudget:
-    """Return the budget of a table with categories or columns to keep, which is simulated once for all pages.
-
-    `out`: what is out already, known by a `key`.
-    """
-    earlier = out.release if out and out.any else None
-    assert earlier is None or isinstance(earlier, Release)
-
-    def plan() -> MixedBudget:
-        with step("Simulating releases", EXPECTED_RELEASES) as watch:
-            return plan_mixed_budget(
-                chosen.records,
-                rows=rows,
-                probability=rule,
-                prior=chosen.prior,
-                keep=chosen.keep,
-                earlier=earlier,
-                rng=0,
-                watch=watch,
-            )
-
-    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule, key), plan)
-
-
-def least_first(plan: MixedBudget) -> dict[str, list[Any]]:
-    """Return every record, who sets the limit first: row number, leverage, and how many its own chances allow."""
-    return {name: column[plan.places].tolist() for name, column in plan.columns().items()}
-
-
-def mixed_budget_answer(plan: MixedBudget, mark: str) -> Answer:
-    """Return the verdict, who allows least, and the figure."""
-    lines = list(zip(*least_first(plan).values(), strict=True))[:SHOWN]
-    parts = {
-        "verdict": piece("data_verdict.html", plan=plan, mark=mark),
-        "budget": piece("data_mixed_budget.html", plan=plan, lines=lines),
-    }
-    return Answer(parts, {"budget": untitled(mixed_budget_figure(plan))})
-
 
 # What is to be released, and when a value is disclosed: what the pages about one's own data ask alike.
 
@@ -125,13 +75,15 @@ def budget_of(
     """Return the budget, which is simulated once for all pages; `out`: what is out already, known by a `key`."""
 
     def plan() -> Budget:
-        with step("Trying numbers of datasets", None) as watch:
-            return plan_budget(
+        with step("Simulating releases", EXPECTED_RELEASES) as watch:
+            return budget(
                 chosen.records,
                 chosen.prior,
                 rows=rows,
+                release=out.release if out and out.any else None,
                 probability=rule,
-                earlier=out.release if out and out.any else None,
+                alternatives=True,
+                keep=chosen.keep,
                 rng=0,
                 watch=watch,
             )
@@ -293,7 +245,11 @@ class Forecast:
     def lines(self, most: int) -> list[dict[str, Any]]:
         """Return a line for each of the records likeliest to be disclosed."""
         order = self.plan.lineup.order
-        places = order[likeliest(self.chances[order])[:most]]
+        places = order[likeliest(self.chances[order])]
+        if not self.plan.case.is_plain:  # simulated releases, more than chances of one's own, say who comes first
+            first = self.plan.rows[places] == self.plan.limiting_row
+            places = np.concatenate([places[first], places[~first]])
+        places = places[:most]
         columns = (self.plan.rows[places], self.chances[places], self.plan.leverage[places])
         return [dict(zip(("row", "chance", "leverage"), line, strict=True)) for line in zip(*columns, strict=True)]
 
@@ -301,32 +257,4 @@ class Forecast:
 def forecast(request: ReleaseRequest, context: RequestContext, step: Progress) -> Forecast:
     """Return what may be expected of a release, with what is out already."""
     plan = budget_of(request.chosen, request.rows, request.rule, step, *out_already(request.chosen, context))
-    return Forecast(request, plan, plan.chances(min(plan.before + request.number, LARGEST_BUDGET)))
-
-
-@dataclass(frozen=True, eq=False)
-class MixedForecast:
-    """What a release of a table with categories or columns to keep may be expected to give away."""
-
-    request: ReleaseRequest
-    plan: MixedBudget
-
-    @property
-    def beyond(self) -> bool:
-        """Whether it is more than the budget allows."""
-        return self.request.number > self.plan.confident_count
-
-    @property
-    def at_stake(self) -> list[int]:
-        """The rows whose own chances allow less, who sets the limit first."""
-        first, *others = self.plan.places
-        allow_less = [
-            place for place in others if self.plan.max_datasets[place] < self.plan.before + self.request.number
-        ]
-        return self.plan.rows[[first, *allow_less]].tolist()
-
-
-def mixed_forecast(request: ReleaseRequest, context: RequestContext, step: Progress) -> MixedForecast:
-    """Return what may be expected of a release of a table with categories or columns to keep."""
-    out = out_already(request.chosen, context)
-    return MixedForecast(request, mixed_budget_of(request.chosen, request.rows, request.rule, step, *out))
+    return Forecast(request, plan, plan.chances(min(plan.before + request.number, plan.case.most)))

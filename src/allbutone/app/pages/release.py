@@ -19,17 +19,12 @@ from allbutone.app.pages.forecast import (
     MOST_FILES,
     MOST_VALUES,
     Forecast,
-    MixedForecast,
     ReleaseRequest,
     budget_of,
     forecast,
-    mixed_budget_of,
-    mixed_forecast,
     normality_of,
 )
 from allbutone.app.pages.source import CARRIED
-from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.mixed_budget import MixedBudget
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import ToldValues
 from allbutone.figures.budget import budget_figure
@@ -74,18 +69,10 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     request = ReleaseRequest.of(query, context)
-    if request.chosen.is_mixed:
-        mixed = mixed_forecast(request, context, step)
-        return Answer({"ahead": piece("release_mixed_ahead.html", found=mixed, words=_within(mixed))})
     found = forecast(request, context, step)
     lines = found.lines(SHOWN)
-    words = _within(found)
-    part = piece("release_ahead.html", found=found, lines=lines, words=words)
+    part = piece("release_ahead.html", found=found, lines=lines, words=found.plan.sentence)
     return Answer({"ahead": part}, {"ahead": _marked(found)})
-
-
-def _within(found: Forecast | MixedForecast) -> str:
-    return found.plan.sentence
 
 
 def _marked(found: Forecast) -> go.Figure:
@@ -107,11 +94,10 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
     request = ReleaseRequest.of(query, context)
     if request.too_large:
         raise InputError("this release is too large to be drawn here", "\n".join(["run", *request.commands]))
-    mixed = request.chosen.is_mixed
-    found = (mixed_forecast if mixed else forecast)(request, context, step)
+    found = forecast(request, context, step)
     if found.beyond and sent.get("confirm") != request.mark:
-        asked = piece("release_mixed_confirm.html" if mixed else "release_confirm.html", found=found, shown=SHOWN)
-        refused = f"Nothing was drawn. {_within(found)} Confirm it to draw it."
+        asked = piece("release_confirm.html", found=found, shown=SHOWN)
+        refused = f"Nothing was drawn. {found.plan.sentence} Confirm it to draw it."
         return Answer({"confirm": asked}, error=refused)
     ledger = None if request.chosen.simulated else context.settings.ledger_of(request.chosen.name)
     with step("Drawing", None):
@@ -194,14 +180,10 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
         risk = risk | request.rule.judge(risk)
     # with what is out and this very release counted in, as a report by the command line counts them
     key = query.get("drawn", "")
-    plan: Budget | MixedBudget
-    if chosen.is_mixed:
-        plan = mixed_budget_of(chosen, request.rows, request.rule, step, held.thing.judged, key)
-    else:
-        plan = budget_of(chosen, request.rows, request.rule, step, held.thing.judged, key)
-        if plan.luck or np.any(risk["disclosed"]):
-            with step("Trying what would pass", None) as watch:
-                plan = held.get_or_compute(("tried", request.rule), partial(plan.tried, watch))
+    plan = budget_of(chosen, request.rows, request.rule, step, held.thing.judged, key)
+    if plan.luck or np.any(risk["disclosed"]):
+        with step("Trying what would pass", None) as watch:
+            plan = held.get_or_compute(("tried", request.rule), partial(plan.tried, watch))
     compared = shapes = None
     if min(release.rows, default=0) > 1:
         with step("Comparing real and synthetic data", None):
