@@ -56,7 +56,7 @@ from allbutone.disclosure.budget import budget as planned
 from allbutone.disclosure.epsilon import epsilons_of
 from allbutone.disclosure.private_risk import BOUND, of_riskiest
 from allbutone.disclosure.risk import WorstSoFar, risk_by_lacking, risk_columns, stream_risk, with_prior
-from allbutone.disclosure.rule import BASELINE, PROBABILITY, USUAL, Among, Rule, ToldValues
+from allbutone.disclosure.rule import BASELINE, PROBABILITY, USUAL, JudgedPeople, Rule, ToldValues
 from allbutone.disclosure.simulated_budget import RELEASES, Luck
 from allbutone.disclosure.standing import StandingOut, standing_out, standing_out_in_cells
 from allbutone.figures.export import untitled
@@ -180,7 +180,7 @@ class Judged:
     together: Together | None = None
     who: str = ""
     luck: Luck | None = None
-    among: Among | None = None
+    among: JudgedPeople | None = None
 
 
 def _attack(asked: Attack, release: Released, folders: Sequence[Path], ledger: TableLedger) -> Judged:
@@ -289,7 +289,7 @@ def _attack_all(asked: Attack, release: Released, save: Outputs) -> Judged:
     return Judged(worst.found, records, release, who=who, among=worst.among)
 
 
-def _figures(columns: dict[str, np.ndarray], rule: Rule, among: Among | None = None) -> list[Any]:
+def _figures(columns: dict[str, np.ndarray], rule: Rule, among: JudgedPeople | None = None) -> list[Any]:
     """Draw who is disclosed and, unless all measurements are known, how that comes about."""
     figures = [disclosure_figure(columns, rule, among)]
     if "relative_error" in columns:

@@ -43,7 +43,7 @@ from allbutone.disclosure.rule import (
     BASELINE,
     ERROR,
     PROBABILITY,
-    Among,
+    JudgedPeople,
     Known,
     Rule,
     ToldValues,
@@ -881,12 +881,14 @@ class WorstSoFar:
     rule: Rule
     people: int = 0
     disclosed: int = 0
+    undecided: int = 0
     found: dict[str, np.ndarray] = field(default_factory=dict)
 
     def add(self, block: dict[str, np.ndarray]) -> None:
         """Count a block, and keep of it and of those kept so far the people first in order."""
         self.people += len(block["row"])
         self.disclosed += int(np.sum(block["disclosed"]))
+        self.undecided += int(np.sum(ToldValues.of(block, self.rule).undecided))
         both = {
             name: np.concatenate([self.found[name], column]) if self.found else column
             for name, column in block.items()
@@ -895,9 +897,9 @@ class WorstSoFar:
         self.found = {name: column[kept] for name, column in both.items()}
 
     @property
-    def among(self) -> Among:
+    def among(self) -> JudgedPeople:
         """Of how many these are the worst."""
-        return Among(self.people, self.disclosed)
+        return JudgedPeople(self.people, self.disclosed, self.undecided)
 
 
 # How the risk of some records falls with what the adversary lacks: other records, or columns of everyone.

@@ -242,11 +242,15 @@ DIGITS = 9  # beyond which two numbers count as the same, so that no rounding de
 
 
 @dataclass(frozen=True)
-class Among:
-    """How many people were judged, and of how many a value is disclosed, where a table holds the worst of them."""
+class JudgedPeople:
+    """How many people were judged, where a table holds the worst of them; of how many a value is disclosed.
+
+    undecided: who is at the limit, within the error of the integrals.
+    """
 
     people: int
     disclosed: int
+    undecided: int = 0
 
 
 def called(found: Mapping[str, np.ndarray]) -> tuple[str, np.ndarray]:

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from allbutone.disclosure.audit import law_of_everything, law_of_means
 from allbutone.disclosure.measures import HALF
 from allbutone.disclosure.private_risk import BOUND, of_riskiest
-from allbutone.disclosure.rule import BASELINE, PROBABILITY, Among, Rule, ToldValues, called
+from allbutone.disclosure.rule import BASELINE, PROBABILITY, JudgedPeople, Rule, ToldValues, called
 from allbutone.figures.style import BLUE, GREY, INK, VERMILION, frame, smaller, style, text_of, wrapped
 from allbutone.releases.private_mechanism import NoisyMoments
 from allbutone.support.text import number
@@ -161,7 +161,7 @@ LABELLED = 3
 APART = 0.02  # of the axis: dots with the same probability before are spread so far, to be seen apart
 
 
-def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: Among | None = None) -> go.Figure:
+def disclosure_figure(found: Mapping[str, np.ndarray], rule: Rule, among: JudgedPeople | None = None) -> go.Figure:
     """Draw, for each person, the value that comes closest to being disclosed, or is; `found` as in risk.csv.
 
     among: of how many people those found are the worst, if they are.
@@ -244,11 +244,11 @@ def _name(figure: go.Figure, x: np.ndarray, y: np.ndarray, labels: list[str], pr
         figure.add_annotation(x=x[at], y=y[at], text=label, ax=55, ay=330 * (y[at] - height), **arrow)
 
 
-def _all_of(told: ToldValues) -> Among:
-    return Among(len(told.after), int(told.disclosed.any(axis=1).sum()))
+def _all_of(told: ToldValues) -> JudgedPeople:
+    return JudgedPeople(len(told.after), int(told.disclosed.any(axis=1).sum()))
 
 
-def _message(among: Among) -> str:
+def _message(among: JudgedPeople) -> str:
     people, count = among.people, among.disclosed
     if not count:
         return f"Nobody’s value is disclosed: for none of {people:,} people does a dot reach the shaded area."

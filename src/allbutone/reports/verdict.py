@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allbutone.disclosure.rule import BEYOND, ERROR, OTHERS, TOLERANCE, Among, Rule, ToldValues, called
+from allbutone.disclosure.rule import BEYOND, ERROR, OTHERS, TOLERANCE, JudgedPeople, Rule, ToldValues, called
 from allbutone.disclosure.simulated_budget import Luck
 from allbutone.support.text import chance, counted, joined, listed, number
 
@@ -212,15 +212,16 @@ class Verdict:
 
 
 def verdict_of(
-    found: Mapping[str, np.ndarray], rule: Rule, among: Among | None = None, luck: Luck | None = None
+    found: Mapping[str, np.ndarray], rule: Rule, among: JudgedPeople | None = None, luck: Luck | None = None
 ) -> Verdict:
     """Judge the columns of a risk table, or of the worst `among` so many people; `luck` as a budget has it."""
     told = ToldValues.of(found, rule)
     disclosed = [_value(found, told, *place) for place in zip(*told.surest, strict=True)]
     first = told.order[0]
     nearest = _value(found, told, first, told.worst[first])
-    people, persons = (among.people, among.disclosed) if among else (len(found["row"]), None)
-    return Verdict(rule, people, tuple(disclosed), nearest, persons, luck, int(np.sum(told.undecided)))
+    persons = among.disclosed if among else None
+    judged = among or JudgedPeople(len(found["row"]), 0, int(np.sum(told.undecided)))
+    return Verdict(rule, judged.people, tuple(disclosed), nearest, persons, luck, judged.undecided)
 
 
 def values_of(found: Mapping[str, np.ndarray], rule: Rule, most: int) -> list[Value]:
