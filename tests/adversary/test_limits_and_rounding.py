@@ -339,7 +339,8 @@ def test_further_records_are_known_in_the_columns_that_are_not_lacking() -> None
     schema = {"columns": {"a": {"low": 0.0}}}
     fitted = abo.Synthesizer().fit(pandas.DataFrame(values, columns=list("abc")), schema=schema)
     release = fitted.sample(datasets=2, rng_for_tests=rng)
-    near = {"lacking_columns": ["b"], "mass": False, "rng": np.random.default_rng(0)}
+    who = abo.Adversary(lacking_columns=["b"])
+    near = {"adversary": who, "mass": False, "rng": np.random.default_rng(0)}
     here = Records(values[:20], tuple("abc"), schema=release.schema)
     found = risk_columns(here, release, elsewhere=Moments.of(values[20:]), **near)
     whole = risk_columns(Records(values, tuple("abc"), schema=release.schema), release, **near)

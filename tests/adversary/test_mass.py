@@ -224,7 +224,7 @@ def test_a_code_a_billion_deviations_out_counts_as_disclosed():
     rng = np.random.default_rng(5)
     values = np.append(rng.standard_normal(50), 999_999_999.0)[:, None]
     prior = abo.NIW.default(1)
-    release = abo.Release.draw_parameters(prior.update(values), 5, rng, prior=prior)
+    release = abo.Release.draw_parameters(prior.update(values), 5, rng, columns=("x",), prior=prior)
     found = abo.risk(abo.Records(values, ("x",)), release).to_pydict()
     assert found["disclosed"][-1]
     assert found["risk"][-1] == max(found["risk"])
@@ -238,9 +238,9 @@ def test_risk_depends_neither_on_cores_nor_on_blocks(kind, monkeypatch):
     table = abo.Records(rng.standard_normal((60, 3)), ("a", "b", "c"))
     posterior = prior.update(table.values)
     if kind == "parameters":
-        release = abo.Release.draw_parameters(posterior, 4, rng, prior=prior)
+        release = abo.Release.draw_parameters(posterior, 4, rng, columns=table.columns, prior=prior)
     else:
-        release = abo.Release.draw(posterior, [30] * 4, rng, prior=prior)
+        release = abo.Release.draw(posterior, [30] * 4, rng, columns=table.columns, prior=prior)
     found = []
     for cores, block in ((1, leave_one_out.BLOCK_BYTES), (3, leave_one_out.BLOCK_BYTES), (2, 8192)):
         monkeypatch.setattr(parallel, "cores", lambda cores=cores: cores)

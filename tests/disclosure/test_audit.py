@@ -159,7 +159,7 @@ def test_scales_and_units_do_not_matter(rng):
         ({"mechanism": "trees"}, "no exact attack here"),
         ({"divisor": "n+1"}, "divisor is n or n-1"),
         ({"radius": 0}, "radius must exceed 0"),
-        ({"known": ["x1", "x2"]}, "every feature"),
+        ({"known": ["x1", "x2"]}, "knows everything"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(rng, how, match):
