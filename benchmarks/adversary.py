@@ -6,7 +6,7 @@ import numpy as np
 
 import allbutone as abo
 from allbutone.paper import methods as as_printed
-from allbutone.releases.release import PlainRelease
+from allbutone.releases.release import Release
 from benchmarks.clock import Row, bandwidth, seconds
 
 WORSE = 100  # attacks of which the worse modes are counted
@@ -33,7 +33,7 @@ def paper_setting(rng: np.random.Generator, n: int, p: int) -> tuple[np.ndarray,
     return others, np.full(p, 20.0), abo.NIW(np.full(p, 1.1), 1.0, p + 2.0, np.eye(p))
 
 
-def release_of(rng: np.random.Generator, posterior: abo.NIW, count: int, size: int | None) -> PlainRelease:
+def release_of(rng: np.random.Generator, posterior: abo.NIW, count: int, size: int | None) -> Release:
     if size is None:
         return abo.Release.draw_parameters(posterior, count, rng)
     return abo.Release.draw(posterior, [size] * count, rng)

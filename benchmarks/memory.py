@@ -7,7 +7,7 @@ from benchmarks.clock import Row, in_own_process
 STUDY = """
 import tempfile
 from pathlib import Path
-from allbutone.studies import run
+from allbutone.paper import run
 from allbutone.paper.design_file import read_design
 from allbutone.support import parallel
 parallel.MEMORY_KEPT = {kept}
