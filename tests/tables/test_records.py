@@ -226,3 +226,12 @@ def test_impossible_choices_of_columns_are_refused(choice, message):
 def test_what_is_no_table_is_refused(table):
     with pytest.raises(abo.InputError):
         abo.Records.of(table)
+
+
+def test_columns_that_a_library_numbered_are_no_row_names():
+    values = np.random.default_rng(1).standard_normal((9, 2))
+    table = pa.table({"column0": values[:, 0], "column1": values[:, 1]})
+    records = abo.Records.of(table)
+    assert records.columns == ("column0", "column1")
+    one = abo.Records(values, ("column0", "age"))  # what has been through the gate loses nothing
+    assert abo.Records.of(one).columns == one.columns

@@ -67,7 +67,11 @@ def choose(names: Sequence[str], columns: Any, drop: Any) -> list[int]:
 
 def has_row_names(names: Sequence[str]) -> bool:
     """Say whether the first of several columns is that of row names: it has no name, or one that says so."""
-    return len(names) > 1 and bool(_ROW_NAMES.fullmatch(names[0]))
+    if len(names) < 2 or not _ROW_NAMES.fullmatch(names[0]):
+        return False
+    # column0, column1, … are names that a library gave to all columns, not to one of row names
+    stem = names[0].rstrip("0123456789")
+    return names[1].rstrip("0123456789") != stem or stem == names[0]
 
 
 def row_names_left_out(names: Sequence[str], columns: Any, drop: Any) -> tuple[str, ...]:

@@ -290,6 +290,7 @@ class Records:
         return frame_of({name: columns[name] for name in self.order}, levels, backend or self.backend)
 
     def _chosen(self, columns: Any, drop: Any) -> "Records":
+        columns = self.order if columns is None and drop is None else columns  # row names went at the gate
         return self.select([self.order[place] for place in choose(self.order, columns, drop)])
 
     def take(self, rows: Any) -> "Records":
