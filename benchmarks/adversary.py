@@ -7,6 +7,7 @@ import numpy as np
 import allbutone as abo
 from allbutone.paper import methods as as_printed
 from allbutone.releases.release import Release
+from allbutone.releases.statistics import ParameterStatistics
 from benchmarks.clock import Row, bandwidth, seconds
 
 WORSE = 100  # attacks of which the worse modes are counted
@@ -65,7 +66,7 @@ def thousand(rng: np.random.Generator, n: int, p: int, count: int, size: int | N
     means, scales = np.stack([c.mean for c in fitted]), np.stack([c.scale for c in fitted])
     every = abo.NIW(means, fitted[0].mean_weight, fitted[0].df, scales)
     if size is None:
-        together = abo.ParameterStatistics(
+        together = ParameterStatistics(
             count, np.stack([s.precision for s in statistics]), np.stack([s.pull for s in statistics])
         )
     else:

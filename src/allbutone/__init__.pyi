@@ -6,10 +6,8 @@ from allbutone.adversary.who import Adversary
 from allbutone.disclosure.audit import MechanismWarning, audit
 from allbutone.disclosure.budget import Budget, budget
 from allbutone.disclosure.epsilon import privacy
-from allbutone.disclosure.guarantee import Guarantee, guarantee
+from allbutone.disclosure.guarantee import guarantee
 from allbutone.disclosure.guarantee_plan import (
-    Certificate,
-    GuaranteePlan,
     certificate_for,
     expected_errors,
     plan_guarantee,
@@ -20,10 +18,9 @@ from allbutone.disclosure.one_record import attack_record
 from allbutone.disclosure.risk import risk
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
-from allbutone.model.niw import NIW, Normal, StudentT
-from allbutone.model.prior import PriorScaleWarning, read_prior
+from allbutone.model.niw import NIW
+from allbutone.model.prior import PriorScaleWarning
 from allbutone.releases.check import check_release
-from allbutone.releases.check_values import Flaw, ReleaseCheck
 from allbutone.releases.combining import Combined, combine
 from allbutone.releases.folder import load_release, save_release
 from allbutone.releases.ledger import Ledger, ledger_path, read_ledger, record_release, void_release
@@ -31,9 +28,8 @@ from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.release import Release
 from allbutone.releases.sampling import new_repeat_key
 from allbutone.releases.several import without_columns
-from allbutone.releases.statistics import ParameterStatistics
 from allbutone.releases.synthesizer import Synthesizer
-from allbutone.releases.together import Together, with_earlier
+from allbutone.releases.together import with_earlier
 from allbutone.reports.findings import Finding
 from allbutone.reports.report import Report, report
 from allbutone.reports.verdict import Verdict
@@ -41,8 +37,8 @@ from allbutone.support.errors import InputError
 from allbutone.tables.records import Records, TableWarning, demo_cohort
 from allbutone.tables.schema import Schema
 from allbutone.utility.fidelity import Fidelity, fidelity
-from allbutone.utility.normality import Fitness, Normality, check_normality
-from allbutone.utility.shapes import Densities, densities
+from allbutone.utility.normality import check_normality
+from allbutone.utility.shapes import densities
 
 __version__: str
 
@@ -51,36 +47,24 @@ __all__ = [
     "Adversary",
     "Attack",
     "Budget",
-    "Certificate",
     "Combined",
-    "Densities",
     "Fidelity",
     "Finding",
-    "Fitness",
-    "Flaw",
-    "Guarantee",
-    "GuaranteePlan",
     "InputError",
     "Ledger",
     "Mechanism",
     "MechanismWarning",
     "Moments",
-    "Normal",
-    "Normality",
-    "ParameterStatistics",
     "PoorSampling",
     "Posterior",
     "PriorScaleWarning",
     "Records",
     "Release",
-    "ReleaseCheck",
     "Report",
     "Rule",
     "Schema",
-    "StudentT",
     "Synthesizer",
     "TableWarning",
-    "Together",
     "Verdict",
     "__version__",
     "attack",
@@ -107,7 +91,6 @@ __all__ = [
     "prior_for",
     "privacy",
     "read_ledger",
-    "read_prior",
     "record_release",
     "report",
     "risk",

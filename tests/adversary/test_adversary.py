@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import allbutone as abo
 import exact
 import paper
+from allbutone.model.niw import Normal
 from cases import positive_definite
 from targets import make, recipes
 
@@ -181,7 +182,7 @@ def test_a_single_release_has_its_closed_form(recipe):
             named.scale, together.scale, rtol=1e-7, atol=1e-7 * np.abs(together.scale).max()
         )
     mode = abo.attack(target.others, target.release, target.prior).mode
-    centre = named.mean if isinstance(named, abo.Normal) else named.location
+    centre = named.mean if isinstance(named, Normal) else named.location
     np.testing.assert_allclose(
         mode, centre, atol=1e-6 * np.sqrt(np.abs(np.diagonal(posterior._cover(np.eye(target.p)))).max())
     )

@@ -9,7 +9,7 @@ from scipy.special import betaln, gammaln
 import allbutone as abo
 import paper
 from allbutone.adversary.build import log_posterior, log_posterior_of_model
-from allbutone.model.niw import Density, Model
+from allbutone.model.niw import Density, Model, Normal
 from targets import make
 
 
@@ -91,7 +91,7 @@ def test_the_normal_model_is_the_special_case(kind, own, rng):
     released = {"datasets": release.values}
     if kind == "parameters":
         pairs = zip(release.normal.means, release.normal.covariances, strict=True)
-        released = {"parameters": [abo.Normal(mean, covariance) for mean, covariance in pairs]}
+        released = {"parameters": [Normal(mean, covariance) for mean, covariance in pairs]}
     before = None if adversary is None else adversary.update(target.others).predictive()
     candidates = target.candidates(12)
     literal = log_posterior_of_model(candidates, others, own=before, **released)

@@ -7,6 +7,7 @@ from pandas.testing import assert_frame_equal
 import allbutone as abo
 import paper
 from allbutone.disclosure.record_view import of_record
+from allbutone.model.niw import Normal
 
 COLUMNS = ("a", "b", "c")
 
@@ -38,7 +39,7 @@ def test_the_joint_density_of_datasets_given_their_parameters_is_free_of_the_rec
         fitted = paper.posterior(np.vstack([records.values[1:], candidate]), *prior)
         joint = 0.0
         for mean, covariance, data in zip(both.normal.means, both.normal.covariances, both.values, strict=True):
-            normal = abo.Normal(mean, covariance).log_density(data).sum()
+            normal = Normal(mean, covariance).log_density(data).sum()
             joint += paper.log_niw(mean, covariance, *fitted) + normal
         scored = abo.posterior(records.values[1:], both, both.prior).log_density_unnormalized(candidate)
         prior_part = paper.log_student_t(

@@ -10,6 +10,7 @@ import pytest
 from jaxtyping import config
 
 import allbutone as abo
+from allbutone.releases.statistics import ParameterStatistics
 
 NAMES = ("bmi", "ldl", "hba1c")
 RNG = np.random.default_rng(7)
@@ -300,8 +301,8 @@ def test_results_are_compared_by_identity():
         (RELEASE, "released must be ParameterStatistics, or Moments .* got a Release; use"),
         ([abo.Moments.of(TABLE)], "got a list"),
         (abo.Moments.of(TABLE), "got a Moments; use .* stack the datasets' moments"),
-        (abo.ParameterStatistics(2, np.eye(2), np.zeros(2)), r"released precision .* \(4, 3, 3\).* got \(2, 2\)"),
-        (abo.ParameterStatistics(2, np.ones((5, 3, 3)), np.zeros((5, 3))), r"precision .* \(4, 3, 3\).* got \(5"),
+        (ParameterStatistics(2, np.eye(2), np.zeros(2)), r"released precision .* \(4, 3, 3\).* got \(2, 2\)"),
+        (ParameterStatistics(2, np.ones((5, 3, 3)), np.zeros((5, 3))), r"precision .* \(4, 3, 3\).* got \(5"),
         (
             abo.Moments(np.ones(2), np.zeros((4, 2, 2)), np.zeros((4, 2, 2, 2))),
             r"mean must have shape \(4, 2, 3\)",

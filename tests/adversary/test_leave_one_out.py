@@ -11,6 +11,7 @@ import pytest
 import allbutone as abo
 from allbutone.adversary import leave_one_out as everyone
 from allbutone.adversary.build import log_posterior
+from allbutone.releases.statistics import ParameterStatistics
 from allbutone.support.parallel import keep_freed_memory
 from cases import positive_definite
 
@@ -235,7 +236,7 @@ def test_many_tables_at_once_from_their_statistics():
     crowds = [prior.update(others) for others, _, _ in targets]
     crowd = abo.NIW(np.stack([c.mean for c in crowds]), 21.0, 25.0, np.stack([c.scale for c in crowds]))
     each = [release.normal.statistics() for _, release, _ in targets]
-    stacked = abo.ParameterStatistics(4, np.stack([e.precision for e in each]), np.stack([e.pull for e in each]))
+    stacked = ParameterStatistics(4, np.stack([e.precision for e in each]), np.stack([e.pull for e in each]))
     parameters = abo.attack_many(crowd, stacked)
     moments = [[abo.Moments.of(z) for z in release.values] for _, _, release in targets]
     datasets = abo.attack_many(

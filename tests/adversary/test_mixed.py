@@ -14,6 +14,7 @@ from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beli
 from allbutone.adversary.proposal import Points
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import Cells
+from allbutone.model.niw import Normal
 from allbutone.releases.sampling import draw_tables
 from cases import positive_definite
 
@@ -316,7 +317,7 @@ def test_every_mechanism_and_the_own_prior_are_opinions_of_their_own(rng, kind, 
         for each in range(0 if drawn is None else len(drawn)):
             means = mechanism.means(drawn, cells, there.covariates)[each]
             spread = drawn.covariance_at(cells)[each]
-            wanted += abo.Normal(means, spread).log_density(points) + np.log(drawn.shares[each]) - known
+            wanted += Normal(means, spread).log_density(points) + np.log(drawn.shares[each]) - known
         if row >= 10:
             left = other.update(fewer.take(np.delete(np.arange(30), row - 10)))
             for data in further:

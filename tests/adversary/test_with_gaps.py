@@ -21,6 +21,7 @@ from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import Cells
+from allbutone.model.niw import Normal
 from allbutone.releases.sampling import draw_tables
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
@@ -95,7 +96,7 @@ class Drawn:
     def log_density(self, records):
         means = self.model.coded(records.cells, records.covariates) @ self.parameters.coefficients[0]
         normals = zip(means, self.parameters.covariance_at(records.cells)[0], records.values, strict=True)
-        measured = [abo.Normal(mean, covariance).log_density(value) for mean, covariance, value in normals]
+        measured = [Normal(mean, covariance).log_density(value) for mean, covariance, value in normals]
         return np.log(self.parameters.shares[0][records.cells]) + np.array(measured)
 
 

@@ -9,6 +9,7 @@ import paper
 from allbutone.adversary.missing import sample_missing
 from allbutone.disclosure.measures import groups_of, measure_missing
 from allbutone.model.moments import Moments
+from allbutone.model.niw import Normal
 from allbutone.releases.statistics import ParameterStatistics
 from cases import positive_definite
 from targets import make
@@ -56,7 +57,7 @@ def test_one_released_draw_is_the_posterior_of_the_known_columns(table):
     release = abo.without_columns(released(table, "parameters", count=1), "b")
     found = abo.posterior(table.values[1:, KEPT], release, release.prior)
     point = np.array([0.3, -1.2])
-    exactly = abo.Normal(release.normal.means[0], release.normal.covariances[0]).log_density(point)
+    exactly = Normal(release.normal.means[0], release.normal.covariances[0]).log_density(point)
     assert found.log_density(point) == pytest.approx(exactly, rel=1e-10)
 
 
@@ -110,7 +111,7 @@ def test_after_one_draw_all_missing_records_have_its_distribution(missing):
     target = make(np.random.default_rng(2), "parameters", 2, 25, 1, outlying=3.0)
     given = (target.others[missing:], target.release, target.prior, missing, 1)
     found = abo.posterior_missing(*given, chains=16, sweeps=20, warm_up=2)
-    exactly = abo.Normal(target.release.normal.means[0], target.release.normal.covariances[0])
+    exactly = Normal(target.release.normal.means[0], target.release.normal.covariances[0])
     np.testing.assert_allclose(
         found.log_density(target.others[:5]), exactly.log_density(target.others[:5]), rtol=1e-10
     )

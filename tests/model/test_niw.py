@@ -9,6 +9,7 @@ from scipy import stats
 
 import allbutone as abo
 import paper
+from allbutone.model.niw import Normal
 from cases import cases, positive_definite, relative_error
 
 Z = 5.0  # standard errors a Monte Carlo mean may stray: for any seed, about one failure in a million
@@ -67,7 +68,7 @@ def test_evidence_is_likelihood_times_prior_over_posterior(case):
     prior = abo.NIW(*case.prior)
     posterior = prior.update(case.records)
     (mean,), (covariance,) = posterior.draw(case.rng, 1)
-    likelihood = float(abo.Normal(mean, covariance).log_density(case.records).sum())
+    likelihood = float(Normal(mean, covariance).log_density(case.records).sum())
     ratio = float(prior.log_density(mean, covariance) - posterior.log_density(mean, covariance))
     evidence = float(prior.log_evidence(case.records))
     assert evidence == pytest.approx(likelihood + ratio, rel=1e-9, abs=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.model.prior import declared_prior, prior_entries, prior_from
+from allbutone.model.prior import declared_prior, prior_entries, prior_from, read_prior
 from allbutone.tables.schema import Schema
 
 COLUMNS = ("bmi", "ldl")
@@ -14,7 +14,7 @@ COLUMNS = ("bmi", "ldl")
 
 def read(tmp_path, text, name="prior.toml"):
     (tmp_path / name).write_text(text, encoding="utf-8")
-    return abo.read_prior(tmp_path / name, COLUMNS)
+    return read_prior(tmp_path / name, COLUMNS)
 
 
 def test_mean_and_scale(tmp_path):
@@ -96,7 +96,7 @@ def test_centre_without_spread_means_spread_1(tmp_path):
 
 def test_an_absent_prior_file_is_refused(tmp_path):
     with pytest.raises(abo.InputError, match=r"cannot read .*none.toml"):
-        abo.read_prior(tmp_path / "none.toml", COLUMNS)
+        read_prior(tmp_path / "none.toml", COLUMNS)
 
 
 def test_the_prior_that_a_table_file_declares_is_on_the_scale_of_the_model():

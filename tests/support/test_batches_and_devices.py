@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import allbutone as abo
+from allbutone.releases.statistics import ParameterStatistics
 from cases import positive_definite
 from targets import make
 
@@ -50,7 +51,7 @@ def stacked_moments(releases):
 
 def stacked_parameters(releases):
     each = [release.normal.statistics() for release in releases]
-    return abo.ParameterStatistics(
+    return ParameterStatistics(
         each[0].draws, np.stack([one.precision for one in each]), np.stack([one.pull for one in each])
     )
 
@@ -75,7 +76,7 @@ def test_targets_with_priors_and_sizes_of_their_own_are_attacked_at_once(kind, k
     if kind == "parameters":
         releases = [theta for _, _, theta, _ in targets]
         released = stacked_parameters(releases)
-        alone = [abo.ParameterStatistics(k, released.precision[i], released.pull[i]) for i in range(6)]
+        alone = [ParameterStatistics(k, released.precision[i], released.pull[i]) for i in range(6)]
     else:
         releases = [phi for _, _, _, phi in targets]
         if kind == "datasets of shared sizes":
@@ -149,7 +150,7 @@ def test_many_attacks_on_another_device_are_numpys(kind):
     moved = abo.NIW(*(there(getattr(others, name)) for name in ("mean", "mean_weight", "df", "scale")))
     if kind == "parameters":
         here = stacked_parameters([theta for _, _, theta, _ in targets])
-        away = abo.ParameterStatistics(here.draws, there(here.precision), there(here.pull))
+        away = ParameterStatistics(here.draws, there(here.precision), there(here.pull))
     else:
         here = stacked_moments([phi for _, _, _, phi in targets])
         away = abo.Moments(there(here.count), there(here.mean), there(here.scatter))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import allbutone as abo
+from allbutone.model.prior import read_prior
 from allbutone.paper.design_file import parse_design, read_design
 from allbutone.paper.run import StudyRun, load_study, run_study
 from allbutone.tables import safe_io
@@ -185,8 +186,8 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path):
         os.mkfifo(tmp_path / name)
     read = {
         "t.csv": abo.Records.of,
-        "p.toml": lambda path: abo.read_prior(path, ["a"]),
-        "p.json": lambda path: abo.read_prior(path, ["a"]),
+        "p.toml": lambda path: read_prior(path, ["a"]),
+        "p.json": lambda path: read_prior(path, ["a"]),
         "r": abo.load_release,
         "r/release.json": abo.Synthesizer.load,
         "d.toml": read_design,

@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import allbutone as abo
+from allbutone.model.prior import read_prior
 from allbutone.tables.files import LIMITS, Limits, read_table
 from allbutone.tables.names import reads_as_data
 
@@ -295,7 +296,7 @@ def test_mutated_files_are_read_or_refused_in_few_lines(tmp_path, rng, kind):
                 path, drop=[name for name in read_table(path).column_names if name in "td"]
             ),
         ),
-        "toml": (PRIOR.encode(), lambda path: abo.read_prior(path, ("bmi", "ldl"))),
+        "toml": (PRIOR.encode(), lambda path: read_prior(path, ("bmi", "ldl"))),
         "design": (DESIGN.encode(), read_design),
     }[kind]
     path = tmp_path / ("t." + kind.replace("design", "toml"))
