@@ -30,9 +30,10 @@ def read_prior(path: str | Path, columns: Sequence[str], schema: Schema | None =
     `mean_weight` (default 1) and `df` (default p + 2) say how many records the prior is worth.
     Where `schema` declares another scale, centre and spread are in natural units, mean and scale on that scale.
 
-    >>> import pathlib, allbutone as abo
+    >>> import pathlib
+    >>> from allbutone.model.prior import read_prior
     >>> _ = pathlib.Path("prior.toml").write_text("centre = [25.0, 3.4]\\nspread = [4.5, 0.9]")
-    >>> abo.read_prior("prior.toml", ["bmi", "ldl"]).mean
+    >>> read_prior("prior.toml", ["bmi", "ldl"]).mean
     array([25. ,  3.4])
     """
     path = Path(path)
