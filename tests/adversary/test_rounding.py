@@ -14,7 +14,7 @@ STATUS = {"global", "converged", "tie", "limited by rounding", "not converged"}
 
 def off_by(mode, others, release, prior):
     """By how many posterior standard deviations a mode is off."""
-    given = list(getattr(release, "datasets", []))
+    given = list(release.values)
     if release.parameters is not None:
         given = release.normal.means, release.normal.covariances
     truth, bowl = exact.mode_near(mode, others, given, (prior.mean, prior.mean_weight, prior.df, prior.scale))

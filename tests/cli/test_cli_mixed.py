@@ -233,7 +233,7 @@ def test_what_goes_out_as_it_is_is_known_to_the_adversary(allbutone, patients):
     "asked",
     [
         ("risk", "patients.csv", "r", "--lacking-records", 2),
-        ("risk", "patients.csv", "r", "--lacking-columns", "age"),
+        ("risk", "patients.csv", "r", "--lacking-columns", "sex"),
         ("risk", "patients.csv", "r", "--known", "height"),
         ("risk", "patients.csv", "r", "--drop", "age"),
         ("adversaries", "patients.csv", "r"),

@@ -145,3 +145,21 @@ def test_only_some_records_are_judged_as_among_all(people):
     for name in every:
         if every[name].dtype.kind == "f":
             np.testing.assert_allclose(some[name], every[name][[7, 0]], rtol=1e-10)
+
+
+def test_columns_can_be_lacking_of_a_table_in_an_engine():
+    cohort = abo.demo_cohort().to_frame("polars")
+    release = abo.Synthesizer().fit(cohort).sample(datasets=1, rng_for_tests=np.random.default_rng(1))
+    who, asked = abo.Adversary(lacking_columns=["BMI"]), {"mass": False}
+    here, there = (abo.risk(table, release, who, **asked) for table in (cohort, cohort.lazy()))
+    assert "probability_BMI" not in there.columns
+    np.testing.assert_allclose(there["exposure"], here["exposure"], rtol=1e-8)
+
+
+def test_a_release_with_a_guarantee_takes_the_table_file_that_it_was_made_with():
+    cohort = abo.demo_cohort()
+    limits = {name: {"low": -8, "high": 8, "centre": 0, "spread": 1} for name in cohort.columns}
+    schema, table = {"columns": limits}, cohort.to_frame("pandas")
+    release = abo.Synthesizer(epsilon=3.0).fit(table, schema=schema).sample(datasets=1, rows=50)
+    told, usual = (abo.risk(table, release, **how) for how in ({"schema": schema}, {}))
+    np.testing.assert_array_equal(told["risk"], usual["risk"])

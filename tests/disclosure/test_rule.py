@@ -229,7 +229,7 @@ def test_a_rule_of_another_probability_decides_at_that_one():
     rng, prior = np.random.default_rng(8), abo.NIW.flat(1)
     values = rng.standard_normal((30, 1))
     values[0] = 8.0
-    release = Release.draw(prior.update(values), [30] * 5, rng, prior=prior)
+    release = Release.draw(prior.update(values), [30] * 5, rng, columns=("x",), prior=prior)
 
     def known(probability):
         found = abo.risk(

@@ -90,5 +90,5 @@ def many_p_values(rng):
     names = ("a", "b", "c")
     return fidelity(
         pa.table(list(table.T), names=list(names)),
-        Release.draw(prior.update(table), [50] * 30, rng, columns=names, prior=prior),
+        abo.Release.draw(prior.update(table), [50] * 30, rng, columns=names, prior=prior),
     )

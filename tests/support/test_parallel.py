@@ -147,9 +147,9 @@ def test_every_digit_is_the_same_on_any_number_of_cores(kind, monkeypatch):
         prior, rng = abo.NIW.default(5), np.random.default_rng(1)
         posterior = prior.update(cohort.values)
         if kind == "parameters":
-            release = abo.Release.draw_parameters(posterior, 7, rng)
+            release = abo.Release.draw_parameters(posterior, 7, rng, columns=abo.demo_cohort().columns)
         else:
-            release = abo.Release.draw(posterior, [200] * 5, rng)
+            release = abo.Release.draw(posterior, [200] * 5, rng, columns=abo.demo_cohort().columns)
         attack = abo.attack_all(cohort, release, prior)
         found.append([np.asarray(getattr(attack, field)) for field in fields])
     for other in found[1:]:

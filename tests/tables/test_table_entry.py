@@ -141,18 +141,20 @@ def with_codes(rng, n=60):
 
 
 def test_a_refused_category_names_what_takes_it(rng):
-    with pytest.raises(abo.InputError, match=r"'sex' is not numeric.*Synthesizer"):
-        abo.Synthesizer().fit(with_codes(rng)[["age", "sex"]])
+    with pytest.raises(abo.InputError, match=r"'sex' is not numeric"):
+        abo.Synthesizer(model="normal").fit(with_codes(rng)[["age", "sex"]])
     table = people(rng)
     table.loc[3, "age"] = np.nan
-    with pytest.raises(abo.InputError, match=r"complete_cases=True.*Synthesizer") as told:
+    with pytest.raises(abo.InputError, match=r"complete_cases=True") as told:
         abo.Synthesizer().fit(table)
-    assert "missing" not in {cure.argument for cure in told.value.cures}  # which fit does not take
+    assert "complete_cases" in {cure.argument for cure in told.value.cures}
 
 
 def test_codes_do_not_pass_as_measurements_in_silence(rng):
     with pytest.warns(abo.TableWarning, match="'arm', 'stage': few different whole numbers"):
-        abo.Synthesizer().fit(with_codes(rng), drop="sex")
+        abo.Synthesizer(model="normal").fit(with_codes(rng), drop="sex")
+    with pytest.warns(abo.TableWarning, match="'stage': few different whole numbers"):
+        abo.Synthesizer().fit(with_codes(rng), drop="sex")  # arm has two values and is a category
 
 
 def test_risk_takes_the_schema_that_the_release_was_made_with(rng, tmp_path):
@@ -204,7 +206,7 @@ def test_what_follows_a_release_reads_the_table_as_it_was_made(allbutone, clinic
     code, _, err = allbutone("budget", "table.csv", "--rows", 20)
     assert code == 2
     assert "--complete-cases" in err
-    assert "imputed" not in err  # of which there is no budget
+    assert "--missing impute" in err
     told = ["--table-file", "table.toml", "--complete-cases"]
     assert allbutone("synthesize", "table.csv", *told, "--out", "release", "--datasets", 2, "--rows", 20)[0] == 0
     for command in (

@@ -220,9 +220,12 @@ def test_densities_look_past_a_value_far_outside(rng):
         (lambda r: (r, abo.Release.of_parameters(np.zeros((1, 3)), np.eye(3)[None])), "no datasets"),
         (lambda r: (r, abo.Release.of([r, r[:1]])), "dataset 2 has one row"),
         (lambda r: (r, abo.Release.of([r, r * [1, 0, 1]])), "column 'x2' of dataset 2 is constant"),
-        (lambda r: (abo.Records(r * [1, 0, 1], COLUMNS), abo.Release.of([r])), "'b' of the table is constant"),
-        (lambda r: (abo.Records(r[:1], COLUMNS), abo.Release.of([r])), "one row"),
-        (lambda r: (r[:, :2], abo.Release.of([r])), "2 columns, the release 3"),
+        (
+            lambda r: (abo.Records(r * [1, 0, 1], COLUMNS), abo.Release.of([r], COLUMNS)),
+            "'b' of the table is constant",
+        ),
+        (lambda r: (abo.Records(r[:1], COLUMNS), abo.Release.of([r], COLUMNS)), "one row"),
+        (lambda r: (r[:, :2], abo.Release.of([r])), "there is no column 'x3'"),
         (lambda r: (r[:, [0, 0]], abo.Release.of([r[:, [0, 0]]])), "'x2' is determined by 'x1'"),
     ],
 )

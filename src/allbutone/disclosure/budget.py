@@ -930,10 +930,9 @@ def _without(names: Sequence[str], records: Records, mechanism: Mechanism) -> tu
     fewer = records.select([each for each in records.order if each not in names])
     places = [place for place, each in enumerate(mechanism.measurements) if each not in names]
     weight = mechanism.cell_weight * mechanism.prior.cells.count / prod(map(len, fewer.categories.levels))
-    schema = mechanism.schema.for_columns(fewer.order)
-    return fewer, replace(
-        mechanism, schema=schema, normal=mechanism.require_prior().marginal(places), cell_weight=weight
-    )
+    schema, normal = mechanism.schema.for_columns(fewer.order), mechanism.require_prior().marginal(places)
+    less = replace(mechanism, schema=schema, normal=normal, cell_weight=weight)
+    return fewer, Mechanism.of_measurements(schema, normal) if less.is_normal else less
 
 
 def _explained(one: Alternative, every: list[Alternative]) -> Alternative:

@@ -145,8 +145,8 @@ def risk(
 def records_of_release(table: Any, release: Released, **how_to_read: Any) -> Records:
     """Read the table of a release as it declares it; where there is a guarantee, without the limits."""
     if isinstance(release, Release) and release.noisy is not None:
-        wide = without_limits(release.schema)
-        return Records.of(table, **{"rows_are_people": True} | how_to_read, columns=release.columns, schema=wide)
+        asked = {"columns": release.columns, **reading_of(release, how_to_read)}
+        return Records.of(table, **asked | {"schema": without_limits(asked["schema"])})
     return Records.of(table, **reading_of(release, how_to_read))
 
 

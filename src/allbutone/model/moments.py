@@ -158,10 +158,10 @@ class Moments:
         return Moments(left, vector * mean, append_axes(there, 2) * scatter, vector * tail)
 
     def select(self, columns: Sequence[int]) -> "Moments":
-        """Return the moments of some columns, by position; of one table."""
+        """Return the moments of some columns, by position; of one table, or of each cell."""
         kept = list(columns)
-        tail = self.mean_tail if isinstance(self.mean_tail, float) else self.mean_tail[kept]
-        return Moments(self.count, self.mean[kept], self.scatter[kept][:, kept], tail)
+        tail = self.mean_tail if isinstance(self.mean_tail, float) else self.mean_tail[..., kept]
+        return Moments(self.count, self.mean[..., kept], self.scatter[..., kept, :][..., kept], tail)
 
     def add(self, record: Float[Array, "*batch p"]) -> "Moments":
         """Return the moments with one record more."""
