@@ -209,8 +209,9 @@ def test_near_the_limit_other_points_do_not_change_the_verdict(rng):
             assert np.all(np.abs(found.within - closely) < 6 * found.within_error + 1e-3)
 
 
-def test_who_is_clearly_beyond_one_limit_gets_no_points_to_decide_another(rng):
+def test_who_is_clearly_beyond_one_limit_gets_no_points_to_decide_another():
     """The verdict on a person is decided by one value; the numbers are then those without any limits."""
+    rng = np.random.default_rng(2)
     problem, truth = problem_of(rng, 2, "datasets", 4)
     near, modes = some_intervals(rng, problem, truth), find_modes(problem)
     plain = integrate(problem, modes, None, Points(2), 32, 4, near)
