@@ -360,3 +360,15 @@ def test_who_knows_a_column_or_has_a_prior_is_judged_too(rng):
     assert all(plan.in_all <= plan.case.guess for plan in (usual, knows, own, lacks))
     with pytest.raises(abo.InputError, match="knows less of everybody"):
         abo.budget(frame, rows=n, adversary=abo.Adversary(lacking_records=3))
+
+
+def test_the_chance_that_anybody_is_disclosed_grows_and_counts_a_category_once():
+    rng = np.random.default_rng(77)
+    frame = pd.DataFrame({"age": rng.normal(50, 9, 90), "sex": rng.choice(["f", "m"], 90)})
+    case = abo.budget(frame.assign(site=rng.choice(["a", "b", "c"], 90)), rows=90, rng=1).case
+    chances = [case.anybody(count) for count in range(1, 14)]
+    assert chances == sorted(chances)
+    for count, chance in enumerate(chances, start=1):
+        assert chance <= case.lineup.chances(count, 1.0).sum() + max(case.cell_chances[0][:count]) + 1e-12
+    plain = abo.budget(frame[["age"]], rows=90, rng=1).case
+    assert plain.anybody(5) == pytest.approx(min(1.0, plain.chances(5).sum()))

@@ -240,6 +240,17 @@ class Case:
         by_cell = each[count - 1] if count <= len(each) else np.maximum(each[-1], each.any(axis=0))
         return np.minimum(1.0, found + by_cell[self.everyone.records.cells])
 
+    def anybody(self, count: int) -> float:
+        """Return the chance that `count` in all disclose anybody: at most the sum over records, and any category.
+
+        A category is often disclosed of everybody in its cell at once, so that chances of people do not add up.
+        """
+        total = float(np.sum(self.lineup.chances(count, 1.0)))
+        if self.cell_chances is not None and count:
+            by_counts = np.maximum.accumulate(self.cell_chances[0])  # simulated: more never tell less
+            total += float(by_counts[min(count, len(by_counts)) - 1])
+        return min(1.0, total)
+
     @cached_property
     def watched(self) -> Int[np.ndarray, " w"]:
         """The places of those who are attacked: of the highest leverage, and of the smallest cells."""

@@ -33,7 +33,7 @@ def budget_figure(budget: Budget) -> go.Figure:
     """Draw the chance that a release discloses anybody, that of who sets the limit, and what simulations gave."""
     counts = _counts(budget)
     chances = np.array([budget.chances(int(count), 1.0) for count in counts])
-    anybody = np.minimum(1.0, chances.sum(axis=1))
+    anybody = np.array([budget.case.anybody(int(count)) for count in counts])
     place, noun = budget.case.records.place_of(budget.limiting_row), budget.noun.removeprefix("parameter ")
     figure = go.Figure()
     for name, colour, width, values in (
