@@ -1,0 +1,4 @@
+library(testthat)
+library(allbutone)
+
+test_check("allbutone")

@@ -1,0 +1,71 @@
+test_that("Python is there where it must be", {
+  skip_if_not(nzchar(Sys.getenv("ALLBUTONE_R_MUST_RUN")))
+  expect_true(allbutone_available())
+})
+
+test_that("every kind of column crosses to Python and back as it was, gaps included", {
+  needs_python()
+  for (table in list(every_kind(), with_gaps(every_kind()))) {
+    back <- there_and_back(table)
+    expect_identical(names(back), names(table))
+    for (name in setdiff(names(table), "taken")) {
+      expect_identical(sorted_attributes(back[[name]]), sorted_attributes(table[[name]]))
+      expect_identical(back[[name]], table[[name]], ignore_attr = TRUE, info = name)
+    }
+    # days and seconds are multiplied there and back: to the microsecond
+    expect_equal(as.numeric(back$taken), as.numeric(table$taken), tolerance = 1e-14)
+    expect_identical(sorted_attributes(back$taken), sorted_attributes(table$taken))
+  }
+})
+
+test_that("no kind of NA becomes a value", {
+  needs_python()
+  table <- data.frame(a = c(NA, 1.5), b = c(NA_integer_, 3L), c = c(NA_character_, "NA"), d = c(NA, FALSE),
+                      e = factor(c(NA, "x")), f = c(NaN, 2))
+  back <- there_and_back(table)
+  for (name in names(table)) expect_identical(is.na(back[[name]]), c(TRUE, FALSE), info = name)
+  expect_identical(back$c[2], "NA")
+})
+
+test_that("levels that nobody has stay levels", {
+  needs_python()
+  table <- data.frame(x = factor(c("b", "b"), levels = c("c", "b", "a")))
+  expect_identical(there_and_back(table)$x, table$x)
+})
+
+test_that("tibbles come back as tibbles, and an empty or short column as it is", {
+  needs_python()
+  skip_if_not_installed("tibble")
+  table <- tibble::tibble(a = c(1.5, NA), `a b` = c("x", "y"))
+  expect_identical(there_and_back(table), table)
+  expect_identical(there_and_back(table[0, ])$a, numeric())
+  expect_identical(there_and_back(table[1, ]), table[1, ])
+})
+
+test_that("haven's labels come back as haven makes them", {
+  needs_python()
+  skip_if_not_installed("haven")
+  table <- data.frame(x = c(1, 2, 1, NA))
+  table$x <- haven::labelled(table$x, c(no = 1, yes = 2), label = "Ever?")
+  expect_equal(there_and_back(table)$x, table$x)
+  table$y <- haven::labelled_spss(c(1, 2, 9, 1), c(no = 1, yes = 2, refused = 9), na_values = 9)
+  expect_identical(as.vector(unclass(there_and_back(table)$y)), c(1, 2, NA, 1))
+})
+
+test_that("what keeps a table of people from being one is refused, all at once", {
+  table <- data.frame(a = 1:3)
+  table$pairs <- matrix(1:6, 3)
+  table$lists <- list(1, 2, 3)
+  table$z <- complex(3, 1, 1)
+  error <- expect_error(allbutone:::crossing(table, "refuse", NULL), class = "allbutone_input_error")
+  for (name in c("pairs", "lists", "z")) expect_match(conditionMessage(error), paste0("'", name, "'"))
+  expect_error(allbutone:::crossing(1:3, "refuse", NULL), "data frame", class = "allbutone_input_error")
+})
+
+test_that("nothing of anybody is kept with a release but what columns are", {
+  table <- clinic()
+  attr(table$sbp, "na.action") <- 17L
+  attr(table, "secret") <- "row names of people"
+  kept <- unlist(allbutone:::prototype_of(table, "refuse"))
+  expect_false(any(grepl("na.action|secret|people", c(names(kept), kept))))
+})

@@ -1,0 +1,77 @@
+test_that("a session goes from a data frame to verdict and report", {
+  needs_python()
+  table <- clinic()
+  seen <- describe(table, out = file.path(tempdir(), "table.toml"), force = TRUE)
+  expect_identical(seen$columns$column, names(table))
+  expect_output(print(seen), "60 rows, 2 columns")
+  release <- synthesize(table, datasets = 3)
+  expect_output(print(release), "3 datasets of 60 rows")
+
+  found <- risk(table, release, mass = FALSE)
+  expect_identical(found$row, seq_len(60))
+  expect_true(all(found$risk >= 0 & found$risk <= 1) && is.logical(found$disclosed))
+  said <- paste(capture.output(print(found)), collapse = " ")
+  for (words in c("The people closest to being disclosed", "knows the rest", "Membership: ")) expect_match(said, words)
+  expect_lte(max(nchar(capture.output(print(found)))), 90)
+  expect_output(str(found), "60 obs")
+  expect_identical(class(found[1:3, ]), "data.frame")
+  expect_identical(found[found$row <= 2, c("row", "risk")], as.data.frame(found)[1:2, c("row", "risk")])
+  expect_identical(found["risk"], as.data.frame(found)["risk"])
+  known <- risk(table, release, adversary = list(known = "bmi"), mass = FALSE)
+  expect_true(all(known$riskiest == "sbp"))
+
+  plan <- budget(table, rows = 60)
+  expect_identical(plan$people$row, seq_len(60))
+  expect_gte(plan$in_all, plan$count)
+  expect_output(print(plan), "may be released")
+  expect_match(capture.output(print(plan))[1], if (plan$count > 0) "^\u2714 " else "^\u2718 ")
+
+  page <- report(table, release, file.path(tempdir(), "report.html"), force = TRUE, open = FALSE)
+  expect_true(any(grepl("<html", readLines(page$path, n = 20, warn = FALSE), fixed = TRUE)))
+  expect_type(page$may_go_out, "logical")
+  expect_output(print(page), "Written")
+  expect_error(report(table, release, page$path, open = FALSE), "exists", class = "allbutone_input_error")
+})
+
+test_that("a table file that describe() drafts is one that synthesize() takes", {
+  needs_python()
+  drafted <- tempfile(fileext = ".toml")
+  describe(clinic(), out = drafted)
+  made <- synthesize(clinic(), schema = drafted)[[1]]
+  expect_identical(made$sbp, round(made$sbp, 1))
+})
+
+test_that("several releases are attacked together, and tell more than the least of them", {
+  needs_python()
+  table <- clinic()
+  # one dataset tells next to nothing of anybody, sixty tell much: whatever is drawn, they are not confused
+  releases <- list(synthesize(table), synthesize(table, datasets = 60))
+  together <- risk(table, releases, mass = FALSE)
+  alone <- risk(table, releases[[1]], mass = FALSE)
+  expect_gt(mean(together$information_gain), mean(alone$information_gain))
+})
+
+test_that("results are drawn on R's device, and written as pages", {
+  needs_python()
+  table <- clinic()
+  found <- risk(table, synthesize(table), mass = FALSE)
+  grDevices::pdf(file <- tempfile(fileext = ".pdf"))
+  expect_silent(plot(found))  # pdf() warns of letters that it does not know
+  expect_silent(plot(found, "membership"))
+  plan <- budget(table)
+  expect_silent(plot(plan))
+  grDevices::dev.off()
+  expect_gt(file.size(file), 5000)
+  plot(found, file = page <- tempfile(fileext = ".html"))
+  expect_match(readLines(page, n = 1, warn = FALSE), "doctype")
+  expect_error(plot(structure(list(), class = "allbutone_risk")), "part of a result")
+  known <- risk(table, synthesize(table), adversary = list(lacking_records = 1), mass = FALSE)
+  expect_error(plot(known, "membership"), "not judged", class = "allbutone_input_error")
+})
+
+test_that("the paper is made again", {
+  needs_python()
+  expect_silent(made <- paper_study(tempfile(), replicates = 2, datasets = 5))
+  expect_true(file.exists(made$page))
+  expect_gt(nrow(made$cells), 1000)
+})

@@ -1,0 +1,69 @@
+same_kind <- function(synthetic, table, names) {
+  for (name in names) {
+    expect_identical(sorted_attributes(synthetic[[name]]), sorted_attributes(table[[name]]))
+    expect_identical(typeof(synthetic[[name]]), typeof(table[[name]]), info = name)
+  }
+}
+
+test_that("every kind of column goes through synthesize() and is that kind again, gaps included", {
+  needs_python()
+  table <- with_gaps(every_kind())
+  names <- names(table)
+  release <- synthesize(table, datasets = 2, rows = 50, missing = "keep", dates = "days", columns = names)
+  expect_length(release, 2)
+  for (synthetic in as.list(release)) {
+    expect_identical(dim(synthetic), c(50L, length(names)))
+    same_kind(synthetic, table, names)
+    expect_true(all(as.vector(unclass(synthetic$smoker)) %in% c(1:3, NA)))
+    expect_true(all(synthetic$place %in% c("\u00c5rhus", "K\u00f8ge", NA)))
+    expect_identical(unclass(synthetic$visit), round(unclass(synthetic$visit)))
+  }
+  expect_true(any(vapply(as.list(release), anyNA, NA)))
+  complete <- synthesize(table, missing = "impute", dates = "days", columns = names)[[1]]
+  expect_false(anyNA(complete))
+  same_kind(complete, table, names)
+})
+
+test_that("synthetic columns are distributed as the real ones", {
+  needs_python()
+  table <- every_kind(400)[c("sbp", "age", "sex", "visit")]
+  made <- synthesize(table, rows = 4000, dates = "days", columns = names(table))[[1]]
+  for (name in c("sbp", "age", "visit")) {
+    x <- as.numeric(table[[name]])
+    # the mean of the real table and of what is drawn from its posterior: both vary
+    expect_lt(abs(mean(as.numeric(made[[name]])) - mean(x)), 5 * sd(x) * sqrt(1 / 400 + 1 / 4000))
+  }
+  share <- mean(table$sex == "male")
+  expect_lt(abs(mean(made$sex == "male") - share), 5 * sqrt(share * (1 - share) * (1 / 400 + 1 / 4000)))
+})
+
+test_that("releases go into folders and come back", {
+  needs_python()
+  table <- every_kind()[c("sbp", "bmi", "age", "sex", "stage", "treated")]
+  release <- synthesize(table, datasets = 2)
+  folder <- tempfile()
+  save_release(release, folder)
+  expect_error(save_release(release, folder), class = "allbutone_input_error")
+  again <- load_release(folder, like = table)
+  expect_equal(as.list(again), as.list(release), tolerance = 1e-12)
+  same_kind(again[[1]], table, names(table))
+  expect_s3_class(load_release(folder)[[1]]$sex, "factor")
+  expect_true(check_release(folder, table)$clean)
+  expect_error(release[[3]], "the release has 2", class = "allbutone_input_error")
+})
+
+test_that("dates are refused unless they are asked for as days", {
+  needs_python()
+  table <- every_kind()[c("sbp", "bmi", "visit", "taken")]
+  expect_error(synthesize(table), "holds dates or times", class = "allbutone_input_error")
+  expect_error(synthesize(table, dates = "weeks"), "\"days\"", class = "allbutone_input_error")
+})
+
+test_that("parameters and guarantees are asked for by Python's own names", {
+  needs_python()
+  expect_length(synthesize(clinic(), parameters = TRUE), 1)
+  declared <- list(sbp = list(low = 60, high = 260, centre = 128, spread = 17),
+                   bmi = list(low = 10, high = 80, centre = 26, spread = 4.5))
+  private <- synthesize(clinic(200), schema = declared, epsilon = 3)
+  expect_true(all(private[[1]]$sbp >= 60 & private[[1]]$sbp <= 260))
+})
