@@ -42,8 +42,8 @@ def main() -> None:
         if version("allbutone") not in run(place, "--version"):
             raise SystemExit("--version tells another version")
         run(place, "demo", "--out", "demo")
-        run(place, "check", "demo/release", "--table", "demo/cohort.csv")
-        run(place, "report", "demo/cohort.csv", "demo/release", "--public", "--out", "public.html")
+        run(place, "check", "demo/release", "--table", "demo/others.csv")
+        run(place, "report", "demo/others.csv", "demo/release", "--public", "--out", "public.html")
         if "<html" not in (place / "public.html").read_text(encoding="utf-8"):
             raise SystemExit("the public page is none")
     print(
