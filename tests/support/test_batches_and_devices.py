@@ -7,6 +7,7 @@ import pytest
 import allbutone as abo
 from allbutone.releases.statistics import ParameterStatistics
 from cases import positive_definite
+from posteriors import attack_statistics, who
 from targets import make
 
 DEVICE = array_api_strict.Device("device1")
@@ -87,22 +88,15 @@ def test_targets_with_priors_and_sizes_of_their_own_are_attacked_at_once(kind, k
             released = abo.Moments(released.count[0], released.mean, released.scatter)
         counts = np.broadcast_to(released.count, (6, k))
         alone = [abo.Moments(counts[i], released.mean[i], released.scatter[i]) for i in range(6)]
-    many = abo.attack_many(others, released)
+    many = attack_statistics(others, released)
     fields = ("mean", "mean_weight", "df", "scale")
     each = [abo.NIW(*(getattr(others, name)[i] for name in fields)) for i in range(6)]
-    assert_batch_is_each(many, [abo.attack_many(one, it) for one, it in zip(each, alone, strict=True)])
+    assert_batch_is_each(many, [attack_statistics(one, it) for one, it in zip(each, alone, strict=True)])
     for row, ((x, prior, _, _), release) in enumerate(zip(targets, releases, strict=True)):
-        one = abo.attack(x, release, prior)
+        one = abo.attack(x, release, prior=prior)
         size = np.sqrt(np.diagonal(one.covariance))
         if one.log_posterior_gap > 1e-6:
             np.testing.assert_allclose((many.mode[row] - one.mode) / size, 0, atol=1e-6)
-
-
-def test_counts_that_fit_no_axis_are_refused():
-    others = stack(targets_of_different_sizes(np.random.default_rng(1), 2))
-    moments = abo.Moments(np.ones((3, 4)), np.zeros((2, 4, 3)), np.zeros((2, 4, 3, 3)))
-    with pytest.raises(abo.InputError, match="count must have shape"):
-        abo.attack_many(others, moments)
 
 
 def on_device(target):
@@ -131,13 +125,15 @@ def test_attacks_on_another_device_are_numpys(kind, count):
         ({"adversary_prior": own}, {"adversary_prior": own_here}),
         ({"known": there(known)}, {"known": known}),
     ):
-        ours = abo.attack(others, release, prior, **options)
-        theirs = abo.attack(target.others, target.release, target.prior, **here)
+        ours = abo.attack(others, release, prior=prior, **who(**options))
+        theirs = abo.attack(target.others, target.release, prior=target.prior, **who(**here))
         np.testing.assert_allclose(back(ours.mode), theirs.mode, rtol=1e-8)
         np.testing.assert_allclose(back(ours.covariance), theirs.covariance, rtol=1e-6, atol=1e-9)
-        known_of_all = {"known": [1]} if "known" in options else {}
-        ours = abo.attack_all(there(records), release, prior, **{**options, **known_of_all})
-        theirs = abo.attack_all(records, target.release, target.prior, **{**here, **known_of_all})
+        known_of_all = {"known": ["x2"]} if "known" in options else {}
+        ours = abo.attack(there(records), release, rows="all", prior=prior, **who(**{**options, **known_of_all}))
+        theirs = abo.attack(
+            records, target.release, rows="all", prior=target.prior, **who(**{**here, **known_of_all})
+        )
         np.testing.assert_allclose(back(ours.log_posterior_gap), theirs.log_posterior_gap, rtol=1e-6, atol=1e-7)
         assert list(ours.status) == list(theirs.status)
 
@@ -154,7 +150,7 @@ def test_many_attacks_on_another_device_are_numpys(kind):
     else:
         here = stacked_moments([phi for _, _, _, phi in targets])
         away = abo.Moments(there(here.count), there(here.mean), there(here.scatter))
-    ours, theirs = abo.attack_many(moved, away), abo.attack_many(others, here)
+    ours, theirs = attack_statistics(moved, away), attack_statistics(others, here)
     np.testing.assert_allclose(back(ours.log_posterior_gap), theirs.log_posterior_gap, rtol=1e-8, atol=1e-8)
     assert list(ours.status) == list(theirs.status)
 

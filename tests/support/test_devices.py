@@ -140,7 +140,7 @@ devices.BLOCK_BYTES = 1 << 18  # many blocks, so that all threads begin together
 rng, prior = np.random.default_rng(1), abo.NIW.flat(3)
 values = rng.standard_normal((4000, 3))
 release = abo.Release.draw(prior.update(values), [50] * 3, rng, prior=prior)
-found = abo.attack_all(values, release, prior, device="cuda")
+found = abo.attack(values, release, rows="all", prior=prior, device="cuda")
 print(len(found.mode))
 """
 

@@ -150,7 +150,7 @@ def test_every_digit_is_the_same_on_any_number_of_cores(kind, monkeypatch):
             release = abo.Release.draw_parameters(posterior, 7, rng, columns=abo.demo_cohort().columns)
         else:
             release = abo.Release.draw(posterior, [200] * 5, rng, columns=abo.demo_cohort().columns)
-        attack = abo.attack_all(cohort, release, prior)
+        attack = abo.attack(cohort, release, rows="all", prior=prior)
         found.append([np.asarray(getattr(attack, field)) for field in fields])
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):

@@ -14,6 +14,7 @@ from allbutone.paper.design_file import read_design
 from allbutone.paper.run import StudyRun, load_study, run_study
 from allbutone.paper.simulate import alike, simulate_cell, simulate_together
 from allbutone.support.devices import DeviceStreams, device_of, triangle
+from posteriors import who
 from replayed import Replayed, assert_same_replicates
 from targets import make
 
@@ -36,15 +37,18 @@ def test_torch_attacks_as_numpy_does(kind, seed):
     rng = np.random.default_rng(seed)
     target = make(rng, kind, int(rng.integers(1, 6)), int(rng.integers(1, 30)), int(rng.integers(1, 8)), 5.0)
     others, release, prior = tensors(target)
-    ours, theirs = abo.attack(others, release, prior), abo.attack(target.others, target.release, target.prior)
+    ours, theirs = (
+        abo.attack(others, release, prior=prior),
+        abo.attack(target.others, target.release, prior=target.prior),
+    )
     assert isinstance(ours.mode, torch.Tensor)
     np.testing.assert_allclose(float(ours.log_posterior_gap), theirs.log_posterior_gap, rtol=1e-6, atol=1e-7)
     if theirs.log_posterior_gap > 1e-6:
         deviations = np.sqrt(np.diagonal(theirs.covariance))
         assert np.all(np.abs(ours.mode.numpy() - theirs.mode) < 1e-6 * deviations)
     records = np.vstack([target.others, target.record])
-    everyone = abo.attack_all(torch.as_tensor(records), release, prior)
-    again = abo.attack_all(records, target.release, target.prior)
+    everyone = abo.attack(torch.as_tensor(records), release, rows="all", prior=prior)
+    again = abo.attack(records, target.release, rows="all", prior=target.prior)
     np.testing.assert_allclose(everyone.log_posterior_gap.numpy(), again.log_posterior_gap, rtol=1e-5, atol=1e-6)
 
 
@@ -122,11 +126,13 @@ def test_torch_attacks_every_record_of_numpys_arrays(kind, monkeypatch):
     target = make(np.random.default_rng(3), kind, 3, 20, 4, 5.0)
     records = np.vstack([target.others, target.record, 30 * target.record])
     own = abo.NIW(np.ones(3), 2.0, 6.0, 2 * np.eye(3))
-    for options in ({}, {"adversary_prior": own}, {"known": [1]}):
-        here = abo.attack_all(records, target.release, target.prior, **options)
+    for options in ({}, {"adversary_prior": own}, {"known": ["x2"]}):
+        here = abo.attack(records, target.release, rows="all", prior=target.prior, **who(**options))
         problem = LeaveOneOut.of(records, target.release, target.prior, None, "record")
         monkeypatch.setattr("allbutone.support.devices.BLOCK_BYTES", 3 * problem.record_bytes)
-        there = abo.attack_all(records, target.release, target.prior, device="cuda", **options)
+        there = abo.attack(
+            records, target.release, rows="all", prior=target.prior, device="cuda", **who(**options)
+        )
         for name in ("mode", "log_posterior_gap", "covariance"):
             one, other = getattr(there, name), getattr(here, name)
             size = np.max(np.abs(other), initial=0.0, where=np.isfinite(other))

@@ -66,7 +66,7 @@ def test_taking_rows_and_columns_keeps_what_belongs_together(rng):
     some = records.take(places).select(["stage", "bili", "sex"])
     assert (some.columns, some.categories.columns) == (("bili",), ("stage", "sex"))
     assert some.order == ("stage", "bili", "sex")
-    assert some.schema.levels_of("stage") == ("I", "II", "III")
+    assert some.schema.column("stage").levels == ("I", "II", "III")
     np.testing.assert_array_equal(some.rows, places + 1)
     np.testing.assert_array_equal(some.values[:, 0], records.values[places, 1])
     assert some.categories.names("sex").tolist() == records.categories.names("sex")[places].tolist()
@@ -115,7 +115,7 @@ def test_declared_levels_are_exact_and_keep_their_order(rng):
     records = abo.Records.of(table, schema=schema, categories=True)
     assert records.categories.levels[:3] == (("m", "other", "f"), ("true", "false"), ("2", "1", "9"))
     assert records.categories.names("arm").tolist() == [str(value) for value in table["arm"]]
-    assert records.schema.levels_of("sex") == ("m", "other", "f")
+    assert records.schema.column("sex").levels == ("m", "other", "f")
     require_same(records, abo.Records.of(table, schema=records.schema, categories=True))
     reread = Schema.of_entries(records.schema.entries(), "here")
     assert reread == records.schema

@@ -11,8 +11,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import allbutone as abo
 from allbutone.support.errors import InputError
-from allbutone.tables.engines import sources
 from allbutone.tables.engines.sources import Source
 from engines import PASSWORD
 
@@ -77,8 +77,6 @@ def test_the_worst_are_judged_as_they_are_in_memory(parts, allbutone, tmp_path):
 
 def test_the_budget_of_many_files(parts, allbutone, tmp_path):
     from allbutone.disclosure.exposure_law import leverages
-    from allbutone.disclosure.lineup import Lineup
-    from allbutone.disclosure.rule import Rule
     from allbutone.model.niw import NIW
     from allbutone.tables.records import Records
 
@@ -86,9 +84,10 @@ def test_the_budget_of_many_files(parts, allbutone, tmp_path):
     code, said, _ = allbutone(*asked)
     assert code == 0
     records = Records.of(parts, drop="person")
-    allowed = Lineup.of(records, NIW.flat(2), 100, Rule.of(0.5)).most()
+    in_memory = abo.budget(records, rows=100, rng=1)
     assert "record p5" in said.replace("\n", " ")
-    assert (f"Up to {allowed:,} datasets" if allowed else "None of") in said
+    assert in_memory.in_all == 0
+    assert "Not even one dataset of 100 rows may be released" in said
     columns, leverage = pyarrow.csv.read_csv(tmp_path / "budget.csv"), leverages(records.values, NIW.flat(2))
     np.testing.assert_allclose(columns["leverage"].to_numpy(), np.sort(leverage)[::-1][:50], rtol=1e-7)
 
@@ -102,10 +101,10 @@ def test_a_file_is_read_by_an_engine_if_one_is_named_or_it_is_beyond_memory(part
     assert opened == []
     assert allbutone(*whole, "--engine", "polars")[0] == 0
     assert opened == ["polars"]
-    from allbutone.cli import reading
+    from allbutone.cli import options
     from allbutone.tables.files import Limits
 
-    monkeypatch.setattr(reading, "LIMITS", Limits(10, 100, 1000))
+    monkeypatch.setattr(options, "LIMITS", Limits(10, 100, 1000))
     assert allbutone(*whole)[0] == 0
     assert allbutone("synthesize", "data/0.parquet", "--drop", "person", "--out", "release", "--force")[0] == 0
     assert opened == ["polars", None, None]
@@ -125,10 +124,10 @@ def test_a_table_that_changes_between_the_passes_is_refused(parts, tmp_path, mon
 
     usual = lazy_records.second_pass
 
-    def later(frame, p, q):
+    def later(frame, origin, groups):
         gone = pa.table({"person": ["p"], "bmi": [float("nan")], "ldl": [1.0]})
         pyarrow.parquet.write_table(gone, tmp_path / "data" / "0.parquet")
-        return usual(frame, p, q)
+        return usual(frame, origin, groups)
 
     monkeypatch.setattr(lazy_records, "second_pass", later)
     monkeypatch.chdir(tmp_path)
@@ -228,7 +227,7 @@ def test_refusals_are_one_line_without_a_password(
 
 def test_what_is_not_installed_is_named(monkeypatch, parts, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sources, "import_module", _nothing)
+    monkeypatch.setattr("allbutone.support.errors.import_module", _nothing)
     with pytest.raises(InputError, match=r"allbutone\[duckdb\]"):
         Source("data/*.parquet").open()
     with pytest.raises(InputError, match=r"allbutone\[dask\]"):

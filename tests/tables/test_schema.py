@@ -243,3 +243,17 @@ def test_a_misspelt_entry_is_asked_about_and_options_declare_nothing_by_themselv
     assert any("Is 'bilj' meant to be 'bili'?" in note for note in notes)
     chosen = abo.Records.of(skewed(rng), columns=["age", "bili"], missing_codes=[-999])
     assert not any("not in this table" in note for note in chosen.notes)
+
+
+def test_what_is_secret_or_known_changes_no_released_number():
+    usual = {"columns": {"age": {"decimals": 0}, "sex": {"kind": "category", "levels": ["f", "m"]}}}
+    told = {"columns": {"age": {"decimals": 0, "secret": False}, "sex": usual["columns"]["sex"] | {"known": True}}}
+    plain, declared = Schema.of(usual), Schema.of(told)
+    assert plain.same_mechanism(declared)
+    assert Schema.of(declared.entries()) == declared
+    assert declared.known == ("sex",)
+    both = plain.told_besides(declared)
+    assert not both.column("age").secret
+    assert both.column("sex").known
+    with pytest.raises(abo.InputError, match="secret is true or false, got 'no'"):
+        Schema.of({"columns": {"age": {"secret": "no"}}})

@@ -18,9 +18,6 @@ from jaxtyping import Bool, Float
 
 from allbutone.support.errors import Cure, InputError
 
-# Arrays of any namespace on any device: read, made, checked, factored and solved.
-
-
 Array = Any
 
 OF_NUMPY = (np.ndarray, np.generic)  # asked of most arrays there are: a tuple takes a third of a union's time
@@ -309,14 +306,12 @@ def solve_definite(
     xp = array_namespace(matrix, vectors)
     if is_torch_array(matrix):
         root, definite = _factored(matrix)
-        root = xp.where(
-            definite[..., None, None], root, xp.eye(root.shape[-1], dtype=root.dtype, device=root.device)
-        )
+        root = xp.where(definite[..., None, None], root, eye(root.shape[-1], like=root))
         return xp.cholesky_solve(vectors[..., None], root)[..., 0], definite
     if isinstance(matrix, np.ndarray) and vectors.size:
         if vectors.size <= FEW * vectors.shape[-1] or matrix.shape[-1] > SMALL:
             return _one_by_one(matrix, vectors)
-        if by_rows_pays(matrix):
+        if matrix.ndim == 3 and len(matrix) >= MANY:
             return _by_rows(matrix, vectors)
     if matrix.ndim == 2:  # one alone has a Cholesky factor, or an error that says that it has none
         definite = xp.all(matrix == matrix) & (attempt(xp.linalg.cholesky, matrix) is not None)
@@ -374,23 +369,6 @@ def _by_rows(
             found[i] -= np.einsum("jn,jn->n", lower[i + 1 :, i], found[i + 1 :])
         found[i] *= scale[i]
     return found.T.copy(), definite
-
-
-def solve_lower(root: Float[Array, "*#batch p p"], vectors: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:
-    """Return R⁻¹v for each vector, given lower triangular R: of many at once by rows."""
-    if not (isinstance(root, np.ndarray) and root.shape[:-1] == vectors.shape and by_rows_pays(root)):
-        return solve_rows(root, vectors)
-    lower, found = np.moveaxis(root, 0, 2).copy(), vectors.T.copy()
-    for i in range(len(found)):
-        if i:
-            found[i] -= np.einsum("jn,jn->n", lower[i, :i], found[:i])
-        found[i] /= lower[i, i]
-    return found.T.copy()
-
-
-def by_rows_pays(matrix: Float[np.ndarray, "*batch p p"]) -> bool:
-    """Say whether so many matrices, and so small ones, are worked on faster all at once than one by one."""
-    return matrix.ndim == 3 and len(matrix) >= MANY and matrix.shape[1] <= SMALL
 
 
 def is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:

@@ -14,8 +14,6 @@ from jaxtyping import Float
 from allbutone.support.arrays import array_namespace, to_numpy, zeros
 from allbutone.support.errors import Cure, InputError
 
-# Graphics cards: named, checked, and random numbers drawn on them.
-#
 # Whatever is computed on a device is computed by the same code as on the processor, from tensors instead of
 # NumPy's arrays; only the drawing of random numbers has to know where it is.
 
@@ -128,7 +126,7 @@ class DeviceStreams:
 
     def normals(self, shape: tuple[int, ...], axis: int) -> Array:
         """Draw standard normal numbers of this shape from each stream, joined along the axis."""
-        drawn = self._empty((len(self.generators), *shape))
+        drawn = self.torch.empty((len(self.generators), *shape), dtype=self.torch.float64, device=self.device)
         for each, generator in zip(drawn, self.generators, strict=True):
             each.normal_(generator=generator)
         return drawn.movedim(0, axis).flatten(axis, axis + 1)
@@ -139,9 +137,6 @@ class DeviceStreams:
         drawn = [self.torch._standard_gamma(*each) for each in zip(half, self.generators, strict=True)]
         twice = moved_to(self.device, 2.0 * (df > 0))[..., None]
         return self.torch.stack(drawn).mul_(twice).movedim(0, 1).flatten(1, 2)
-
-    def _empty(self, shape: tuple[int, ...]) -> Array:
-        return self.torch.empty(shape, dtype=self.torch.float64, device=self.device)
 
 
 def require_processor(device: str, what: str) -> None:

@@ -4,9 +4,8 @@ import operator
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-
-# The one exception that means: what you gave me cannot be used, and here is the cure.
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,15 @@ def describe_value(value: object) -> str:
 def reason(error: OSError) -> str:
     """Return the operating system's own words; libraries wrap them in theirs."""
     return os.strerror(error.errno) if error.errno else str(error)
+
+
+def optional_module(module: str, extra: str, what: str, *others: Cure | str) -> Any:
+    """Return a module that not everybody has installed, or say that `what` needs it and which extra has it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        install = f'install it: pip install "allbutone[{extra}]"'
+        raise InputError(f"{what} is not installed", install, *others) from error
 
 
 # Checks that every floor may need: counts, and what fits into memory.

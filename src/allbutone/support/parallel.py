@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from threading import Lock, local
@@ -13,10 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from allbutone.support.errors import InputError
-
-# The one way to work in parallel: threads over a list of items, and none of the linear algebra's own.
-
+from allbutone.support.errors import InputError, optional_module
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,8 +51,12 @@ def in_parallel(
         keep_freed_memory()
     with one_thread():
         if count <= 1 or getattr(_here, "worker", False):
-            return [_watched(work(item), watch) for item in jobs]
-        with ThreadPoolExecutor(count, initializer=_become_worker) as pool:
+            results = []
+            for item in jobs:
+                results.append(work(item))
+                watch(results[-1])
+            return results
+        with ThreadPoolExecutor(count, initializer=partial(setattr, _here, "worker", True)) as pool:
             futures = [pool.submit(work, item) for item in jobs]
             try:
                 for future in as_completed(futures):
@@ -75,13 +76,7 @@ def keep_freed_memory() -> None:
     np.empty(MEMORY_KEPT, dtype=np.uint8)
 
 
-_here = local()
-
-
-def _become_worker() -> None:
-    _here.worker = True
-
-
+_here = local()  # `worker`: whether this thread is one of `in_parallel`'s
 _away: Callable[[Callable[[Any], Any], list[Any], Callable[[Any], None]], list[Any]] | None = None
 
 
@@ -107,11 +102,6 @@ def as_worker(work: Callable[[Item], Result], item: Item) -> Result:
         _here.worker = before
 
 
-def _watched(result: Result, watch: Callable[[Result], None]) -> Result:
-    watch(result)
-    return result
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Keep linear algebra to one thread.
@@ -121,36 +111,24 @@ def one_thread() -> Iterator[None]:
     In the libraries that come with NumPy and SciPy the number is the whole process's: who enters first limits it,
     who leaves last restores it.
     """
-    _limit.enter()
+    global _inside, _limiter
+    with _counting:
+        if not _inside:
+            _release()
+            _limiter = _controller().limit(limits=1, user_api="blas")
+        _inside += 1
     try:
         yield
     finally:
-        _limit.leave()
-
-
-class _Limit:
-    """How many are inside, and what the first one has changed."""
-
-    def __init__(self) -> None:
-        self.lock, self.inside = Lock(), 0
-        self.limiter: Any = None
-
-    def enter(self) -> None:
-        with self.lock:
-            if not self.inside:
+        with _counting:
+            _inside -= 1
+            if not _inside:
                 _release()
-                self.limiter = _controller().limit(limits=1, user_api="blas")
-            self.inside += 1
-
-    def leave(self) -> None:
-        with self.lock:
-            self.inside -= 1
-            if not self.inside:
-                _release()
-                self.limiter.restore_original_limits()
+                _limiter.restore_original_limits()
 
 
-_limit = _Limit()
+_counting, _inside = Lock(), 0  # how many have linear algebra kept to one thread
+_limiter: Any = None  # what the first of them has changed
 
 
 def _release() -> None:
@@ -192,11 +170,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
 
 def _client(address: str) -> Any:
-    try:
-        distributed = import_module("distributed")
-    except ModuleNotFoundError as error:
-        cure = 'install it: pip install "allbutone[dask]"'
-        raise InputError("what speaks with a Dask cluster is not installed", cure) from error
+    distributed = optional_module("distributed", "dask", "what speaks with a Dask cluster")
     try:
         return distributed.Client(address, timeout=SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -210,7 +184,7 @@ def _sent(client: Any, work: Callable[[Any], Any], jobs: list[Any], watch: Calla
     distributed = import_module("distributed")
     # a task, not scattered data: what a dead worker held is then made again from what the scheduler has
     shared = client.submit(_same, work, pure=False)
-    futures = [client.submit(_done, shared, job, pure=False, retries=MOST_DEATHS) for job in jobs]
+    futures = [client.submit(as_worker, shared, job, pure=False, retries=MOST_DEATHS) for job in jobs]
     places = {future.key: place for place, future in enumerate(futures)}
     results: list[Any] = [None] * len(jobs)
     try:
@@ -230,11 +204,6 @@ def _sent(client: Any, work: Callable[[Any], Any], jobs: list[Any], watch: Calla
 
 def _same(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return work
-
-
-def _done(work: Callable[[Any], Any], job: Any) -> Any:
-    """Do a job as a thread of `in_parallel` does, wherever this runs."""
-    return as_worker(work, job)
 
 
 def _versions() -> list[str]:

@@ -1,12 +1,10 @@
 """Results in words: numbers and counts as a person writes them, and what a notebook shows."""
 
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-
-# Numbers and counts as a person writes them.
 
 
 def counted(count: int, noun: str) -> str:
@@ -77,16 +75,30 @@ def joined(words: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else "".join(words)
 
 
-# What a notebook shows of a result: escaped HTML, a few lines of it.
+def fitted_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return how wide the columns of a table of texts are to be, so that it fits as far as no word is broken.
+
+    The widest column that can be broken gives way first.
+    """
+    widths = [max(1, *map(len, cells)) for cells in columns]
+    least = [max(len(word) for cell in (*cells, "-") for word in cell.split(" ")) for cells in columns]
+    while sum(widths) > width and widths != least:
+        _, widest = max((size, place) for place, size in enumerate(widths) if size > least[place])
+        widths[widest] -= 1
+    return widths
 
 
-def paragraphs(first: str, *others: str) -> str:
-    """Return text as paragraphs, the first in bold."""
-    return f"<p><b>{escape(first)}</b></p>" + "".join(f"<p>{escape(each)}</p>" for each in others)
+# Results that show themselves: what a terminal and a notebook print of them.
+
+SHOWN_BY = "allbutone.reports.shown"  # named, not imported: a floor imports only those below it
 
 
-def table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts."""
-    rows = [("th", headings), *(("td", line) for line in lines)]
-    cells = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in line) for tag, line in rows)
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
+class ShowsItself:
+    """A result that shows itself: in words in a terminal, in a notebook with a table and a picture."""
+
+    def __repr__(self) -> str:
+        """Return what there is to read of it, in lines of the terminal's width."""
+        return import_module(SHOWN_BY).shown(self).text
+
+    def _repr_html_(self) -> str:
+        return import_module(SHOWN_BY).shown(self).page

@@ -1,7 +1,7 @@
 """Which columns and rows of a table are let in: all problems at once, nothing left out in silence."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -17,9 +17,6 @@ from allbutone.tables.column import CATEGORY
 from allbutone.tables.look import DATE, Look
 from allbutone.tables.names import column_at, looks_like_identifier, names_of
 from allbutone.tables.schema import Schema
-
-# Which columns and rows of a table are let in: all problems at once, and nothing left out in silence.
-
 
 GAP_CURES = (
     Cure("keep only the rows without gaps", "complete_cases", True),
@@ -58,23 +55,6 @@ class IdentifierError(ColumnsError):
     """Columns that look like what names people; only the user can say that they are measurements."""
 
 
-@dataclass(frozen=True, eq=False)
-class Admitted:
-    """What is let in: values on the model's scale, names, each row's number in the table, and words.
-
-    order: the names of measurements and categories as they are in the table. cautions: those of the notes that
-    tell of something that nobody asked for.
-    """
-
-    values: Float[np.ndarray, "n p"]
-    columns: tuple[str, ...]
-    categories: Categories
-    order: tuple[str, ...]
-    rows: Int[np.ndarray, " n"]
-    notes: tuple[str, ...]
-    cautions: tuple[str, ...]
-
-
 def admit(
     looks: Sequence[Look],
     people: int,
@@ -84,13 +64,68 @@ def admit(
     drop_unusable: bool,
     in_table: Sequence[str],
     gaps: bool = False,
-) -> Admitted:
-    """Let in what can be used, or refuse the table with all that stands against it.
+    many_cells: bool = False,
+    further: Sequence[Problem] = (),
+) -> dict[str, Any]:
+    """Let in what can be used, as the fields of `Records`, or refuse the table with all that stands against it.
 
     `in_table`: the names of all columns of the table, also of those that were not chosen. `gaps`: whether values
-    may be missing.
+    may be missing. `many_cells`: whether categories may have more combinations than can be counted. `further`:
+    what stands against columns that are derived from these.
     """
-    problems = [
+    problems = [*problems_of(looks), *further]
+    if not (complete_cases or gaps):
+        problems += gaps_of(looks, people)
+    every_row = gaps and not complete_cases
+    problems += _without_ends(looks, declared, problems) if drop_unusable else []
+    refused = {problem.column for problem in problems}
+    kept = [look for look in looks if look.name not in refused]
+    rows = rows_of(kept, people, every_row=every_row)
+    values, natural, names = measured(kept, declared, rows)
+    categories = categories_of(kept, rows)
+    problems += columns_together(values, names, categories) + one_level(kept, categories)
+    if problems and not drop_unusable:
+        raise refusal(problems)
+    problems += _without_ends(kept, declared, problems)
+    refused = {problem.column for problem in problems}
+    kept = [look for look in kept if look.name not in refused]
+    if not kept or not len(rows):
+        what = "column can be used" if not kept else "row is without gaps"
+        raise InputError(f"no {what}{_lines(problems)}", "complete the table", Cure("choose columns", "columns"))
+    categories = categories.select([name for name in categories.columns if name not in refused])
+    if not many_cells:
+        categories.require_few_cells()
+    lost = left_out_words(problems, people, len(rows), "without any value" if every_row else "with gaps")
+    notes, cautions = notes_of(kept, declared, in_table, lost, len(rows))
+    places = [place for place, name in enumerate(names) if name not in refused]
+    return {
+        "values": values[:, places],
+        "natural": natural[:, places],
+        "columns": tuple(names[place] for place in places),
+        "categories": categories,
+        "order": tuple(look.name for look in kept),
+        "rows": rows + 1,
+        "notes": notes,
+        "cautions": cautions,
+        "left_out": bool(lost),
+    }
+
+
+def _without_ends(looks: Iterable[Look], declared: Schema, problems: Iterable[Problem]) -> list[Problem]:
+    """Return the columns at whose end is one that goes, or that goes in their train."""
+    refused, found = {problem.column for problem in problems}, list[Problem]()
+    orders = {look.name: order for look in looks if (order := declared.column(look.name).order) is not None}
+    while going := [
+        name for name, order in orders.items() if name not in refused and not refused.isdisjoint(order.columns)
+    ]:
+        refused.update(going)
+        found += [Problem(name, f"lies {orders[name].in_words}, which cannot be used") for name in going]
+    return found
+
+
+def problems_of(looks: Iterable[Look]) -> list[Problem]:
+    """Return what stands against each column by itself."""
+    return [
         Problem(
             look.name,
             look.problem,
@@ -102,35 +137,16 @@ def admit(
         for look in looks
         if look.problem
     ]
-    if not (complete_cases or gaps):
-        with_gaps = [look for look in looks if look.usable and look.missing]
-        problems += [Problem(look.name, missing_problem(look), is_gap=True) for look in with_gaps]
-    refused = {problem.column for problem in problems}
-    looks_kept = [look for look in looks if look.name not in refused]
-    rows = rows_of(looks_kept, people, every_row=gaps and not complete_cases)
-    values, names = measured(looks_kept, declared, rows)
-    categories = categories_of(looks_kept, rows)
-    problems += columns_together(values, names, categories) + _one_level(looks_kept, categories)
-    if problems and not drop_unusable:
-        raise refusal(problems)
-    refused = {problem.column for problem in problems}
-    order = tuple(look.name for look in looks_kept if look.name not in refused)
-    if not order or not len(rows):
-        what = "column can be used" if not order else "row is without gaps"
-        raise InputError(f"no {what}{_lines(problems)}", "complete the table", Cure("choose columns", "columns"))
-    categories = categories.select([name for name in categories.columns if name not in refused])
-    categories.require_few_cells()
-    kept = [place for place, name in enumerate(names) if name not in refused]
-    notes = about_schema(declared, in_table, order)
-    notes += left_out_words(
-        problems, people, len(rows), "without any value" if gaps and not complete_cases else "with gaps"
-    )
-    used = [look for look in looks_kept if look.name not in refused]
-    cautions = _doubts(used, declared)
-    notes += [*filter(None, [levels_in_words(used)]), *cautions]
-    notes += list(filter(None, [few_rows(len(rows), len(order))]))
-    columns = tuple(names[place] for place in kept)
-    return Admitted(values[:, kept], columns, categories, order, rows + 1, tuple(notes), cautions)
+
+
+def gaps_of(looks: Iterable[Look], people: int) -> list[Problem]:
+    """Return the columns that lack values, and where the first is, if the rows are here."""
+    found = []
+    for look in looks:
+        if look.usable and look.missing:
+            first = f", the first in row {int(np.argmax(look.gaps)) + 1}" if len(look.gaps) == people else ""
+            found.append(Problem(look.name, f"misses {look.missing:,} of {people:,} values{first}", is_gap=True))
+    return found
 
 
 def rows_of(looks: Sequence[Look], people: int, *, every_row: bool = False) -> Int[np.ndarray, " n"]:
@@ -141,12 +157,12 @@ def rows_of(looks: Sequence[Look], people: int, *, every_row: bool = False) -> I
 
 def measured(
     looks: Sequence[Look], declared: Schema, rows: Int[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, "n p"], tuple[str, ...]]:
-    """Return the measurements of these rows on the scale of the model, and their names."""
+) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, "n p"], tuple[str, ...]]:
+    """Return the measurements of these rows on the scale of the model, in natural units, and their names."""
     found = [look for look in looks if not look.is_category]
     values = np.column_stack([look.numbers[rows] for look in found]) if found else np.zeros((len(rows), 0))
     names = tuple(look.name for look in found)
-    return declared.for_columns(names).to_model(values), names
+    return declared.for_columns(names).to_model(values), values, names
 
 
 def categories_of(looks: Sequence[Look], rows: Int[np.ndarray, " n"]) -> Categories:
@@ -166,72 +182,60 @@ def categories_of(looks: Sequence[Look], rows: Int[np.ndarray, " n"]) -> Categor
     return Categories(np.column_stack(codes), tuple(look.name for look in found), tuple(levels))
 
 
-def _one_level(looks: Sequence[Look], categories: Categories) -> list[Problem]:
+def one_level(looks: Sequence[Look], categories: Categories) -> list[Problem]:
+    """Find categories of which the rows that are left have one level only, where levels are not declared."""
     fixed = {look.name for look in looks if look.fixed}
     still = [name for name, size in zip(categories.columns, categories.sizes, strict=True) if size < 2]
     return [Problem(name, "has one level only in the rows without gaps") for name in still if name not in fixed]
 
 
 def columns_together(
-    values: Float[np.ndarray, "n p"], names: Sequence[str], categories: Categories | None = None
+    values: Float[np.ndarray, "n p"], names: Sequence[str], categories: Categories
 ) -> list[Problem]:
     """Find what is wrong with columns only beside others, or in the rows that are left."""
-    categories = Categories.none(len(values)) if categories is None else categories
     whole = ~(np.isnan(values).any(axis=1) | (categories.codes < 0).any(axis=1))
-    complete, values, categories = bool(whole.all()), values[whole], categories.take(whole)
+    complete, values, codes = bool(whole.all()), values[whole], categories.codes[whole]
     if len(values) < 2:
         return []
     constant = np.all(values == values[0], axis=0)
-    still = [name for name, flag in zip(names, constant, strict=True) if flag]
-    varying = [name for name in names if name not in still]
-    found = [Problem(name, words) for name, words in determined(values[:, ~constant], varying, categories).items()]
     # where gaps stay, other rows vary
-    return ([Problem(name, "is constant in the rows without gaps") for name in still] if complete else []) + found
+    still = [name for name, flag in zip(names, constant, strict=True) if flag and complete]
+    names = [name for name, flag in zip(names, constant, strict=True) if not flag]
+    values = values[:, ~constant]
+    levels, of_levels = indicators(codes, categories.columns, len(values) - len(names) - 1)
+    both = np.hstack([levels, values])
+    found = []
+    if len(values) > both.shape[1] + 1 and np.all(both.std(axis=0) > 0):
+        centred = both - both.mean(axis=0)
+        found = determined(centred.T @ centred, of_levels, names)
+    return [Problem(name, "is constant in the rows without gaps") for name in still] + found
 
 
-def determined(values: Float[np.ndarray, "n p"], names: Sequence[str], categories: Categories) -> dict[str, str]:
-    """Return, for each column that categories or earlier ones determine (a copy, a sum), by which, in words."""
-    levels, of_levels = _indicators(categories)
-    if len(values) <= levels.shape[1] + values.shape[1] + 1:  # too few rows to tell
-        levels, of_levels = _indicators(Categories.none(len(values)))
-    values, names, asked = np.hstack([levels, values]), [*of_levels, *names], set(names)
-    spread = values.std(axis=0)
-    if len(values) <= values.shape[1] + 1 or not np.all(spread > 0):
-        return {}
-    white = (values - values.mean(axis=0)) / spread
-    return determined_by(white.T @ white / len(white), names, asked)
-
-
-def determined_by(related: Float[np.ndarray, "p p"], names: Sequence[str], asked: set[str]) -> dict[str, str]:
-    """Return, for each column asked for that earlier ones determine by these correlations, by which, in words."""
-    found: dict[str, str] = {}
+def determined(scatter: Float[np.ndarray, "p p"], first: Sequence[str], names: Sequence[str]) -> list[Problem]:
+    """Find columns that earlier ones determine (a copy, a sum), and by which; the `first`, of levels, may be."""
+    deviation, every = np.sqrt(np.diagonal(scatter)), [*first, *names]
+    related, found = scatter / np.outer(deviation, deviation), []
     kept: list[int] = []
-    for place, name in enumerate(names):
-        if kept:
-            weights = np.linalg.solve(related[np.ix_(kept, kept)], related[kept, place])
-            if 1 - weights @ related[kept, place] < 1e-9:
-                of = [repr(names[k]) for k, weight in zip(kept, weights, strict=True) if abs(weight) > 1e-6]
-                if name in asked:
-                    found[name] = f"is determined by {', '.join(dict.fromkeys(of))}"
-                continue
-        kept.append(place)
+    for place, name in enumerate(every):
+        weights = np.linalg.solve(related[np.ix_(kept, kept)], related[kept, place])
+        if 1 - weights @ related[kept, place] >= 1e-9:
+            kept.append(place)
+        elif place >= len(first):
+            of = [repr(every[k]) for k, weight in zip(kept, weights, strict=True) if abs(weight) > 1e-6]
+            found.append(Problem(name, f"is determined by {', '.join(dict.fromkeys(of))}"))
     return found
 
 
-def _indicators(categories: Categories) -> tuple[Float[np.ndarray, "n k"], list[str]]:
-    """Return, of each level that some but not all have, whether each row has it, and its column's name."""
-    columns, names = [np.zeros((len(categories), 0))], []
-    for name, codes in zip(categories.columns, categories.codes.T, strict=True):
-        used = np.unique(codes)
-        columns.append((codes[:, np.newaxis] == used[1:]).astype(np.float64))
+def indicators(
+    codes: Int[np.ndarray, "n q"], columns: Sequence[str], most: int
+) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+    """Return who has each level that some have, but for the first, and whose it is; none if there are `most`."""
+    parts, names = [np.zeros((len(codes), 0))], []
+    for name, column in zip(columns, codes.T, strict=True):
+        used = np.unique(column)
+        parts.append((column[:, np.newaxis] == used[1:]).astype(np.float64))
         names += [name] * (len(used) - 1)
-    return np.hstack(columns), names
-
-
-def missing_problem(look: Look) -> str:
-    """Say that and where a column lacks values."""
-    gaps = look.gaps
-    return f"misses {look.missing:,} of {len(gaps):,} values, the first in row {int(np.argmax(gaps)) + 1}"
+    return (np.hstack(parts), names) if len(names) < most else (parts[0], [])
 
 
 def refusal(problems: Sequence[Problem], *more: Cure | str, closed: Collection[str] = ()) -> ColumnsError:
@@ -261,7 +265,21 @@ def _lines(problems: Sequence[Problem], *, quietly: bool = False) -> str:
     return "".join(f"\n  {column!r} {quiet or words}" for column, quiet, words in told)
 
 
-def about_schema(declared: Schema, in_table: Collection[str], kept: Sequence[str]) -> list[str]:
+def notes_of(
+    looks: Sequence[Look], declared: Schema, in_table: Collection[str], lost: Sequence[str], rows: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say all that a holder should know of the columns and rows let in, and what of it nobody asked for.
+
+    Whole numbers that are declared to go out as such are no codes.
+    """
+    scores = {column.name for column in declared.columns if column.decimals is not None and column.decimals <= 0}
+    cautions = doubts_of([look for look in looks if look.name not in scores])
+    about = _about_schema(declared, in_table, [look.name for look in looks])
+    notes = [*about, *lost, levels_in_words(looks), *cautions, few_rows(rows, len(looks))]
+    return tuple(filter(None, notes)), tuple(cautions)
+
+
+def _about_schema(declared: Schema, in_table: Collection[str], kept: Sequence[str]) -> list[str]:
     """Say which entries of a table file go unused, and which columns it says nothing of."""
     said = {column.name for column in declared.columns}
     silent = [name for name in kept if name not in said]
@@ -275,15 +293,8 @@ def about_schema(declared: Schema, in_table: Collection[str], kept: Sequence[str
     return notes
 
 
-def _doubts(looks: Sequence[Look], declared: Schema) -> tuple[str, ...]:
-    """Say what is doubtful; whole numbers that are declared to go out as such are no codes."""
-    scores = {column.name for column in declared.columns if column.decimals is not None and column.decimals <= 0}
-    return tuple(doubts_of([look for look in looks if look.name not in scores]))
-
-
 def left_out_words(problems: Sequence[Problem], people: int, rows: int, which: str = "with gaps") -> list[str]:
-    """Say which columns were left out, and how many rows."""
-    # notes go into reports
+    """Say which columns were left out, and how many rows; notes go into reports, so without a person's value."""
     left_out = _lines(problems, quietly=True)
     notes = [f"Left out {counted(len(problems), 'column')}:{left_out}"] if problems else []
     if rows < people:

@@ -7,7 +7,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.column import check_levels, level_name
@@ -168,8 +168,8 @@ def encode(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[n
 
 def match_levels(
     codes: Int[np.ndarray, " n"], found: Sequence[str], declared: Sequence[str], dtype: Any
-) -> tuple[Int[np.ndarray, " n"], int]:
-    """Return the codes among the declared levels, and how many rows have a value that is none of them.
+) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """Return the codes among the declared levels, and which entries have a value that is none of them.
 
     Numbers are compared as numbers, and true and false in letters of any size: a level that was released as text
     may be read back from a file as either.
@@ -179,7 +179,7 @@ def match_levels(
     new = np.array([*(place_of.get(key(level), MISSING - 1) for level in found), MISSING], dtype=np.int64)
     matched = new[codes]
     beyond = matched < MISSING
-    return np.where(beyond, MISSING, matched), int(beyond.sum())
+    return np.where(beyond, MISSING, matched), beyond
 
 
 def _number(level: str) -> float | str:

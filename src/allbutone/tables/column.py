@@ -13,7 +13,10 @@ from jaxtyping import Float
 from scipy.special import ndtri
 
 from allbutone.support.errors import InputError
-from allbutone.support.text import counted, percent
+from allbutone.support.text import counted
+from allbutone.tables.formula import Formula, quoted
+from allbutone.tables.heaps import Heaps, heaps_from
+from allbutone.tables.orders import Order, order_from
 
 # Scales: public, strictly increasing changes of a column's scale, there and back.
 #
@@ -135,22 +138,22 @@ def _reference(quantiles: Any) -> tuple[tuple[float, float], ...]:
         pairs = tuple((float(probability), float(value)) for probability, value in quantiles)
     except (TypeError, ValueError) as error:
         raise InputError("the scale quantiles needs a table of quantiles", example) from error
-    increasing = all(_rises(column) for column in zip(*pairs, strict=True))
-    if len(pairs) < 2 or not increasing or not 0 < pairs[0][0] < pairs[-1][0] < 1:
+    table = np.array(pairs).reshape(-1, 2)
+    rises = np.isfinite(table).all() and (table[1:] > table[:-1]).all()
+    if len(pairs) < 2 or not rises or not 0 < pairs[0][0] < pairs[-1][0] < 1:
         raise InputError("quantiles must rise, in probability between 0 and 1 and in value", example)
     return pairs
-
-
-def _rises(numbers: Sequence[float]) -> bool:
-    return all(first < second for first, second in pairwise(numbers)) and all(
-        abs(number) < inf for number in numbers
-    )
 
 
 # What is declared of one column: its kind, scale, limits, decimals, and what is publicly known of it.
 
 
-MEASUREMENT, CATEGORY, LEFT_OUT = "measurement", "category", "left out"
+# what is said of a column in words, or about the prior, and does not change a number that goes out
+_WORDS: dict[str, Any] = {
+    "label": "", "unit": "", "centre": None, "spread": None, "missing": (), "why": "", "tolerance": None,
+    "secret": True, "known": False, "replaces": False,
+}  # fmt: skip
+MEASUREMENT, CATEGORY, LEFT_OUT, DERIVED = "measurement", "category", "left out", "derived"
 MOST_DECIMALS = 12
 UNSAFE_LEVEL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff\"`]|<[a-zA-Z/!?]|^\s*[=@]|^\s*[+-].*[a-zA-Z(]")
 
@@ -159,11 +162,17 @@ UNSAFE_LEVEL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff\"`]|<[a-zA-Z
 class Column:
     """What is declared of one column, in natural units.
 
-    kind: "measurement", "category", or "left out", and then `why`. levels: of a category, in order; those of the
-    table where none are declared. low, high: limits that no released value passes. decimals: to which released
-    values are rounded. centre, spread: what public sources say of the middle value and the standard deviation.
-    missing: numbers that stand for no value, such as -999. tolerance: how near to a person's value a guess counts
-    as knowing it.
+    kind: "measurement", "category", "left out", and then `why`, or "derived": computed from other columns of the
+    row by the formula `derived`, or into groups of it that begin at the values in `cut`. levels: of a category, in
+    order; those of the table where none are declared. low, high: limits that no released value passes. decimals:
+    to which released values are rounded. centre, spread: what public sources say of the middle value and the
+    standard deviation. missing: numbers that stand for no value, such as -999. tolerance: how near to a person's
+    value a guess counts as knowing it. secret: whether a value of it counts when it is judged what a release
+    discloses; not where it is public of people anyway. known: whether people outside can know it of somebody whom
+    they look for. heaps: the grids to which values are rounded, where there are several, or one of multiples;
+    decimals are then those of the finest. replaces: whether the formula of a derived column counts where the table
+    says otherwise. order: other columns of the row that it lies above, below or between; its scale is then that of
+    the gap.
     """
 
     name: str
@@ -180,28 +189,92 @@ class Column:
     why: str = ""
     levels: tuple[str, ...] = ()
     tolerance: float | None = None
+    secret: bool = True
+    known: bool = False
+    derived: str = ""
+    cut: tuple[float, ...] = ()
+    replaces: bool = False
+    heaps: Heaps | None = None
+    order: Order | None = None
 
     def as_category(self, levels: Sequence[str]) -> "Column":
         """Return the column as a category of these levels, with all that can be said of one."""
         return Column(
-            self.name, CATEGORY, self.label, self.unit, missing=self.missing, why=self.why, levels=tuple(levels)
+            self.name,
+            CATEGORY,
+            self.label,
+            self.unit,
+            missing=self.missing,
+            why=self.why,
+            levels=tuple(levels),
+            secret=self.secret,
+            known=self.known,
         )
+
+    @cached_property
+    def formula(self) -> Formula:
+        """What a derived column is computed by."""
+        return Formula.of(self.derived)
+
+    def computed(self, values: Mapping[str, Values]) -> Values:
+        """Return a derived column of these rows, rounded as declared: numbers, or level numbers.
+
+        NaN where a value that it needs is missing, or where the formula has none, such as a division by zero.
+        """
+        needed = {name: values[name] for name in self.formula.columns}
+        found = np.asarray(self.formula.of_values(needed), dtype=np.float64)
+        lost = ~np.isfinite(found)
+        for each in needed.values():
+            lost = lost | np.isnan(each)
+        if self.cut:
+            found = np.searchsorted(self.cut, found, side="right").astype(np.float64)
+        elif self.heaps is not None and self.decimals is not None:
+            found = self.heaps.rounded(found, self.heaps.chosen(found), self.decimals)
+        elif self.decimals is not None:
+            found = np.round(found, self.decimals) + 0.0
+        return np.where(lost, np.nan, found)
+
+    @property
+    def coarsest(self) -> float:
+        """The largest step to which values are rounded; 0 where they are not, or not by themselves."""
+        if self.heaps is not None:
+            return 10.0 ** -(self.decimals or 0) if self.heaps.exponential else self.heaps.coarsest
+        return 0.0 if self.decimals is None else 10.0**-self.decimals
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether its values are levels: of a category, or of a derived one."""
+        return self.kind == CATEGORY or (self.kind == DERIVED and bool(self.levels))
+
+    @property
+    def as_released(self) -> "Column":
+        """A derived column as who has a synthetic table sees it: a category, or a measurement."""
+        if self.kind != DERIVED:
+            return self
+        return replace(self, kind=CATEGORY if self.levels else MEASUREMENT, derived="", cut=())
 
     def releases_like(self, other: "Column") -> bool:
         """Say whether the same draw goes out the same under both; levels that are not declared may be any."""
-        if self.kind != other.kind or self.kind == CATEGORY:
-            return self.kind == other.kind and other.levels in ((), self.levels)
-        names = ("scale", "low", "high", "decimals")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
+        if self.kind == other.kind == CATEGORY:
+            return other.levels in ((), self.levels)
+        return self.mechanism == other.mechanism
+
+    @property
+    def mechanism(self) -> "Column":
+        """What is declared that changes the numbers that go out: no words, nothing about the prior."""
+        return replace(self, **_WORDS)
 
     @property
     def is_plain(self) -> bool:
         """Whether what the model draws is released as it is."""
-        return self.scale.is_plain and self.decimals is None and (self.low, self.high) == (-inf, inf)
+        unlimited = (self.low, self.high) == (-inf, inf)
+        return self.scale.is_plain and self.decimals is None and unlimited and self.order is None
 
     @property
     def is_limited(self) -> bool:
         """Whether a released value can tell less than the draw it came from: by rounding, or at a limit."""
+        if self.order is not None:
+            return self.decimals is not None or self.scale.domain[0] < 0  # a gap below 0 goes out as 0
         low, high, closed = self.scale.domain
         inner = self.low > low or self.high < high
         return self.decimals is not None or inner or (closed and (low, high) != (-inf, inf))
@@ -209,29 +282,46 @@ class Column:
     @property
     def on_scale(self) -> str:
         """The name with the scale that figures of the model's own numbers are on."""
+        if self.order is not None:
+            return f"{self.name} ({self.scale.name}, {self.order.in_words})"
         return self.name if self.scale.is_plain else f"{self.name} ({self.scale.name})"
 
     def allows(self, values: Float[np.ndarray, " n"]) -> np.ndarray:
         """Say which natural values are within the limits and the scale's domain."""
-        low, high, closed = self.scale.domain
+        low, high, closed = self.scale.domain if self.order is None else (-inf, inf, True)
         inside = (values >= low) & (values <= high) if closed else (values > low) & (values < high)
         return inside & (values >= self.low) & (values <= self.high)
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
-        """The lowest and the highest value that may be released: on the grid of decimals, within all limits."""
+        """The lowest and the highest value that may be released: on the finest grid, within all limits."""
+        return self._ends[0]
+
+    @cached_property
+    def _ends(self) -> tuple[tuple[float, float], ...]:
+        """The lowest and the highest value on each grid."""
+        if self.heaps is None:
+            return (self._ends_of(None if self.decimals is None else 10.0**-self.decimals),)
+        if self.heaps.exponential:  # its grid is none of the values themselves
+            return (self._ends_of(None),) * len(self.heaps.grids)
+        return tuple(self._ends_of(step) for step, _ in self.heaps.grids)
+
+    def _ends_of(self, step: float | None) -> tuple[float, float]:
+        """Return the lowest and the highest value on the grid of this step, within all limits."""
+        if self.order is not None:  # which differ from row to row
+            return -inf, inf
         low, high, closed = self.scale.domain
         lowest, highest = max(low, self.low), min(high, self.high)
         open_low, open_high = not closed and lowest == low, not closed and highest == high
-        if self.decimals is None:
+        if step is None:
             return (
                 float(np.nextafter(lowest, inf)) if open_low else lowest,
                 float(np.nextafter(highest, -inf)) if open_high else highest,
             )
         if isfinite(lowest):
-            lowest = _on_grid(lowest, self.decimals, 1, open_low)
+            lowest = _on_grid(lowest, step, 1, open_low)
         if isfinite(highest):
-            highest = _on_grid(highest, self.decimals, -1, open_high)
+            highest = _on_grid(highest, step, -1, open_high)
         return lowest, highest
 
     def drawn_between(self, natural: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
@@ -240,40 +330,58 @@ class Column:
         A rounded value was within half a step; one at a limit may have been anywhere beyond it. Where the two are
         equal the draw itself went out.
         """
+        (start, end, _), (lowest, highest), gap = self.scale.domain, self.at_limits(natural), np.isnan(natural)
+
+        def on_scale(value: np.ndarray, inside: np.ndarray, beyond: float) -> np.ndarray:
+            there = self.scale.to_model(np.where(inside, value, natural))
+            return np.where(gap, np.nan, np.where(inside, there, beyond))
+
+        low, high = self._around(natural)
+        return on_scale(low, ~lowest & (low > start), -inf), on_scale(high, ~highest & (high < end), inf)
+
+    def _around(self, natural: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return between which natural values those lay that were rounded to these."""
+        if self.heaps is not None and self.decimals is not None:
+            return self.heaps.around(natural, self.heaps.lies_on(natural, self.decimals), self.decimals)
         half = 0.0 if self.decimals is None else 0.5 * 10.0**-self.decimals
-        lowest, highest = self.bounds
+        return natural - half, natural + half
+
+    def at_limits(self, natural: Float[np.ndarray, "..."]) -> tuple[np.ndarray, np.ndarray]:
+        """Say which released values stand at the lower and which at the upper limit: their draws may be beyond."""
         # values that come back from the scale of the model are off by a few last digits
-        slack = half / 2 if half else 1e-12 * np.abs(natural)
-        low = np.where(natural <= lowest + slack, -inf, natural - half)
-        high = np.where(natural >= highest - slack, inf, natural + half)
-        start, end, _ = self.scale.domain
-        inside = low > start, high < end
-        ends = [
-            self.scale.to_model(np.where(ok, each, natural)) for ok, each in zip(inside, (low, high), strict=True)
-        ]
-        below, above = np.where(inside[0], ends[0], -inf), np.where(inside[1], ends[1], inf)
-        gap = np.isnan(natural)
-        return np.where(gap, np.nan, below), np.where(gap, np.nan, above)
-
-    def at_limits(self, natural: Float[np.ndarray, "..."]) -> np.ndarray:
-        """Say which released values stand at a limit, beyond which their draws may have been."""
         slack = 0.25 * 10.0**-self.decimals if self.decimals is not None else 1e-12 * np.abs(natural)
-        return (natural <= self.bounds[0] + slack) | (natural >= self.bounds[1] - slack)
+        low, high = self.bounds
+        if self.heaps is not None and self.decimals is not None:
+            low, high = np.array(self._ends).T[:, self.heaps.lies_on(natural, self.decimals)]
+        return natural <= low + slack, natural >= high - slack
 
-    def limits_in_words(self, share: float) -> str:
-        """Say which share of the released values stands at a limit."""
-        ends = [f"{end:g}" for end in self.bounds if isfinite(end)]
-        return f"{percent(share)} of {self.name!r} (at {' or '.join(ends)})"
+    def released(self, drawn: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """Return what goes out for what the model drew: in natural units, rounded, within the limits."""
+        natural = self.scale.to_natural(drawn)
+        if self.heaps is not None and self.decimals is not None:
+            which = self.heaps.chosen(drawn)
+            low, high = np.array(self._ends).T[:, which]
+            return np.clip(self.heaps.rounded(natural, which, self.decimals), low, high)
+        if self.decimals is not None:
+            natural = np.round(natural, self.decimals) + 0.0  # no minus before a zero
+        return np.clip(natural, *self.bounds)
 
     @property
     def in_words(self) -> str:
         """What is declared of the released values, in a few words; nothing where nothing is."""
-        parts = [self.unit, "" if self.scale.is_plain else f"modelled on the scale {self.scale.name}"]
+        plain = self.scale.is_plain or self.order is not None
+        parts = [self.unit, "" if plain else f"modelled on the scale {self.scale.name}"]
+        parts += [self.order.in_words] if self.order is not None else []
+        if self.kind == DERIVED:
+            groups = f", in groups from {', '.join(f'{value:g}' for value in self.cut)}" if self.cut else ""
+            parts.append(f"computed as {self.derived}{groups}")
         low, high = self.low > -inf, self.high < inf
         if low or high:
             limits = f"{self.low:g} to {self.high:g}" if low and high else f"at least {self.low:g}"
             parts.append(limits if low else f"at most {self.high:g}")
-        if self.decimals is not None:
+        if self.heaps is not None:
+            parts.append(self.heaps.in_words)
+        elif self.decimals is not None:
             parts.append(f"rounded to {counted(self.decimals, 'decimal')}" if self.decimals else "whole numbers")
         return ", ".join(filter(None, parts))
 
@@ -301,10 +409,25 @@ class Column:
             found["scale"] = self.scale.name
             if self.scale.quantiles:
                 found["quantiles"] = [list(pair) for pair in self.scale.quantiles]
+        if self.heaps is not None and self.decimals is not None:
+            del found["heaps"], found["decimals"]
+            found |= self.heaps.entries(self.decimals)
+        if self.order is not None:
+            del found["order"]
+            found |= self.order.entries()
+            if self.order.two_sided:
+                del found["scale"]
+        if self.kind == DERIVED:
+            del found["kind"]
+            if self.cut:
+                found["cut"] = {"of": found.pop("derived"), "at": list(self.cut)}
         return found
 
 
-_KEYS = (*(entry.name for entry in fields(Column) if entry.name != "name"), "quantiles")
+_KEYS = (
+    *(entry.name for entry in fields(Column) if entry.name not in ("name", "heaps", "order")),
+    "above", "below", "between", "sum", "step", "step_of", "quantiles",
+)  # fmt: skip
 
 
 def column_from(name: str, given: Any) -> Column:
@@ -313,9 +436,13 @@ def column_from(name: str, given: Any) -> Column:
         raise InputError("its entries must form a table")
     if unknown := [key for key in given if key not in _KEYS]:
         raise InputError(f"there is no entry {unknown[0]!r:.60}", f"known are {', '.join(_KEYS)}")
+    if "sum" in given:
+        return _derived_from(name, _as_formula(given))
+    if "derived" in given or "cut" in given or given.get("kind") == DERIVED:
+        return _derived_from(name, given)
     kind = given.get("kind", MEASUREMENT)
     if kind not in (MEASUREMENT, CATEGORY, LEFT_OUT):
-        known = f'known are "{MEASUREMENT}", "{CATEGORY}" and "{LEFT_OUT}"'
+        known = f'known are "{MEASUREMENT}", "{CATEGORY}" and "{LEFT_OUT}", and derived = "a formula"'
         raise InputError(f"there is no kind {kind!r:.60}", known)
     low, high = _number("low", given.get("low", -inf)), _number("high", given.get("high", inf))
     if not low < high:
@@ -325,34 +452,153 @@ def column_from(name: str, given: Any) -> Column:
     )
     if (centre is None) != (spread is None) or (spread is not None and not 0 < spread < inf):
         raise InputError("centre and spread go together, the spread above 0", "give both or none")
+    decimals, heaps = heaps_from(given)
+    order, scale = order_from(given), given.get("scale", "as it is")
+    found = Column(
+        name=name,
+        kind=kind,
+        scale=Scale.of(scale, low=low, high=high, quantiles=given.get("quantiles"))
+        if order is None
+        else _scale_of_gap(order, given, name, decimals),
+        order=order,
+        low=low,
+        high=high,
+        decimals=decimals,
+        heaps=heaps,
+        centre=centre,
+        spread=spread,
+        levels=_levels(given.get("levels", ())),
+        **_said_of(given),
+    )
+    _check_kind(found)
+    if found.bounds[0] >= found.bounds[1]:
+        raise InputError("limits, scale and decimals leave no two values to release", "widen them")
+    if any(lowest > highest for lowest, highest in found._ends):
+        raise InputError("its limits leave no value on one of its grids", "widen them, or leave that step out")
+    if centre is not None and not found.allows(np.array([centre])).all():
+        raise InputError("its centre lies outside its limits or its scale")
+    return found
+
+
+def _scale_of_gap(order: Order, given: Mapping[str, Any], name: str, decimals: int | None) -> Scale:
+    """Return the scale of the gap, or of the share, of an ordered column, or refuse what it cannot have."""
+    if name in order.columns:
+        raise InputError("it lies beyond itself", "name another column")
+    known = ("centre", "spread", "step", "quantiles", "levels")
+    if wrong := [key for key in known if given.get(key) is not None] or isinstance(given.get("decimals"), Mapping):
+        what = wrong[0] if isinstance(wrong, list) else "several grids"
+        raise InputError(f"a column with an order has no {what}", "leave it out")
+    if given.get("kind", MEASUREMENT) != MEASUREMENT:
+        raise InputError("only a measurement has an order", "leave it out")
+    if order.two_sided:
+        if "scale" in given:
+            raise InputError("between two ends the scale is the logit of the share", "leave the scale out")
+        return Scale.of("logit", low=0.0, high=1.0)
+    # half a step more, so that equal values are possible where values are rounded
+    usual = "log" if decimals is None else f"log(x + {0.5 * 10.0**-decimals!r})"
+    scale = Scale.of(given.get("scale", usual))
+    if not scale.name.startswith("log"):
+        raise InputError(f"a gap has no scale {scale.name!r}", 'write "log", or "log(x + 1)" where it may be 0')
+    return scale
+
+
+def _said_of(given: Mapping[str, Any], *further: tuple[str, bool]) -> dict[str, Any]:
+    """Read what can be said of a column of any kind: words, codes of missing values, how it is judged.
+
+    `further`: what else is true or false, and what it is if it is not said.
+    """
     tolerance = None if (value := given.get("tolerance")) is None else _number("tolerance", value)
     if tolerance is not None and not 0 < tolerance < inf:
         raise InputError(f"a tolerance is a number above 0, got {tolerance:g}")
     words = {key: given.get(key, "") for key in ("label", "unit", "why")}
     if not all(isinstance(word, str) for word in words.values()):
         raise InputError("label, unit and why are texts")
+    judged = {key: given.get(key, usual) for key, usual in (("secret", True), ("known", False), *further)}
+    if wrong := [key for key, value in judged.items() if not isinstance(value, bool)]:
+        raise InputError(
+            f"{wrong[0]} is true or false, got {judged[wrong[0]]!r:.60}", f"write {wrong[0]} = true, or false"
+        )
     codes = given.get("missing", [])
     codes = codes if isinstance(codes, list | tuple) else [codes]
-    found = Column(
-        name=name,
-        kind=kind,
-        scale=Scale.of(given.get("scale", "as it is"), low=low, high=high, quantiles=given.get("quantiles")),
-        low=low,
-        high=high,
-        decimals=decimals_from(given.get("decimals")),
-        centre=centre,
-        spread=spread,
-        missing=tuple(_number("missing", code) for code in codes),
-        levels=_levels(given.get("levels", ())),
-        tolerance=tolerance,
-        **words,
+    missing = tuple(_number("missing", code) for code in codes)
+    return {"tolerance": tolerance, "missing": missing, **words, **judged}
+
+
+_OF_DERIVED = (
+    "kind", "derived", "cut", "replaces", "levels", "decimals", "step", "step_of", "label", "unit", "why",
+    "tolerance", "missing", "secret",
+)  # fmt: skip
+
+
+def _derived_from(name: str, given: Mapping[str, Any]) -> Column:
+    """Read a column that is computed from others: a number, a category by a comparison, or groups."""
+    if not_here := [key for key in given if key not in _OF_DERIVED]:
+        raise InputError(
+            f"a derived column has no entry {not_here[0]!r}",
+            "leave it out: scale and limits are those of the columns that it is computed from",
+        )
+    if given.get("kind", DERIVED) != DERIVED or ("derived" in given) == ("cut" in given):
+        raise InputError("a derived column has one of derived and cut, and no other kind", "leave one out")
+    cut, formula = _cut_from(given["cut"]) if "cut" in given else ((), Formula.of(given["derived"]))
+    if name in formula.columns:
+        raise InputError("it is computed from itself", "name other columns")
+    if not formula.columns:
+        raise InputError("its formula names no column", "name those that it is computed from")
+    levels = _levels(given.get("levels", ()))
+    if formula.compares and cut:
+        raise InputError("cut points are of a number, and its formula compares", "leave the comparison out")
+    if formula.compares or cut:
+        levels = levels or _groups(cut)
+        if len(levels) != len(_groups(cut)):
+            raise InputError(
+                f"its formula makes {len(_groups(cut))} groups, and {counted(len(levels), 'level')} are declared",
+                "name as many, that of false, or of the lowest values, first",
+            )
+        if any(given.get(key) is not None for key in ("decimals", "step", "step_of", "tolerance")):
+            raise InputError("levels have neither decimals nor a tolerance", "leave them out")
+    decimals, heaps = heaps_from(given)
+    if not (formula.compares or cut) and levels:
+        raise InputError("its formula gives a number, which has no levels", 'compare ("nodes > 4"), or cut it')
+    return Column(
+        name,
+        DERIVED,
+        decimals=decimals,
+        heaps=heaps,
+        levels=levels,
+        derived=formula.text,
+        cut=cut,
+        **_said_of(given, ("replaces", False)),
     )
-    _check_kind(found)
-    if found.bounds[0] >= found.bounds[1]:
-        raise InputError("limits, scale and decimals leave no two values to release", "widen them")
-    if centre is not None and not found.allows(np.array([centre])).all():
-        raise InputError("its centre lies outside its limits or its scale")
-    return found
+
+
+def _as_formula(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a total as those of a derived column: a sum of its parts."""
+    parts = given["sum"]
+    if not isinstance(parts, list | tuple) or len(parts) < 2 or not all(isinstance(part, str) for part in parts):
+        raise InputError("sum names the parts of a total", 'write sum = ["kappa", "lambda"]')
+    if "derived" in given or "cut" in given:
+        raise InputError("a total is the sum of its parts, and no other formula", "leave one out")
+    text = " + ".join(quoted(part) for part in parts)
+    return {**{key: value for key, value in given.items() if key != "sum"}, "derived": text}
+
+
+def _cut_from(given: Any) -> tuple[tuple[float, ...], Formula]:
+    """Read { of = "a + b", at = [1, 2] }: at least one value, rising."""
+    example = 'write cut = { of = "kappa + lambda", at = [10, 20] }'
+    if not isinstance(given, Mapping) or set(given) != {"of", "at"} or not isinstance(given["at"], list | tuple):
+        raise InputError("cut says of what, and at which values", example)
+    at = tuple(_number("at", value) for value in given["at"])
+    if not at or not all(map(isfinite, at)) or any(b <= a for a, b in pairwise(at)):
+        raise InputError("the values at which groups begin must rise", example)
+    return at, Formula.of(given["of"])
+
+
+def _groups(cut: Sequence[float]) -> tuple[str, ...]:
+    """Name the groups that begin at these values; without any, those of a comparison."""
+    if not cut:
+        return ("false", "true")
+    between = [f"{low:g} to below {high:g}" for low, high in pairwise(cut)]
+    return (f"below {cut[0]:g}", *between, f"{cut[-1]:g} or more")
 
 
 def _check_kind(column: Column) -> None:
@@ -429,12 +675,11 @@ def _as_read(level: str) -> Any:
         return level.casefold() if level.casefold() in ("true", "false") else level
 
 
-def _on_grid(limit: float, decimals: int, inward: int, is_open: bool) -> float:
-    """Return the first value with these decimals at the limit or inward of it; beyond it where it is open."""
-    step = 10.0**-decimals
+def _on_grid(limit: float, step: float, inward: int, is_open: bool) -> float:
+    """Return the first multiple of a step at the limit or inward of it; beyond it where it is open."""
     place = round(limit / step)
     while True:
-        found = round(place * step, max(decimals, 0))
+        found = round(place * step, MOST_DECIMALS)
         if inward * (found - limit) > 0 or (found == limit and not is_open):
             return found
         place += inward
@@ -447,12 +692,3 @@ def _number(name: str, value: Any) -> float:
         return float(value)
     except OverflowError as error:
         raise InputError(f"{name} is larger than any number here", "write a smaller one") from error
-
-
-def decimals_from(value: Any) -> int | None:
-    """Check a number of decimals; None where none is declared."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MOST_DECIMALS:
-        raise InputError(f"decimals is a whole number from {-MOST_DECIMALS} to {MOST_DECIMALS}, got {value!r:.60}")
-    return value

@@ -168,25 +168,24 @@ class TableWriter:
         import pyarrow.csv
         import pyarrow.parquet
 
-        self._schema = schema
         kind: Any = pyarrow.parquet.ParquetWriter if self._is_parquet else pyarrow.csv.CSVWriter
-        self._writer = kind(self._file, schema)
+        self._schema, self._writer = schema, kind(self._file, schema)
 
-    def write(self, block: np.ndarray) -> None:
-        """Append the rows of `block`, shape (rows, p)."""
+    def write(self, block: Any) -> None:
+        """Append the rows of a block: an array of shape (rows, p), or an Arrow table."""
         import pyarrow as pa
 
-        arrays = [pa.array(column) for column in np.asarray(block, dtype=np.float64).T.copy()]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        if not isinstance(block, pa.Table):
+            block = pa.table([*np.asarray(block, dtype=np.float64).T.copy()], self._schema)
+        if self._writer is None:
+            self._begin(block.schema)
+        self._writer.write_table(block.cast(self._schema))
 
     def write_columns(self, columns: dict[str, np.ndarray]) -> None:
         """Append rows of columns of any kind."""
         import pyarrow as pa
 
-        table = pa.table({name: pa.array(column) for name, column in columns.items()})
-        if self._writer is None:
-            self._begin(table.schema)
-        self._writer.write_table(table.cast(self._schema))
+        self.write(pa.table({name: pa.array(column) for name, column in columns.items()}))
 
     def __enter__(self) -> "TableWriter":
         """Enter the block in which the file is open."""

@@ -8,7 +8,6 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from datetime import date
-from importlib import import_module
 from io import BufferedIOBase, BytesIO
 from itertools import zip_longest
 from pathlib import PurePath
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import Cure, InputError, optional_module
 from allbutone.tables.files import Limits
 
 # Reading CSV and TSV: the encoding, the delimiter, the decimal comma and the size, before Arrow reads it.
@@ -192,21 +191,6 @@ def _first_line(file: BufferedIOBase, name: str, encoding: str) -> str:
     return "".join(lines)
 
 
-# Readers that are installed only where they are wanted.
-
-
-def reader(module: str, extra: str, name: str) -> Any:
-    """Return the module that reads the file of this name, or say how to install it."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"what reads {name} is not installed",
-            f'install it: pip install "allbutone[{extra}]"',
-            "save it as .csv",
-        ) from error
-
-
 # Reading Excel workbooks: unpacked within bounds, then row by row, so that no stray cell makes a huge table.
 #
 # By openpyxl, which gives one row after the other. Readers that return a sheet as a whole lay out every cell up to
@@ -226,7 +210,7 @@ def read_excel(
 
     Formulas count as their last results; cells with dates, text or truth values stay what they are.
     """
-    openpyxl = reader("openpyxl", "excel", name)
+    openpyxl = optional_module("openpyxl", "excel", f"what reads {name}", "save it as .csv")
     try:
         content, size = _unpacked(file, name, limits)
         with warnings.catch_warnings():  # of styles and extensions of Excel's, which do not matter here
@@ -301,6 +285,10 @@ def _column(cells: Iterable[Any]) -> pa.Array:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if len(kinds) == 1 and issubclass(kinds.pop(), bool | date):
         return pa.array(values)
+    return _as_text(values)
+
+
+def _as_text(values: list[Any]) -> pa.Array:
     return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
@@ -328,9 +316,7 @@ def read_parquet(file: BufferedIOBase, name: str, limits: Limits) -> pa.Table:
                 "write the columns you need, as numbers, to a file of their own",
             )
         # a long text that all rows share is held once: only so does the footer bound the memory
-        texts = [
-            column.path for column in map(footer.schema.column, range(footer.num_columns)) if _is_text(column)
-        ]
+        texts = [column.path for column in _columns(footer) if _is_text(column)]
         table = pyarrow.parquet.ParquetFile(file, read_dictionary=texts).read() if texts else content.read()
         _ = table.column_names  # decodes them
     except UnicodeDecodeError as error:
@@ -412,7 +398,7 @@ def read_statistics(file: BufferedIOBase, name: str, limits: Limits, *, encoding
     Codes that all have labels become levels, in the order of the codes; a scale of which only some numbers are
     labelled stays one of numbers. What a column is called in words goes into its metadata.
     """
-    pyreadstat = reader("pyreadstat", EXTRA, name)
+    pyreadstat = optional_module("pyreadstat", EXTRA, f"what reads {name}", "save it as .csv")
     read = getattr(pyreadstat, READERS[PurePath(name).suffix.lower()])
     try:
         _, about = read(file, metadataonly=True, encoding=encoding, output_format="dict")
@@ -464,14 +450,9 @@ def _levels(values: list[Any], labels: dict[Any, str]) -> pa.Array:
     names = [labels[code].strip() for code in codes]
     there = {value for value in values if value is not None and value == value}
     if len(codes) < 2 or not there or there - set(codes) or not all(names) or len(set(names)) < len(names):
-        return _coded_column(values)
+        try:
+            return pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and texts, say
+            return _as_text(values)
     places = {code: place for place, code in enumerate(codes)}
     return pa.DictionaryArray.from_arrays(pa.array([places.get(value) for value in values], pa.int32()), names)
-
-
-def _coded_column(values: list[Any]) -> pa.Array:
-    """Return numbers as numbers, dates as dates, and anything mixed as text."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())

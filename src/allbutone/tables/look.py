@@ -15,7 +15,9 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.categories import encode, match_levels
 from allbutone.tables.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, Scale, check_levels
+from allbutone.tables.heaps import Heaps
 from allbutone.tables.names import looks_like_identifier
+from allbutone.tables.proposals import Proposal, proposed_heaps
 from allbutone.tables.schema import Schema
 
 # What numbers look like: identifiers, codes for missing values, decimals, a less skewed scale.
@@ -64,28 +66,6 @@ def decimals_of(values: Float[np.ndarray, " n"]) -> int | None:
     return next((d for d in range(MOST_DECIMALS + 1) if np.allclose(np.round(values, d), values, 1e-12, 0)), None)
 
 
-def different_values(values: Float[np.ndarray, " n"]) -> int:
-    """Return how many different values there are."""
-    return len(np.unique(values))
-
-
-def why_identifying(name: str, numbers: Float[np.ndarray, " n"]) -> str:
-    """Say why a column looks like what names people, if it does."""
-    if looks_like_identifier(name):
-        return "is named like one"
-    if not np.all(numbers == np.round(numbers)) or different_values(numbers) < len(numbers):
-        return ""
-    count, reach = len(numbers), float(np.ptp(numbers)) + 1
-    if count >= 10 and bool(np.all(np.diff(numbers) > 0)):
-        return "counts upward through the rows"
-    if bool(np.all(np.abs(numbers) >= 1e5)):
-        return "holds long whole numbers, all different"
-    # so many whole numbers within this reach, drawn by chance, would hardly be all different: e^−10
-    if count * (count - 1) / (2 * reach) > 10:
-        return "holds whole numbers that are all different and lie close together"
-    return ""
-
-
 def suspicious_code(there: Float[np.ndarray, " n"]) -> float | None:
     """Return a value that looks like a code for a missing one: a usual code, far outside the others."""
     for code in (float(there.min()), float(there.max())):
@@ -97,12 +77,13 @@ def suspicious_code(there: Float[np.ndarray, " n"]) -> float | None:
     return None
 
 
-# One look at a table: what each column is, whether it can be modelled, and what will be done with it.
+# What a column is, and what stands against it: told from what is known of it, here or in an engine.
 
 
 # Squares, products of two squares and sums of them over any table must stay finite in float64.
 LARGEST_VALUE = 1e70
 SMALLEST_SPREAD = 1e-150
+LONG = 1e5  # from which whole numbers, all different, are those of identifiers
 FEW = 10  # different values: as many as a code or a score has
 FEW_VALUES = (
     "few different whole numbers. As measurements they come out with values in between; declare what are codes "
@@ -113,7 +94,7 @@ LEVELS_ALIKE = (
     "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
 )
 MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
-_OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Object)
+OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Object)
 DAYS = "if it matters, put the days since an origin in its place, such as those since entry into the study"
 AS_CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
 _MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
@@ -126,7 +107,7 @@ class Look:
     kind: in a few words. missing: how many values it lacks. problem: why it cannot be modelled, in words that
     follow the column's name; empty if it can; `quietly`: the same without a person's value, where it has one, for
     what is written down. doubts: what a holder should know although it can. scale, positive,
-    decimals: what a table file could declare. named: whether only its identifying look stands against it.
+    decimals, heaps: what a table file could declare. named: whether only its identifying look stands against it.
     levels, codes: of a category. fixed: whether its levels are declared, here or by the table's own type.
     """
 
@@ -140,6 +121,7 @@ class Look:
     scale: str = "as it is"
     positive: bool = False
     decimals: int | None = None
+    heaps: Heaps | None = None
     named: bool = False
     numbers: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0), repr=False)
     levels: tuple[str, ...] = ()
@@ -160,6 +142,144 @@ class Look:
     def usable(self) -> bool:
         """Whether the column can be modelled, gaps aside."""
         return not self.problem
+
+    def against(self, problem: str, *cures: Cure | str, **more: Any) -> "Look":
+        """Return the look with what stands against the column."""
+        return replace(self, problem=problem, cures=cures, **more)
+
+    def empty(self) -> "Look":
+        """Return the look of a column without any value."""
+        return self.against("has no value at all", kind="empty")
+
+    def holds_dates(self, *more: str) -> "Look":
+        """Return the look of a column of dates or times."""
+        return self.against("holds dates or times", DAYS, *more, kind="date")
+
+    def as_identifier(self, reason: str, cure: Cure | str = _MEASURED) -> "Look":
+        """Return the look of a column that names people."""
+        return self.against(f"looks like an identifier (it {reason})", cure, kind="identifier", named=True)
+
+    def with_code(self, code: float) -> "Look":
+        """Return the look of a column in which this number may stand for a missing value."""
+        words = "if such a number stands for a missing value, say so, here or in a table file (missing)"
+        return self.against(
+            f"holds {code:g}, far from its other values, which looks like a code for a missing value",
+            Cure(words, "missing_codes", [code]),
+            _MEASURED,
+            kind="suspicious code",
+        )
+
+    def with_outside(self, count: int, declared: Column) -> "Look":
+        """Return the look of a column with so many values outside what is declared."""
+        limits = "its declared limits" + ("" if declared.scale.is_plain else " or scale")
+        cure = "correct the values, the limits or the scale"
+        return self.against(f"has {counted(count, 'value')} outside {limits}", cure)
+
+    def with_ends(self, low: float, high: float, where: str = "") -> "Look":
+        """Say what the lowest and the highest value tell against the column; `where` the larger one stands."""
+        if not (high <= LARGEST_VALUE and low >= -LARGEST_VALUE):
+            worst = max(low, high, key=abs)
+            return self.against(f"holds {worst}{where}, beyond ±{LARGEST_VALUE:g}", "correct it")
+        if low == high:
+            problem = f"is constant ({low:g} in every row): there is nothing to synthesize"
+            return self.against(problem, kind="constant")
+        return self
+
+    def with_text(self, place: str, value: str) -> "Look":
+        """Return the look of a column of text where numbers are taken: this value stands in this place."""
+        shown = value.strip("'\"")
+        if DATE.fullmatch(shown):
+            return self.holds_dates()
+        if shown.isdigit() and shown.startswith("0"):
+            return self.against(f"is a code: {place} begins with a zero, which no number does", kind="code")
+        problem, quietly = (f"is not numeric: {place} holds {each}" for each in (value, "text"))
+        return self.against(problem, quietly=quietly)
+
+
+def why_all_different(count: int, low: float, high: float, *, long: bool) -> str:
+    """Say why so many whole numbers that are all different look like what names people, if they do.
+
+    long: whether each of them has six digits or more.
+    """
+    if long:
+        return "holds long whole numbers, all different"
+    # so many whole numbers within this reach, drawn by chance, would hardly be all different: e^−10
+    if count * (count - 1) / (2 * (high - low + 1)) > 10:
+        return "holds whole numbers that are all different and lie close together"
+    return ""
+
+
+def text_look(
+    look: Look,
+    levels: Sequence[str],
+    different: int,
+    values: int,
+    shown: tuple[str, str],
+    *,
+    is_text: bool = True,
+    trusted: bool,
+) -> Look:
+    """Return a column of which nothing is declared as a category, or with why it is none.
+
+    levels: the different texts, or a thousand of them. shown: a place and the value there, which is no number
+    where any is none.
+    """
+    place, value = shown
+    few = different <= FEW and different * 5 <= values
+    if is_text and not few and mostly_numbers(levels):
+        return _texts(look, shown, "and most of its values are numbers", "correct it", kind="numbers and text")
+    reason = "is different in every row" if 2 < different == values else ""
+    reason = "is named like one" if looks_like_identifier(look.name) else reason
+    if reason and not trusted:
+        return look.as_identifier(reason, AS_CATEGORY)
+    if DATE.fullmatch(value.strip("'\"")):
+        return look.holds_dates(AS_CATEGORY)
+    if len(levels) <= MOST_LEVELS:
+        return look
+    many = f"and {different:,} different texts are many for a category"
+    return _texts(look, (place, value), many, "merge its levels", kind="text")
+
+
+def _texts(look: Look, shown: tuple[str, str], why: str, cure: str, *, kind: str) -> Look:
+    problem, quietly = (f"is not numeric: {shown[0]} holds {value}, {why}" for value in (shown[1], "text"))
+    return look.against(problem, cure, AS_CATEGORY, quietly=quietly, kind=kind)
+
+
+def level_look(
+    codes: Int[np.ndarray, " n"],
+    found: tuple[str, ...],
+    dtype: Any,
+    declared: Column,
+    people: Float[np.ndarray, " n"] | None = None,
+) -> Look:
+    """Look at a category by the levels found in it and each entry's level number.
+
+    people: how many rows each entry stands for; one, if not given.
+    """
+    people = np.ones(len(codes)) if people is None else people
+    levels, fixed = declared.levels or found, bool(declared.levels) or dtype in (nw.Categorical, nw.Enum)
+    missing = int(people[codes < 0].sum())
+    look = Look(declared.name, "category", missing, levels=levels, codes=codes, fixed=fixed)
+    if np.all(codes < 0):
+        return look.empty()
+    try:
+        check_levels(levels)
+    except InputError as error:
+        return look.against(f"has a level that cannot be used: {error.problem}", *error.cures)
+    if declared.levels:
+        matched, beyond = match_levels(codes, found, declared.levels, dtype)
+        if beyond.any():
+            rows = counted(int(people[beyond].sum()), "row")
+            problem = f"has a value that is none of its declared levels in {rows}"
+            return look.against(problem, "correct the values or declare all levels")
+        look = replace(look, codes=matched)
+    elif len(found) == 1:
+        return look.against("has one level only: there is nothing to synthesize", kind="constant")
+    alike = len({level.strip().casefold() for level in levels}) < len(levels)
+    return replace(look, doubts=(LEVELS_ALIKE,) if alike else ())
+
+
+# One look at each column of a table that is here.
 
 
 def look_at(
@@ -187,92 +307,44 @@ def look_at_column(
 ) -> Look:
     """Look at one column by itself; `two_valued`: whether numbers of two values are a category, too."""
     if declared.kind == CATEGORY and not categories:
-        return Look(column.name, "category", int(column.null_count()), "is declared a category, and only "
-                    "measurements are taken here")  # fmt: skip
+        look = Look(column.name, "category", int(column.null_count()))
+        return look.against("is declared a category, and only measurements are taken here")
     if categories and (declared.kind == CATEGORY or not column.dtype.is_numeric()):
         return _category(column, declared, trusted)
-    look = _look_at_numbers(column, declared, trusted)
-    if not (categories and two_valued and look.usable and different_values(look.numbers[~look.gaps]) == 2):
-        return look
-    return _category(column, declared, trusted) if len(look.numbers) - look.missing > 2 else look
+    if not column.dtype.is_numeric():
+        return _not_numeric(column)
+    look = _measurement(column, declared, trusted)
+    there = look.numbers[~look.gaps]
+    if categories and two_valued and look.usable and len(there) > 2 and len(np.unique(there)) == 2:
+        return level_look(*encode(column, declared.missing), column.dtype, declared)
+    return look
 
 
 def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
     """Look at a column as a category, or say why it can be none."""
-    missing = int(column.null_count())
-    if missing == len(column):
-        return Look(column.name, "empty", missing, "has no value at all")
+    look = Look(column.name, "category", int(column.null_count()))
+    if look.missing == len(column):
+        return look.empty()
     if column.dtype.is_temporal():
         if not declared.levels:
-            return Look(column.name, "date", missing, "holds dates or times", cures=(DAYS,))
+            return look.holds_dates()
         column = column.cast(nw.String)  # levels such as 2020-01-01, which a file gives back as dates
-    if not column.dtype.is_numeric() and column.dtype not in _OF_LEVELS:
+    if not column.dtype.is_numeric() and column.dtype not in OF_LEVELS:
         return _not_numeric(column)
     try:
         codes, found = encode(column, declared.missing)
     except UnicodeDecodeError:
         return _not_numeric(column)
-    by_type = column.dtype in (nw.Categorical, nw.Enum)
-    levels = declared.levels or found
-    missing = int((codes < 0).sum())
-    look = Look(column.name, "category", missing, levels=levels, fixed=bool(declared.levels) or by_type)
-    if missing == len(codes):
-        return replace(look, kind="empty", problem="has no value at all")
-    if declared.kind != CATEGORY and (refused := _no_category(column, codes, found, trusted)):
-        return refused
-    try:
-        check_levels(levels)
-    except InputError as error:
-        return replace(look, problem=f"has a level that cannot be used: {error.problem}", cures=error.cures)
-    if declared.levels:
-        codes, beyond = match_levels(codes, found, declared.levels, column.dtype)
-        if beyond:
-            problem = f"has a value that is none of its declared levels in {counted(beyond, 'row')}"
-            return replace(look, problem=problem, cures=("correct the values or declare all levels",))
-    elif len(found) == 1:
-        return replace(look, kind="constant", problem="has one level only: there is nothing to synthesize")
-    alike = len({level.strip().casefold() for level in levels}) < len(levels)
-    return replace(look, codes=codes, doubts=(LEVELS_ALIKE,) if alike else ())
-
-
-def _no_category(
-    column: nw.Series[Any], codes: Int[np.ndarray, " n"], levels: tuple[str, ...], trusted: bool
-) -> Look | None:
-    """Say why a column of which nothing is declared is not taken as a category, if it is not."""
     there = codes[codes >= 0]
-    different = len(np.unique(there))
-    few = different <= FEW and different * 5 <= len(there)
-    if column.dtype == nw.String and not few and mostly_numbers(levels):
-        row, value = _first_text(column)
-        most = "and most of its values are numbers"
-        return Look(
-            column.name, "numbers and text", len(codes) - len(there),
-            f"is not numeric: row {row} holds {value}, {most}", f"is not numeric: row {row} holds text, {most}",
-            ("correct it", AS_CATEGORY),
-        )  # fmt: skip
-    reason = "is different in every row" if 2 < different == len(there) else ""
-    reason = "is named like one" if looks_like_identifier(column.name) else reason
-    if reason and not trusted:
-        return Look(column.name, "identifier", len(codes) - len(there), f"looks like an identifier (it {reason})",
-                    cures=(AS_CATEGORY,), named=True)  # fmt: skip
-    plain = _not_numeric(column) if not column.dtype.is_numeric() else None
-    if plain is not None and plain.kind == "date":
-        return replace(plain, cures=(DAYS, AS_CATEGORY))
-    if len(levels) <= MOST_LEVELS:
-        return None
-    row, value = _first_text(column)
-    many = f"and {different:,} different texts are many for a category"
-    return Look(
-        column.name, "text", len(codes) - len(there), f"is not numeric: row {row} holds {value}, {many}",
-        f"is not numeric: row {row} holds text, {many}", ("merge its levels", AS_CATEGORY),
-    )  # fmt: skip
+    if declared.kind != CATEGORY and len(there):
+        look, different = replace(look, missing=len(codes) - len(there)), len(np.unique(there))
+        shown, is_text = _first_text(column), column.dtype == nw.String
+        look = text_look(look, found, different, len(there), shown, is_text=is_text, trusted=trusted)
+    return level_look(codes, found, column.dtype, declared) if look.usable else look
 
 
-def _look_at_numbers(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
-    """Look at one column as a measurement."""
-    name = column.name
-    if not column.dtype.is_numeric():
-        return _not_numeric(column)
+def _measurement(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
+    """Look at one column of numbers as a measurement."""
     if column.dtype in (nw.Int128, nw.UInt128):  # NumPy has none; other kinds NumPy rounds alike for all libraries
         column = column.cast(nw.Float64)
     numbers = column.to_numpy().astype(np.float64, copy=False)
@@ -280,47 +352,41 @@ def _look_at_numbers(column: nw.Series[Any], declared: Column, trusted: bool) ->
         numbers = np.where(np.isin(numbers, declared.missing), np.nan, numbers)
     gaps = np.isnan(numbers)
     there = numbers[~gaps] if gaps.any() else numbers
-    found = Look(name, "measurement", int(gaps.sum()), numbers=numbers)
+    look = Look(column.name, "measurement", int(gaps.sum()), numbers=numbers)
     if len(there) == 0:
-        return replace(found, kind="empty", problem="has no value at all")
-    if not (there.max() <= LARGEST_VALUE and there.min() >= -LARGEST_VALUE):
-        row = int(np.argmax(np.abs(np.nan_to_num(numbers, nan=0.0, posinf=np.inf, neginf=-np.inf)))) + 1
-        problem = f"holds {numbers[row - 1]} in row {row}, beyond ±{LARGEST_VALUE:g}"
-        return replace(found, problem=problem, cures=("correct it",))
-    if np.all(there == there[0]):
-        return replace(
-            found, kind="constant",
-            problem=f"is constant ({there[0]:g} in every row): there is nothing to synthesize",
-        )  # fmt: skip
+        return look.empty()
+    row = int(np.argmax(np.abs(np.nan_to_num(numbers, nan=0.0, posinf=np.inf, neginf=-np.inf)))) + 1
+    look = look.with_ends(float(there.min()), float(there.max()), f" in row {row}")
+    if not look.usable:
+        return look
     if there.max() - there.min() < SMALLEST_SPREAD:
         problem = f"varies by less than {SMALLEST_SPREAD:g}, whose square loses digits"
-        return replace(found, problem=problem, cures=("write it in a smaller unit",))
-    if not trusted and (reason := why_identifying(name, there)):
-        problem = f"looks like an identifier (it {reason})"
-        return replace(found, kind="identifier", problem=problem, cures=(_MEASURED,), named=True)
-    if code := suspicious_code(there):
-        problem = f"holds {code:g}, far from its other values, which looks like a code for a missing value"
-        cure = Cure(
-            "if such a number stands for a missing value, say so, here or in a table file (missing)",
-            "missing_codes",
-            [code],
-        )
-        if not trusted:
-            return replace(found, kind="suspicious code", problem=problem, cures=(cure, _MEASURED))
-    return _measurement(found, there, declared)
+        return look.against(problem, "write it in a smaller unit")
+    if not trusted and (reason := _why_identifying(column.name, there)):
+        return look.as_identifier(reason)
+    if not trusted and (code := suspicious_code(there)):
+        return look.with_code(code)
+    if outside := int((~declared.allows(there)).sum()):
+        return look.with_outside(outside, declared)
+    return _with_proposals(look, there)
 
 
-def _measurement(found: Look, there: Float[np.ndarray, " n"], declared: Column) -> Look:
-    """Say what kind of measurement it is, and check it against what is declared."""
-    outside = ~declared.allows(there)
-    if outside.any():
-        what = "its declared limits or scale" if not declared.scale.is_plain else "its declared limits"
-        return replace(
-            found, problem=f"has {counted(int(outside.sum()), 'value')} outside {what}",
-            cures=("correct the values, the limits or the scale",),
-        )  # fmt: skip
+def _why_identifying(name: str, there: Float[np.ndarray, " n"]) -> str:
+    """Say why a column of numbers looks like what names people, if it does."""
+    if looks_like_identifier(name):
+        return "is named like one"
+    if not np.all(there == np.round(there)) or len(np.unique(there)) < len(there):
+        return ""
+    if len(there) >= 10 and bool(np.all(np.diff(there) > 0)):
+        return "counts upward through the rows"
+    long = bool(np.all(np.abs(there) >= LONG))
+    return why_all_different(len(there), float(there.min()), float(there.max()), long=long)
+
+
+def _with_proposals(look: Look, there: Float[np.ndarray, " n"]) -> Look:
+    """Say what kind of measurement it is, and what a table file could declare of it."""
     whole = bool(np.all(there == np.round(there)))
-    different = different_values(there) if whole else FEW + 1
+    different = len(np.unique(there)) if whole else FEW + 1
     decimals = 0 if whole else decimals_of(there)
     positive, spread = bool(np.all(there >= 0)), float(np.std(there))
     kind, scale = "whole numbers" if whole else "measurement", "as it is"
@@ -328,33 +394,30 @@ def _measurement(found: Look, there: Float[np.ndarray, " n"], declared: Column) 
     if different <= FEW and different * 5 <= len(there):
         kind = "few values"
         doubts = (FEW_VALUES,)
-    elif positive:
+    if positive and (not doubts or _skewness(there) > 1):  # few values that are skewed are counts, else scores
         scale = proposed_scale(there)
-        kind = kind if scale == "as it is" else "positive, skewed"
+        kind = kind if scale == "as it is" or doubts else "positive, skewed"
     # a grid that would itself change the spread is not proposed, but for whole numbers, which come out as such
     if scale == "as it is" and decimals and spread <= 2 * 10.0**-decimals:
         decimals = None
-    return replace(found, kind=kind, doubts=doubts, scale=scale, positive=positive, decimals=decimals)
+    heaps = None
+    if decimals is not None and kind != "few values":
+        decimals, heaps = proposed_heaps(there, decimals)
+    look = replace(look, kind=kind, doubts=doubts, scale=scale, positive=positive)
+    return replace(look, decimals=decimals, heaps=heaps)
 
 
 def _not_numeric(column: nw.Series[Any]) -> Look:
     """Say what a column that holds no numbers is; its gaps are no fault beside that."""
-    name, missing = column.name, int(column.null_count())
-    if missing == len(column):
-        return Look(name, "empty", missing, "has no value at all")
+    look = Look(column.name, "text", int(column.null_count()))
+    if look.missing == len(column):
+        return look.empty()
     if column.dtype == nw.Boolean:
-        return Look(name, "few values", missing, "is not numeric: it says true or false")
-    row, value = _first_text(column)
-    kind = "text"
-    shown = value.strip("'\"")
-    if column.dtype.is_temporal() or DATE.fullmatch(shown):
-        return Look(name, "date", missing, "holds dates or times", cures=(DAYS,))
-    if shown.isdigit() and shown.startswith("0"):
-        return Look(name, "code", missing, f"is a code: row {row} begins with a zero, which no number does")
-    if not column.dtype.is_nested() and column.n_unique() <= max(FEW, len(column) // 50):
-        kind = "category"
-    problem = f"is not numeric: row {row} holds {value}"
-    return Look(name, kind, missing, problem, f"is not numeric: row {row} holds text")
+        return look.against("is not numeric: it says true or false", kind="few values")
+    if column.dtype.is_temporal():
+        return look.holds_dates()
+    few = not column.dtype.is_nested() and column.n_unique() <= max(FEW, len(column) // 50)
+    return replace(look, kind="category" if few else "text").with_text(*_first_text(column))
 
 
 def mostly_numbers(levels: Sequence[str]) -> bool:
@@ -372,24 +435,22 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[int, str]:
-    """Return the row and the value of the first entry that is no number (or the first, if all are)."""
+def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[str, str]:
+    """Return the place and the value of the first entry that is no number (or the first, if all are)."""
     first = None
     for start in range(0, len(column), block):  # not at once: text that rows share would be copied for each
         try:
             values = column[start : start + block].to_list()
         except (ValueError, OverflowError):  # text that is not UTF-8, dates beyond Python's
-            return (
-                start + 1,
-                f"{column.dtype} that cannot be shown (dates out of range, or text that is not UTF-8)",
-            )
+            unreadable = f"{column.dtype} that cannot be shown (dates out of range, or text that is not UTF-8)"
+            return f"row {start + 1}", unreadable
         for row, value in enumerate(values, start=start + 1):
             if value is None:
                 continue
             if not is_number(str(value)):
-                return row, f"{str(value)!r:.60}"
-            first = first or (row, f"{str(value)!r:.60}")
-    return first or (1, "nothing")
+                return f"row {row}", f"{str(value)!r:.60}"
+            first = first or (f"row {row}", f"{str(value)!r:.60}")
+    return first or ("row 1", "nothing")
 
 
 # Table files as text: one drafted after a look, of proposals to confirm, and one of what is declared.
@@ -398,9 +459,16 @@ def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[int, str]:
 _REMARKS = {
     "scale": "proposed: positive and skewed; confirm from public knowledge",
     "low": "proposed: no such value can be negative; confirm from public knowledge",
+    "above": "proposed: so it is in every row of this table; strike this line if that is chance",
+    "derived": "proposed: it follows from the others within rounding; strike this line if that is chance",
+    "replaces": "proposed: some rows of this table say otherwise; there the formula counts (no release tells it)",
 }
+_SHARES = "shares of this table, coarsely: replace them by what is known of such recordings beforehand"
 _LEVELS = "those of this table, public with any release: merge rare ones, declare all that there can be"
-_FEW = 'few values: kind = "category" if they are codes of one; decimals = 0 if they are scores'
+_FEW = (
+    'few values: kind = "category" if they are codes of one; if they are scores, add the highest that there can '
+    "be (high = 5, say), from public knowledge"
+)
 MANY_GAPS = 0.3  # of a column's values: leaving out the rows would cost too much
 
 _TOP = """\
@@ -409,9 +477,16 @@ _TOP = """\
 # label, unit, limits, levels, and for all columns or none a centre and a spread.
 #   scale     "as it is", "log", "log(x + 1)", "sqrt", "logit" (needs low and high), "quantiles" (published ones)
 #   low, high limits that no released value passes        decimals  to which released values are rounded
+#             decimals = { 0 = 0.9, 2 = 0.1 } rounds nine of ten to whole numbers; step = 5 to multiples of five
 #   missing   numbers that stand for no value, [-999]      levels    of a category, in order, ["f", "m"]
 #   kind      "measurement", "category", or "left out", with its why
+#   derived   = "weight / (height / 100) ** 2": computed from other columns in every row, and no part of the model;
+#             "nodes > 4" makes a category, cut = { of = "age", at = [40, 60] } groups
+#   above, below  = "another column", between = ["low", "high"]: an order that every row keeps; sum = ["a", "b"]
 #   tolerance how near to a person's value a guess counts as knowing it, in the column's unit
+#   secret    = false: public of people anyway, so that it is never judged whether a release discloses it
+#   known     = true: people outside can know it of somebody. If any column says so, they know just these; if none
+#             does, all values but the one that is judged
 """
 _PROPOSED = """\
 # This is a draft with proposals. Confirm each from public knowledge, never from this table's numbers.
@@ -424,11 +499,14 @@ def draft(
     others: dict[str, str],
     declared: Schema | None = None,
     labels: Mapping[str, str] | None = None,
+    formulas: Mapping[str, Proposal] | None = None,
+    orders: Mapping[str, str] | None = None,
 ) -> str:
     """Return the text of a table file for columns that were looked at; `others`: why further ones are left out.
 
     What is `declared` already stays; codes of missing values only where there are some. `labels`: what columns are
-    called in words, where their file says so.
+    called in words, where their file says so. `formulas`: what columns seem to be computed by. `orders`: above
+    which others they seem to lie in every row.
     """
     parts = [_TOP, _PROPOSED]
     for look in looks:
@@ -436,18 +514,34 @@ def draft(
         label = (labels or {}).get(look.name, look.name)
         if not look.missing:
             known.pop("missing", None)
-        if known.get("kind") == LEFT_OUT:
+        if known.get("kind") == LEFT_OUT or "derived" in known or "cut" in known:
             parts.append(_column(look.name, known))
         elif why := left_out_because(look, rows) or others.get(look.name, ""):
             parts.append(_column(look.name, {"kind": LEFT_OUT, "why": why}))
+        elif formula := (formulas or {}).get(look.name):
+            rounding = {
+                key: each for key, each in _proposals(look).items() if key in ("decimals", "step", "step_of")
+            }
+            usual = {"derived": formula.formula, "label": label, **rounding}
+            usual |= {} if formula.always else {"replaces": True}
+            parts.append(_column(look.name, usual, _remarks(usual)))
         elif look.is_category:
             usual = {"kind": CATEGORY, "label": label, "levels": list(look.levels)}
             parts.append(_column(look.name, usual | known, {} if look.fixed else {"levels": _LEVELS}))
         else:
-            usual = {"kind": MEASUREMENT, "label": label, "unit": ""}
-            remarks = _REMARKS | ({"kind": _FEW} if look.kind == "few values" else {})
-            parts.append(_column(look.name, usual | _proposals(look) | known, remarks))
+            usual = {"kind": MEASUREMENT, "label": label, "unit": ""} | _proposals(look)
+            if above := (orders or {}).get(look.name):  # the scale, and any limit, is then that of the gap
+                usual = {key: each for key, each in usual.items() if key not in ("scale", "low")} | {
+                    "above": above
+                }
+            remarks = _remarks(usual | known) | ({"kind": _FEW} if look.kind == "few values" else {})
+            parts.append(_column(look.name, usual | known, remarks))
     return "".join(parts)
+
+
+def _remarks(entries: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is to be confirmed of drafted entries; shares of grids among them."""
+    return _REMARKS | {key: _SHARES for key in ("decimals", "step") if isinstance(entries.get(key), Mapping)}
 
 
 def table_file(schema: Schema, found: Mapping[str, Sequence[str]] | None = None) -> str:
@@ -461,12 +555,19 @@ def table_file(schema: Schema, found: Mapping[str, Sequence[str]] | None = None)
 
 
 def _column(name: str, entries: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
-    """Write the entries of one column; texts, numbers and lists of JSON are those of TOML, too."""
+    """Write the entries of one column."""
     lines = [f"\n[columns.{json.dumps(name, ensure_ascii=False)}]"]
     for key, value in entries.items():
         remark = f"  # {remarks[key]}" if remarks and key in remarks else ""
-        lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}{remark}")
+        lines.append(f"{key} = {_toml(value)}{remark}")
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Write a value; texts, numbers and lists of JSON are those of TOML, too."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def left_out_because(look: Look, rows: int) -> str:
@@ -480,4 +581,6 @@ def _proposals(look: Look) -> dict[str, Any]:
     found: dict[str, Any] = {} if look.scale == "as it is" else {"scale": look.scale}
     if look.positive and look.scale not in ("log", "sqrt"):
         found["low"] = 0
-    return found if look.decimals is None else {**found, "decimals": look.decimals}
+    if look.decimals is None:
+        return found
+    return found | (look.heaps.entries(look.decimals) if look.heaps else {"decimals": look.decimals})

@@ -19,12 +19,14 @@ from allbutone.tables.admission import (
     GAP_CURES,
     Problem,
     admit,
+    problems_of,
     refusal,
     require_different_rows,
     require_one_row_each,
 )
 from allbutone.tables.categories import Categories
 from allbutone.tables.column import Column
+from allbutone.tables.derived import contradictions, derived_problems, order_problems
 from allbutone.tables.files import read_table
 from allbutone.tables.look import LARGEST_VALUE, look_at, look_at_column
 from allbutone.tables.names import check_names, choose, chosen_frame, frame_of, names_of, row_names_left_out
@@ -96,6 +98,7 @@ class Records:
     notes: what was left out of the table and what is doubtful about it, in words. cautions: those of them that
     tell of something that nobody asked for, of which who fits a model to a table at once is warned.
     categories: the columns that are no measurements, by level number. order: all names in the table's own order.
+    left_out: whether rows or columns were left out because of what is in them.
     """
 
     values: Float[np.ndarray, "n p"]
@@ -108,6 +111,7 @@ class Records:
     order: tuple[str, ...] = ()
     gaps: bool = False
     cautions: tuple[str, ...] = ()
+    left_out: bool = False
 
     def __post_init__(self) -> None:
         """Check shape, names and numbers: nobody else asks again."""
@@ -170,6 +174,7 @@ class Records:
         drop_unusable: bool = False,
         categories: bool = False,
         gaps: bool = False,
+        many_cells: bool = False,
         rows_are_people: bool = False,
     ) -> "Records":
         """Turn a file, a dataframe (pandas, polars, pyarrow, …) or a NumPy matrix into records of people.
@@ -182,17 +187,21 @@ class Records:
         `missing_codes`: numbers that stand for no value in any column.
         `complete_cases` leaves out rows with gaps, `drop_unusable` columns that would be refused; `notes` says how
         many went. With `categories` columns may be categories (declared ones, text of few levels, numbers of two
-        values), with `gaps` values may be missing; else both are refused. A table in which people have several
-        rows is refused: a column, used or not, that names people names some of them twice, or all rows are there
-        twice. `rows_are_people` says that each row is another person nevertheless.
+        values), with `gaps` values may be missing, with `many_cells` categories may have more than 10,000
+        combinations of levels; else all of these are refused. A table in which people have several rows is
+        refused: a column, used or not, that names people names some of them twice, or all rows are there twice.
+        `rows_are_people` says that each row is another person nevertheless.
         What is a `Records` already has been through the gate.
         """
         if isinstance(table, Records):
             chosen = table._chosen(columns, drop)
             return (chosen.without_gaps() if complete_cases else chosen)._admitting(categories, gaps)
         declared, trusted = Schema.of(schema), columns is not None and header
-        table, columns = _content(table, columns, header, encoding, sheet)
-        frame = chosen_frame(table, columns, drop, () if columns else declared.left_out)
+        table = _content(table, header=header, names=None if header else columns, encoding=encoding, sheet=sheet)
+        columns = columns if header else None  # which else names all columns
+        whole = chosen_frame(table, columns, drop, () if columns else declared.left_out)
+        derived = declared.with_derived(whole.columns).derived
+        frame = whole.drop([column.name for column in derived if column.name in whole.columns])
         require_rows(len(frame))
         if len(frame) < 2:
             raise InputError("the table holds one row", "give at least two records")
@@ -211,13 +220,21 @@ class Records:
             drop_unusable=drop_unusable,
             in_table=in_table,
             gaps=gaps,
+            many_cells=many_cells,
+            further=[*derived_problems(whole, looks, derived, declared), *order_problems(looks, declared)],
         )
         may_lack = gaps and not complete_cases
         unasked = row_names_left_out(in_table, columns, drop)
-        found = vars(admitted) | {
-            "notes": (*unasked, *admitted.notes), "cautions": (*unasked, *admitted.cautions),
-        }  # fmt: skip
-        return cls(**found, backend=frame.implementation, schema=declared, gaps=may_lack)
+        admitted |= {name: (*unasked, *admitted[name]) for name in ("notes", "cautions")}
+        used = declared.for_columns(admitted["order"])
+        there = [column.name for column in derived if column in used.derived]
+        layout = [name for name in whole.columns if name in (*admitted["order"], *there)]
+        schema = declared.with_derived(there, layout)
+        natural = admitted.pop("natural")
+        records = cls(**admitted, backend=frame.implementation, schema=schema, gaps=may_lack)
+        if not records.schema.is_plain:
+            vars(records)["natural"] = natural  # to the last digit as it came: a group begins at its boundary
+        return records
 
     @classmethod
     def of_numbers(
@@ -225,41 +242,34 @@ class Records:
         table: Any,
         *,
         columns: str | Sequence[str] | None = None,
-        drop: str | Sequence[str] | None = None,
-        header: bool = True,
-        encoding: str | None = None,
-        sheet: str | None = None,
     ) -> "Records":
         """Read as `of` does, asking only for finite numbers under good names: synthetic tables need no more."""
         if isinstance(table, Records):
-            return table._chosen(columns, drop)._admitting(categories=False, gaps=False)
-        table, columns = _content(table, columns, header, encoding, sheet)
-        frame = chosen_frame(table, columns, drop)
+            return table._chosen(columns, None)._admitting(categories=False, gaps=False)
+        frame = chosen_frame(_content(table), columns, None)
         require_rows(len(frame))
-        values = np.empty((len(frame), len(frame.columns)))
-        for position, name in enumerate(frame.columns):
-            values[:, position] = _numbers(frame[name])
-        return cls(values, tuple(frame.columns), frame.implementation)
+        return cls(_numbers(frame, frame.columns), tuple(frame.columns), frame.implementation)
 
     @classmethod
     def of_synthetic(cls, table: Any, schema: Schema, *, gaps: bool = False) -> "Records":
         """Read a synthetic table of exactly the columns that `schema` declares, in its order, with its levels."""
-        table, _ = _content(table, None, True, None, None)
-        order = tuple(column.name for column in schema.columns)
-        if sorted(names_of(table)) != sorted(order):
+        table = _content(table)
+        order, layout = tuple(column.name for column in schema.columns), schema.released_order
+        if sorted(names_of(table)) != sorted(layout):
             raise InputError(
-                f"the table has the columns {listed(names_of(table))}, and {listed(order)} are declared",
+                f"the table has the columns {listed(names_of(table))}, and {listed(layout)} are declared",
                 "give a table of those",
             )
-        frame = chosen_frame(table, order, None)
+        frame = chosen_frame(table, layout, None)
         measured = tuple(column.name for column in schema.measurements)
-        natural = np.column_stack([np.zeros((len(frame), 0)), *(_numbers(frame[name]) for name in measured)])
+        natural = _numbers(frame, measured)
         for place, column in enumerate(schema.measurements):
             there = natural[~np.isnan(natural[:, place]), place]
             if not column.allows(there).all():
                 raise refusal([Problem(column.name, "has values outside its limits or scale", ("correct them",))])
         looks = [look_at_column(frame[each.name], each, categories=True) for each in schema.categories]
-        if problems := [Problem(look.name, look.problem, look.cures) for look in looks if look.problem]:
+        problems = problems_of(looks)
+        if problems := [*problems, *contradictions(frame, schema, dict(zip(measured, natural.T, strict=True)))]:
             raise refusal(problems)
         found = Categories(
             np.column_stack([np.zeros((len(frame), 0), dtype=np.int64), *(look.codes for look in looks)]),
@@ -283,19 +293,38 @@ class Records:
         backend: "pandas", "polars" or "pyarrow"; by default the library that the table came in. released: whether
         values are rounded and limited as they are declared to go out.
         """
-        natural = self.schema.released(self.values) if released else self.natural
+        # what went to a grid already would not go to the same again
+        again = released and not any(column.heaps for column in self.schema.columns)
+        natural = self.schema.released(self.values) if again else self.natural
         columns = dict(zip(self.columns, natural.T, strict=True))
         columns |= dict(zip(self.categories.columns, self.categories.codes.T, strict=True))
         levels = dict(zip(self.categories.columns, self.categories.levels, strict=True))
-        return frame_of({name: columns[name] for name in self.order}, levels, backend or self.backend)
+        derived = self.schema.derive(natural)
+        for column in self.schema.derived:
+            if column.has_levels:
+                levels[column.name] = column.levels
+                derived[column.name] = np.nan_to_num(derived[column.name], nan=-1.0).astype(np.int64)
+        columns |= derived
+        every = (*self.order, *derived) if not self.schema.layout else self.schema.layout
+        return frame_of({name: columns[name] for name in every}, levels, backend or self.backend)
 
     def _chosen(self, columns: Any, drop: Any) -> "Records":
-        columns = self.order if columns is None and drop is None else columns  # row names went at the gate
-        return self.select([self.order[place] for place in choose(self.order, columns, drop)])
+        if columns is None and drop is None:  # row names went at the gate
+            return self
+        every = self.schema.released_order
+        names = [every[place] for place in choose(every, columns, drop)]
+        chosen = self.select([name for name in names if name in self.order])
+        if not self.schema.derived:
+            return chosen
+        derived = [column.name for column in chosen.schema.derived if column.name in names]
+        return chosen.with_schema(chosen.schema.with_derived(derived, names))
 
     def take(self, rows: Any) -> "Records":
         """Return these of the records, by place, slice or mask."""
-        return replace(self, values=self.values[rows], rows=self.rows[rows], categories=self.categories.take(rows))
+        some = replace(self, values=self.values[rows], rows=self.rows[rows], categories=self.categories.take(rows))
+        if "natural" in vars(self):  # to the last digit
+            vars(some)["natural"] = self.natural[rows]
+        return some
 
     def with_measurements(self, natural: Float[np.ndarray, "n p"]) -> "Records":
         """Return other measurements in natural units under the same names, unchecked: for many that were drawn."""
@@ -307,22 +336,38 @@ class Records:
         return other
 
     def select(self, names: Sequence[str]) -> "Records":
-        """Return the records with these of their columns, in this order."""
+        """Return the records with these of their columns, in this order; refuse what would lose its end."""
         if tuple(names) == self.order:
             return self
+        self.schema.require_ends(names)
         places = [self.columns.index(name) for name in names if name in self.columns]
-        return replace(
+        some = replace(
             self,
             values=np.take(self.values, places, axis=1),
             columns=tuple(self.columns[place] for place in places),
             categories=self.categories.select([name for name in names if name in self.categories.columns]),
             order=tuple(names),
         )
+        if "natural" in vars(self):  # to the last digit
+            vars(some)["natural"] = np.take(self.natural, places, axis=1)
+        return some
+
+    def with_schema(self, schema: Schema) -> "Records":
+        """Return the records under a schema that says the same of their scales and orders."""
+        some = replace(self, schema=schema)
+        if "natural" in vars(self):  # to the last digit
+            vars(some)["natural"] = self.natural
+        return some
 
     def without_gaps(self) -> "Records":
         """Return the records that miss no value."""
         whole = ~(np.isnan(self.values).any(axis=1) | (self.categories.codes < 0).any(axis=1))
-        return self if whole.all() else replace(self.take(whole), gaps=False)
+        if whole.all():
+            return self
+        some = replace(self.take(whole), gaps=False, left_out=True)
+        if "natural" in vars(self):  # to the last digit
+            vars(some)["natural"] = self.natural[whole]
+        return some
 
     def _admitting(self, categories: bool, gaps: bool) -> "Records":
         """Refuse categories and gaps where they are not taken, so that neither is ever lost in silence."""
@@ -332,10 +377,7 @@ class Records:
                  for name in self.categories.columns]
             )  # fmt: skip
         if self.has_gaps and not gaps:
-            raise InputError(
-                "the records have gaps, which are not taken here",
-                *GAP_CURES,
-            )
+            raise InputError("the records have gaps, which are not taken here", *GAP_CURES)
         return self
 
     @classmethod
@@ -352,25 +394,26 @@ class Records:
         return records.select(columns)
 
 
-def _content(table: Any, columns: Any, header: bool, encoding: str | None, sheet: str | None) -> tuple[Any, Any]:
-    """Read a file; return the table, and the columns to choose, which without a header are all its names."""
+def _content(table: Any, **options: Any) -> Any:
+    """Read what is a file, with these options of `read_table`; other tables are as they are."""
     if isinstance(table, str | PathLike):
-        names = None if header else columns
-        content = read_table(Path(table), header=header, names=names, encoding=encoding, sheet=sheet)
-        return content, columns if header else None
-    if not header:
+        return read_table(Path(table), **options)
+    if not options.get("header", True):
         raise InputError("only a file can be without a header", "name the columns of the table itself")
-    if encoding is not None or sheet is not None:
+    if options.get("encoding") is not None or options.get("sheet") is not None:
         raise InputError("only a file has an encoding or sheets", "leave them out")
-    return table, columns
+    return table
 
 
-def _numbers(column: nw.Series[Any]) -> Float[np.ndarray, " n"]:
-    """Return the column as float64, or say which row is not a number."""
-    look = look_at_column(column, Column(column.name), trusted=True)
-    if len(look.numbers) != len(column):
-        raise refusal([Problem(look.name, look.problem, look.cures)])
-    return look.numbers
+def _numbers(frame: nw.DataFrame[Any], names: Sequence[str]) -> Float[np.ndarray, "n p"]:
+    """Return the columns as float64, or say which row of the first that is none is not a number."""
+    values = np.empty((len(frame), len(names)))
+    for place, name in enumerate(names):
+        look = look_at_column(frame[name], Column(name), trusted=True)
+        if len(look.numbers) != len(frame):
+            raise refusal(problems_of([look]))
+        values[:, place] = look.numbers
+    return values
 
 
 # The embedded cohort: a simulated stand-in for real people, so that everything can be tried safely.

@@ -117,7 +117,9 @@ def require_distinct(outputs: Sequence[Path], inputs: Sequence[Path | None]) -> 
             if given is None:
                 continue
             place, source = Path(os.path.realpath(output)), Path(os.path.realpath(given))
-            if source == place or _is_same_file(place, source):
+            # os.path, since Path.exists fails at a name that is too long, of which who writes it tells more
+            both = os.path.exists(place) and os.path.exists(source)
+            if source == place or (both and place.samefile(source)):
                 raise InputError(f"{output} is the same file as the input {given}", "choose another name")
             if source.is_relative_to(place):
                 raise InputError(
@@ -159,19 +161,12 @@ def _require_absent(target: Path, force: bool) -> None:
 
 
 def _exists(target: Path) -> bool:
+    """Say whether something has this name; unlike os.path.lexists, fail where no name can be that long."""
     try:
         target.lstat()
     except FileNotFoundError:
         return False
     return True
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    """Say whether both names, which may be hard links, lead to one file that exists."""
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
 
 
 def _put(work: Path, target: Path) -> None:

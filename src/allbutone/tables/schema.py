@@ -1,12 +1,14 @@
 """The table file: what may be public about each column, declared before anything is drawn.
 
-Kind, label, unit, scale, limits, decimals, a prior centre and spread, codes for missing values, and why a column
-is left out. It holds nothing computed from the confidential table.
+Kind, label, unit, scale, limits, decimals, a prior centre and spread, codes for missing values, why a column
+is left out, whether it is secret, and whether people outside can know it. It holds nothing computed from
+the confidential table.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,19 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.errors import InputError
-from allbutone.support.text import listed
-from allbutone.tables.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, Scale, column_from, decimals_from
+from allbutone.support.text import listed, percent
+from allbutone.tables.column import (
+    CATEGORY,
+    DERIVED,
+    LEFT_OUT,
+    MEASUREMENT,
+    Column,
+    Scale,
+    column_from,
+)
+from allbutone.tables.formula import in_order
+from allbutone.tables.heaps import decimals_from
+from allbutone.tables.orders import Ordered, circle_of, lowest_of, order_faults, ordered_columns
 from allbutone.tables.safe_io import parse, read_text
 
 NOTABLE = 0.001  # of a column's released values: below that nobody would notice
@@ -27,11 +40,15 @@ SHOWN = 10  # columns that are named
 class Schema:
     """What is declared of a table's columns, each by name; of columns not named nothing is.
 
-    missing: numbers that stand for no value in any column.
+    missing: numbers that stand for no value in any column. derived: columns that are computed from others in every
+    row and are no part of the model, each after those that it needs. layout: all columns in the order in which
+    they go out, where that is known.
     """
 
     columns: tuple[Column, ...] = ()
     missing: tuple[float, ...] = ()
+    derived: tuple[Column, ...] = ()
+    layout: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, source: Any) -> "Schema":
@@ -63,9 +80,18 @@ class Schema:
                 columns.append(column_from(str(name), given))
             except InputError as error:
                 faults.append(f"{name!r:.60}: {error}")
+        derived = [column for column in columns if column.kind == DERIVED]
+        plain = [column for column in columns if column.kind != DERIVED]
+        try:
+            order = in_order({column.name: column.formula.columns for column in derived})
+        except InputError as error:
+            faults.append(str(error))
+        faults += _wrong_inputs(plain, derived) + order_faults(plain)
+        faults += [] if circle_of(plain) else _parts_below_zero(plain, known)
         if faults:
-            raise InputError(_listed("entries are wrong", faults), "correct the table file", where=where)
-        return cls(tuple(columns))
+            lines = "".join(f"\n  {fault}" for fault in faults)
+            raise InputError(f"{len(faults)} entries are wrong:{lines}", "correct the table file", where=where)
+        return cls(tuple(plain), derived=tuple(sorted(derived, key=lambda column: order.index(column.name))))
 
     def column(self, name: str) -> Column:
         """Return what is declared of this column."""
@@ -74,10 +100,6 @@ class Schema:
     def declares(self, name: str) -> bool:
         """Say whether anything is declared of this column."""
         return name in self._by_name
-
-    def levels_of(self, name: str) -> tuple[str, ...]:
-        """Return the levels of a category, in order; none where none are declared."""
-        return self.column(name).levels
 
     def with_levels(self, names: Sequence[str], levels: Sequence[Sequence[str]]) -> "Schema":
         """Return the schema in which these columns are categories of these levels, and all others measurements."""
@@ -101,8 +123,88 @@ class Schema:
         return tuple(column for column in self.columns if column.kind == CATEGORY)
 
     def for_columns(self, names: Sequence[str]) -> "Schema":
-        """Return the schema of exactly these columns in this order."""
-        return Schema(tuple(self.column(name) for name in names))
+        """Return the schema of exactly these columns in this order, and of what can be derived from them."""
+        there, derived = set(names), []
+        for column in self.derived:
+            if there.issuperset(column.formula.columns) and column.name not in there:
+                derived.append(column)
+                there.add(column.name)
+        layout = tuple(name for name in self.layout if name in there) if derived else ()
+        known = layout if set(layout).issuperset(names) else ()
+        return Schema(tuple(self.column(name) for name in names), derived=tuple(derived), layout=known)
+
+    def require_ends(self, names: Iterable[str]) -> None:
+        """Refuse to leave out a column at the end of another that stays, and would have its gap for a value."""
+        kept = set(names)
+        for each in self.orders:
+            order, name = each.column.order, each.column.name
+            lost = [end for end in order.columns if end not in kept] if order is not None else []
+            if order is not None and lost and name in kept:
+                raise InputError(
+                    f"{name!r} lies {order.in_words}, and cannot be used without {lost[0]!r}",
+                    f"leave {name!r} out, too",
+                    "read the table without that order",
+                )
+
+    def require_known_ends(self, known: Iterable[str]) -> None:
+        """Refuse an adversary who knows a column but not its end: what is modelled is the gap between the two."""
+        there = set(known)
+        for each in self.orders:
+            order, name = each.column.order, each.column.name
+            if (
+                order is not None
+                and name in there
+                and (lost := [end for end in order.columns if end not in there])
+            ):
+                raise InputError(
+                    f"{name!r} lies {order.in_words}: what somebody believes who knows it and not {lost[0]!r} has "
+                    "no closed form",
+                    f"let them know {lost[0]!r}, too, or not {name!r}",
+                    "declare the columns without that order",
+                )
+
+    def with_derived(self, names: Iterable[str], layout: Sequence[str] = ()) -> "Schema":
+        """Return the schema with just these of its derived columns, and what these need of the others."""
+        wanted = set(names)
+        for column in reversed(self.derived):
+            wanted |= {*column.formula.columns} if column.name in wanted else set()
+        derived = tuple(column for column in self.derived if column.name in wanted)
+        return replace(self, derived=derived, layout=tuple(layout) if derived else ())
+
+    def among(self, names: Iterable[str]) -> "Schema":
+        """Return what is declared of these columns, as far as anything is."""
+        there = set(names)
+        return replace(self, columns=tuple(each for each in self.columns if each.name in there)).with_derived(
+            there
+        )
+
+    @property
+    def derived_names(self) -> tuple[str, ...]:
+        """The columns that are computed from others."""
+        return tuple(column.name for column in self.derived)
+
+    @property
+    def released_order(self) -> tuple[str, ...]:
+        """All columns in the order in which they go out; derived ones last where no other order is known."""
+        return self.layout or tuple(column.name for column in (*self.columns, *self.derived))
+
+    @property
+    def released_columns(self) -> tuple[Column, ...]:
+        """All columns as they go out, derived ones as the measurements or categories that they are then."""
+        known = self._by_name | {column.name: column.as_released for column in self.derived}
+        return tuple(known[name] for name in self.released_order)
+
+    def derive(self, natural: Float[np.ndarray, "*rows p"]) -> dict[str, Float[np.ndarray, "*rows"]]:
+        """Compute the derived columns of rows in natural units: numbers, or level numbers, NaN where none is."""
+        values = {column.name: natural[..., place] for place, column in enumerate(self.measurements)}
+        for column in self.derived:
+            values[column.name] = column.computed(values)
+        return {column.name: values[column.name] for column in self.derived}
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The columns that people outside can know of somebody, as declared."""
+        return tuple(column.name for column in self.columns if column.known and column.kind != LEFT_OUT)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -122,16 +224,26 @@ class Schema:
     @property
     def scales_in_words(self) -> str:
         """Where scales are declared, words to go after "normal"; else nothing."""
-        declared = [f"{column.name} {column.scale.name}" for column in self.columns if not column.scale.is_plain]
+        declared = [
+            f"{column.name} {column.scale.name}" + (f", {column.order.in_words}" if column.order else "")
+            for column in self.columns
+            if not column.scale.is_plain
+        ]
         return f" on the scales declared ({', '.join(declared)})" if declared else ""
 
     def to_model(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring natural values to the scale of the model; the last axis has this schema's measurements."""
-        return self._each(values, lambda column, part: column.scale.to_model(part))
+        found = self._each(values, lambda column, part: column.scale.to_model(part))
+        for each in self.orders:
+            found[..., each.place] = each.to_model(values[..., each.place], values)
+        return found
 
     def to_natural(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring values of the model back to natural units, neither rounded nor limited."""
-        return self._each(values, lambda column, part: column.scale.to_natural(part))
+        found = self._each(values, lambda column, part: column.scale.to_natural(part))
+        for each in self.orders:
+            found[..., each.place] = each.to_natural(values[..., each.place], found)
+        return found
 
     def released(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring what the model drew to what goes out: natural units, rounded, within the limits.
@@ -139,28 +251,59 @@ class Schema:
         Who attacks knows that this was done: a released value tells between which values its draw lay
         (`drawn_between`), and to take it for the draw would misjudge the risk, either way.
         """
-
-        def finished(column: Column, part: np.ndarray) -> np.ndarray:
-            natural = column.scale.to_natural(part)
-            if column.decimals is not None:
-                natural = np.round(natural, column.decimals) + 0.0  # no minus before a zero
-            return np.clip(natural, *column.bounds)
-
-        return self._each(values, finished)
+        found = self._each(values, Column.released)
+        for each in self.orders:  # by the ends as they go out, so that no row breaks its order
+            found[..., each.place] = each.released(values[..., each.place], found)
+        return found
 
     def drawn_between(
         self, natural: Float[np.ndarray, "n p"]
     ) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, "n p"]]:
         """Return between which values on the scale of the model the draws lay that went out as these values."""
-        pairs = [column.drawn_between(natural[:, place]) for place, column in enumerate(self.measurements)]
+        own = {each.place: each for each in self.orders}
+        pairs = [
+            own[place].drawn_between(natural) if place in own else column.drawn_between(natural[:, place])
+            for place, column in enumerate(self.measurements)
+        ]
         return np.stack([low for low, _ in pairs], axis=1), np.stack([high for _, high in pairs], axis=1)
+
+    @cached_property
+    def orders(self) -> tuple[Ordered, ...]:
+        """The measurements that lie above, below or between others of these, each after its ends."""
+        return ordered_columns(self.measurements)
+
+    def one_to_model(
+        self, place: int, values: Float[np.ndarray, " n"], natural: Float[np.ndarray, "n p"]
+    ) -> Float[np.ndarray, " n"]:
+        """Bring values of one measurement to the scale of the model, in rows with these natural values.
+
+        What lies beyond the scale's domain, or beyond the ends of an order, is infinite.
+        """
+        for each in self.orders:
+            if each.place == place:
+                return each.to_model(values, natural)
+        scale = self.measurements[place].scale
+        lowest, highest, _ = scale.domain
+        inner = np.where((values <= lowest) | (values >= highest), natural[:, place], values)
+        found = scale.to_model(inner)
+        return np.where(values <= lowest, -np.inf, np.where(values >= highest, np.inf, found))
+
+    def one_to_natural(
+        self, place: int, values: Float[np.ndarray, " n"], natural: Float[np.ndarray, "n p"]
+    ) -> Float[np.ndarray, " n"]:
+        """Bring values of the model of one measurement to natural units, in rows with these natural values."""
+        for each in self.orders:
+            if each.place == place:
+                return each.to_natural(values, natural)
+        return self.measurements[place].scale.to_natural(values)
 
     def clipped(self, natural: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " p"]:
         """Return the share of released values at a limit, of each measurement; gaps do not count."""
         found = []
         for place, column in enumerate(self.measurements):
             there = natural[~np.isnan(natural[:, place]), place]
-            found.append(float(np.mean(column.at_limits(there))) if len(there) else 0.0)
+            low, high = column.at_limits(there)
+            found.append(float(np.mean(low | high)) if len(there) else 0.0)
         return np.array(found)
 
     def clipped_in_words(self, datasets: Iterable[Float[np.ndarray, "_ p"]]) -> str:
@@ -168,23 +311,23 @@ class Schema:
         every = [np.asarray(each, dtype=np.float64) for each in datasets]
         if not every or not self.is_limited:
             return ""
-        shares = self.clipped(np.concatenate(every))
-        parts = [
-            column.limits_in_words(share)
-            for column, share in zip(self.measurements, shares, strict=True)
-            if share > NOTABLE
-        ]
+        parts = []
+        for column, share in zip(self.measurements, self.clipped(np.concatenate(every)), strict=True):
+            ends = " or ".join(f"{end:g}" for end in column.bounds if isfinite(end))
+            parts += [f"{percent(share)} of {column.name!r} (at {ends})"] if share > NOTABLE else []
         return f"At a declared limit stand {listed(parts, SHOWN)}" if parts else ""
 
     def same_mechanism(self, other: "Schema") -> bool:
         """Say whether both release the same numbers for the same draw."""
         # a release need not name its columns
-        mine, theirs = ([replace(each, name="") for each in one.mechanism.columns] for one in (self, other))
-        return mine == theirs
+        mine, theirs = ([replace(each.mechanism, name="") for each in one.columns] for one in (self, other))
+        derived = [[each.mechanism for each in one.derived] for one in (self, other)]
+        return mine == theirs and derived[0] == derived[1]
 
     def told_besides(self, other: "Schema") -> "Schema":
-        """Return this schema with the tolerances and missing values of another, which else declares the same."""
-        declared = [(column, other.column(column.name)) for column in self.columns if other.declares(column.name)]
+        """Return this schema with what another says of judging and of gaps, which else declares the same."""
+        every = (*self.columns, *self.derived)
+        declared = [(column, other.column(column.name)) for column in every if other.declares(column.name)]
         differ = [mine.name for mine, theirs in declared if not mine.releases_like(theirs)]
         if differ:
             raise InputError(
@@ -192,19 +335,41 @@ class Schema:
                 "leave the schema out: the release has its own",
             )
         told = {
-            mine.name: replace(mine, tolerance=theirs.tolerance or mine.tolerance, missing=theirs.missing)
+            mine.name: replace(
+                mine,
+                tolerance=theirs.tolerance or mine.tolerance,
+                missing=theirs.missing,
+                secret=mine.secret and theirs.secret,
+                known=mine.known or theirs.known,
+            )
             for mine, theirs in declared
         }
-        return replace(self, columns=tuple(told.get(column.name, column) for column in self.columns))
+        return self._with_each(lambda column: told.get(column.name, column))
+
+    def with_secret(self, names: Iterable[str]) -> "Schema":
+        """Return the schema in which just these columns are secret."""
+        secret = set(names)
+        return self._with_each(lambda column: replace(column, secret=column.name in secret))
+
+    def with_secret_sources(self) -> "Schema":
+        """Return the schema in which all is secret of which a secret column is computed."""
+        secret = {column.name for column in (*self.columns, *self.derived) if column.secret}
+        for column in reversed(self.derived):
+            secret |= {*column.formula.columns} if column.name in secret else set()
+        return self.with_secret(secret) if self.derived else self
+
+    def _with_each(self, change: Callable[[Column], Column]) -> "Schema":
+        """Return the schema with every column changed, derived ones among them."""
+        return replace(self, columns=tuple(map(change, self.columns)), derived=tuple(map(change, self.derived)))
 
     @property
     def mechanism(self) -> "Schema":
         """What is declared that changes the numbers that go out: no words, nothing about the prior."""
-        return Schema(tuple(replace(column, **_WORDS) for column in self.columns))
+        return self._with_each(lambda column: column.mechanism)
 
     def entries(self) -> dict[str, Any]:
         """Return the entries of a table file that declares this schema."""
-        return {"columns": {column.name: column.entries() for column in self.columns}}
+        return {"columns": {column.name: column.entries() for column in (*self.columns, *self.derived)}}
 
     def adjusted(
         self,
@@ -217,35 +382,83 @@ class Schema:
 
         `missing` holds for all columns.
         """
-        found, codes = dict(self._by_name), tuple(float(code) for code in missing)
+        digits_of, log, positive = dict(decimals or {}), tuple(log), tuple(positive)
+        self._require_free({*log, *positive, *digits_of})
+        found, codes = {column.name: column for column in self.columns}, tuple(float(code) for code in missing)
         for name in log:
             found[name] = replace(found.get(name, Column(name)), scale=Scale.of("log"))
         for name in positive:
             before = found.get(name, Column(name))
             found[name] = replace(before, low=max(before.low, 0.0))
-        for name, digits in (decimals or {}).items():
-            found[name] = replace(found.get(name, Column(name)), decimals=decimals_from(digits))
-        columns = [replace(each, missing=tuple(dict.fromkeys((*each.missing, *codes)))) for each in found.values()]
-        return Schema(tuple(columns), tuple(dict.fromkeys((*self.missing, *codes))))
+        for name, digits in digits_of.items():
+            found[name] = replace(found.get(name, Column(name)), decimals=decimals_from(digits), heaps=None)
+        if (log or positive or digits_of) and (faults := order_faults(list(found.values()))):
+            raise InputError(f"an order cannot be kept: {faults[0]}", "declare it in the table file")
+        every = replace(self, columns=tuple(found.values()), missing=tuple(dict.fromkeys((*self.missing, *codes))))
+        return every._with_each(lambda each: replace(each, missing=tuple(dict.fromkeys((*each.missing, *codes)))))
+
+    def _require_free(self, names: Container[str]) -> None:
+        """Refuse to adjust columns that are computed from others, or lie beside them."""
+        held = [*self.derived, *(column for column in self.columns if column.order is not None)]
+        if named := [column.name for column in held if column.name in names]:
+            raise InputError(
+                f"{named[0]!r} is computed from other columns, or lies above, below or between them, and takes no "
+                "scale, limit or decimals besides",
+                "declare decimals of it in the table file, and here name only other columns",
+            )
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
-        return {column.name: column for column in self.columns}
+        return {column.name: column for column in (*self.columns, *self.derived)}
 
     def _each(self, values: Any, change: Callable[[Column, np.ndarray], np.ndarray]) -> Any:
         if self.is_plain:
             return values
-        parts = [change(column, values[..., place]) for place, column in enumerate(self.measurements)]
+        ordered = {each.place for each in self.orders}  # which need the other values of their rows
+        parts = [
+            values[..., place] if place in ordered else change(column, values[..., place])
+            for place, column in enumerate(self.measurements)
+        ]
         return np.stack(parts, axis=-1)
 
 
-# what is said of a column in words, or about the prior, and does not change a number that goes out
-_WORDS: dict[str, Any] = {
-    "label": "", "unit": "", "centre": None, "spread": None, "missing": (), "why": "",
-    "tolerance": None,
-}  # fmt: skip
+def refuse_derived(schema: Schema, what: str, cure: str) -> None:
+    """Refuse columns that are computed from others, or lie above or below them, where they are not taken."""
+    if schema.derived:
+        names = ", ".join(repr(column.name) for column in schema.derived)
+        raise InputError(
+            f"{what} does not take columns that are computed from others: {names}",
+            cure,
+            'declare them kind = "left out", and compute them in the synthetic rows',
+        )
+    if ordered := [repr(column.name) for column in schema.columns if column.order is not None]:
+        raise InputError(
+            f"{what} does not take columns that lie above, below or between others: {', '.join(ordered)}",
+            cure,
+            "declare them without an order",
+        )
 
 
-def _listed(what: str, faults: Sequence[str]) -> str:
-    """Put several faults into one message, a line each."""
-    return f"{len(faults)} {what}:" + "".join(f"\n  {fault}" for fault in faults)
+def _parts_below_zero(columns: Sequence[Column], given: Mapping[str, Any]) -> list[str]:
+    """Say which parts of a total may be negative in synthetic rows."""
+    declared = {column.name: column for column in columns}
+    return [
+        f'{name!r:.60}: its part {part!r:.60} may be negative: declare scale = "log" for it, or low = 0'
+        for name, entries in given.items()
+        if isinstance(entries, Mapping) and isinstance(entries.get("sum"), list | tuple)
+        for part in entries["sum"]
+        if part not in declared or lowest_of(declared[part], declared) < 0
+    ]
+
+
+def _wrong_inputs(columns: Sequence[Column], derived: Sequence[Column]) -> list[str]:
+    """Say which derived columns need a column that is declared to have no number."""
+    kinds = {column.name: column.kind for column in columns}
+    kinds |= {column.name: CATEGORY for column in derived if column.has_levels}
+    told = {CATEGORY: "is a category", LEFT_OUT: "is left out"}
+    return [
+        f"{column.name!r:.60}: it is computed from {name!r:.60}, which {told[kinds[name]]}"
+        for column in derived
+        for name in column.formula.columns
+        if kinds.get(name) in told
+    ]

@@ -10,16 +10,15 @@ from jaxtyping import Float, Int
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
-from allbutone.tables.admission import Problem, about_schema, few_rows, left_out_words, refusal
-from allbutone.tables.categories import Categories
+from allbutone.tables.admission import Problem, gaps_of, left_out_words, notes_of, problems_of, refusal
+from allbutone.tables.categories import Categories, require_few_cells
 from allbutone.tables.engines.gate import (
-    FirstPass,
-    Levels,
     columns_together,
     first_pass,
-    read_levels,
+    look_at_levels,
     require_one_row_each_there,
     two_valued,
+    whole_cells,
 )
 from allbutone.tables.engines.queries import (
     Measured,
@@ -28,16 +27,14 @@ from allbutone.tables.engines.queries import (
     in_blocks,
     level_number,
     names_in,
-    read_sums,
     recut,
     second_pass,
     tree_sum,
 )
 from allbutone.tables.names import choose, is_lazy_frame, row_names_left_out
 from allbutone.tables.records import Records, Sums, require_rows
-from allbutone.tables.schema import Schema
+from allbutone.tables.schema import Schema, refuse_derived
 
-WITHOUT_GAPS = Cure("keep only the rows without gaps", "complete_cases", True)
 BLOCK_ROWS = 1 << 16  # records at a time; their numbers and what is said of each take some 50 MB
 MOST_NUMBERS = 20_000  # in an expression: engines take minutes to read longer ones
 
@@ -110,43 +107,67 @@ class LazyRecords:
             return table
         frame = nw.from_native(table)
         kinds, declared = names_in(frame), Schema.of(schema).adjusted(missing=missing_codes)
+        refuse_derived(declared.among(kinds), "a table that stays in its engine", "read it as a file")
         left_out = () if columns else [name for name in declared.left_out if name in kinds]
         names = [name for name in kinds if name not in left_out]
         chosen = [names[place] for place in choose(names, columns, drop)]
         if not rows_are_people:
             require_one_row_each_there(frame, kinds)
         told = {name: kinds[name] for name in chosen}
-        seen = first_pass(frame, told, declared, trusted=columns is not None, categories=categories)
-        require_rows(seen.rows)
-        problems = [*seen.problems, *([] if complete_cases else _gaps(seen))]
+        rows, seen, looks = first_pass(frame, told, declared, trusted=columns is not None, categories=categories)
+        require_rows(rows)
+        problems = problems_of(looks) + ([] if complete_cases else gaps_of(looks, rows))
         refused = {problem.column for problem in problems}
-        if not set(seen.seen) - refused:
-            raise _nothing_left(problems, drop_unusable)
         measured = [
-            Measured(name, declared.column(name), found.values == seen.rows and not found.outside)
-            for name, found in seen.seen.items()
+            Measured(name, declared.column(name), each.values == rows and not each.outside)
+            for name, each in seen.items()
             if name not in refused
         ]
-        grouped = [name for name in seen.categories if name not in refused]
-        origin = np.array([seen.seen[each.name].mean for each in measured])
+        if not measured:
+            raise _nothing_left(problems, drop_unusable)
+        grouped = [look.name for look in looks if look.kind == "category" and look.name not in refused]
+        origin = np.array([seen[each.name].mean for each in measured])
         try:
-            found, sums = _added_up(frame, measured, grouped, origin, declared)
+            groups = {f"g{place}": name for place, name in enumerate(grouped)}
+            answer, sums = second_pass(on_model_scale(frame, measured, groups), origin, list(groups))
+            levels = look_at_levels(answer, [declared.column(name) for name in grouped], sums)
         except InputError as error:
             if problems and not drop_unusable:  # these come first, as in memory
-                raise refusal(problems) from error
+                raise _refusal(problems) from error
             raise
-        gaps = [] if complete_cases else _gaps_in(found)
-        found, sums = found.without({gap.column for gap in gaps}, sums)
-        fixed = {column.name for column in declared.columns if column.levels}
-        found, whole = found.used_by(sums.take((sums.codes >= 0).all(axis=1)), fixed)
-        more = [*found.problems, *gaps, *columns_together(whole, measured, found)]
-        if categories and whole.people > 2:
-            open_kinds = [each for each in measured if not declared.declares(each.name)]
-            more += two_valued(whole.select([measured.index(each) for each in open_kinds]), open_kinds, seen.seen)
-        if (problems or more) and not drop_unusable:
-            raise refusal([*problems, *more])
-        kept = _kept(frame, chosen, measured, found, whole, declared, seen.rows, [*problems, *more])
-        return replace(kept, notes=(*row_names_left_out(names, columns, drop), *kept.notes))
+        levels, cells, found, more = whole_cells(levels, len(answer), rows, gaps=complete_cases)
+        sums = sums.take(cells).by_cell(found.codes)
+        problems += more + columns_together(sums, measured, found)
+        if categories and sums.people > 2:
+            open_kinds = [place for place, each in enumerate(measured) if not declared.declares(each.name)]
+            problems += two_valued(sums.select(open_kinds), [measured[place] for place in open_kinds], seen)
+        if problems and not drop_unusable:
+            raise _refusal(problems)
+        require_few_cells(dict(zip(found.columns, found.sizes, strict=True)))
+        refused = {problem.column for problem in problems}
+        places = [place for place, each in enumerate(measured) if each.name not in refused]
+        if not places:
+            raise _nothing_left(problems, drop_unusable)
+        if sums.people < 2:
+            raise InputError("fewer than two rows are without gaps", "complete the table")
+        kept = {look.name: look for look in [*looks, *levels]}
+        used = [kept[name] for name in chosen if name not in refused]
+        lost = left_out_words(problems, rows, sums.people)
+        notes, _ = notes_of(used, declared, kinds, lost, sums.people)
+        return cls(
+            frame,
+            columns=tuple(measured[place].name for place in places),
+            schema=declared.for_columns([look.name for look in used]).with_levels(found.columns, found.levels),
+            sums=sums.select(places),
+            categories=found.take(slice(0, 0)),
+            order=tuple(look.name for look in used),
+            notes=(*row_names_left_out(names, columns, drop), *notes),
+            whole=frozenset(each.name for each in measured if each.whole),
+            level_values=tuple(
+                dict(zip(answer[f"g{grouped.index(name)}"].take(cells).to_pylist(), codes.tolist(), strict=True))
+                for name, codes in zip(found.columns, found.codes.T, strict=True)
+            ),
+        )
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -155,6 +176,10 @@ class LazyRecords:
     def __repr__(self) -> str:
         """Return size and names alone: the values are confidential."""
         return f"LazyRecords: {counted(len(self), 'row')} of {listed(self.order)}"
+
+    def with_schema(self, schema: Schema) -> "LazyRecords":
+        """Return the records under a schema that says the same of their scales."""
+        return replace(self, schema=schema)
 
     def measured(self, key: str | None = None, *, gaps: bool = False) -> nw.LazyFrame[Any]:
         """Return the rows without gaps as x0, x1, … on the scale of the model, and the column `key` as key.
@@ -178,17 +203,30 @@ class LazyRecords:
 
     def fetch(self, rows: nw.LazyFrame[Any], *besides: str) -> tuple[Records, Any]:
         """Return a few rows of `measured` as records, and the columns `besides` of the same rows."""
-        cell = ["cell"] if self.categories.columns else []
-        answer = ask(rows.select(*(f"x{place}" for place in range(len(self.columns))), *cell, *besides))
+        answer = ask(rows.select(*self.coordinates, *besides))
+        return self._here(answer), answer.select(list(besides))
+
+    def _here(self, answer: Any, rows: Int[np.ndarray, " n"] | None = None) -> Records:
+        """Return rows of `measured` that came back as records; `rows`: their numbers in the table."""
         values = np.column_stack([answer[f"x{place}"].to_numpy() for place in range(len(self.columns))])
         categories = Categories.none(len(values))
-        if cell:
+        if self.categories.columns:
             codes = self.codes_of(answer["cell"].to_numpy())
             categories = Categories(codes, self.categories.columns, self.categories.levels)
-        found = Records(
-            values.astype(np.float64), self.columns, schema=self.schema, categories=categories, order=self.order
+        return Records(
+            values.astype(np.float64),
+            self.columns,
+            schema=self.schema,
+            rows=np.arange(1, len(values) + 1) if rows is None else rows,
+            categories=categories,
+            order=self.order,
         )
-        return found, answer.select(list(besides))
+
+    @property
+    def coordinates(self) -> list[str]:
+        """The columns of `measured` that say all of a record: x0, x1, … and, where there are categories, cell."""
+        cell = ["cell"] if self.categories.columns else []
+        return [*(f"x{place}" for place in range(len(self.columns))), *cell]
 
     def codes_of(self, cells: np.ndarray) -> np.ndarray:
         """Return the levels of each category in cells by number."""
@@ -208,27 +246,20 @@ class LazyRecords:
         Rows are counted from 1 in the order in which the engine gives them, those with gaps among them, which are
         left out: files keep their order, and a database has none.
         """
-        places, (names, levels) = range(len(self.columns)), (self.categories.columns, self.categories.levels)
-        schema = self.schema.for_columns(self.order if names else self.columns)
         for table in recut(self._whole_rows(key, rows), rows):
-            values = np.column_stack([table[f"x{place}"].to_numpy() for place in places]).astype(np.float64)
             keys = None if key is None else table["key"].to_numpy()
-            block = Records(values, self.columns, schema=schema, rows=table["row"].to_numpy())
-            if names:
-                categories = Categories(self.codes_of(table["cell"].to_numpy()), names, levels)
-                block = replace(block, categories=categories, order=self.order)
-            yield block, keys
+            yield self._here(table, table["row"].to_numpy()), keys
 
     def _whole_rows(self, key: str | None, rows: int) -> Iterator[Any]:
         """Yield the rows that lack nothing, with their numbers."""
         import pyarrow as pa
 
-        seen, cell = 0, ("cell",) if self.categories.columns else ()
+        seen = 0
         for table in in_blocks(self.measured(key, gaps=True), rows):
             numbered = table.append_column("row", pa.array(np.arange(seen + 1, seen + len(table) + 1)))
             seen += len(table)
             lacking = np.zeros(len(table), dtype=bool)
-            for name in (*(f"x{place}" for place in range(len(self.columns))), *cell):
+            for name in self.coordinates:
                 # an engine that has no null says NaN
                 lacking |= np.isnan(numbered[name].cast(pa.float64()).to_numpy())
             yield numbered.filter(pa.array(~lacking)) if lacking.any() else numbered
@@ -302,8 +333,7 @@ class Distances:
         if cells:
             first = nw.col("cell").is_in([float(cell) for cell in cells])
             priority = priority + nw.when(first).then(10.0).otherwise(0.0)
-        places = [nw.col(f"x{place}") for place in range(len(self.records.columns))]
-        places += [nw.col("cell")] if self.records.categories.columns else []
+        places = [nw.col(name) for name in self.records.coordinates]
         if frame.implementation.is_polars():
             # polars holds the values of rows that a filter left out until something is made of them
             places = [value + 0.0 for value in places]
@@ -319,13 +349,9 @@ class Distances:
 
     def sums_within(self, distance: float) -> Sums:
         """Return the sums of the records that are not farther than this, of each cell."""
-        origin, categories = self.records.sums.origin, self.records.categories.columns
-        rows, p = self.frame.filter(nw.col("d") <= distance), len(origin)
-        centred = [(nw.col(f"x{i}") - float(origin[i])).alias(f"y{i}") for i in range(p)]
-        if not categories:
-            return read_sums(second_pass(rows.select(*centred), p, 0), origin)
-        answer = second_pass(rows.select(nw.col("cell").alias("g0"), *centred), p, 1)
-        return replace(read_sums(answer, origin), codes=self.records.codes_of(answer["g0"].to_numpy()))
+        rows, of_cells = self.frame.filter(nw.col("d") <= distance), bool(self.records.categories.columns)
+        answer, sums = second_pass(rows, self.records.sums.origin, ["cell"] if of_cells else [])
+        return replace(sums, codes=self.records.codes_of(answer["cell"].to_numpy())) if of_cells else sums
 
 
 def is_lazy(table: Any) -> bool:
@@ -359,64 +385,12 @@ def on_model_scale(
     return frame.filter(nw.all_horizontal(*there, ignore_nulls=False)) if there else frame
 
 
-def _added_up(
-    frame: nw.LazyFrame[Any], measured: Sequence[Measured], grouped: Sequence[str], origin: Any, declared: Schema
-) -> tuple[Levels, Sums]:
-    """Make the second pass: the sums of each cell, those with gaps among them."""
-    rows = on_model_scale(frame, measured, {f"g{place}": name for place, name in enumerate(grouped)})
-    centred = [(nw.col(f"x{place}") - float(middle)).alias(f"y{place}") for place, middle in enumerate(origin)]
-    answer = second_pass(
-        rows.select(*(f"g{place}" for place in range(len(grouped))), *centred), len(measured), len(grouped)
-    )
-    return read_levels(answer, [declared.column(name) for name in grouped], read_sums(answer, origin))
+def _refusal(problems: Sequence[Problem]) -> InputError:
+    return refusal(problems, closed=("missing",))  # imputing takes the records themselves
 
 
 def _nothing_left(problems: Sequence[Problem], drop_unusable: bool) -> InputError:
     """Say that no measurement can be used, and what stands against each."""
     if problems and not drop_unusable:
-        return refusal(problems)
+        return _refusal(problems)
     return InputError("no measurement can be used", "complete the table", Cure("choose columns", "columns"))
-
-
-def _gaps(seen: FirstPass) -> list[Problem]:
-    missing = {name: seen.rows - found.values for name, found in seen.seen.items() if found.values}
-    refused = {problem.column for problem in seen.problems}
-    return [
-        Problem(name, f"misses {lost:,} of {seen.rows:,} values", (WITHOUT_GAPS,))
-        for name, lost in missing.items()
-        if lost and name not in refused
-    ]
-
-
-def _gaps_in(found: Levels) -> list[Problem]:
-    return [
-        Problem(name, f"misses {lost:,} values", (WITHOUT_GAPS,)) for name, lost in found.missing.items() if lost
-    ]
-
-
-def _kept(
-    frame: nw.LazyFrame[Any],
-    chosen: Sequence[str],
-    measured: Sequence[Measured],
-    found: Levels,
-    sums: Sums,
-    declared: Schema,
-    rows: int,
-    problems: Sequence[Problem],
-) -> LazyRecords:
-    """Put together what can be used; a column refused this late is taken out of the sums."""
-    refused = {problem.column for problem in problems}
-    places = [place for place, each in enumerate(measured) if each.name not in refused]
-    columns = tuple(measured[place].name for place in places)
-    order = tuple(name for name in chosen if name in columns or name in found.names)
-    if not columns:
-        raise _nothing_left((), True)
-    if sums.people < 2:
-        raise InputError("fewer than two rows are without gaps", "complete the table")
-    schema = declared.for_columns(order).with_levels(found.names, found.levels)
-    notes = about_schema(declared, names_in(frame), order) + left_out_words(problems, rows, sums.people)
-    notes += [*found.notes, few_rows(sums.people, len(order))]
-    categories = Categories(np.zeros((0, len(found.names)), dtype=np.int64), found.names, found.levels)
-    whole = frozenset(each.name for each in measured if each.whole)
-    said, picked = tuple(filter(None, notes)), sums.select(places)
-    return LazyRecords(frame, columns, schema, picked, categories, order, said, whole, found.values)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from math import inf
 from typing import Any
 
 import narwhals as nw
@@ -81,21 +82,16 @@ class Measured:
     def allowed(self, value: nw.Expr) -> nw.Expr:
         """Say which natural values are within the limits and the scale's domain, as `Column.allows` does."""
         low, high, closed = self.declared.scale.domain
-        inside = None
-        for bound, above, equal in (
-            (low, True, closed),
-            (high, False, closed),
-            (self.declared.low, True, True),
-            (self.declared.high, False, True),
-        ):
-            if np.isinf(bound):
-                continue
-            if above:
-                part = value >= bound if equal else value > bound
-            else:
-                part = value <= bound if equal else value < bound
-            inside = part if inside is None else inside & part
-        return ~value.is_null() if inside is None else inside
+        inside = ~value.is_null()
+        if low > -inf:
+            inside = inside & (value >= low if closed else value > low)
+        if high < inf:
+            inside = inside & (value <= high if closed else value < high)
+        if self.declared.low > -inf:
+            inside = inside & (value >= self.declared.low)
+        if self.declared.high < inf:
+            inside = inside & (value <= self.declared.high)
+        return inside
 
     def on_model_scale(self, value: nw.Expr) -> nw.Expr:
         """Bring natural values to the scale of the model; what is not allowed becomes null."""
@@ -158,35 +154,35 @@ def tree_sum(parts: Sequence[Any]) -> Any:
     return tree_sum(parts[:half]) + tree_sum(parts[half:])
 
 
-def second_pass(frame: nw.LazyFrame[Any], p: int, q: int) -> Any:
-    """Return n, Σ y and Σ yyᵀ of y0, y1, …, in one row, or in a row for each combination of g0, g1, …"""
+def second_pass(
+    frame: nw.LazyFrame[Any], origin: Float[np.ndarray, " p"], groups: Sequence[str]
+) -> tuple[Any, Sums]:
+    """Add up n, y and yyᵀ with y = x − origin of x0, x1, …, of all rows or of each combination of the groups.
+
+    Return what came back, a row for each combination, and the sums, those of no records 0.
+    """
+    p = len(origin)
+    centred = [(nw.col(f"x{place}") - float(middle)).alias(f"y{place}") for place, middle in enumerate(origin)]
+    frame = frame.select(*groups, *centred)
     pairs = [(first, second) for first in range(p) for second in range(first + 1)]
     # in a step of their own: not every engine adds up expressions by group
     squares = [(nw.col(f"y{first}") * nw.col(f"y{second}")).alias(f"y{first}y{second}") for first, second in pairs]
     frame = frame.with_columns(*squares)
     names = [f"y{place}" for place in range(p)] + [f"y{first}y{second}" for first, second in pairs]
     wanted = [nw.len().alias("n"), *(nw.col(name).sum().alias(name) for name in names)]
-    if not q:
-        return ask(frame.select(*wanted))
-    groups = [f"g{place}" for place in range(q)]
-    return ask(frame.group_by(*groups).agg(*wanted).head(MOST_CELLS + 1))
-
-
-def read_sums(answer: Any, origin: Float[np.ndarray, " p"]) -> Sums:
-    """Read the numbers that came back; those of no records are 0."""
-    p = len(origin)
+    by_group = frame.group_by(*groups).agg(*wanted).head(MOST_CELLS + 1) if groups else frame.select(*wanted)
+    answer = ask(by_group)
 
     def column(name: str) -> np.ndarray:
         return np.array([float(value or 0) for value in answer[name].to_pylist()])
 
     total = np.column_stack([np.zeros((len(answer), 0)), *(column(f"y{place}") for place in range(p))])
     products = np.zeros((len(answer), p, p))
-    for first in range(p):
-        for second in range(first + 1):
-            products[:, first, second] = products[:, second, first] = column(f"y{first}y{second}")
+    for first, second in pairs:
+        products[:, first, second] = products[:, second, first] = column(f"y{first}y{second}")
     if not (np.isfinite(total).all() and np.isfinite(products).all()):
         raise InputError("the table changed while it was added up, or its values are too large", "try again")
-    return Sums(origin, column("n"), total, products, np.zeros((len(answer), 0), dtype=np.int64))
+    return answer, Sums(origin, column("n"), total, products, np.zeros((len(answer), 0), dtype=np.int64))
 
 
 def recut(tables: Iterable[Any], rows: int) -> Iterator[Any]:
@@ -216,15 +212,12 @@ def _answered(frame: nw.LazyFrame[Any], rows: int) -> Iterator[Any]:
     import pyarrow as pa
 
     native, engine = nw.to_native(frame), frame.implementation
-    if engine.is_duckdb():
-        batches = native.to_arrow_reader(rows)
-        yield from (pa.Table.from_batches([batch]) for batch in batches)
+    if engine.is_duckdb() or engine.is_ibis():
+        reads = native.to_arrow_reader(rows) if engine.is_duckdb() else native.to_pyarrow_batches(chunk_size=rows)
+        yield from (pa.Table.from_batches([batch]) for batch in reads)
     elif engine.is_polars():
         for batch in native.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
             yield batch.to_arrow()
-    elif engine.is_ibis():
-        batches = native.to_pyarrow_batches(chunk_size=rows)
-        yield from (pa.Table.from_batches([batch]) for batch in batches)
     elif engine.is_dask():
         for part in native.partitions:
             yield pa.Table.from_pandas(part.compute(), preserve_index=False)

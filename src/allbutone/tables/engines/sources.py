@@ -4,13 +4,13 @@ import os
 import weakref
 from dataclasses import dataclass
 from glob import glob
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 from urllib.parse import urlsplit
 
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import Cure, InputError, optional_module
 from allbutone.tables.engines.queries import refused
 
 ENGINES = ("duckdb", "polars", "dask", "spark")
@@ -86,15 +86,12 @@ class Source:
         except Exception as error:  # each engine has exceptions of its own
             raise refused(error, f"{self.address} cannot be opened") from error
 
-    def _database_file(self) -> Any:
-        if not os.path.exists(self.address):
-            raise InputError(f"no file is called {self.address}", "see how the file is called")
-        connection = _duckdb(self.address, read_only=True)
-        return connection.sql(self.query) if self.query is not None else connection.table(str(self.from_table))
-
     def _database(self) -> Any:
         if self.is_database_file:
-            return self._database_file()
+            if not os.path.exists(self.address):
+                raise InputError(f"no file is called {self.address}", "see how the file is called")
+            opened = _duckdb(self.address, read_only=True)
+            return opened.sql(self.query) if self.query is not None else opened.table(str(self.from_table))
         if urlsplit(self.address).scheme not in _DATABASES:
             raise InputError(
                 "of databases, the command line opens postgresql:// only",
@@ -120,7 +117,10 @@ class Source:
         kinds = {_kind(name) for name in files}
         if len(kinds) > 1 or None in kinds:
             raise InputError(f"{self.address} is not of .parquet files alone, or .csv files alone", "name those")
-        kind, engine = kinds.pop(), self.engine or _installed()
+        usual = (
+            "polars" if find_spec("polars") and not find_spec("duckdb") else "duckdb"
+        )  # which takes less memory
+        kind, engine = kinds.pop(), self.engine or usual
         module = _module(_MODULES[engine], engine)
         if engine == "duckdb":
             return getattr(_duckdb(), f"read_{kind}")(files)
@@ -144,17 +144,6 @@ def is_source(address: str) -> bool:
 def _kind(name: str) -> str | None:
     ends = {".parquet": "parquet", ".csv": "csv", ".csv.gz": "csv"}
     return next((kind for end, kind in ends.items() if name.lower().endswith(end)), None)
-
-
-def _installed() -> str:
-    """Return the engine that reads files if none is named: DuckDB takes least memory."""
-    for engine in ("duckdb", "polars"):
-        try:
-            import_module(_MODULES[engine])
-        except ModuleNotFoundError:
-            continue
-        return engine
-    raise _not_installed("duckdb")
 
 
 def _duckdb(path: str = ":memory:", read_only: bool = False) -> Any:
@@ -181,16 +170,7 @@ def _spark(module: Any) -> Any:
 
 
 def _module(name: str, extra: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise _not_installed(extra) from error
-
-
-def _not_installed(extra: str) -> InputError:
-    return InputError(
-        f"what reads this table, {extra}, is not installed", f'install it: pip install "allbutone[{extra}]"'
-    )
+    return optional_module(name, extra, f"what reads this table, {extra},")
 
 
 def require_no_password(address: str) -> None:

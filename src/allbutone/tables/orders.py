@@ -1,0 +1,305 @@
+"""Columns that lie above, below or between others of their row: the gap, or the share, is what is modelled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from allbutone.support.errors import InputError
+from allbutone.tables.formula import in_order
+from allbutone.tables.heaps import is_finite
+
+if TYPE_CHECKING:
+    from allbutone.tables.column import Column
+
+Values = Float[np.ndarray, "*rows"]
+End = str | float  # a column of the row, or a number
+
+
+@dataclass(frozen=True)
+class Order:
+    """Between which ends a column lies: other columns of the row, or numbers; None where there is no end."""
+
+    low: End | None = None
+    high: End | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns at its ends."""
+        return tuple(end for end in (self.low, self.high) if isinstance(end, str))
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether there are two ends."""
+        return self.low is not None and self.high is not None
+
+    @property
+    def in_words(self) -> str:
+        """The order in a few words."""
+        if self.two_sided:
+            return f"between {self.low} and {self.high}"
+        return f"above {self.low}" if self.high is None else f"below {self.high}"
+
+    def entries(self) -> dict[str, Any]:
+        """Return what a table file says of it."""
+        if self.two_sided:
+            return {"between": [self.low, self.high]}
+        return {"above": self.low} if self.high is None else {"below": self.high}
+
+
+def order_from(given: Mapping[str, Any]) -> Order | None:
+    """Read above, below or between; None where none is given."""
+    asked = [key for key in ("above", "below", "between") if key in given]
+    if not asked:
+        return None
+    if len(asked) > 1:
+        raise InputError(f"{asked[0]} and {asked[1]} are both given", 'write between = ["low", "high"]')
+    value = given[asked[0]]
+    if asked[0] != "between":
+        if not isinstance(value, str):
+            limit = "low" if asked[0] == "above" else "high"
+            raise InputError(f"{asked[0]} names a column, got {value!r:.60}", f"a number is its {limit}")
+        return Order(low=value) if asked[0] == "above" else Order(high=value)
+    known = isinstance(value, list | tuple) and len(value) == 2
+    if not known or not all(isinstance(end, str) or is_finite(end) for end in value):
+        raise InputError(
+            "between names two ends", 'write between = ["admission", "discharge"], or a number for one'
+        )
+    low, high = (end if isinstance(end, str) else float(end) for end in value)
+    if not isinstance(low, str) and not isinstance(high, str):
+        raise InputError("both ends are numbers", "declare low and high")
+    if low == high:
+        raise InputError("both ends are the same", "name two")
+    return Order(low, high)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """An ordered column within the rows of a table: its place, those of its ends, and the step of its grid.
+
+    One end: g = x − low, or high − x, on the column's scale. Two: the logit of (x − low + w/2)/(high − low + w),
+    w the step: so that equal values are possible where values are rounded.
+    """
+
+    column: "Column"
+    place: int
+    low: int | float | None
+    high: int | float | None
+
+    @property
+    def step(self) -> float:
+        """The step to which values are rounded; 0 where they are not."""
+        return 0.0 if self.column.decimals is None else 10.0**-self.column.decimals
+
+    def ends(self, natural: Float[np.ndarray, "*rows p"]) -> tuple[Values, Values]:
+        """Return both ends in each row, infinite where there is none."""
+        parts = []
+        for end, none in ((self.low, -inf), (self.high, inf)):
+            if isinstance(end, int):
+                parts.append(natural[..., end])
+            else:
+                parts.append(np.full(natural.shape[:-1], none if end is None else end))
+        return parts[0], parts[1]
+
+    @property
+    def _ties(self) -> bool:
+        """Whether a value may equal its end: where the scale of the gap goes below 0, or the share's does."""
+        return self.step > 0 if self._two_sided else self.column.scale.domain[0] < 0
+
+    @property
+    def _two_sided(self) -> bool:
+        return self.low is not None and self.high is not None
+
+    def keeps(self, natural: Float[np.ndarray, "*rows p"]) -> Bool[np.ndarray, "*rows"]:
+        """Say which rows keep the order; rows that lack a value do."""
+        (low, high), value = self.ends(natural), natural[..., self.place]
+        kept = (value >= low) & (value <= high) if self._ties else (value > low) & (value < high)
+        return kept | np.isnan(value) | np.isnan(low) | np.isnan(high)
+
+    def to_model(self, value: Values, natural: Float[np.ndarray, "*rows p"]) -> Values:
+        """Bring values of the column to the scale of the model, given the other values of their rows.
+
+        What lies beyond the ends is infinite.
+        """
+        low, high = self.ends(natural)
+        if self._two_sided:
+            half = self.step / 2
+            with np.errstate(divide="ignore", invalid="ignore"):
+                below, above = np.maximum(value - low + half, 0.0), np.maximum(high - value + half, 0.0)
+                return np.log(below) - np.log(above)
+        gap = value - low if self.high is None else high - value
+        start = self.column.scale.domain[0]
+        found = self.column.scale.to_model(np.where(gap > start, gap, np.nan if start == -inf else start + 1.0))
+        return np.where(np.isnan(gap), np.nan, np.where(gap > start, found, -inf))
+
+    def to_natural(self, value: Values, natural: Float[np.ndarray, "*rows p"]) -> Values:
+        """Bring values of the model to those of the column, given the ends in the same rows; the inverse."""
+        low, high = self.ends(natural)
+        if self._two_sided:
+            with np.errstate(over="ignore"):
+                return low - self.step / 2 + (high - low + self.step) / (1 + np.exp(-value))
+        gap = self.column.scale.to_natural(value)
+        return low + gap if self.high is None else high - gap
+
+    def _grid(self, natural: Float[np.ndarray, "*rows p"]) -> tuple[Values, Values]:
+        """Return the first and the last value that a row allows: on the grid, or next to an end that is open."""
+        low, high = self.ends(natural)
+        step, digits = self.step, self.column.decimals
+        if not step or digits is None:
+            return (low, high) if self._ties else (np.nextafter(low, inf), np.nextafter(high, -inf))
+        slack = 1e-6 * step
+        first, last = np.ceil((low - slack) / step) * step, np.floor((high + slack) / step) * step
+        if not self._ties:
+            first = np.where(first <= low + slack, first + step, first)
+            last = np.where(last >= high - slack, last - step, last)
+        first, last = np.round(first, digits), np.round(last, digits)
+        # where no value of the grid lies between the ends, the lower end itself is kept
+        crossed = first > last
+        return np.where(crossed, low, first), np.where(crossed, low, last)
+
+    def released(self, drawn: Values, natural: Float[np.ndarray, "*rows p"]) -> Values:
+        """Return what goes out, given the ends as they go out: rounded, and moved to what keeps the order."""
+        value = self.to_natural(drawn, natural)
+        if self.column.decimals is not None:
+            value = np.round(value, self.column.decimals) + 0.0
+        first, last = self._grid(natural)
+        return np.where(np.isnan(value), np.nan, np.clip(value, first, np.maximum(first, last)))
+
+    def drawn_between(self, natural: Float[np.ndarray, "n p"]) -> tuple[Values, Values]:
+        """Return between which values on the scale of the model the draws lay that went out in these rows."""
+        value, half, (first, last) = natural[..., self.place], self.step / 2, self._grid(natural)
+        near = self.step / 4 + 1e-12 * np.abs(value)
+        low, high = (self.to_model(value + side * half, natural) for side in (-1, 1))
+        nearest, farthest = value <= first + near, (value >= last - near) & self._two_sided
+        if self.low is None:  # the gap falls as the value rises
+            low, high, nearest = high, low, value >= last - near
+        gap, rounded = np.isnan(value), self.step > 0
+        moved = rounded or self._ties  # draws beyond an end that a value may equal go out as that end
+        return (
+            np.where(gap, np.nan, np.where(nearest & moved, -inf, low)),
+            np.where(gap, np.nan, np.where(farthest & rounded, inf, high)),
+        )
+
+
+def ordered_columns(columns: Sequence["Column"]) -> tuple[Ordered, ...]:
+    """Return the ordered ones of some measurements, each after its ends; whose ends are not here is free."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    needed = {
+        column.name: column.order.columns
+        for column in columns
+        if column.order is not None and all(name in places for name in column.order.columns)
+    }
+    found = []
+    for name in in_order(needed):
+        column = columns[places[name]]
+        assert column.order is not None
+        ends = (places[end] if isinstance(end, str) else end for end in (column.order.low, column.order.high))
+        found.append(Ordered(column, places[name], *ends))
+    return tuple(found)
+
+
+def circle_of(columns: Sequence["Column"]) -> list[str]:
+    """Say which columns lie above or below one another in a circle, where some do."""
+    try:
+        in_order({each.name: each.order.columns for each in columns if each.order is not None})
+    except InputError as error:
+        return [str(error)]
+    return []
+
+
+def order_faults(columns: Sequence["Column"]) -> list[str]:
+    """Say which declared orders contradict each other, or cannot be kept in every row."""
+    known = {column.name: column for column in columns}
+    if circle := circle_of(columns):
+        return circle
+    return [f"{column.name!r:.60}: {fault}" for column in columns for fault in _faults(column, known)]
+
+
+def _faults(column: "Column", known: Mapping[str, "Column"]) -> list[str]:
+    order, faults = column.order, list[str]()
+    if order is None:
+        return faults
+    passed = (column.low > -inf and column.low > lowest_of(column, known)) or (
+        column.high < inf and column.high < highest_of(column, known)
+    )
+    if passed:
+        faults.append(
+            f"it lies {order.in_words}, which does not keep it within its limits: write the limit as an end "
+            '(between = ["diastolic", 300]), or give it to the column at its end'
+        )
+    unknown = [name for name in order.columns if name not in known or not known[name].known]
+    if column.known and unknown:
+        faults.append(
+            f"it lies {order.in_words} and is known: declare known = true for {unknown[0]!r}, too, or for none"
+        )
+    for name in order.columns:
+        end = known.get(name)
+        if end is not None and end.kind != "measurement":
+            faults.append(f"it lies {order.in_words}, and {name!r} is no measurement")
+        elif (
+            column.decimals is not None
+            and end is not None
+            and (end.decimals is None or end.decimals > column.decimals)
+        ):
+            faults.append(
+                f"it is rounded more coarsely than {name!r} at its end: give it at least as many decimals, or "
+                "that one fewer"
+            )
+    if order.two_sided and not _never_cross(order.low, order.high, known):
+        faults.append(
+            f"{order.low!r} and {order.high!r}, between which it lies, may cross in synthetic rows: declare one "
+            "above the other, or a limit of the column that does not pass the number"
+        )
+    elif order.two_sided and column.decimals is None and _may_tie(order, known):
+        faults.append(
+            f"{order.low!r} and {order.high!r}, between which it lies, may be equal in a synthetic row: declare "
+            "its decimals, so that it may equal them"
+        )
+    return faults
+
+
+def _may_tie(order: Order, known: Mapping[str, "Column"]) -> bool:
+    """Say whether both ends may be equal in a synthetic row: rounded, at a limit, or by the scale of a gap."""
+    ends = [known[name] for name in order.columns if name in known]
+    if any(end.decimals is not None or (end.order is not None and end.scale.domain[0] < 0) for end in ends):
+        return True
+    if not isinstance(order.low, str):
+        return any(lowest_of(end, known) <= float(order.low or 0.0) for end in ends)
+    return not isinstance(order.high, str) and any(
+        highest_of(end, known) >= float(order.high or 0.0) for end in ends
+    )
+
+
+def _never_cross(low: End | None, high: End | None, known: Mapping[str, "Column"]) -> bool:
+    """Say whether what is declared keeps one end above the other in every row."""
+    if isinstance(low, str) and isinstance(high, str):
+        return _reaches(high, low, known, "low") or _reaches(low, high, known, "high")
+    if isinstance(low, str):
+        return low in known and highest_of(known[low], known) <= float(high or 0.0)
+    return isinstance(high, str) and high in known and lowest_of(known[high], known) >= float(low or 0.0)
+
+
+def _reaches(name: str, other: str, known: Mapping[str, "Column"], side: str) -> bool:
+    """Say whether a chain of orders leads from one column down (low) or up (high) to another."""
+    order = known[name].order if name in known else None
+    end = getattr(order, side) if order is not None else None
+    return isinstance(end, str) and (end == other or _reaches(end, other, known, side))
+
+
+def lowest_of(column: "Column", known: Mapping[str, "Column"]) -> float:
+    """Return the lowest value that a column can have by its limits, its scale, or what it lies above."""
+    end = column.order.low if column.order is not None else None
+    if isinstance(end, str):
+        return lowest_of(known[end], known) if end in known else -inf
+    return end if end is not None else column.bounds[0]
+
+
+def highest_of(column: "Column", known: Mapping[str, "Column"]) -> float:
+    """Return the highest value that a column can have, likewise."""
+    end = column.order.high if column.order is not None else None
+    if isinstance(end, str):
+        return highest_of(known[end], known) if end in known else inf
+    return end if end is not None else column.bounds[1]
