@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import invwishart, matrix_normal, multivariate_normal
 
 import allbutone as abo
-from allbutone.adversary.build import log_posterior, log_posterior_given
+from allbutone.adversary.build import log_posterior
+from allbutone.adversary.mixed import from_terms
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.posterior import Posterior
 from allbutone.model.location import Regression
@@ -19,6 +20,20 @@ P, R = 3, 2
 def proper(rng, p=P, r=R):
     root = np.linalg.cholesky(positive_definite(rng, r)).T
     return Regression(rng.standard_normal((r, p)), root, p + 1.5, positive_definite(rng, p))
+
+
+def of_normal(prior):
+    return Regression(prior.mean[None, :], np.atleast_2d(np.sqrt(prior.mean_weight)), prior.df, prior.scale)
+
+
+def flat(r):
+    """p(B, Σ) ∝ |Σ|^(−(p+1)/2)."""
+    return Regression(np.zeros((r, P)), np.zeros((r, r)), -float(r), np.zeros((P, P)))
+
+
+def flat_intercept(r):
+    """The first covariate, always 1, and Σ are flat; all other effects are N(0, Σ)."""
+    return Regression(np.zeros((r, P)), np.diag(np.append(0.0, np.ones(r - 1))), -1.0, np.zeros((P, P)))
 
 
 def covariates(rng, n, r=R):
@@ -83,22 +98,22 @@ def test_prior_times_likelihood_is_posterior_times_evidence(rng):
 
 def test_the_normal_model_is_the_case_of_one_constant_covariate(rng):
     prior, records, ones = abo.NIW(np.ones(P), 0.7, P + 1.5, positive_definite(rng, P)), measured(rng, 15), [1.0]
-    regression = Regression.of_normal(prior)
+    regression = of_normal(prior)
     ours, theirs = regression.update(records, np.ones((15, 1))).at(ones), prior.update(records)
     for field in ("mean", "mean_weight", "df", "scale"):
         np.testing.assert_allclose(getattr(ours, field), getattr(theirs, field), rtol=1e-12)
     np.testing.assert_allclose(
         regression.log_evidence(records, np.ones((15, 1))), prior.log_evidence(records), rtol=1e-12
     )
-    for flat in (Regression.flat(1, P), Regression.flat_intercept(1, P), Regression.of_normal(abo.NIW.flat(P))):
-        ours, theirs = flat.update(records, np.ones((15, 1))).at(ones), abo.NIW.flat(P).update(records)
+    for prior in (flat(1), flat_intercept(1), of_normal(abo.NIW.flat(P))):
+        ours, theirs = prior.update(records, np.ones((15, 1))).at(ones), abo.NIW.flat(P).update(records)
         for field in ("mean", "mean_weight", "df", "scale"):
             np.testing.assert_allclose(getattr(ours, field), getattr(theirs, field), rtol=1e-12)
 
 
 def test_the_flat_prior_is_least_squares(rng):
     records, known = measured(rng, 30), covariates(rng, 30, 3)
-    found = Regression.flat(3, P).update(records, known)
+    found = flat(3).update(records, known)
     squares, _, _, _ = np.linalg.lstsq(known, records, rcond=None)
     np.testing.assert_allclose(found.coefficients, squares, rtol=1e-9, atol=1e-11)
     left = records - known @ squares
@@ -109,21 +124,21 @@ def test_the_flat_prior_is_least_squares(rng):
 def test_large_means_cost_no_digits(rng):
     """Columns at 10⁸ with unit spread: the raw second moments of the textbook would leave nothing."""
     records, known = measured(rng, 25), covariates(rng, 25)
-    near, far = (Regression.flat(R, P).update(records + shift, known) for shift in (0.0, 1e8))
+    near, far = (flat(R).update(records + shift, known) for shift in (0.0, 1e8))
     np.testing.assert_allclose(far.scale, near.scale, rtol=1e-6, atol=1e-6 * np.abs(near.scale).max())
 
 
 def test_a_level_that_one_person_has_still_has_a_predictive(rng):
     records, known = measured(rng, 12), np.column_stack([np.ones(12), np.zeros(12)])
-    found = Regression.flat_intercept(2, P).update(records, known)
+    found = flat_intercept(2).update(records, known)
     far, near = found.at([1.0, 1.0]), found.at([1.0, 0.0])
     assert 1 / far.mean_weight == pytest.approx(1 + 1 / near.mean_weight)  # N(0, Σ) on top
     with pytest.raises(abo.InputError, match="do not tell the covariates' effects apart"):
-        Regression.flat(2, P).update(records, known)
+        flat(2).update(records, known)
     with pytest.raises(abo.InputError, match="predicts nothing"):
-        Regression.flat(2, P).at([1.0, 0.0])
+        flat(2).at([1.0, 0.0])
     with pytest.raises(abo.InputError, match="predicts nothing"):
-        Regression.flat_intercept(2, P).log_evidence(records, known)
+        flat_intercept(2).log_evidence(records, known)
     with pytest.raises(abo.InputError, match="covariates \\(n, 2\\)"):
         found.update(records, known[:, :1])
     with pytest.raises(abo.InputError, match="2 values"):
@@ -155,6 +170,19 @@ def releases(rng, model, known, draws, datasets):
     return parameters, drawn
 
 
+def log_posterior_given(others, z, datasets=(), parameters=()):
+    """The log posterior of a missing record with covariates z, at which a regression is an NIW."""
+    z = np.atleast_2d(z)
+    before = others.at(z)
+    precision, pull = np.zeros((1, others.p, others.p)), np.zeros((1, others.p))
+    for coefficients, covariance in parameters:
+        half = before.root[0].T @ np.linalg.inv(covariance)
+        precision, pull = precision + half @ before.root[0], pull + (z @ coefficients - before.mean) @ half.T
+    terms = [(others.update(*each).at(z), 1) for each in datasets]
+    power = 1 - len(terms) - len(parameters)
+    return from_terms(before, power, terms, (precision, pull, np.zeros(1)))[0].take(0)
+
+
 @pytest.mark.parametrize(("draws", "datasets"), [(3, 0), (0, 3), (2, 2), (1, 0), (0, 1)])
 def test_the_attack_is_bayes_rule_by_brute_force(draws, datasets, rng):
     prior, records, known = proper(rng), measured(rng, 15), covariates(rng, 15)
@@ -175,8 +203,8 @@ def test_the_attack_is_bayes_rule_by_brute_force(draws, datasets, rng):
 def test_with_one_constant_covariate_it_is_the_usual_attack(rng):
     records, prior, one = measured(rng, 20), abo.NIW.default(P), np.ones((20, 1))
     release = abo.Release.draw(prior.update(records), [20] * 4, rng)
-    usual = log_posterior(records[1:], release, prior)
-    others = Regression.of_normal(prior).update(records[1:], one[1:])
+    usual = log_posterior(records[1:], release, prior=prior)
+    others = of_normal(prior).update(records[1:], one[1:])
     ours = log_posterior_given(others, [1.0], datasets=[(data, one) for data in release.values])
     values = [each.log_density_unnormalized(records) for each in (ours, usual)]
     np.testing.assert_allclose(values[0], values[1], rtol=1e-10)

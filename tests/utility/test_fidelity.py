@@ -9,6 +9,7 @@ from scipy import stats
 
 import allbutone as abo
 from allbutone.utility.columns import ks_numerators, ks_p_values, propensity
+from allbutone.utility.shapes import densities
 from allbutone.utility.telling_apart import MOST_DATASETS, tree_error
 
 COLUMNS = ("a", "b", "c")
@@ -55,7 +56,6 @@ def test_every_statistic_is_its_definition(rng):
         share = len(data) / (len(data) + 60)
         assert found.pmse_expected[place] == pytest.approx(3 * share * (1 - share) ** 2 / (len(data) + 60))
     np.testing.assert_array_equal(found.rows, release.rows)
-    np.testing.assert_allclose(found.pmse_ratio, found.pmse / found.pmse_expected)
     assert np.all(found.propensity_finite)
 
 
@@ -71,8 +71,6 @@ def test_summaries_over_datasets(rng):
     np.testing.assert_allclose(found.mean_difference_quartiles[2], upper)
     within = np.abs(found.mean_difference_quartiles).max(axis=0) <= 0.1
     np.testing.assert_array_equal(found.means_within_band, within)
-    uniform = [stats.kstest(p, "uniform").statistic for p in found.ks_p.T]
-    np.testing.assert_allclose(found.ks_p_off_uniform, uniform, atol=1e-12)
 
 
 def test_pmse_is_that_of_r():
@@ -159,9 +157,9 @@ def test_what_separates_wholly_or_in_part_has_its_limit(rng):
     np.testing.assert_allclose(wide.pmse, 0.25, atol=1e-8)
     # all real rows at or below 0, all synthetic at or above: only those at 0 stay undecided, 2 of 5
     below, above = np.array([[-2.0, -1.0, 0.0, 0.0, 0.0]]), np.array([[[0.0, 0.0, 1.0, 2.0, 3.0]]])
-    partly = propensity(below, above)
-    assert not partly.finite[0]
-    assert partly.mean_squared_error[0] == pytest.approx((5 * 0.25 + 5 * 0.01) / 10, abs=1e-8)
+    error, finite = propensity(below, above)
+    assert not finite[0]
+    assert error[0] == pytest.approx((5 * 0.25 + 5 * 0.01) / 10, abs=1e-8)
 
 
 @pytest.mark.parametrize("rows", [250, 500, 1000])
@@ -174,7 +172,8 @@ def test_expected_pmse_by_simulation(rows, rng):
     drawn = abo.Release.draw(own, [rows] * 300, rng)
     # pMSE over its expectation is about χ²_p/p
     error = np.sqrt(2 / 4 / 300)
-    assert abs(abo.fidelity(values, same).pmse_ratio.mean() - 1) < 5 * error + 0.02
+    alike = abo.fidelity(values, same)
+    assert abs(np.mean(alike.pmse / alike.pmse_expected) - 1) < 5 * error + 0.02
     assert abs(abo.fidelity(values, drawn).pmse_ratio_drawn.mean() - 1) < 5 * error + 0.02
 
 
@@ -197,7 +196,7 @@ def test_the_embedded_cohort_meets_the_papers_table_in_kind():
 def test_densities_are_kernel_densities(rng):
     records = abo.Records(rng.standard_normal((60, 3)), COLUMNS)
     release = abo.Release.of([rng.standard_normal((size, 3)) for size in (60, 300, 500)], COLUMNS)
-    found = abo.densities(records, release)
+    found = densities(records, release)
     for place, name in enumerate(found.columns):
         pooled = np.concatenate([data[:, place] for data in release.values])
         for values, ours in ((records.values[:, place], found.real[place]), (pooled, found.synthetic[place])):
@@ -209,7 +208,7 @@ def test_densities_are_kernel_densities(rng):
 def test_densities_look_past_a_value_far_outside(rng):
     values = rng.standard_normal((500, 1))
     values[0] = 1e6
-    found = abo.densities(values, abo.Release.of([rng.standard_normal((500, 1))]))
+    found = densities(values, abo.Release.of([rng.standard_normal((500, 1))]))
     assert found.grid[0, -1] < 20
     assert found.real.max() > 0.3
 

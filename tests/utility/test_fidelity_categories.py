@@ -12,6 +12,7 @@ import location
 from allbutone.reports.findings import fidelity_finding
 from allbutone.tables.categories import Categories
 from allbutone.utility.categories import CategoryDifferences, Grouped, cramers_v, shares_of, tables_of
+from allbutone.utility.shapes import densities
 from allbutone.utility.telling_apart import tree_error
 from location import records, release_of
 
@@ -291,8 +292,8 @@ def test_a_file_of_text_is_matched_by_the_names_of_levels(rng):
 def test_densities_of_measurements_beside_categories(rng):
     (values, codes), tables, _ = compared(rng)
     values[3, 0] = np.nan
-    found = abo.densities(records(values, codes), release_of(tables))
-    kept = abo.densities(records(np.delete(values, 3, axis=0), np.delete(codes, 3, axis=0)), release_of(tables))
+    found = densities(records(values, codes), release_of(tables))
+    kept = densities(records(np.delete(values, 3, axis=0), np.delete(codes, 3, axis=0)), release_of(tables))
     np.testing.assert_allclose(found.real[0], kept.real[0])
     assert found.columns == ("age", "bmi")
 

@@ -38,71 +38,53 @@ class Regression:
     The normal model is z = 1 with R = √κ. Given z, (Bᵀz, Σ) is an `NIW` (`at`); all else follows from that.
     """
 
-    coefficients: Float[Array, "r p"]
-    root: Float[Array, "r r"]
+    coefficients: Float[Array, "*batch r p"]
+    root: Float[Array, "*batch r r"]
     df: float
-    scale: Float[Array, "p p"]
-
-    @classmethod
-    def flat(cls, covariates: int, p: int) -> "Regression":
-        """Return the prior that says nothing: p(B, Σ) ∝ |Σ|^(−(p+1)/2), so ν = −r; proper after r + p records."""
-        return cls(
-            np.zeros((covariates, p)), np.zeros((covariates, covariates)), -float(covariates), np.zeros((p, p))
-        )
-
-    @classmethod
-    def flat_intercept(cls, covariates: int, p: int) -> "Regression":
-        """Return the prior that has no units and is soon proper: the first covariate, always 1, and Σ are flat.
-
-        All other effects are N(0, Σ): a covariate that is 0 or 1 moves a column by about a standard deviation. So
-        a level that only one person has, whom the others lack, still has a predictive.
-        """
-        known = np.diag(np.append(0.0, np.ones(covariates - 1)))
-        return cls(np.zeros((covariates, p)), known, -1.0, np.zeros((p, p)))
-
-    @classmethod
-    def of_normal(cls, prior: NIW) -> "Regression":
-        """Return the normal model as a regression on z = 1."""
-        root = np.atleast_2d(np.sqrt(to_numpy(prior.mean_weight)))
-        return cls(prior.mean[None, :], root, float(prior.df), prior.scale)
+    scale: Float[Array, "*batch p p"]
 
     @property
     def p(self) -> int:
         """The number of measurements."""
-        return int(self.coefficients.shape[1])
+        return int(self.coefficients.shape[-1])
 
     @property
     def covariates(self) -> int:
         """The number of covariates."""
-        return int(self.coefficients.shape[0])
+        return int(self.coefficients.shape[-2])
 
-    def update(self, records: Any, covariates: Any) -> "Regression":
-        """Return the posterior given records (n, p) and their covariates (n, r).
+    def update(
+        self, records: Any, covariates: Any, *, within: Any = 0.0, count: int | None = None
+    ) -> "Regression":
+        """Return the posterior given records (n, p) and their covariates (n, r); of many tables, batch axes lead.
 
         K′ = K + ZᵀZ,  B′ = K′⁻¹(KB + ZᵀX),  ν′ = ν + n,  Λ′ = Λ + (X − ZB′)ᵀ(X − ZB′) + (B′ − B)ᵀK(B′ − B)
 
-        All by one QR decomposition of (R; Z): K′ is never formed, so no digits are lost to squares.
+        All by one QR decomposition of (R; Z): K′ is never formed, so no digits are lost to squares. Records may
+        stand for more, `count` in all, whose scatter about them, `within`, goes to Λ alone.
         """
         values, known = real_array(records, "records"), real_array(covariates, "covariates")
-        n = values.shape[0] if values.ndim else 0
-        if tuple(values.shape) != (n, self.p) or tuple(known.shape) != (n, self.covariates):
+        shape = tuple(values.shape[:-1])
+        if tuple(values.shape) != (*shape, self.p) or tuple(known.shape) != (*shape, self.covariates) or not shape:
             raise InputError(
                 f"records have shape (n, {self.p}) and covariates (n, {self.covariates}), got "
                 f"{tuple(values.shape)} and {tuple(known.shape)}"
             )
         xp = array_namespace(values, known, self.coefficients)
-        rows = xp.concat([self.root, known])
+        start = xp.broadcast_to(self.root, (*shape[:-1], *self.root.shape))
+        rows = xp.concat([start, known], axis=-2)
         basis, root = xp.linalg.qr(rows)
         if not _is_regular(root):
             raise InputError(
                 "the records do not tell the covariates' effects apart: one is determined by others",
                 "leave it out",
-                "start from Regression.flat_intercept",
+                Cure("give a prior from public knowledge", "prior"),
             )
-        targets = xp.concat([self.root @ self.coefficients, values])
-        coefficients = xp.linalg.solve(root, basis.T @ targets)
+        targets = xp.concat([start @ self.coefficients, values], axis=-2)
+        coefficients = xp.linalg.solve(root, xp.matrix_transpose(basis) @ targets)
         left = targets - rows @ coefficients
-        return Regression(coefficients, root, self.df + n, self.scale + left.T @ left)
+        scale = self.scale + within + xp.matrix_transpose(left) @ left
+        return Regression(coefficients, root, self.df + (shape[-1] if count is None else count), scale)
 
     def is_told_by(self, covariates: Float[Array, "n r"]) -> bool:
         """Say whether records with these covariates tell all effects apart."""
@@ -174,11 +156,11 @@ class Regression:
 
     def draw(
         self, rng: np.random.Generator, count: int
-    ) -> tuple[Float[np.ndarray, "count r p"], Float[np.ndarray, "count p p"]]:
-        """Draw `count` pairs (B, Σ): with Σ = FFᵀ, B = B₀ + R⁻¹·N(0, I)·Fᵀ."""
-        shape = (count, self.covariates, self.p)
-        _, roots = NIW(np.zeros(self.p), 1.0, self.df, self.scale).draw_roots(rng, count)
-        away = np.linalg.solve(to_numpy(self.root), rng.standard_normal(shape)) @ roots.swapaxes(-1, -2)
+    ) -> tuple[Float[np.ndarray, "count *batch r p"], Float[np.ndarray, "count *batch p p"]]:
+        """Draw `count` pairs (B, Σ): with Σ = FFᵀ, B = B₀ + R⁻¹·N(0, I)·Fᵀ; of a batch, so many of each."""
+        _, roots = NIW(np.zeros(self.scale.shape[:-1]), 1.0, self.df, self.scale).draw_roots(rng, count)
+        white = rng.standard_normal((count, *self.coefficients.shape))
+        away = np.linalg.solve(to_numpy(self.root), white) @ roots.swapaxes(-1, -2)
         return to_numpy(self.coefficients) + away, roots @ roots.swapaxes(-1, -2)
 
     def _require_proper(self) -> None:
@@ -186,10 +168,11 @@ class Regression:
             raise InputError("a flat prior predicts nothing", "update it with records first")
 
 
-def _is_regular(root: Float[Array, "r r"]) -> bool:
+def _is_regular(root: Float[Array, "*batch r r"]) -> bool:
     """Say whether every effect is known of: no pivot vanishes beside its column."""
-    size = np.sqrt(np.sum(to_numpy(root) ** 2, axis=0))
-    return bool(np.all(np.abs(np.diagonal(to_numpy(root))) > 1e-12 * size) and np.all(size > 0))
+    size = np.sqrt(np.sum(to_numpy(root) ** 2, axis=-2))
+    pivots = np.abs(np.diagonal(to_numpy(root), axis1=-2, axis2=-1))
+    return bool(np.all(pivots > 1e-12 * size) and np.all(size > 0))
 
 
 def _log_size(root: Float[Array, "r r"]) -> float:
@@ -390,7 +373,9 @@ class LocationModel:
             mean[full] = np.add.reduceat(values, starts, axis=0) / count[full, None]
             mean[full] += np.add.reduceat(values - mean[cells], starts, axis=0) / count[full, None]
             away = values - mean[cells]
-            scatter[full] = np.add.reduceat(away[:, :, None] * away[:, None, :], starts, axis=0)
+            for cell, start in zip(full, starts, strict=True):
+                here = away[start : ends[cell]]
+                scatter[cell] = here.T @ here
         return Moments(count, mean, scatter)
 
     def _moments_of_sums(self, sums: Sums) -> Moments:

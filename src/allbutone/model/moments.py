@@ -165,16 +165,15 @@ class Moments:
 
     def add(self, record: Float[Array, "*batch p"]) -> "Moments":
         """Return the moments with one record more."""
-        return self.merge(Moments(1.0, record, zeros((*record.shape, record.shape[-1]), like=record)))
+        return self.merge(_of_one(record))
 
     def remove(self, record: Float[Array, "*batch p"]) -> "Moments":
         """Return the moments without one of their records: S − (n/(n−1))·δδᵀ, δ = x − x̄."""
-        left = self.count - 1
-        if left == 0:
-            return Moments.none(record.shape[-1], like=record)
-        step = (record - self.mean) - self.mean_tail
-        mean, tail = _sum_exactly(self.mean, self.mean_tail - step / left)
-        return Moments(left, mean, self.scatter - (self.count / left) * _outer(step), tail)
+        return self.without(_of_one(record))
+
+
+def _of_one(record: Float[Array, "*batch p"]) -> Moments:
+    return Moments(1.0, record, zeros((*record.shape, record.shape[-1]), like=record))
 
 
 def _summarize(xp: Any, values: Float[Array, "n p"]) -> Moments:

@@ -84,12 +84,8 @@ def prior_from(entries: Any, columns: Sequence[str], schema: Schema | None = Non
         pairs = zip(columns, centre, spread, strict=True)
         moved = [schema.column(name).on_model_scale(middle, width) for name, middle, width in pairs]
         centre, spread = np.array(moved).T
-    if df <= p + 1:
-        raise InputError(f"with spread, df must exceed p + 1 = {p + 1}, got {df:g}", "raise df")
-    # E[Σ] = Λ/(ν − p − 1), so that the prior's expected standard deviations are the spreads
     with np.errstate(over="ignore", invalid="ignore"):  # refused by NIW, in words
-        scale = (df - p - 1) * np.diag(spread**2)
-    return NIW(centre, weight, df, scale)
+        return NIW.from_spread(centre, spread, mean_weight=weight, df=df)
 
 
 def prior_of(given: AnyPrior, columns: Sequence[str], schema: Schema | None = None) -> NIW:

@@ -1,7 +1,7 @@
 """Real rows beside those of many datasets: column by column, pair by pair, and by logistic propensity."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import expit, gammaln, logit
 
 from allbutone.model.moments import Moments
-from allbutone.releases.folder import synthetic_tables
+from allbutone.releases.folder import with_tables
 from allbutone.support.arrays import cholesky, solve_rows
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -162,20 +162,14 @@ SEPARATED = 1e-9  # information a record, in whitened columns, below which no co
 RIDGE = 1e-13  # keeps steps finite where rows separate; the solution does not depend on it
 
 
-@dataclass(frozen=True, eq=False)
-class Propensity:
-    """The propensity scores' mean squared error, and whether the regression has a finite solution; (k,) each."""
-
-    mean_squared_error: Float[np.ndarray, " k"]
-    finite: Bool[np.ndarray, " k"]
-
-
-def propensity(real: Float[np.ndarray, "p n"], synthetic: Float[np.ndarray, "k p rows"]) -> Propensity:
-    """Return pMSE = (1/N)·Σᵢ (p̂ᵢ − c)² for each dataset beside the real table, columns whitened.
+def propensity(
+    real: Float[np.ndarray, "p n"], synthetic: Float[np.ndarray, "k p rows"]
+) -> tuple[Float[np.ndarray, " k"], Bool[np.ndarray, " k"]]:
+    """Return pMSE = (1/N)·Σᵢ (p̂ᵢ − c)² for each dataset beside the real table, columns whitened, and if finite.
 
     p̂ᵢ is the fitted probability that row i of the N = n + rows is synthetic, by logistic regression on the columns
     (main effects) with an intercept; c = rows/N. Where the columns separate the rows, wholly or in part, the
-    coefficients are infinite; pMSE is then its limit (c·(1 − c) if wholly), and `finite` is False.
+    coefficients are infinite; pMSE is then its limit (c·(1 − c) if wholly), and not finite.
     """
     k, _, rows = synthetic.shape
     total = real.shape[1] + rows
@@ -196,12 +190,12 @@ def propensity(real: Float[np.ndarray, "p n"], synthetic: Float[np.ndarray, "k p
         done = (reach <= LAST_STEP) | told_apart
         error[active], finite[active] = _squared_error(odds, share), weakest > SEPARATED
         if done.all():
-            return Propensity(error, finite)
+            return error, finite
         if done.any():
             active, odds = active[~done], [part[~done] for part in odds]
             here = (tables[0], here[1][~done])
     finite[active] = False
-    return Propensity(error, finite)
+    return error, finite
 
 
 def _with_intercept(table: Float[np.ndarray, "k p rows"]) -> Float[np.ndarray, "k p+1 rows"]:
@@ -249,15 +243,10 @@ def kolmogorov_smirnov(
     """Return n·rows·D, a whole number, of each dataset and column, without gaps."""
     ordered = np.sort(real.T, axis=1)
 
-    def compared(block: np.ndarray) -> np.ndarray:
-        data = np.stack([datasets[number].T for number in block])
-        return np.stack([ks_numerators(ordered[c], data[:, c]) for c in range(data.shape[1])], axis=1)
+    def compared(data: np.ndarray) -> tuple[np.ndarray]:
+        return (np.stack([ks_numerators(ordered[c], data[:, c]) for c in range(data.shape[1])], axis=1),)
 
-    numerators = np.empty((len(datasets), real.shape[1]), dtype=np.int64)
-    blocks = list(_blocks(rows, *real.shape))
-    for block, seen in zip(blocks, in_parallel(compared, blocks), strict=True):
-        numerators[block] = seen
-    return numerators
+    return _by_blocks(compared, real, datasets, rows)[0]
 
 
 def propensities(
@@ -265,28 +254,31 @@ def propensities(
     datasets: list[np.ndarray],
     rows: Int[np.ndarray, " k"],
     mean_and_root: tuple[np.ndarray, np.ndarray],
-) -> Propensity:
-    """Return the propensity scores of each dataset."""
+) -> tuple[Float[np.ndarray, " k"], Bool[np.ndarray, " k"]]:
+    """Return the mean squared error of each dataset's propensity scores, and whether the regression is finite."""
     mean, root = mean_and_root
     white = solve_rows(root, real - mean).T
-
-    def compared(block: np.ndarray) -> Propensity:
-        data = np.stack([datasets[number].T for number in block])
-        return propensity(white, np.linalg.solve(root, data - mean[:, None]))
-
-    error, finite = np.empty(len(datasets)), np.empty(len(datasets), dtype=bool)
-    blocks = list(_blocks(rows, *real.shape))
-    for block, scores in zip(blocks, in_parallel(compared, blocks), strict=True):
-        error[block], finite[block] = scores.mean_squared_error, scores.finite
-    return Propensity(error, finite)
+    error, finite = _by_blocks(
+        lambda data: propensity(white, np.linalg.solve(root, data - mean[:, None])), real, datasets, rows
+    )
+    return error, finite
 
 
-def _blocks(rows: Int[np.ndarray, " k"], n: int, p: int) -> Iterator[np.ndarray]:
-    """Yield the numbers of datasets of one size, as many as are compared at a time."""
+def _by_blocks(
+    compared: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    real: np.ndarray,
+    datasets: list[np.ndarray],
+    rows: Any,
+) -> list[np.ndarray]:
+    """Return what is found of stacked datasets of one size, as many as are compared at a time, in their order."""
+    (n, p), blocks = real.shape, []
     for size in np.unique(rows):
         numbers = np.flatnonzero(rows == size)
         most = max(1, COMPARED_VALUES // ((p + 1) * (n + int(size))))
-        yield from (numbers[start : start + most] for start in range(0, len(numbers), most))
+        blocks += [numbers[start : start + most] for start in range(0, len(numbers), most)]
+    parts = in_parallel(lambda block: compared(np.stack([datasets[number].T for number in block])), blocks)
+    order = np.argsort(np.concatenate(blocks))
+    return [np.concatenate(each)[order] for each in zip(*parts, strict=True)]
 
 
 # The real table and a release's datasets, column beside column, as far as they can be compared.
@@ -345,12 +337,13 @@ def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
 
     Columns of the table that the release does not have are left out. A table in an engine is counted there.
     """
-    tables = synthetic_tables(release, on_model_scale=True)
-    categories, counted = tables.categories[0], None
+    release = with_tables(release)
+    drawn = [each.values for each in release.tables]
+    categories, counted = release.tables[0].categories, None
     how_to_read = {
         "rows_are_people": True,
-        "columns": tables.mechanism.order,
-        "schema": tables.schema,
+        "columns": release.released_order,
+        "schema": release.schema,
     } | how_to_read
     records: Records | LazyRecords
     if CountedTable.takes(table):
@@ -358,16 +351,16 @@ def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
         records = counted.records
     else:
         # a release of a kind that takes categories may have come from a table with gaps
-        also: dict[str, Any] = {"categories": True, "gaps": True} if not tables.mechanism.is_normal else {}
+        also: dict[str, Any] = {"categories": True, "gaps": True} if not release.mechanism.is_normal else {}
         records = Records.of(table, **also | how_to_read)
-    count = len(tables.columns)
+    count = release.p
     if len(records.columns) != count:
         raise InputError(
             f"the table has {len(records.columns)} columns, the release {count}",
             Cure("choose the same", "columns"),
         )
     if categories.columns and (records.columns, records.categories.columns, records.categories.levels) != (
-        tables.columns,
+        release.columns,
         categories.columns,
         categories.levels,
     ):
@@ -375,14 +368,14 @@ def matched(table: Any, release: Any, **how_to_read: Any) -> Matched:
             "the categories of the table and their levels are not those of the release",
             Cure("read the table with the release's schema", "schema"),
         )
-    pair = Matched(records, list(tables.values), list(tables.categories), counted)
+    pair = Matched(records, drawn, [each.categories for each in release.tables], counted)
     if pair.people < 2:
         raise InputError("the table holds one row", "give at least two records")
-    if 1 in tables.rows:
-        raise InputError(f"dataset {tables.rows.index(1) + 1} has one row, which has no spread", "leave it out")
+    if 1 in release.rows:
+        raise InputError(f"dataset {release.rows.index(1) + 1} has one row, which has no spread", "leave it out")
     if counted is None:
         require_spread(pair.values, records.columns, "of the table")
-    for number, data in enumerate(tables.values, start=1):
+    for number, data in enumerate(drawn, start=1):
         require_spread(data, records.columns, f"of dataset {number}")
     return pair
 

@@ -1,15 +1,13 @@
 """Fidelity: how much the synthetic datasets of a release look like the real table."""
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import ndtr
 
-from allbutone.support.text import counted, number
-from allbutone.support.text import table as table_of
+from allbutone.support.text import ShowsItself, counted, number
 from allbutone.tables.records import Records
 from allbutone.utility.categories import (
     BAND,
@@ -48,7 +46,7 @@ class Differences:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fidelity:
+class Fidelity(ShowsItself):
     """The real table beside each of k synthetic datasets; differences are synthetic minus real.
 
     `spread_ratios` are s_synthetic/s_real.
@@ -87,19 +85,15 @@ class Fidelity:
     categories: CategoryFidelity
     natural: NaturalScale | None = None
 
-    def __repr__(self) -> str:
-        """Return what the propensity scores say, and a line a column: medians over the datasets."""
-        return "\n".join([self._words(), *(line for part in self._tables() for line in _aligned(*part))])
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(self._words())}</p>" + "".join(table_of(*part) for part in self._tables())
-
-    def _tables(self) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-        """Return headings and lines of the measurements, and of the categories where there are any."""
+    @property
+    def tables(self) -> tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...]:
+        """Headings and lines of measurements, and of categories where there are any: medians over datasets."""
         parts = ((HEADINGS, self._lines()), (CATEGORY_HEADINGS, self._category_lines()))
-        return [(headings, lines) for headings, lines in parts if lines]
+        return tuple((headings, lines) for headings, lines in parts if lines)
 
-    def _words(self) -> str:
+    @property
+    def in_words(self) -> str:
+        """What was compared, and what the propensity scores say."""
         tree = float(np.mean(self.pmse_tree_ratio))
         by_tree = f", by a tree {number(tree, 2)}" if np.isfinite(tree) else ""
         return (
@@ -199,17 +193,6 @@ class Fidelity:
         """The share of datasets whose Kolmogorov-Smirnov p exceeds 0.05, by column."""
         return np.mean(self.ks_p > LEVEL, axis=0)
 
-    @property
-    def ks_p_off_uniform(self) -> Float[np.ndarray, " p"]:
-        """The largest distance between the distribution of a column's p-values and the uniform one.
-
-        The datasets share one real table and parameters near its own, so even a perfect model's p-values are only
-        roughly uniform: no test is made of it.
-        """
-        k = len(self.ks_p)
-        ordered, place = np.sort(self.ks_p, axis=0), np.arange(k)[:, None]
-        return np.max(np.maximum((place + 1) / k - ordered, ordered - place / k), axis=0)
-
     def ks_table(self) -> dict[str, np.ndarray]:
         """Return the paper's table, a row a column: mean and SD of D and of p, and the share of p above 0.05.
 
@@ -244,11 +227,6 @@ class Fidelity:
         population, and not by σ²/rows alone: 1/(1 − c) times as much, twice where rows = n.
         """
         return self.pmse_expected * (self.complete + self.complete_rows) / self.complete
-
-    @property
-    def pmse_ratio(self) -> Float[np.ndarray, " k"]:
-        """pMSE over its expectation as synthpop has it; about 1/(1 − c) at best here, 2 where rows = n."""
-        return self.pmse / self.pmse_expected
 
     @property
     def pmse_ratio_drawn(self) -> Float[np.ndarray, " k"]:
@@ -297,9 +275,3 @@ def _associations(
     above = np.concatenate([np.abs(correlations), eta], axis=-1)
     below = np.concatenate([np.swapaxes(eta, -1, -2), v], axis=-1)
     return np.concatenate([above, below], axis=-2)
-
-
-def _aligned(headings: tuple[str, ...], lines: list[tuple[str, ...]]) -> list[str]:
-    every = [headings, *lines]
-    widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
-    return ["  ".join(map(str.rjust, line, widths)) for line in every]

@@ -48,7 +48,8 @@ class NaturalScale:
         model keeps, so that of the real table's chance nothing averages out over the k datasets.
         """
         k = len(self.rows)
-        chance = np.sqrt((self.kurtosis - 1) / 4 * (1 / self.people + np.mean(MEDIAN**2 / self.rows, axis=0) / k))
+        varies = np.maximum(self.kurtosis - 1, 0.0)  # of two records κ is 1, less a last digit
+        chance = np.sqrt(varies / 4 * (1 / self.people + np.mean(MEDIAN**2 / self.rows, axis=0) / k))
         middle = np.median(np.log(self.spread_ratios), axis=0)
         far = self.scaled & (np.abs(middle) > band + far_out(int(self.scaled.sum())) * chance)
         return tuple(f"{self.columns[at]} ({number(np.exp(middle[at]))} times)" for at in np.flatnonzero(far))

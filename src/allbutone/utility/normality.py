@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import betaincc, betaincinv, ndtr, ndtri
 
+from allbutone.model.augmentation import augment
 from allbutone.releases.mechanism import Mechanism
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import number, percent
+from allbutone.support.text import ShowsItself, number, percent
 from allbutone.tables.column import Scale
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.look import proposed_scale
@@ -37,6 +38,7 @@ FEW_VALUES = 10  # a column that takes no more values than this is not continuou
 OUTSIDE = 0.005  # how many records beyond an outlier's limit a normal table would be expected to have
 RARE = 0.01  # outliers explain a verdict only where they are at most this share of the records
 TOGETHER = "all columns together"
+DECLARE_SCALE = "declare the scale"
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,18 @@ class Fitness:
     advice: str
 
     @property
+    def has_scale(self) -> bool:
+        """Whether it is not fit as it is, and another scale is proposed."""
+        return self.level == "not fit" and self.advice.startswith(DECLARE_SCALE)
+
+    @property
     def words(self) -> str:
         """The verdict in one line."""
         return f"{self.level}: {self.reason}" if self.reason else self.level
 
 
-@dataclass(frozen=True, eq=False)
-class Normality:
+@dataclass(frozen=True, eq=False, repr=False)
+class Normality(ShowsItself):
     """How far a table is from normal, by column and together. It describes real records: confidential.
 
     A verdict is `doubtful` where |skewness| > ½, |excess kurtosis| > 1 or a Q-Q gap > ¼ SD, and a test finds
@@ -89,6 +96,12 @@ class Normality:
         """How far, in standard deviations, each column's 10th to 90th percentiles lie from a normal one's."""
         middle = np.abs(self.qq_normal) <= ndtri(0.9)
         return np.max(np.abs(self.qq_values - self.qq_normal)[:, middle], axis=1, initial=0.0)
+
+    @property
+    def mean_gaps(self) -> Float[np.ndarray, " p"]:
+        """How far these percentiles lie from a normal one's on average."""
+        middle = np.abs(self.qq_normal) <= ndtri(0.9)
+        return np.mean(np.abs(self.qq_values - self.qq_normal)[:, middle], axis=1)
 
     @property
     def every(self) -> tuple[Fitness, ...]:
@@ -292,7 +305,7 @@ def _scale_advice(natural: Float[np.ndarray, " n"], scale: Scale) -> str:
     )
     if abs(after) >= abs(before):
         return ""
-    return f'declare the scale "{proposed}" for it: skewness {number(after, 2)} instead of {number(before, 2)}'
+    return f'{DECLARE_SCALE} "{proposed}" for it: skewness {number(after, 2)} instead of {number(before, 2)}'
 
 
 def _last_advice(level: int, *, together: bool = False) -> str:
@@ -303,6 +316,17 @@ def _last_advice(level: int, *, together: bool = False) -> str:
 
 
 # Measurements without what categories and kept columns say of them: what a mixed model takes to be normal.
+
+
+def completed(records: Records, mechanism: Mechanism) -> Records:
+    """Return the table with its gaps filled by one draw of the model, always the same one.
+
+    What was drawn by the model looks as the model does: the more is missing, the less a check can find.
+    """
+    if not records.has_gaps:
+        return records
+    drawn = augment(mechanism.incomplete(records), mechanism.prior, np.random.default_rng(0))
+    return mechanism.released(drawn.first_tables(len(records.values))[0])
 
 
 def given_categories(records: Records, mechanism: Mechanism) -> Records:

@@ -313,12 +313,6 @@ def densities(table: Any, release: Any, points: int = POINTS) -> Densities:
 
     Only measurements have densities; missing values are passed over. The grid reaches 3h beyond the values,
     but no further than 8 robust standard deviations from the real median.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
-    >>> abo.densities(cohort, release, points=64).real.shape
-    (5, 64)
     """
     curves, pair = [], matched(table, release)
     for place in range(len(pair.records.columns)):

@@ -26,22 +26,14 @@ PERMUTATIONS = 50  # of labels at least, over all datasets
 MOST_VALUES = 1 << 16  # of real and synthetic rows together that one tree sees
 
 
-@dataclass(frozen=True, eq=False)
-class TreePropensity:
-    """The mean squared error of each dataset's propensity scores, and what to expect by chance; (c,) each."""
-
-    mean_squared_error: Float[np.ndarray, " c"]
-    expected: Float[np.ndarray, " c"]
-
-
 def tree_propensity(
     real: Float[np.ndarray, "n p"], datasets: list[np.ndarray], rng: np.random.Generator
-) -> TreePropensity:
-    """Return pMSE = (1/N)·Σᵢ (p̂ᵢ − c)² of the first 100 datasets at most, p̂ᵢ the synthetic share of row i's leaf.
+) -> tuple[Float[np.ndarray, " c"], Float[np.ndarray, " c"]]:
+    """Return pMSE = (1/N)·Σᵢ (p̂ᵢ − c)², p̂ᵢ the synthetic share of row i's leaf, and what to expect by chance.
 
-    A tree fits chance as well, so its pMSE is large even where nothing differs. What to expect then is found as
-    synthpop finds it: the labels, real or synthetic, are permuted, and the tree grown again; datasets of one size
-    share their permutations. Of large tables a tree sees a random part of the rows.
+    Of the first 100 datasets at most. A tree fits chance as well, so its pMSE is large even where nothing differs.
+    What to expect then is found as synthpop finds it: the labels, real or synthetic, are permuted, and the tree
+    grown again; datasets of one size share their permutations. Of large tables a tree sees a part of the rows.
     """
     compared = datasets[:MOST_DATASETS]
     each = ceil(PERMUTATIONS / len(compared))
@@ -58,7 +50,7 @@ def tree_propensity(
     found = np.array(list(in_parallel(grow, list(range(len(compared))))))
     sizes = np.array([len(data) for data in compared])
     expected = np.array([found[sizes == size, 1].mean() for size in sizes])
-    return TreePropensity(found[:, 0], expected)
+    return found[:, 0], expected
 
 
 def _some(rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
@@ -238,18 +230,18 @@ def told_apart(pair: Matched, rng: np.random.Generator | None) -> ToldApart:
         )
         designs = [design[:, kept] for design in designs]
         first, scatters = Moments.of(designs[0]), scatters[:, kept][:, :, kept]
-    scores = propensities(designs[0], designs[1:], rows, whitener(first, scatters, rows))
+    pmse, finite = propensities(designs[0], designs[1:], rows, whitener(first, scatters, rows))
     between = levels_in_between(tables[0][1])
     trees = [for_tree(*table, between) for table in tables] if coded.columns else designs
-    tree = tree_propensity(trees[0], trees[1:], rng or np.random.default_rng(0))
+    of_tree, of_chance = tree_propensity(trees[0], trees[1:], rng or np.random.default_rng(0))
     return ToldApart(
         terms=designs[0].shape[1],
         complete=count,
         complete_rows=rows,
-        pmse=scores.mean_squared_error,
-        propensity_finite=scores.finite,
-        pmse_tree=tree.mean_squared_error,
-        pmse_tree_expected=tree.expected,
+        pmse=pmse,
+        propensity_finite=finite,
+        pmse_tree=of_tree,
+        pmse_tree_expected=of_chance,
     )
 
 
