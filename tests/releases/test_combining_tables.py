@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
@@ -209,5 +210,36 @@ def test_coefficients_that_a_table_does_not_have_are_named(rng):
         regress((values[:4], codes[:4]))
     with pytest.raises(abo.InputError, match="4 people are too few"):
         regress(tables[0], people=4)
-    with pytest.raises(abo.InputError, match="dataset 2 has gaps"):
-        regress((values, np.where(np.arange(len(codes))[:, None] == 3, -1, codes)))
+    without = regress((np.delete(values, 3, axis=0), np.delete(codes, 3, axis=0)))
+    lacking = regress((values, np.where(np.arange(len(codes))[:, None] == 3, -1, codes)))
+    np.testing.assert_allclose(lacking.estimate, without.estimate, rtol=1e-12)
+    assert "left out" in lacking.note
+
+
+def test_from_tables_with_gaps_intervals_know_how_many_values_there_are(rng):
+    """Literally: q = mean of what is there, v = s²/(k·g), T = w̄ + (w̄ + v̄)/m with w̄ = v·k/n."""
+    table = pd.DataFrame({"x": rng.normal(50, 9, 80), "y": rng.normal(3, 1, 80)})
+    table["sex"] = rng.choice(["f", "m"], 80)
+    table.loc[::4, "x"], table.loc[3::5, "sex"] = np.nan, None
+    release = abo.Synthesizer(missing="keep").fit(table).sample(datasets=3, rows=60)
+    frames = release.to_frames()
+    found = abo.combine(release, "means", people=80)
+    for place, name in enumerate(("x", "y")):
+        v = np.mean([each[name].var() / each[name].count() for each in frames])
+        assert found.estimate[place] == pytest.approx(np.mean([each[name].mean() for each in frames]))
+        assert found.variance[place] == pytest.approx(v * 60 / 80 + (v * 60 / 80 + v) / 3)
+    shares = abo.combine(release, "proportions", people=80)
+    expected = np.mean([(each["sex"].dropna() == "f").mean() for each in frames])
+    assert shares.estimate[shares.names.index("sex[f]")] == pytest.approx(expected)
+    assert "left out" in found.note
+
+
+def test_intervals_from_tables_with_gaps_cover(rng):
+    hits = []
+    for _ in range(150):
+        table = pd.DataFrame(rng.multivariate_normal([50, 3], [[81, 4], [4, 1]], 120), columns=["x", "y"])
+        table.loc[rng.random(120) < 0.3, "x"] = np.nan
+        release = abo.Synthesizer(missing="keep").fit(table).sample(datasets=4)
+        found = abo.combine(release, "means", people=120)
+        hits.append((found.low <= [50, 3]) & (found.high >= [50, 3]))
+    assert np.all(np.mean(hits, axis=0) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 150))

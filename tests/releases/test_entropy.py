@@ -54,7 +54,7 @@ def test_ten_thousand_seeds_find_nothing_in_what_is_released(table, noise, allbu
     released = (
         abo.load_release(tmp_path / "r"),
         synthesizer.sample(datasets=1, rows=ROWS),
-        synthesizer.sample(datasets=1, rows=ROWS, repeat_key=abo.new_repeat_key()),
+        synthesizer.sample(datasets=1, rows=ROWS, repeat_key=abo.Synthesizer.new_repeat_key()),
     )
     for release in released:
         # 24 numbers on six parameters: the best of any ten thousand lines stays far away
@@ -122,7 +122,7 @@ def test_keys_that_can_be_guessed_are_refused_and_not_repeated(table, key):
 
 
 def test_new_keys_are_never_refused():
-    keys = {abo.new_repeat_key() for _ in range(2000)}
+    keys = {abo.Synthesizer.new_repeat_key() for _ in range(2000)}
     assert len(keys) == 2000
     assert not any(map(_made_up, keys))
 

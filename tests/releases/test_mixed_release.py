@@ -67,7 +67,7 @@ def test_a_release_comes_back_from_its_folder(table, tmp_path, kind, cells):
     assert repr(back) == repr(release)
     assert back.mechanism.same_as(release.mechanism)
     one, two = (abo.risk(table, each, rng=np.random.default_rng(1)) for each in (release, back))
-    pd.testing.assert_frame_equal(one, two, rtol=1e-6)
+    pd.testing.assert_frame_equal(one.frame, two.frame, rtol=1e-6)
     content = json.loads((tmp_path / "release" / "release.json").read_text())
     assert not {"posterior", "posteriors", "weights", "seed"} & set(content)
 
@@ -113,7 +113,7 @@ def test_separate_cells_need_a_prior_or_many_records(table):
 
 
 def test_a_repeat_key_repeats_the_release(table):
-    key = abo.new_repeat_key()
+    key = abo.Synthesizer.new_repeat_key()
     one, two = (fitted(table, keep="sex").sample(datasets=2, repeat_key=key) for _ in range(2))
     other = fitted(table, keep="smoker").sample(datasets=2, repeat_key=key)
     for ours, theirs in zip(one.to_frames(), two.to_frames(), strict=True):
@@ -122,7 +122,7 @@ def test_a_repeat_key_repeats_the_release(table):
 
 
 def test_a_saved_synthesizer_draws_the_same(table, tmp_path):
-    key = abo.new_repeat_key()
+    key = abo.Synthesizer.new_repeat_key()
     synthesizer = fitted(table, keep=["sex", "smoker", "age"])
     synthesizer.save(tmp_path / "fit.json")
     loaded = abo.Synthesizer.load(tmp_path / "fit.json")
@@ -199,7 +199,7 @@ def test_gaps_are_refused_or_imputed_and_said(table, rng):
 
 
 def test_without_gaps_imputing_is_the_closed_form(table):
-    key = abo.new_repeat_key()
+    key = abo.Synthesizer.new_repeat_key()
     plain, asked = (fitted(table, missing=how) for how in ("refuse", "impute"))
     np.testing.assert_array_equal(plain.posterior.measured.scale, asked.posterior.measured.scale)
     assert asked.sample(datasets=2, repeat_key=key).count == 2
@@ -207,7 +207,7 @@ def test_without_gaps_imputing_is_the_closed_form(table):
 
 
 def test_a_saved_synthesizer_keeps_its_gaps(table, tmp_path):
-    key = abo.new_repeat_key()
+    key = abo.Synthesizer.new_repeat_key()
     holes = table.copy()
     holes.loc[:10, "ldl"] = None
     synthesizer = fitted(holes, missing="impute", keep=["sex", "smoker", "age"])
@@ -259,7 +259,7 @@ def test_an_empty_share_of_gaps_changes_nothing(table):
 
 def test_one_record_is_shown_in_every_cell(table):
     release = fitted(table).sample(datasets=3)
-    found = abo.attack_record(table, release, 5, rng=1)
+    found = abo.attack(table, release, rows=5, rng=1).cells
     assert len(found) == 4
     assert found["is_true"].sum() == found["is_joint_mode"].sum() == 1
     np.testing.assert_allclose(found["probability"].sum(), 1)
@@ -269,10 +269,18 @@ def test_one_record_is_shown_in_every_cell(table):
     np.testing.assert_allclose(own["probability"].sum(), everyone["probability_sex"], atol=0.01)
     truth = found[found["is_true"]].iloc[0]
     np.testing.assert_allclose(truth["mode_ldl"] - table["ldl"][4], everyone["error_ldl"], atol=1e-6)
-    known = abo.attack_record(table, release, 5, adversary=abo.Adversary(known="sex"), rng=1)
+    known = abo.attack(table, release, abo.Adversary(known="sex"), rows=5, rng=1).cells
     assert set(known["sex"]) == {table["sex"][4]}
     with pytest.raises(abo.InputError, match="none of the records"):
-        abo.attack_record(table, release, 999)
+        abo.attack(table, release, rows=999)
+    with pytest.raises(abo.InputError, match="those are attacked who are in it; say whom"):
+        abo.attack(table, release)
+    two = abo.attack(table, release, rows=[9, 5], rng=1)
+    joint = two.cells[two.cells["is_joint_mode"]]
+    assert joint["row"].tolist() == [9, 5]
+    modes = joint[[f"mode_{name}" for name in release.mechanism.measurements]]
+    np.testing.assert_allclose(release.schema.to_natural(two.mode), modes, rtol=1e-9)
+    assert set(two.status) <= {"converged", "tie"}
 
 
 def test_gaps_tell_the_same_beside_released_parameters(table, rng):
@@ -291,10 +299,11 @@ def test_one_record_of_a_table_with_gaps_is_shown_in_every_cell(table):
     holes.loc[3, "ldl"], holes.loc[4, "sex"] = None, None
     release = fitted(holes, missing="impute").sample(datasets=2)
     everyone = abo.risk(holes, release, rng=np.random.default_rng(1))
-    lacks_sex = abo.attack_record(holes, release, 5, rng=1)
+    lacks_sex = abo.attack(holes, release, rows=5, rng=1).cells
     assert list(lacks_sex["smoker"]) == sorted(set(holes["smoker"]))
-    lacks_ldl = abo.attack_record(holes, release, 4, rng=1)
+    lacks_ldl = abo.attack(holes, release, rows=4, rng=1).cells
     assert np.isnan(lacks_ldl["mode_ldl"]).all()
+    assert abo.attack(holes, release, rows=[5, 4], rng=1).status.tolist() == ["averaged"] * 2
     for found, row, name in ((lacks_sex, 4, "smoker"), (lacks_ldl, 3, "sex")):
         np.testing.assert_allclose(found[["probability", "baseline"]].sum(), 1)
         own = found[found[name] == holes[name][row]]["probability"].sum()

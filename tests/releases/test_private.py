@@ -8,21 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.special import ndtr, ndtri
-from scipy.stats import beta as beta_law
 from scipy.stats import chi2, norm
 from scipy.stats import t as student
 
 import allbutone as abo
 from allbutone.disclosure.risk import risk_columns
 from allbutone.releases import private_mechanism, private_release
-from allbutone.releases.private_mechanism import (
-    NoisyMoments,
-    PublicBall,
-    add_noise,
-    load_opendp,
-    zcdp_epsilon,
-    zcdp_rho,
-)
+from allbutone.releases.private_mechanism import NoiseDesign, NoisyMoments, WholeNumbers, add_noise
 from allbutone.releases.private_release import NoiseAware
 from allbutone.tables.schema import Schema
 
@@ -34,8 +26,18 @@ def declared(p, **more):
     return Schema.of({"columns": {f"x{j}": column for j in range(p)}})
 
 
+def design_for(p, people, epsilon, delta=1e-6):
+    return NoiseDesign.of(declared(p), people, epsilon, delta)
+
+
 def ball_for(p, people, epsilon, delta=1e-6):
-    return PublicBall.of(declared(p), people, np.sqrt(2 * zcdp_rho(epsilon, delta)))
+    return design_for(p, people, epsilon, delta).ball
+
+
+def draw(told, count, rng):
+    """Means and covariances of the one cell."""
+    drawn, found = NoiseAware(told).draw(count, rng)
+    return drawn.coefficients[:, 0], drawn.covariances[:, 0], found
 
 
 def correlated(rng, n, p, r=0.5):
@@ -44,10 +46,9 @@ def correlated(rng, n, p, r=0.5):
 
 def sum_of(ball, table):
     """The exact sum, as the mechanism has it, and the change that a record can make."""
-    bits = private_mechanism._bits(ball, len(table))
-    eta, radius = round(ball.eta * 2**bits), int(np.ceil(ball.radius * 2**bits)) + 1
-    total = private_mechanism._exact_sum(np.trunc(ball.inside(table) * 2.0**bits), eta, radius)
-    return total, np.sqrt(2) * (radius**2 + eta**2)
+    whole = WholeNumbers.of(ball, len(table))
+    total = whole.total(table, np.zeros(len(table), dtype=np.int64))
+    return total, np.sqrt(2) * (whole.radius**2 + float(whole.codes[0, 0]) ** 2)
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])
@@ -74,28 +75,13 @@ def test_the_sensitivity_is_attained():
     assert np.linalg.norm((first - second).astype(float)) / most == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-9), (3.0, 2e-5), (10.0, 1e-6)])
-def test_the_account_is_opendps_and_never_below_the_exact_one(epsilon, delta):
-    rho = zcdp_rho(epsilon, delta)
-    dp = load_opendp()
-    space = dp.vector_domain(dp.atom_domain(T="i64"), size=3), dp.l2_distance(T="f64")
-    gaussian = dp.m.make_gaussian(*space, scale=1e9 / np.sqrt(2 * rho))
-    theirs = dp.c.make_zCDP_to_approxDP(gaussian).map(1e9).epsilon(delta)
-    assert theirs == pytest.approx(epsilon, rel=1e-6)
-    mu = np.sqrt(2 * rho)  # the exact δ of the Gaussian mechanism at ε
-    exact = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
-    assert exact < delta
-    assert zcdp_epsilon(2 * rho, delta) > epsilon
-
-
 def test_the_noise_is_what_is_stated(rng):
     """Twice the sum of squares of the noise over σ² is χ²: one entry of σ a column, the others of σ/√2."""
     table = correlated(rng, 40, 2)
-    ball = ball_for(2, 40, 1.0)
-    total, _ = sum_of(ball, table)
-    bits, runs = private_mechanism._bits(ball, 40), 400
-    told = [add_noise(ball, table, 1.0, 1e-6) for _ in range(runs)]
-    off = np.array([each.matrix for each in told]) - total / 4.0**bits
+    design, runs = design_for(2, 40, 1.0), 400
+    total, _ = sum_of(design.ball, table)
+    told = [add_noise(design, table) for _ in range(runs)]
+    off = np.array([each.matrix for each in told]) - total / WholeNumbers.of(design.ball, 40).unit ** 2
     assert np.all(off[:, -1, -1] == 0)
     assert np.array_equal(off, np.swapaxes(off, 1, 2))
     square = np.sum(off**2) / told[0].noise ** 2
@@ -119,7 +105,7 @@ def test_noise_aware_moments_agree_with_quadrature(rng):
     weight /= weight.sum()
     mean = np.sum(weight * line) / (ball.eta * (n + 1))
     spread = np.sum(weight * (both / ((n + 1) * eta2))) / (n - 1 - 2)  # E of an inverse gamma
-    means, covariances, found = NoiseAware(told).draw(6000, rng)
+    means, covariances, found = draw(told, 6000, rng)
     assert found.reached
     for drawn, exact in ((means[:, 0], mean), (covariances[:, 0, 0], spread)):
         # draws of a chain are not quite independent
@@ -127,9 +113,8 @@ def test_noise_aware_moments_agree_with_quadrature(rng):
 
 
 def test_without_noise_it_is_the_usual_posterior(rng):
-    table, ball = correlated(rng, 300, 2), ball_for(2, 300, 1e4)
-    told = add_noise(ball, table, 1e4, 1e-6)
-    means, covariances, _ = NoiseAware(told).draw(2000, rng)
+    table = correlated(rng, 300, 2)
+    means, covariances, _ = draw(add_noise(design_for(2, 300, 1e4), table), 2000, rng)
     exact_mean, exact = table.mean(axis=0), np.cov(table.T)
     error = np.sqrt(1 / 300)
     assert np.all(np.abs(means.mean(axis=0) - exact_mean) < 0.2 * error)
@@ -141,9 +126,8 @@ LARGE = {(1_000_000, 20): (0.020, 0.020, 0.020)}
 
 
 def released_correlations(rng, n, p, epsilon):
-    ball = ball_for(p, n, epsilon, 0.01 / n)
-    told = add_noise(ball, correlated(rng, n, p), epsilon, 0.01 / n)
-    _, covariances, _ = NoiseAware(told).draw(200, rng)
+    told = add_noise(design_for(p, n, epsilon, 0.01 / n), correlated(rng, n, p))
+    _, covariances, _ = draw(told, 200, rng)
     spread = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
     pairs = np.triu_indices(p, 1)
     return (covariances / spread[:, :, None] / spread[:, None, :])[:, *pairs]
@@ -161,26 +145,6 @@ def test_intervals_cover_and_errors_stay_small(rng, size, level):
     squares = np.array([np.mean((each - 0.5) ** 2) for each in found])
     most = 1.2 * (SETTINGS | LARGE)[size][level]
     assert np.mean(squares) - 3 * np.std(squares) / np.sqrt(tables) <= most**2
-
-
-def test_an_audit_by_real_runs_proves_part_of_epsilon_and_never_more(rng):
-    """The likelihood ratio between the worst two tables; what runs prove of ε at 95 % (Clopper and Pearson)."""
-    epsilon, delta, runs = 3.0, 1e-5, 50_000 if LONG else 1_500
-    ball = ball_for(2, 50, epsilon, delta)
-    turn = np.arccos(-1 / 8)
-    tables = np.zeros((2, 50, 2))
-    tables[:, 0] = ball.radius * np.array([[1, 0], [np.cos(turn), np.sin(turn)]])
-    told = [[add_noise(ball, table, epsilon, delta).matrix for _ in range(runs)] for table in tables]
-    direction = sum_of(ball, tables[0])[0] - sum_of(ball, tables[1])[0]
-    without, with_it = (np.sort(np.sum(np.array(each) * direction, axis=(1, 2))) for each in (told[1], told[0]))
-    proven = []
-    for threshold in np.quantile(without, 1 - np.geomspace(0.3, 10 / runs, 12)):
-        hits = [int(np.sum(each > threshold)) for each in (with_it, without)]
-        low = beta_law.ppf(0.025 / 12, hits[0], runs - hits[0] + 1)
-        high = beta_law.isf(0.025 / 12, hits[1] + 1, runs - hits[1])
-        proven.append(np.log(max(low - delta, 1e-300) / high))
-    assert max(proven) <= epsilon
-    assert max(proven) >= (0.5 if LONG else 0.1) * epsilon
 
 
 def test_the_adversary_agrees_with_quadrature(rng):
@@ -253,7 +217,22 @@ def test_a_release_states_its_guarantee_and_comes_back(rng, tmp_path):
     assert "x2" in repr(abo.fidelity(table, tmp_path / "r"))
     assert "probability_x2" in abo.risk(table, tmp_path / "r").column_names
     with pytest.raises(abo.InputError, match="made with a guarantee"):
-        abo.attack_all(table, tmp_path / "r", abo.NIW.flat(2))
+        abo.attack(table, tmp_path / "r", rows="all", prior=abo.NIW.flat(2))
+
+
+def test_intervals_from_several_datasets_know_of_the_noise(rng):
+    """Between datasets: as wide as the posterior; within a dataset nobody sees the noise."""
+    table, schema = correlated(rng, 200, 1), declared_x()
+    release = abo.Synthesizer(epsilon=1.0).fit(table, schema=schema).sample(datasets=150)
+    found = abo.combine(release, people=200)
+    drawn, _, _ = draw(release.noisy, 2000, rng)
+    assert found.rule == "between"
+    assert np.sqrt(found.variance[0]) == pytest.approx(np.std(drawn), rel=0.35)
+    assert np.std(drawn) > 1.3 / np.sqrt(200)
+    with pytest.raises(abo.InputError, match="noise differs between datasets"):
+        abo.combine(release, people=200, rule="within")
+    with pytest.raises(abo.InputError, match=r"draw_more\(datasets=100\)"):
+        abo.combine(release.draw_more(datasets=1), people=200)
 
 
 def test_values_outside_the_limits_are_brought_inside(rng):
@@ -298,16 +277,16 @@ def test_a_score_may_use_all_of_its_range(rng):
     assert abo.Synthesizer(epsilon=1.0).fit(scores, schema=schema).noisy.people == 100
 
 
-def test_categories_and_gaps_have_no_guarantee(rng):
-    table = {"x1": [1.0, None, *range(20)], "sex": ["f", "m"] * 11}
-    schema = {"columns": {"x1": {"low": 0, "high": 50}, "sex": {"kind": "category"}}}
-    frame = pa.table(table)
-    with pytest.raises(abo.InputError, match="category"):
-        abo.Synthesizer(epsilon=1.0).fit(frame, schema=schema)
+def test_gaps_and_what_is_not_declared_have_no_guarantee(rng):
+    frame = pa.table({"x1": [1.0, None, *rng.normal(20, 3, 20)], "sex": ["f", "m"] * 11})
+    schema = {"columns": {"x1": {"low": 0, "high": 50}, "sex": {"kind": "category", "levels": ["f", "m"]}}}
     with pytest.raises(abo.InputError, match="x1"):
-        abo.Synthesizer(epsilon=1.0).fit(frame, schema=schema, columns=["x1"])
-    whole = abo.Records.of(frame, schema={"columns": {"x1": {}}}, categories=True, complete_cases=True)
-    with pytest.raises(abo.InputError, match="category"):
+        abo.Synthesizer(epsilon=1.0).fit(frame, schema=schema)
+    whole = frame.slice(2)
+    with pytest.raises(abo.InputError, match="sex"):
+        abo.Synthesizer(epsilon=1.0).fit(whole, schema={"columns": {"x1": {"low": 0, "high": 50}}})
+    schema["columns"]["sex"].pop("levels")
+    with pytest.raises(abo.InputError, match="public levels"):
         abo.Synthesizer(epsilon=1.0).fit(whole, schema=schema)
 
 

@@ -28,7 +28,7 @@ DRAWN = {  # from which synthesizer, and how, each folder was drawn
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_folder_loads_is_clean_and_is_written_as_it_was(name, tmp_path):
     release = abo.load_release(HERE / name)
-    assert not abo.check_release(HERE / name).findings
+    assert not abo.check(HERE / name).findings
     files = {path.name for path in (HERE / name).iterdir()}
     abo.save_release(release, tmp_path / "r", format="parquet" if name == "parquet" else "csv")
     assert files == {path.name for path in (tmp_path / "r").iterdir()}

@@ -10,12 +10,13 @@ from jaxtyping import Bool, Float
 from scipy.linalg import solve_triangular
 from scipy.special import expit, log_ndtr, ndtri, stdtrit
 
-from allbutone.model.moments import Moments
-from allbutone.releases.folder import SyntheticTables, synthetic_tables
+from allbutone.model.moments import UNKNOWN
+from allbutone.releases.folder import with_tables
+from allbutone.releases.release import Release
 from allbutone.releases.several import Released
 from allbutone.support.arrays import real_array
 from allbutone.support.errors import Cure, InputError, count_of, describe_value
-from allbutone.support.text import joined, listed
+from allbutone.support.text import ShowsItself, joined, listed
 from allbutone.tables.categories import Categories
 
 # Valid inference from synthetic datasets: estimates and intervals for the population behind the real table.
@@ -23,11 +24,12 @@ from allbutone.tables.categories import Categories
 
 RULES = ("within", "between")
 ROUNDS = 500  # of expectation and maximisation
+OF_GAPS = "Values that are missing are left out; the intervals know how many are."
 MOST_CUT = 0.5  # of the values at a limit: with more, the normal behind them is hardly known
 
 
-@dataclass(frozen=True, eq=False)
-class Combined:
+@dataclass(frozen=True, eq=False, repr=False)
+class Combined(ShowsItself):
     """An estimate of a population value from m synthetic datasets, its variance T, and an interval.
 
     `within` is the mean v̄ of the datasets' own variances, `between` the variance b of their estimates (NaN for one
@@ -65,7 +67,7 @@ def combine(
     *,
     people: int,
     rows: Any = None,
-    rule: str = "within",
+    rule: str | None = None,
     level: float = 0.95,
     on_model_scale: bool = False,
 ) -> Combined:
@@ -84,7 +86,8 @@ def combine(
 
     for datasets that have parameters of their own, drawn from the posterior. The first part is the real table's
     own error, the second that of the m draws. `within` serves one dataset or many and is the steadier; `between`
-    does without n unless T < 0, but needs many datasets, say 100: with fewer it covers more than it says.
+    does without n unless T < 0, but needs many datasets, say 100: with fewer it covers more than it says. Of
+    releases with a guarantee only `between` knows of the noise: it is the rule there, and elsewhere `within` is.
 
     Intervals are Student t.
         within:   1/df = (w̄/T)²·(1 + 1/m)/(n − 1) + 1/(m·(k − 1)), the noise that T does not share with q̄
@@ -94,6 +97,9 @@ def combine(
 
     A regression is of natural units, or of what the model sees (`on_model_scale`: logarithms, say).
 
+    Where synthetic tables have gaps, they come by chance and as often as the real table's: of k rows k·g have a
+    value, of n people n·g had one. So v is of what is there, s²/(k·g), and v·k/n is s²/(n·g), the real table's.
+
     >>> import allbutone as abo
     >>> release = abo.Synthesizer().fit(abo.demo_cohort()).sample(datasets=5)
     >>> abo.combine(release, "T2D ~ BMI + HT", people=503).names
@@ -101,18 +107,43 @@ def combine(
     >>> abo.combine([1.2, 0.9, 1.1], [0.04, 0.05, 0.04], people=100, rows=100).estimate.item()
     1.0666666666666667
     """
-    by_rule: dict[str, Any] = {"people": people, "rule": rule, "level": level}
-    if _is_release(given):
-        if rows is not None:
-            raise InputError("a release says itself how many rows its datasets have", Cure("leave it out", "rows"))
-        if what == "means":
-            return _of_means(given, **by_rule)
-        if what == "proportions":
-            return _of_proportions(given, **by_rule)
-        return _of_regression(given, *_formula(what), on_model_scale=on_model_scale, **by_rule)
-    if rows is None:
-        raise InputError("estimates are combined with the sizes of their datasets", Cure("give them", "rows"))
-    return _combined(given, what, rows=rows, **by_rule)
+    by_rule: dict[str, Any] = {"people": people, "rule": rule or "within", "level": level}
+    if not _is_release(given):
+        if rows is None:
+            raise InputError("estimates are combined with the sizes of their datasets", Cure("give them", "rows"))
+        return _combined(given, what, rows=rows, **by_rule)
+    if rows is not None:
+        raise InputError("a release says itself how many rows its datasets have", Cure("leave it out", "rows"))
+    release = with_tables(given)
+    if release.noisy is not None:
+        by_rule["rule"] = _rule_of_noise(release, rule)
+    for number, table in enumerate(release.tables, start=1):
+        if len(table.values) < 2:
+            raise InputError(f"dataset {number} has one row, which has no variance", "leave it out")
+    if what == "means":
+        found = _of_means(release, **by_rule)
+    elif what == "proportions":
+        found = _of_proportions(release, **by_rule)
+    else:
+        found = _of_regression(release, *_formula(what), on_model_scale=on_model_scale, **by_rule)
+    if any(table.has_gaps for table in release.tables):
+        found = replace(found, note=f"{found.note} {OF_GAPS}".strip())
+    return found
+
+
+def _rule_of_noise(release: Release, rule: str | None) -> str:
+    """Return the rule for a release with a guarantee, or say why another one, or one dataset, does not serve."""
+    if rule == "within":
+        raise InputError(
+            "the release has a guarantee, whose noise differs between datasets and is not seen within one",
+            Cure("use the other rule", "rule", "between"),
+        )
+    if len(release.tables) == 1:
+        raise InputError(
+            "one dataset of a release with a guarantee does not say how much its noise matters",
+            "draw more from the same noisy moments, which costs nothing: release.draw_more(datasets=100)",
+        )
+    return rule or "between"
 
 
 def _is_release(given: Any) -> bool:
@@ -141,46 +172,33 @@ def _combined(
 ) -> Combined:
     """Combine estimates and their variances by a rule."""
     q, v, sizes = _checked(estimates, variances, people, rows)
-    _check_rule(rule, level, len(q))
+    m = len(q)
+    if rule not in RULES:
+        raise InputError(f"rule must be 'within' or 'between', got {rule!r}")
+    if not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, got {level}", Cure("0.95 is usual", "level", 0.95))
+    if rule == "between" and m == 1:
+        raise InputError(
+            "one dataset has no variance between datasets", Cure("use the other rule", "rule", "within")
+        )
     estimate, within = np.mean(q, axis=0), np.mean(v, axis=0)
-    between = np.var(q, axis=0, ddof=1) if len(q) > 1 else np.full(estimate.shape, np.nan)
+    between = np.var(q, axis=0, ddof=1) if m > 1 else np.full(estimate.shape, np.nan)
     real = np.mean(v * sizes.reshape(-1, *(1,) * (v.ndim - 1)), axis=0) / people
     if rule == "within":
-        variance, df = _by_within(real, within, people, sizes)
-        adjusted = np.zeros(estimate.shape, dtype=bool)
+        variance, adjusted = real + (real + within) / m, np.zeros(estimate.shape, dtype=bool)
+        df = 1 / (_ratio(real, variance) ** 2 * (1 + 1 / m) / (people - 1) + np.mean(1 / (sizes - 1)) / m)
     else:
-        variance, df, adjusted = _by_between(real, within, between, len(q))
+        spread = (1 + 1 / m) * between
+        adjusted = spread < within
+        variance = np.where(adjusted, real, spread - within)
+        df = (m - 1) * np.where(adjusted, 1.0, (1 - _ratio(within, spread)) ** 2)
     # df near 0 stands for no knowledge of the variance at all: the interval is then unbounded
     reach = np.where(df > 1e-3, stdtrit(np.maximum(df, 1e-3), (1 + level) / 2), np.inf)
     half = np.where(variance > 0, reach * np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
-    return Combined(
-        estimate=np.asarray(estimate),
-        variance=np.asarray(variance),
-        df=np.asarray(df),
-        low=np.asarray(estimate - half),
-        high=np.asarray(estimate + half),
-        within=np.asarray(within),
-        between=np.asarray(between),
-        adjusted=np.asarray(adjusted),
-        level=level,
-        rule=rule,
-    )
-
-
-def _by_within(real: Any, within: Any, people: int, sizes: Float[np.ndarray, " m"]) -> tuple[Any, Any]:
-    """Return T and df by the rule `within`."""
-    m = len(sizes)
-    variance = real + (real + within) / m
-    df = 1 / (_ratio(real, variance) ** 2 * (1 + 1 / m) / (people - 1) + np.mean(1 / (sizes - 1)) / m)
-    return variance, df
-
-
-def _by_between(real: Any, within: Any, between: Any, m: int) -> tuple[Any, Any, Any]:
-    """Return T and df by the rule `between`, and where T came out negative and was replaced."""
-    spread = (1 + 1 / m) * between
-    adjusted = spread < within
-    df = (m - 1) * np.where(adjusted, 1.0, (1 - _ratio(within, spread)) ** 2)
-    return np.where(adjusted, real, spread - within), df, adjusted
+    ends = {"low": estimate - half, "high": estimate + half}
+    parts = {"estimate": estimate, "variance": variance, "df": df, "within": within, "between": between} | ends
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in parts.items()}
+    return Combined(adjusted=np.asarray(adjusted), level=level, rule=rule, **arrays)
 
 
 def _ratio(part: Any, whole: Any) -> Any:
@@ -188,55 +206,45 @@ def _ratio(part: Any, whole: Any) -> Any:
     return np.divide(part, whole, out=np.ones(part.shape), where=np.asarray(whole > 0))
 
 
-def _of_means(release: Any, *, people: int, rule: str, level: float) -> Combined:
+def _of_means(release: Release, *, people: int, rule: str, level: float) -> Combined:
     """Estimate the population mean of each measurement, (p,): q = z̄ and v = s²/k of every dataset of a release.
 
     Values drawn beyond a limit were moved to it. Of a column that was drawn as a normal, on its own scale, mean
     and variance are those of the normal that was cut there (maximum likelihood); `note` says which these are, and
     of which others the limit biases the mean.
     """
-    tables = synthetic_tables(release)  # in natural units, as the datasets are
-    tables.require_whole()
-    moments = [Moments.of(values) for values in tables.values]
-    estimates = np.stack([np.asarray(each.mean) for each in moments])
-    scatter = np.stack([np.diagonal(np.asarray(each.scatter)) for each in moments])
-    rows = np.array(tables.rows)
-    variances = scatter / (rows * (rows - 1))[:, None]
-    cut = _cut_normals(tables)
-    for number, values in enumerate(tables.values):
-        for place in cut:
-            mean, variance = _mean_of_cut_normal(values[:, place], *tables.schema.measurements[place].bounds)
-            estimates[number, place], variances[number, place] = mean, variance
-    found = _combined(estimates, variances, people=people, rows=rows, rule=rule, level=level)
-    return replace(found, names=tables.columns, note=_of_limits(tables, cut))
-
-
-def _cut_normals(tables: SyntheticTables) -> list[int]:
-    """Return the columns, some of whose values stand at a limit, that were drawn as a normal and released so."""
-    if not tables.schema.is_limited or any(each.columns for each in tables.categories):
-        return []  # given categories a column is a mixture of normals
-    shares = tables.schema.clipped(np.concatenate(tables.values))
-    return [
+    there = np.stack([np.sum(~np.isnan(values), axis=0) for values in release.values])  # in natural units
+    for number, place in np.argwhere(there < 2)[:1]:
+        few, name = there[number, place], release.columns[place]
+        raise InputError(
+            f"dataset {number + 1} has {few} values of {name!r}, which have no variance", "leave it out"
+        )
+    estimates = np.stack([np.nanmean(values, axis=0) for values in release.values])
+    variances = np.stack([np.nanvar(values, axis=0, ddof=1) for values in release.values]) / there
+    columns, shares = release.schema.measurements, release.schema.clipped(np.concatenate(release.values))
+    # given categories a column is a mixture of normals
+    cut = [
         place
-        for place, (column, share) in enumerate(zip(tables.schema.measurements, shares, strict=True))
-        if 0 < share < MOST_CUT and column.scale.is_plain
+        for place, share in enumerate(shares)
+        if 0 < share < MOST_CUT and columns[place].scale.is_plain and not release.mechanism.categories
     ]
-
-
-def _of_limits(tables: SyntheticTables, cut: list[int]) -> str:
-    """Say which means are those of a normal that was cut at a limit, and which others a limit biases."""
-    limited = tables.schema.clipped_in_words(tables.values)
-    if not limited:
-        return ""
-    shares = tables.schema.clipped(np.concatenate(tables.values))
-    named = [tables.columns[place] for place in cut]
-    biased = [name for place, name in enumerate(tables.columns) if shares[place] > 0 and place not in cut]
-    said = [f"{limited}, moved there from beyond it."]
-    if named:
-        said.append(f"The means of {joined(named)} are of normals that were cut there: what was drawn before.")
-    if biased:
-        said.append(f"That biases the means of {joined(biased)}; their intervals do not know.")
-    return " ".join(said)
+    for number, values in enumerate(release.values):
+        for place in cut:
+            column = values[~np.isnan(values[:, place]), place]
+            mean, variance = _mean_of_cut_normal(column, *columns[place].bounds)
+            estimates[number, place], variances[number, place] = mean, variance
+    note = []
+    if limited := release.schema.clipped_in_words(release.values):
+        named = [columns[place].name for place in cut]
+        biased = [each.name for each, share in zip(columns, shares, strict=True) if share > 0]
+        biased = [name for name in biased if name not in named]
+        note.append(f"{limited}, moved there from beyond it.")
+        if named:
+            note.append(f"The means of {joined(named)} are of normals that were cut there: what was drawn before.")
+        if biased:
+            note.append(f"That biases the means of {joined(biased)}; their intervals do not know.")
+    found = _combined(estimates, variances, people=people, rows=release.rows, rule=rule, level=level)
+    return replace(found, names=release.columns, note=" ".join(note))
 
 
 def _mean_of_cut_normal(values: Float[np.ndarray, " n"], low: float, high: float) -> tuple[float, float]:
@@ -275,17 +283,6 @@ def _mean_of_cut_normal(values: Float[np.ndarray, " n"], low: float, high: float
         cross += side * count * (tail - a * bend)
         second += count * (a * a * bend - a * tail)
     return mean, float(spread**2 / (first - cross**2 / second)) * n / (n - 1)
-
-
-def _check_rule(rule: str, level: float, datasets: int) -> None:
-    if rule not in RULES:
-        raise InputError(f"rule must be 'within' or 'between', got {rule!r}")
-    if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, got {level}", Cure("0.95 is usual", "level", 0.95))
-    if rule == "between" and datasets == 1:
-        raise InputError(
-            "one dataset has no variance between datasets", Cure("use the other rule", "rule", "within")
-        )
 
 
 def _checked(
@@ -417,7 +414,7 @@ def _inverse_diagonal(root: Float[np.ndarray, "d d"]) -> Float[np.ndarray, " d"]
 # Valid inference from synthetic tables with categories: proportions, and regressions with intervals.
 
 
-def _of_proportions(release: Any, *, people: int, rule: str, level: float) -> Combined:
+def _of_proportions(release: Release, *, people: int, rule: str, level: float) -> Combined:
     """Estimate the population's share of every level, `names` such as `sex[m]`, from a release with categories.
 
     q is a dataset's share, v = q(1 − q)/k, combined by the rule `within` of `combine`: T = q̄(1 − q̄)·c,
@@ -427,14 +424,15 @@ def _of_proportions(release: Any, *, people: int, rule: str, level: float) -> Co
     """
     if rule != "within":
         raise InputError("shares are combined by the rule 'within'", Cure("use it", "rule", "within"))
-    tables = synthetic_tables(release)
-    tables.require_whole()
-    categories = tables.categories[0]
+    tables = [table.categories for table in release.tables]
+    categories = tables[0]
     if not categories.columns:
         raise InputError("the release has no columns of categories", "ask for the means of measurements")
-    shares, rows = np.stack([_shares(each) for each in tables.categories]), np.array(tables.rows)
-    found = _combined(shares, shares * (1 - shares) / rows[:, None], people=people, rows=rows, level=level)
-    factor = 1 / people + (1 / people + np.mean(1 / rows)) / len(rows)
+    shares, there = (np.stack(each) for each in zip(*map(_shares, tables), strict=True))
+    rows = np.array(release.rows)
+    found = _combined(shares, shares * (1 - shares) / there, people=people, rows=rows, level=level)
+    real = np.mean(rows[:, None] / there, axis=0) / people  # one over the people who had a value
+    factor = real + (real + np.mean(1 / there, axis=0)) / len(rows)
     reach = ndtri((1 + level) / 2) ** 2 * factor
     middle = (found.estimate + reach / 2) / (1 + reach)
     half = np.sqrt(reach * found.estimate * (1 - found.estimate) + reach**2 / 4) / (1 + reach)
@@ -448,16 +446,20 @@ def _of_proportions(release: Any, *, people: int, rule: str, level: float) -> Co
     )
 
 
-def _shares(categories: Categories) -> Float[np.ndarray, " levels"]:
-    """Return the share of every level of every column, one after the other."""
-    columns = zip(categories.codes.T, categories.levels, strict=True)
-    return np.concatenate([np.bincount(codes, minlength=len(levels)) for codes, levels in columns]) / len(
-        categories
-    )
+def _shares(categories: Categories) -> tuple[Float[np.ndarray, " levels"], Float[np.ndarray, " levels"]]:
+    """Return the share of every level of every column, one after the other, and how many rows have a value."""
+    shares, there = [], []
+    for name, codes, levels in zip(categories.columns, categories.codes.T, categories.levels, strict=True):
+        counts = np.bincount(codes[codes != UNKNOWN], minlength=len(levels))
+        if not counts.any():
+            raise InputError(f"a dataset has no value of {name!r}", "leave the dataset out")
+        shares.append(counts / counts.sum())
+        there.append(np.full(len(levels), float(counts.sum())))
+    return np.concatenate(shares), np.concatenate(there)
 
 
 def _of_regression(
-    release: Any,
+    release: Release,
     outcome: str,
     predictors: tuple[str, ...],
     *,
@@ -477,11 +479,10 @@ def _of_regression(
     table of n records has the error of n − d (the degrees of freedom that are left), so `people` and rows count d
     fewer. A logistic regression knows less than the model that drew the tables (Efron 1975): where categories lie
     far apart, `within` covers somewhat more than it says.
-    If the real table had gaps, it knew less than n records do: use `between`, and many datasets.
+    Rows that lack any of these columns are left out. If the real table had gaps and the synthetic ones do not, it
+    knew less than n records do: use `between`, and many datasets.
     """
-    tables = synthetic_tables(release, on_model_scale=on_model_scale)
-    tables.require_whole()
-    columns, categories = tables.columns, tables.categories[0]
+    columns, categories = release.columns, release.tables[0].categories
     _check_names(outcome, predictors, columns, categories)
     terms = term_names(predictors, columns, categories)
     fewer = len(terms) - 1
@@ -489,19 +490,22 @@ def _of_regression(
         raise InputError(f"{people} people are too few for {len(terms)} coefficients", "choose fewer predictors")
 
     def fitted(values: Float[np.ndarray, "n p"], each: Categories) -> tuple[Any, Any]:
+        used = [name in (outcome, *predictors) for name in (*columns, *each.columns)]
+        lacking = np.column_stack([np.isnan(values), each.codes == UNKNOWN])[:, used].any(axis=1)
+        values, each = values[~lacking], each.take(~lacking)
         design = coded(predictors, values, columns, each)
         if outcome in columns:
             return least_squares(design, values[:, columns.index(outcome)], terms)
         return logistic(design, each.codes[:, each.columns.index(outcome)] == 1, terms)
 
     found = []
-    for number, table in enumerate(zip(tables.values, tables.categories, strict=True), start=1):
+    for number, table in enumerate(release.tables, start=1):
         try:
-            found.append(fitted(*table))
+            found.append(fitted(table.values if on_model_scale else table.natural, table.categories))
         except NotEstimable as error:
             raise InputError(f"dataset {number} {error}", "choose other predictors", "release more rows") from None
     estimates, variances = (np.stack(part) for part in zip(*found, strict=True))
-    rows = [size - fewer for size in tables.rows]
+    rows = [size - fewer for size in release.rows]
     combined = _combined(estimates, variances, people=people - fewer, rows=rows, rule=rule, level=level)
     return replace(combined, names=terms)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
-from allbutone.releases.mechanism import GENERAL_LOCATION, NORMAL, Mechanism
+from allbutone.model.location import Parameters
+from allbutone.releases.mechanism import CLASSES, GENERAL_LOCATION, NORMAL, Mechanism
 from allbutone.support.errors import InputError
-from allbutone.tables.files import TableWriter, read_table
-from allbutone.tables.records import Records
+from allbutone.support.text import counted
+from allbutone.tables.files import TableWriter
 from allbutone.tables.safe_io import parse, read_text
 
 # A release described: release.json with the mechanism's public part, and how its JSON files are written.
@@ -37,6 +37,17 @@ MECHANISMS = {  # by the model's name
         "columns are declared on another scale, parameters and prior are on that scale; datasets are in natural "
         "units, rounded and limited as declared."
     ),
+    CLASSES: (
+        "Posterior of a mixture: each record is of a class that nobody has observed, within which measurements "
+        "are multivariate normal and categories independent. Shares of classes by a Dirichlet distribution, all "
+        "classes together worth class_weight records; class means normal around a common centre, with mean_weight "
+        "times the precision of the class; class covariances inverse-Wishart with df degrees of freedom and a "
+        "common scale matrix L; the centre flat, and L by the density |L|^(-(p+1)/2). Levels of a category by a "
+        "Dirichlet distribution, worth level_weight records together. Every dataset from a draw of its own, by "
+        "Gibbs sampling. "
+        "Where columns are declared on another scale, the model is on that scale; datasets are in natural units, "
+        "rounded and limited as declared."
+    ),
 }
 
 
@@ -46,7 +57,51 @@ def described(kind: str, mechanism: Mechanism) -> dict[str, Any]:
     return words | mechanism.entries()
 
 
-def terms_of(mechanism: Mechanism) -> list[str]:
+def contents_in_words(count: int, noun: str, rows: Iterable[int], *, with_datasets: bool = False) -> str:
+    """Return what a release holds: 5 datasets of 503 rows, 2 parameter draws with datasets of 4 to 9 rows."""
+    sizes = sorted(set(rows))
+    several = f"{sizes[0]:,} to {sizes[-1]:,} rows" if len(sizes) > 1 else ""
+    of_rows = f" of {several or counted(sizes[0], 'row')}" if sizes else ""
+    return f"{counted(count, noun)}{' with datasets' * with_datasets}{of_rows}"
+
+
+# parameters.json: of measurements alone a draw a line, mean and covariance; with cells the arrays of `Parameters`.
+
+
+def parameters_text(mechanism: Mechanism, parameters: Parameters, *, general: bool) -> Iterator[str]:
+    """Yield the text of parameters.json; of draws one a line, so that no more than one is ever held as text."""
+    if general:
+        names = {"columns": list(mechanism.measurements), "terms": _terms_of(mechanism)}
+        yield json_text(names | {name: value.tolist() for name, value in vars(parameters).items()})
+        return
+    yield f'{{"columns": {json.dumps(mechanism.columns, ensure_ascii=False)}, "draws": ['
+    draws = zip(parameters.coefficients[:, 0], parameters.covariances[:, 0], strict=True)
+    for number, (mean, covariance) in enumerate(draws):
+        yield ",\n" if number else "\n"
+        yield json.dumps({"mean": mean.tolist(), "covariance": covariance.tolist()})
+    yield "\n]}\n"
+
+
+def parameters_from(content: dict[str, Any]) -> Parameters:
+    """Read what `parameters_text` wrote."""
+    if "draws" in content:
+        means, covariances = (
+            np.array([draw[name] for draw in content["draws"]], dtype=np.float64)
+            for name in ("mean", "covariance")
+        )
+        return Parameters(np.ones((len(means), 1)), means[:, None], covariances[:, None])
+    names = Parameters.__dataclass_fields__
+    return Parameters(*(np.array(content[name], dtype=np.float64) for name in names))
+
+
+def shapes_of_parameters(mechanism: Mechanism, draws: int) -> list[tuple[int, ...]]:
+    """Return the shapes that so many draws of the parameters have."""
+    model = mechanism.prior
+    own = model.cells.count if model.is_separate else 1
+    return [(draws, model.cells.count), (draws, model.terms, model.p), (draws, own, model.p, model.p)]
+
+
+def _terms_of(mechanism: Mechanism) -> list[str]:
     """Name the rows of the coefficients."""
     pairs = list(zip(mechanism.categories, mechanism.levels, strict=True))
     if mechanism.prior.is_separate:
@@ -57,15 +112,6 @@ def terms_of(mechanism: Mechanism) -> list[str]:
         ]
     effects = [f"{name}[{level}]" for name, levels in pairs if len(levels) > 1 for level in levels]
     return ["1", *effects, *mechanism.covariates]
-
-
-def parameters_text(columns: Sequence[str], draws: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the text of parameters.json, a draw a line, so that no more than one is ever held as text."""
-    yield f'{{"columns": {json.dumps(columns, ensure_ascii=False)}, "draws": ['
-    for number, draw in enumerate(draws):
-        yield ",\n" if number else "\n"
-        yield json.dumps(draw)
-    yield "\n]}\n"
 
 
 def json_text(content: dict[str, Any]) -> str:
@@ -95,12 +141,14 @@ PART_ROWS = 10_000_000  # of a Parquet file: engines read the parts of a longer 
 
 def write_datasets(
     work: Path,
-    blocks: Iterable[tuple[int, Float[np.ndarray, "_ p"]]],
+    blocks: Iterable[tuple[int, Any]],
     rows: Sequence[int],
-    columns: Sequence[str],
+    mechanism: Mechanism,
     format: str,
 ) -> dict[str, Any]:
     """Write (dataset number, block of its rows), in order, never holding more than a block; return the sizes.
+
+    A block is an array of measurements, or an Arrow table.
 
     These go into the description: `files`, and `parts`, how many each dataset has, where some have several.
     """
@@ -111,12 +159,13 @@ def write_datasets(
     for (number, part), group in groupby(_in_parts(blocks, format), key=itemgetter(0)):
         within = f".part-{part + 1:04d}" if format == "parquet" and rows[number] > PART_ROWS else ""
         files[number].append(f"dataset-{number + 1:0{digits}d}{within}.{format}")
-        with TableWriter(work / files[number][-1], columns) as writer:
+        as_arrow = mechanism.categories or mechanism.schema.derived
+        with TableWriter(work / files[number][-1], None if as_arrow else mechanism.order) as writer:
             for _, block in group:
                 writer.write(block)
     sizes = {"datasets": len(rows), "rows": list(rows), "files": [name for names in files for name in names]}
     parts = [len(names) for names in files]
-    return sizes | ({"parts": parts} if max(parts) > 1 else {})
+    return sizes | ({"parts": parts} if max(parts, default=1) > 1 else {})
 
 
 def _in_parts(blocks: Iterable[tuple[int, Any]], format: str) -> Iterable[tuple[tuple[int, int], Any]]:
@@ -129,30 +178,12 @@ def _in_parts(blocks: Iterable[tuple[int, Any]], format: str) -> Iterable[tuple[
         written += len(block)
 
 
-def files_of_datasets(names: Sequence[Any], manifest: dict[str, Any]) -> list[tuple[list[Any], Any]]:
+def files_of_datasets(manifest: dict[str, Any]) -> list[tuple[list[Any], Any]]:
     """Return the files of each dataset and its number of rows, as the release's description says."""
-    rows = manifest["rows"]
+    names, rows = [name for name in manifest["files"] if name != PARAMETERS], manifest.get("rows", [])
     parts = [int(count) for count in manifest.get("parts", [1] * len(rows))]
     if sum(parts) != len(names) or min(parts, default=1) < 1:
         raise ValueError("files and datasets do not match")
     ends = np.cumsum(parts)
     each = [list(names[end - count : end]) for count, end in zip(parts, ends, strict=True)]
     return list(zip(each, rows, strict=True))
-
-
-def read_dataset(
-    folder: Path, names: Sequence[Any], rows: Any, columns: tuple[str, ...], manifest: str
-) -> Float[np.ndarray, "n p"]:
-    """Read the parts of one dataset, which must be what the description says."""
-    tables = []
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name:
-            raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / manifest))
-        tables.append(Records.of_numbers(read_table(folder / name, delimiter=",")))
-    values = tables[0].values if len(tables) == 1 else np.concatenate([table.values for table in tables])
-    if {table.columns for table in tables} != {columns} or len(values) != rows:
-        raise InputError(
-            f"{folder / names[0]} holds {len(values)} rows of {', '.join(tables[0].columns)}; {manifest} says "
-            f"{rows} rows of {', '.join(columns)}"
-        )
-    return values

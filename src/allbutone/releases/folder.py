@@ -3,12 +3,10 @@
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from allbutone.model.location import Parameters
 from allbutone.model.niw import NIW
@@ -19,26 +17,24 @@ from allbutone.releases.description import (
     PARAMETERS,
     described,
     files_of_datasets,
+    parameters_from,
     parameters_text,
-    read_dataset,
     read_json,
-    terms_of,
+    shapes_of_parameters,
     write_datasets,
     write_json,
 )
-from allbutone.releases.mechanism import GENERAL_LOCATION, KEEP_GAPS, Mechanism
+from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
 from allbutone.releases.private_release import MODEL as GUARANTEED
-from allbutone.releases.private_release import guaranteed_entries, guaranteed_from
+from allbutone.releases.private_release import guaranteed_entries, guaranteed_from, private_mechanism_of
 from allbutone.releases.release import MOST_DATASETS, Release
 from allbutone.releases.sampling import rows_at_once, stream_datasets
 from allbutone.releases.several import Released, Releases, together
 from allbutone.support.arrays import cholesky, require_symmetric
 from allbutone.support.errors import Cure, InputError, count_of
-from allbutone.tables.categories import Categories
 from allbutone.tables.files import read_table
 from allbutone.tables.records import Records
 from allbutone.tables.safe_io import NOT_AS_WRITTEN, fresh_folder, require_free, restore_replaced
-from allbutone.tables.schema import Schema
 
 # A release as a folder: the datasets, the parameters or both, and release.json with the mechanism's public part.
 #
@@ -66,7 +62,7 @@ def save_release(
     >>> release = abo.Synthesizer().fit(abo.demo_cohort()).sample_parameters(2)
     >>> abo.save_release(release, "release")  # release/parameters.json and release/release.json
     """
-    if release.prior is None and release.noisy is None:
+    if not release.mechanism.says_its_prior and release.noisy is None:
         raise InputError(
             "a release is saved with its mechanism, and this one has none",
             "give it columns and the prior it was made with",
@@ -80,12 +76,13 @@ def save_release(
 def _write(release: Release, work: Path, format: str) -> None:
     mechanism = release.mechanism
     sizes: dict[str, Any] = {"files": []}
+    if release.tables or not mechanism.is_normal:
+        sizes = write_datasets(work, _blocks(release), release.rows, mechanism, format)
     if not mechanism.is_normal:
-        sizes = _write_tables(work, release, format)
-    elif release.tables:
-        sizes = write_datasets(work, _blocks(release), release.rows, release.columns, format)
+        sizes["datasets"] = len(release.datasets)  # those that come with their parameters say nothing more
     if release.parameters is not None:
-        _write_parameters(work / PARAMETERS, release)
+        with (work / PARAMETERS).open("w", encoding="utf-8") as file:
+            file.writelines(parameters_text(mechanism, release.parameters, general=not mechanism.is_normal))
         sizes |= {"draws": release.draws, "files": [*sizes["files"], PARAMETERS]}
     if release.noisy is None:
         kind = "datasets" if release.parameters is None else "both" if release.tables else "parameters"
@@ -95,35 +92,22 @@ def _write(release: Release, work: Path, format: str) -> None:
     write_json(work / MANIFEST, public | sizes)
 
 
-def _write_tables(work: Path, release: Release, format: str) -> dict[str, Any]:
-    """Write tables with levels by name; return what the description says of them."""
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    if format not in BYTES_PER_VALUE:
-        raise InputError(f"format must be csv or parquet, got {format!r}")
-    digits = max(3, len(str(len(release.tables))))
-    files = [f"dataset-{number:0{digits}d}.{format}" for number in range(1, len(release.tables) + 1)]
-    for name, table in zip(files, release.tables, strict=True):
-        frame = table.to_frame("pyarrow", released=True)
-        if format == "csv":
-            pyarrow.csv.write_csv(frame, work / name)
-        else:
-            pyarrow.parquet.write_table(frame.replace_schema_metadata(None), work / name)
-    return {"datasets": len(release.datasets), "rows": list(release.rows), "files": files}
+def _blocks(release: Release) -> Iterator[tuple[int, Any]]:
+    """Yield (dataset number, block of its rows) as `stream_datasets` does, so that the files are the same."""
+    room = rows_at_once(release.p)
+    for number, dataset in enumerate(release.tables):
+        if release.mechanism.is_normal:
+            for start in range(0, len(dataset.natural), room):
+                yield number, _as_written(release.mechanism, dataset.natural[start : start + room])
+        else:  # levels by name
+            yield number, dataset.to_frame("pyarrow", released=True).replace_schema_metadata(None)
 
 
-def _write_parameters(path: Path, release: Release) -> None:
-    assert release.parameters is not None
-    if release.mechanism.is_normal:
-        drawn = release.normal
-        pairs = zip(np.asarray(drawn.means), np.asarray(drawn.covariances), strict=True)
-        draws = ({"mean": mean.tolist(), "covariance": covariance.tolist()} for mean, covariance in pairs)
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(parameters_text(release.columns, draws))
-        return
-    names = {"columns": list(release.mechanism.measurements), "terms": terms_of(release.mechanism)}
-    write_json(path, names | {name: value.tolist() for name, value in vars(release.parameters).items()})
+def _as_written(mechanism: Mechanism, block: np.ndarray) -> Any:
+    """Return measurements as they are written: with what is computed from them, where anything is."""
+    if not mechanism.schema.derived:
+        return block
+    return mechanism.table(block).to_frame("pyarrow").replace_schema_metadata(None)
 
 
 def synthesize_to_folder(
@@ -143,18 +127,18 @@ def synthesize_to_folder(
     `watch` sees each block as the model drew it, in natural units, and as it was written; `finished` as for
     `save_release`.
     """
-    declared, columns = mechanism.schema, mechanism.columns
+    declared = mechanism.schema
 
     def released() -> Iterator[tuple[int, np.ndarray]]:
         for number, drawn in stream_datasets(posterior, rows, rng):
             block = declared.released(drawn)
-            yield number, block
+            yield number, _as_written(mechanism, block)
             watch(declared.to_natural(drawn), block)
 
     with _release_folder(folder, force, finished) as work:
         count_of("datasets", len(rows), MOST_DATASETS)
         _require_space(work, sum(rows) * posterior.p * BYTES_PER_VALUE.get(format, 0))
-        sizes = write_datasets(work, released(), rows, columns, format)
+        sizes = write_datasets(work, released(), rows, mechanism, format)
         write_json(work / MANIFEST, described("datasets", mechanism) | sizes)
 
 
@@ -168,14 +152,6 @@ def _release_folder(folder: str | Path, force: bool, finished: Callable[[Path], 
         require_clean(work)
 
 
-def _blocks(release: Release) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield (dataset number, block of its rows) as `stream_datasets` does, so that the files are the same."""
-    room = rows_at_once(release.p)
-    for number, dataset in enumerate(release.values):
-        for start in range(0, len(dataset), room):
-            yield number, dataset[start : start + room]
-
-
 def load_release(folder: str | Path) -> Release:
     """Read a release back from its folder.
 
@@ -187,69 +163,57 @@ def load_release(folder: str | Path) -> Release:
     folder = Path(folder)
     restore_replaced(folder)
     manifest = read_json(folder / MANIFEST)
+    moments = None
     try:
         if manifest["release"] not in KINDS:
             raise ValueError(f"unknown release {manifest['release']!r}")
-        if manifest.get("model") == GENERAL_LOCATION:
-            return _load_tables(folder, manifest)
         if manifest.get("model") == GUARANTEED:
             moments = guaranteed_from(manifest, str(folder / MANIFEST))
-            mechanism = Mechanism.of_measurements(moments.ball.schema, None)
+            mechanism = private_mechanism_of(moments.ball.schema)
         else:
-            moments, mechanism = None, Mechanism.of_entries(manifest, MANIFEST)
-        drawn = [] if manifest["release"] == "datasets" else read_json(folder / PARAMETERS)["draws"]
-        means, covariances = ([draw[name] for draw in drawn] for name in ("mean", "covariance"))
-        names = [name for name in manifest["files"] if name != PARAMETERS]
-        parts = files_of_datasets(names, {"rows": []} if manifest["release"] == "parameters" else manifest)
+            mechanism = Mechanism.of_entries(manifest, MANIFEST)
+        parts = files_of_datasets(manifest)
+        parameters = None
+        if manifest["release"] != "datasets":
+            if mechanism.has_classes:
+                raise InputError("parameters of classes are not released", where=str(folder / MANIFEST))
+            parameters = parameters_from(read_json(folder / PARAMETERS))
+        # of measurements alone, datasets that come with parameters were all drawn from these
+        apart = int(manifest["datasets"]) if "model" in manifest else len(parts) if parameters is None else 0
     except InputError:
         raise
     except NOT_AS_WRITTEN as error:
         raise InputError(
             f"not the description of a release: {error!r:.200}", where=str(folder / MANIFEST)
         ) from error
-    public = mechanism.columns, mechanism.normal
-    datasets = [read_dataset(folder, files, rows, mechanism.columns, MANIFEST) for files, rows in parts]
-    if moments is not None:
-        return Release(mechanism, tuple(mechanism.table(each) for each in datasets), noisy=moments)
-    if manifest["release"] == "datasets":
-        return Release.of(datasets, *public, mechanism.schema)
-    return Release.of_parameters(means, covariances, *public, datasets, mechanism.schema)
-
-
-def _load_tables(folder: Path, manifest: dict[str, Any]) -> Release:
-    """Read a release of tables with levels by name."""
-    mechanism = Mechanism.of_entries(manifest, MANIFEST)
-    names = [name for name in manifest["files"] if name != PARAMETERS]
-    sizes, apart = list(manifest["rows"]), int(manifest["datasets"])
-    tables = [_read_table(folder, name, rows, mechanism) for name, rows in zip(names, sizes, strict=True)]
-    parameters = None
-    if manifest["release"] != "datasets":
-        content = read_json(folder / PARAMETERS)
-        names = list(Parameters.__dataclass_fields__)
-        parameters = Parameters(*(np.array(content[name], dtype=np.float64) for name in names))
+    if parameters is not None:
         _check_parameters(parameters, mechanism)
-    return Release(mechanism, tuple(tables[:apart]), parameters, tuple(tables[apart:]))
+    tables = [_read_dataset(folder, files, rows, mechanism) for files, rows in parts]
+    return Release(mechanism, tuple(tables[:apart]), parameters, tuple(tables[apart:]), moments)
 
 
-def _read_table(folder: Path, name: Any, rows: Any, mechanism: Mechanism) -> Records:
-    if not isinstance(name, str) or Path(name).name != name:
-        raise InputError(f"names a file outside its folder: {name!r:.60}", where=str(folder / MANIFEST))
-    table = Records.of_synthetic(
-        read_table(folder / name, delimiter=","), mechanism.schema, gaps=mechanism.missing == KEEP_GAPS
-    )
-    if len(table.values) != rows:
+def _read_dataset(folder: Path, names: Sequence[Any], rows: Any, mechanism: Mechanism) -> Records:
+    """Read the parts of one dataset, which must be what the description says."""
+    import pyarrow as pa
+
+    if outside := [name for name in names if not isinstance(name, str) or Path(name).name != name]:
+        raise InputError(f"names a file outside its folder: {outside[0]!r:.60}", where=str(folder / MANIFEST))
+    parts = [read_table(folder / name, delimiter=",") for name in names]
+    content = pa.concat_tables(parts) if len(parts) > 1 else parts[0]
+    columns = mechanism.schema.released_order
+    if content.column_names != list(columns) or content.num_rows != rows:
         raise InputError(
-            f"the file holds {len(table.values)} rows; release.json says {rows}", where=str(folder / name)
+            f"{folder / names[0]} holds {content.num_rows} rows of {', '.join(content.column_names)}; {MANIFEST} "
+            f"says {rows} rows of {', '.join(columns)}"
         )
-    return table
+    return Records.of_synthetic(content, mechanism.schema, gaps=mechanism.missing == KEEP_GAPS)
 
 
 def _check_parameters(parameters: Parameters, mechanism: Mechanism) -> None:
-    model, m = mechanism.prior, len(parameters)
-    own = model.cells.count if model.is_separate else 1
-    wanted = [(m, model.cells.count), (m, model.terms, model.p), (m, own, model.p, model.p)]
-    shapes = [each.shape for each in (parameters.shares, parameters.coefficients, parameters.covariances)]
-    if shapes != wanted or not all(np.all(np.isfinite(each)) for each in vars(parameters).values()):
+    shapes = [each.shape for each in vars(parameters).values()]
+    if shapes != shapes_of_parameters(mechanism, len(parameters)) or not all(
+        np.all(np.isfinite(each)) for each in vars(parameters).values()
+    ):
         raise InputError("the released parameters do not fit the columns", where=PARAMETERS)
     if np.any(parameters.shares < 0) or not np.allclose(parameters.shares.sum(axis=1), 1):
         raise InputError("the shares of the cells are not probabilities", where=PARAMETERS)
@@ -290,53 +254,16 @@ def _require_space(folder: Path, needed: int) -> None:
         )
 
 
-# The synthetic tables of any release, as they are analysed: measurements and categories, side by side.
-
-
-@dataclass(frozen=True, eq=False)
-class SyntheticTables:
-    """Measurements and categories of every synthetic table, and the mechanism they share."""
-
-    values: tuple[Float[np.ndarray, "_ p"], ...]
-    categories: tuple[Categories, ...]
-    mechanism: Mechanism
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The measurements."""
-        return self.mechanism.columns
-
-    @property
-    def schema(self) -> Schema:
-        """What is declared of the columns."""
-        return self.mechanism.schema
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The number of rows of each."""
-        return tuple(len(each) for each in self.values)
-
-    def require_whole(self) -> None:
-        """Refuse tables with gaps, and with fewer than two rows: they have no variances."""
-        for number, (values, each) in enumerate(zip(self.values, self.categories, strict=True), start=1):
-            if len(values) < 2:
-                raise InputError(f"dataset {number} has one row, which has no variance", "leave it out")
-            if each.has_gaps or np.isnan(values).any():
-                raise InputError(
-                    f"dataset {number} has gaps, and rules for them are not known",
-                    Cure("synthesize tables without gaps", "missing", "impute"),
-                )
-
-
-def synthetic_tables(release: Any, *, on_model_scale: bool = False) -> SyntheticTables:
-    """Return the tables of a release, of its folder or of several: in natural units, or as the model sees them."""
-    release = release_of(release)
+def with_tables(given: AnyRelease) -> Release:
+    """Return a release whose synthetic tables can be compared or estimated from."""
+    release = release_of(given)
     if isinstance(release, Releases):
         raise InputError(
             "the releases were made with different priors", "compare, or estimate from, one at a time"
         )
-    release.require_tables()
-    tables = release.tables
-    values = tuple(each.values if on_model_scale else each.natural for each in tables)
-    categories = tuple(each.categories for each in tables)
-    return SyntheticTables(values, categories, release.mechanism)
+    if not release.tables:
+        raise InputError(
+            "parameters alone were released, and no datasets to compare or to estimate from",
+            Cure("release datasets, too (sample)", "parameters", True),
+        )
+    return release

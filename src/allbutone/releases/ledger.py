@@ -1,120 +1,42 @@
-"""The ledger of a table: one entry a release, in a file beside the table, changed by one program at a time."""
+"""The ledger of a table: what was released of it, kept in a file beside it, and all of it taken together."""
 
-import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from hashlib import scrypt, sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, UInt
 
-from allbutone.releases.description import MANIFEST, read_json
+from allbutone.releases.description import MANIFEST
+from allbutone.releases.folder import load_release, release_of
+from allbutone.releases.ledger_file import (
+    ADDED,
+    DRAWN,
+    Entry,
+    Judged,
+    Terms,
+    Voided,
+    description_of,
+    digest_of_declaration,
+    digest_of_records,
+    digest_of_release,
+    ledger_content,
+    ledger_text,
+)
+from allbutone.releases.several import Part, Released, Releases, drawn_twice, parts_of, prints_of
 from allbutone.support.errors import Cure, InputError, reason
 from allbutone.support.text import counted, listed
 from allbutone.tables.records import Records
-from allbutone.tables.safe_io import NOT_AS_WRITTEN, fresh_file, locked, parse, read_text
-from allbutone.tables.schema import Schema
+from allbutone.tables.safe_io import fresh_file, locked, read_text
 
-# The ledger of a table: one entry a release, and the text of the file that keeps them.
-#
-# Confidential, as the table is. Never in it: a seed or repeat key, a value or a statistic of the table.
-
-
-FORMAT = 1
-DRAWN, ADDED = "drawn", "added"
-_TOP = """\
-# CONFIDENTIAL: keep this file beside the table and as you keep the table; never give it out with a release.
-# What was released of the table, so that all of it is judged together. allbutone writes it; to change it:
-#   allbutone ledger show, add, void, limit
-# place: the folder of the release, seen from here; files: a digest of what is in it.
-# table: a slow, salted digest of the records in any order; declaration: of their scales, limits and decimals.
-"""
-_END = "# end of the ledger: "
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """A guarantee of differential privacy: of one release, or the total declared for all; what is unset is open.
-
-    adjacency: which two tables are compared, such as "replace one record". basis: what it rests on, in words.
-    rho: of zero-concentrated privacy. half_df, most: k and wE of posterior draws (`guarantee`), whose loss is that
-    of two gamma variates: what is needed to add several up exactly.
-    """
-
-    epsilon: float | None = None
-    delta: float | None = None
-    rho: float | None = None
-    half_df: float | None = None
-    most: float | None = None
-    adjacency: str = ""
-    basis: str = ""
-
-    def entries(self) -> dict[str, Any]:
-        """Return what is set."""
-        return {name: value for name, value in vars(self).items() if value not in (None, "")}
-
-
-@dataclass(frozen=True)
-class Voided:
-    """That an entry does not count any more, since when and why."""
-
-    date: datetime
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One release of the table.
-
-    place: its folder, as seen from the ledger's. how: drawn by allbutone, or added by hand. count: how many
-    datasets, or parameter draws. rows: the sizes that its datasets have. prior: in words; the release has its
-    numbers. columns: in the release's order. people: the number of records. table, declaration, files: digests.
-    table_file: where the table file was, as seen from the ledger's folder.
-    """
-
-    number: int
-    date: datetime
-    how: str
-    place: str
-    kind: str
-    count: int
-    rows: tuple[int, ...]
-    columns: tuple[str, ...]
-    prior: str
-    people: int
-    table: str
-    declaration: str
-    files: str
-    guarantee: Terms | None = None
-    voided: Voided | None = None
-    table_file: str | None = None
-
-    @property
-    def counts(self) -> bool:
-        """Whether it is judged with the others: it was not voided."""
-        return self.voided is None
-
-    @property
-    def what(self) -> str:
-        """What went out, in words: 5 datasets of 503 rows."""
-        noun = "parameter draw" if self.kind != "datasets" else "dataset"
-        sizes = f"{self.rows[0]:,} to {self.rows[-1]:,} rows" if len(self.rows) > 1 else ""
-        of_rows = f" of {sizes or counted(self.rows[0], 'row')}" if self.rows else ""
-        return f"{counted(self.count, noun)}{' with datasets' * (self.kind == 'both')}{of_rows}"
-
-    def entries(self) -> dict[str, Any]:
-        """Return the entry as the ledger's file has it."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        found["guarantee"] = self.guarantee.entries() if self.guarantee else None
-        found["voided"] = vars(self.voided) if self.voided else None
-        return {name: value for name, value in found.items() if value is not None}
+ENDING = ".ledger.toml"
+# a command asks for the ledger in several places; as long as its text is the same, so is what it says
+_content = lru_cache(maxsize=4)(ledger_content)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +44,47 @@ class Ledger:
     """All that was recorded of a table's releases, in order; `path` is where it is kept.
 
     salt: random bytes in hexadecimal that go into the digests of the table. limit: a declared total guarantee.
+    What changes it writes the file, while nobody else does, and returns the ledger as it is then.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> abo.save_release(abo.Synthesizer().fit(cohort).sample(datasets=1), "release")
+    >>> ledger = abo.Ledger.of("cohort.csv")  # beside the table; empty as long as nothing is recorded
+    >>> ledger.path.name, len(ledger.releases)
+    ('cohort.csv.ledger.toml', 0)
+    >>> ledger = ledger.record(cohort, "release")
+    >>> ledger.void(1, "drawn, never given out").releases[0].counts
+    False
     """
 
     path: Path
-    salt: str
+    salt: str = field(default_factory=lambda: secrets.token_hex(16))
     releases: tuple[Entry, ...] = ()
     limit: Terms | None = None
+
+    @classmethod
+    def of(cls, table: str | Path) -> "Ledger":
+        """Return the ledger of a table: beside it, under its name."""
+        return cls.at(cls.place_of(table))
+
+    @classmethod
+    def at(cls, path: str | Path) -> "Ledger":
+        """Return the ledger kept in this file; an empty one where there is no such file."""
+        path = Path(path)
+        if not os.path.lexists(path):
+            return cls(path=path)
+        salt, limit, releases = _content(read_text(path, "let it be readable"), str(path))
+        return cls(path=path, salt=salt, releases=releases, limit=limit)
+
+    @staticmethod
+    def place_of(table: str | Path) -> Path:
+        """Return where the ledger of a table is kept; two names of one file have one ledger."""
+        return Path(f"{os.path.realpath(table)}{ENDING}")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a file."""
+        return os.path.lexists(self.path)
 
     @property
     def counted(self) -> tuple[Entry, ...]:
@@ -142,364 +99,377 @@ class Ledger:
         has = f"its releases are numbered 1 to {len(self.releases)}" if self.releases else "it has none yet"
         raise InputError(f"{self.path.name} has no release {number}", has)
 
+    def entry_of(self, folder: str | Path) -> Entry | None:
+        """Return the entry that counts of the release in this folder, if there is one."""
+        return self._recorded(digest_of_release(Path(folder)))
+
+    def _recorded(self, files: str) -> Entry | None:
+        return next((entry for entry in self.counted if entry.files == files), None)
+
     def folder_of(self, entry: Entry) -> Path:
         """Return where the release was, as seen from here."""
         return self.path.parent / entry.place
 
-    def with_entry(self, entry: Entry) -> "Ledger":
+    def lost(self, entry: Entry) -> str:
+        """Say what is wrong with the folder of a release."""
+        folder, cure = self.folder_of(entry), "(allbutone ledger add tells its new place)"
+        if not folder.is_dir():
+            return f"its folder {entry.place} is not there {cure}"
+        try:
+            same = digest_of_release(folder) == entry.files
+        except InputError:
+            same = False
+        return "" if same else f"what is in {entry.place} now is not what was recorded {cure}"
+
+    def record(
+        self,
+        records: Records,
+        folder: str | Path,
+        *,
+        how: str = ADDED,
+        place: Path | None = None,
+        guarantee: Terms | None = None,
+        table_file: Path | None = None,
+        check: Callable[["Ledger"], None] = lambda ledger: None,
+    ) -> "Ledger":
+        """Record the release in this folder, or give one that is recorded already its new place.
+
+        The records are those it was made from, in its columns. place: where the folder will be, if it lies aside
+        now. table_file: what was declared of the table, so that it need not be named again. check: raises where
+        the ledger, as it is when nobody else writes it, does not allow one more.
+        """
+        folder = Path(folder)
+        manifest, files = description_of(folder), digest_of_release(folder)
+        where = self._seen_from_here(place or folder)
+
+        def with_entry(ledger: Ledger) -> Ledger:
+            if known := ledger._recorded(files):
+                return ledger._with(replace(known, place=where, guarantee=guarantee or known.guarantee))
+            check(ledger)
+            entry = Entry(
+                number=len(ledger.releases) + 1,
+                date=_now(),
+                how=how,
+                place=where,
+                **_sizes(manifest),
+                prior=_prior_in_words(manifest["prior"]),
+                people=len(records.values),
+                table=digest_of_records(records, ledger.salt),
+                declaration=digest_of_declaration(records.schema),
+                files=files,
+                guarantee=guarantee,
+                table_file=self._seen_from_here(table_file) if table_file else None,
+            )
+            return ledger._with(entry)
+
+        return self._change(with_entry)
+
+    def void(self, number: int, reason: str) -> "Ledger":
+        """Say of a release that it does not count, and why: it was drawn and never given out."""
+        if not reason.strip():
+            raise InputError("a release is voided for a reason", "give one, such as: drawn, never given out")
+        if not self.is_there:
+            raise InputError(f"there is no ledger {self.path}", "record a release first (allbutone ledger add)")
+
+        def voided(ledger: Ledger) -> Ledger:
+            entry = ledger.entry(number)
+            if not entry.counts:
+                raise InputError(f"release {number} is voided already")
+            return ledger._with(replace(entry, voided=Voided(_now(), reason.strip())))
+
+        return self._change(voided)
+
+    def note_drawn(
+        self, records: Records, folder: str | Path, *, passed: bool, reason: str, place: Path
+    ) -> tuple["Ledger", int]:
+        """Record a release whose verdict was read and that nobody has; return its number, too.
+
+        It does not count, unless it is given out after all, and is an attempt where another is.
+        """
+        noted = self.record(records, folder, how=DRAWN, place=place).judge([folder], passed=passed)
+        number = noted.releases[-1].number
+        return noted.void(number, reason), number
+
+    def give_out(self, number: int, folder: str | Path, place: Path) -> "Ledger":
+        """Say of a release that was noted when it was drawn that it counts: it is taken home in this folder."""
+        files, where = digest_of_release(Path(folder)), self._seen_from_here(place)
+
+        def with_entry(ledger: Ledger) -> Ledger:
+            return ledger._with(replace(ledger.entry(number), voided=None, files=files, place=where))
+
+        return self._change(with_entry)
+
+    def judge(self, folders: Sequence[str | Path], *, passed: bool) -> "Ledger":
+        """Record of the releases in these folders that their verdict was read; the first one stays.
+
+        A release that was judged and is voided later was an attempt: what is given out in its place was chosen.
+        """
+        mine = {digest_of_release(Path(folder)) for folder in folders}
+
+        def with_verdict(ledger: Ledger) -> Ledger:
+            for entry in ledger.releases:
+                if entry.files in mine and entry.judged is None:
+                    ledger = ledger._with(replace(entry, judged=Judged(_now(), passed)))
+            return ledger
+
+        unread = any(entry.files in mine and entry.judged is None for entry in self.releases)
+        return self._change(with_verdict) if unread else self
+
+    def attempts_before(self, folders: Sequence[str | Path] = ()) -> tuple[Entry, ...]:
+        """Return the releases that were drawn before those in these folders, judged, and not given out."""
+        mine = {digest_of_release(Path(folder)) for folder in folders}
+        first = min((entry.number for entry in self.releases if entry.files in mine), default=np.inf)
+        return tuple(entry for entry in self.releases if entry.is_attempt and entry.number < first)
+
+    def declare_limit(self, limit: Terms | None) -> "Ledger":
+        """Declare the guarantee that all releases together must keep, or none any more."""
+        return self._change(lambda ledger: replace(ledger, limit=limit))
+
+    def require_writable(self) -> None:
+        """Refuse where a ledger cannot be read or written, before anything is drawn."""
+        with self._alone():
+            Ledger.at(self.path)
+
+    def _with(self, entry: Entry) -> "Ledger":
         """Return the ledger with this entry in place of that of its number, or at the end."""
         others = tuple(each for each in self.releases if each.number != entry.number)
         return replace(self, releases=tuple(sorted((*others, entry), key=lambda each: each.number)))
 
-    def recorded(self, files: str) -> Entry | None:
-        """Return the entry that counts of the release with these files, if there is one."""
-        return next((entry for entry in self.counted if entry.files == files), None)
+    def _change(self, change: Callable[["Ledger"], "Ledger"]) -> "Ledger":
+        """Read, change and write the file while nobody else does; what is left as it was is not written."""
+        with self._alone():
+            before = Ledger.at(self.path)
+            after = change(before)
+            if after != before:
+                # who may read it: as before or, at first, as the table beside it; else the owner alone
+                known = (self.path, self.path.with_name(self.path.name.removesuffix(ENDING)))
+                readers = next((each.stat().st_mode & 0o666 for each in known if each.is_file()), 0o600)
+                with fresh_file(self.path, force=True, private=True) as aside:
+                    aside.write_text(ledger_text(after.salt, after.limit, after.releases), encoding="utf-8")
+                self.path.chmod(readers)
+        return after
 
-    def text(self) -> str:
-        """Return the file that keeps this ledger; its last line tells whether something was cut off or changed."""
-        parts = [_TOP, f"\nformat = {FORMAT}\nsalt = {_toml(self.salt)}\n"]
-        if self.limit:
-            parts.append(f"limit = {_toml(self.limit.entries())}\n")
-        for entry in self.releases:
-            lines = (f"{name} = {_toml(value)}\n" for name, value in entry.entries().items())
-            parts.append("\n[[releases]]\n" + "".join(lines))
-        body = "".join(parts)
-        return f"{body}\n{_end(body, len(self.releases))}"
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the file; where that cannot be, say what can be done instead."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(self.path))
+            except OSError as error:
+                raise InputError(
+                    f"the release cannot be recorded in the ledger {self.path}: {reason(error)}",
+                    Cure("keep the ledger elsewhere, and name it from now on", "ledger"),
+                    Cure("record it nowhere, and keep count of the releases yourself", "no_ledger", True),
+                ) from error
+            yield
 
-
-def ledger_from(text: str, path: Path) -> Ledger:
-    """Read the text of a ledger; what was cut off, changed by hand or written by a newer version is refused."""
-    body, _, end = text.rpartition(f"\n{_END}")
-    try:
-        content = parse(body or text, "TOML", str(path))
-    except InputError as error:
-        raise _damaged(path) from error
-    if content.get("format", FORMAT) != FORMAT:
-        raise InputError("the ledger was written by another version of allbutone", "use that one", where=str(path))
-    try:
-        releases = tuple(_entry(each) for each in content.get("releases", []))
-        salt, limit = content["salt"], content.get("limit")
-        whole = f"{_END}{end}" == _end(body, len(releases))
-        found = Ledger(path=path, salt=_text(salt), releases=releases, limit=_terms(limit) if limit else None)
-        whole = whole and [each.number for each in releases] == list(range(1, len(releases) + 1))
-    except NOT_AS_WRITTEN as error:
-        raise _damaged(path) from error
-    if not whole:
-        raise _damaged(path)
-    return found
-
-
-def _damaged(path: Path) -> InputError:
-    return InputError(
-        "the ledger was cut short, or changed by hand, and may not name every release any more",
-        "put back a copy of it",
-        "move it aside and add each release anew (allbutone ledger add)",
-        where=str(path),
-    )
-
-
-def _end(body: str, releases: int) -> str:
-    """Return the last line: against accidents, not against one who wants to forge it."""
-    check = sha256(body.encode()).hexdigest()[:16]
-    return f"{_END}{counted(releases, 'release')}, check {check}\n"
-
-
-def _entry(given: Mapping[str, Any]) -> Entry:
-    told = dict(given)
-    names = {each.name for each in fields(Entry)}
-    if unknown := set(told) - names:
-        raise ValueError(f"unknown entries {listed(sorted(unknown))}")
-    voided = told.pop("voided", None)
-    guarantee = told.pop("guarantee", None)
-    told |= {"rows": tuple(map(int, told["rows"])), "columns": tuple(map(_text, told["columns"]))}
-    for name in ("number", "count", "people"):
-        told[name] = int(told[name])
-    for name in ("how", "place", "kind", "prior", "table", "declaration", "files"):
-        _text(told[name])
-    if "table_file" in told:
-        _text(told["table_file"])
-    return Entry(
-        **told | {"date": _date(told["date"])},
-        guarantee=_terms(guarantee) if guarantee else None,
-        voided=Voided(_date(voided["date"]), _text(voided["reason"])) if voided else None,
-    )
-
-
-def _terms(given: Mapping[str, Any]) -> Terms:
-    read: dict[str, Callable[[Any], Any]] = dict.fromkeys(("epsilon", "delta", "rho", "half_df", "most"), float)
-    read |= dict.fromkeys(("adjacency", "basis"), _text)
-    return Terms(**{name: read[name](value) for name, value in given.items()})
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("not text")
-    return value
-
-
-def _date(value: Any) -> datetime:
-    if not isinstance(value, datetime):
-        raise TypeError("not a date")
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
-
-
-def _toml(value: Any) -> str:
-    """Write a value as TOML does; its texts, numbers and lists are those of JSON."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_toml(part)}" for name, part in value.items()) + " }"
-    # the one character that JSON lets stand in a text and TOML does not
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )
-
-
-# Digests by which a ledger knows its table and its releases again, and tells no value of either.
-
-
-# of scrypt: 16 MB and about a twentieth of a second for each try
-_WORK = {"n": 1 << 14, "r": 8, "p": 1, "dklen": 16}
-_ROUNDED = 16  # bits of a double, of 52, that are rounded away: a way to another scale and back must not matter
-
-
-def digest_of_records(records: Records, salt: str) -> str:
-    """Return a digest of the records as they were read: their values and levels under their columns' names.
-
-    The order of rows and of columns does not matter, nor does the file's format. It is salted, so that two ledgers
-    cannot be compared, and slow to compute: one who has the ledger and all records but one can still try values
-    of the missing one, about twenty a second, which is why the ledger is confidential.
-    """
-    names = sorted(records.order)
-    rows = np.column_stack([_column(records, name) for name in names])
-    plain = sha256(json.dumps(names).encode())
-    plain.update(np.ascontiguousarray(rows[np.argsort(_mixed(rows))], dtype="<i8").tobytes())
-    return _slowly(plain.digest(), bytes.fromhex(salt))
-
-
-def digest_of_declaration(schema: Schema) -> str:
-    """Return a digest of what is declared of the columns and changes the numbers that go out; it is public."""
-    return sha256(json.dumps(schema.mechanism.entries(), sort_keys=True).encode()).hexdigest()[:16]
-
-
-def digest_of_files(folder: Path, names: Iterable[str]) -> str:
-    """Return a digest of these files of a release, by name."""
-    whole = sha256()
-    for name in sorted(names):
+    def _seen_from_here(self, folder: Path) -> str:
+        """Return a folder as seen from the ledger's, so that both can move together."""
+        there, here = os.path.realpath(folder), os.path.realpath(self.path.parent)
         try:
-            with (folder / name).open("rb") as file:
-                content = sha256()
-                while block := file.read(1 << 20):
-                    content.update(block)
-        except OSError as error:
-            raise InputError(f"cannot read {folder / name}: {reason(error)}", "give the whole release") from error
-        whole.update(json.dumps([name, content.hexdigest()]).encode())
-    return whole.hexdigest()[:32]
+            return Path(os.path.relpath(there, here)).as_posix()
+        except ValueError:  # another drive
+            return there
 
+    def together(
+        self,
+        records: Records,
+        release: Released | None = None,
+        folders: Sequence[Path] = (),
+        *,
+        mixed: bool = False,
+    ) -> "Together":
+        """Put what is asked about together with all releases named here: every front end judges by this.
 
-@lru_cache(maxsize=256)
-def _slowly(plain: bytes, salt: bytes) -> str:
-    return scrypt(plain, salt=salt, **_WORK).hex()
+        records: the table as it is now, in the release's columns. folders: where the release lies, if it does.
+        mixed: where nothing is asked about yet, whether the next release is of the model with categories.
 
-
-def _column(records: Records, name: str) -> Int[np.ndarray, " n"]:
-    """Return a whole number for each value of a column, equal where values are."""
-    if name in records.categories.columns:
-        place = records.categories.columns.index(name)
-        # by name, not by number: other levels may be declared later
-        of_level = [_number_of(level) for level in records.categories.levels[place]]
-        return np.array([*of_level, -1], dtype=np.int64)[records.categories.codes[:, place]]
-    values = records.natural[:, records.columns.index(name)] + 0.0  # no minus before a zero
-    bits = np.where(np.isnan(values), np.nan, values).astype("<f8").view("<i8")
-    return (bits + (1 << (_ROUNDED - 1))) >> _ROUNDED
-
-
-def _mixed(rows: Int[np.ndarray, "n d"]) -> UInt[np.ndarray, " n"]:
-    """Return one number for each row, to sort by: ten times quicker than by all columns in turn."""
-    mixed = np.zeros(len(rows), dtype=np.uint64)
-    for column in rows.T:
-        mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(32)
-    return mixed
-
-
-def _number_of(level: str) -> int:
-    return int.from_bytes(sha256(level.encode()).digest()[:7], "big")
-
-
-# The ledger's file beside the table: read, and changed by one program at a time, whole or not at all.
-
-
-ENDING = ".ledger.toml"
-
-
-def ledger_path(table: str | Path) -> Path:
-    """Return where the ledger of a table is kept: beside it, under its name.
-
-    >>> import allbutone as abo
-    >>> abo.ledger_path("clinic.csv").name
-    'clinic.csv.ledger.toml'
-    """
-    # two names of one file have one ledger
-    return Path(f"{os.path.realpath(table)}{ENDING}")
-
-
-def read_ledger(path: str | Path) -> Ledger | None:
-    """Return the ledger kept in this file, or None where there is no such file.
-
-    >>> import allbutone as abo
-    >>> abo.read_ledger("nothing-was-released.csv.ledger.toml") is None
-    True
-    """
-    path = Path(path)
-    return _parsed(read_text(path, "let it be readable"), path) if os.path.lexists(path) else None
-
-
-# a command asks for the ledger in several places; as long as its text is the same, so is what it says
-_parsed = lru_cache(maxsize=4)(ledger_from)
-
-
-def change_ledger(path: Path, change: Callable[[Ledger], Ledger]) -> Ledger:
-    """Read, change and write a ledger while nobody else does, and return it as it is now.
-
-    What is not there yet begins empty; what is left as it was is not written.
-    """
-    with _alone(path):
-        before = read_ledger(path)
-        after = change(before or Ledger(path=path, salt=secrets.token_hex(16)))
-        if after != before:
-            readers = _readers(path)
-            with fresh_file(path, force=True, private=True) as aside:
-                aside.write_text(after.text(), encoding="utf-8")
-            path.chmod(readers)
-    return after
-
-
-def require_recordable(path: Path) -> None:
-    """Refuse where a ledger cannot be read or written, before anything is drawn."""
-    with _alone(path):
-        read_ledger(path)
-
-
-def record_release(
-    path: str | Path,
-    records: Records,
-    folder: str | Path,
-    *,
-    how: str = ADDED,
-    place: Path | None = None,
-    guarantee: Terms | None = None,
-    table_file: Path | None = None,
-) -> Entry:
-    """Record the release in this folder, or give one that is recorded already its new place.
-
-    The records are those it was made from, in its columns. place: where the folder will be, if it lies aside now.
-    table_file: what was declared of the table, so that it need not be named again.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> abo.save_release(abo.Synthesizer().fit(cohort).sample(datasets=1), "release")
-    >>> abo.record_release("cohort.csv.ledger.toml", cohort, "release").number
-    1
-    """
-    path, folder = Path(path), Path(folder)
-    manifest, files = _description(folder), release_digest(folder)
-    where = _seen_from(path, place or folder)
-
-    def recorded(ledger: Ledger) -> Ledger:
-        if known := ledger.recorded(files):
-            return ledger.with_entry(replace(known, place=where, guarantee=guarantee or known.guarantee))
-        entry = Entry(
-            number=len(ledger.releases) + 1,
-            date=_now(),
-            how=how,
-            place=where,
-            **_sizes(manifest),
-            prior=_prior_in_words(manifest["prior"]),
-            people=len(records.values),
-            table=digest_of_records(records, ledger.salt),
-            declaration=digest_of_declaration(records.schema),
-            files=files,
-            guarantee=guarantee,
-            table_file=_seen_from(path, table_file) if table_file else None,
+        >>> import allbutone as abo
+        >>> cohort = abo.demo_cohort()
+        >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
+        >>> abo.Ledger.of("unreleased.csv").together(cohort, release).release is release
+        True
+        """
+        if not self.is_there:
+            return Together(records, release)
+        mine = {digest_of_release(folder): folder for folder in folders}
+        records, doubt = self._made_from(list(mine), records)
+        known = [] if release is None else [prints_of(release)]
+        parts: list[Part] = []
+        used: list[Entry] = []
+        left_out: list[tuple[Entry, str]] = []
+        for entry in (entry for entry in self.counted if entry.files not in mine):
+            like = release if release is not None or not parts else parts[0].release
+            part = self._part(entry, records, like, mixed)
+            if isinstance(part, Part) and part.people is not None and release is None:
+                part = self._growth(entry, records)  # nothing yet is of all records
+            if isinstance(part, str):
+                left_out.append((entry, part))
+                continue
+            prints = prints_of(part.release)
+            if not any(drawn_twice(prints, other) for other in known):  # else it counts already
+                known.append(prints)
+                used.append(entry)
+                parts.append(part)
+        whole = [part.release for part in parts if part.people is None]
+        return Together(
+            records,
+            release,
+            release_of(whole) if whole else None,
+            tuple(part for part in parts if part.people is not None),
+            tuple(used),
+            tuple(left_out),
+            doubt,
+            tuple(self._remarks(mine)),
+            self.attempts_before(folders) if release is not None else (),
         )
-        return ledger.with_entry(entry)
 
-    found = change_ledger(path, recorded).recorded(files)
-    assert found is not None
-    return found
-
-
-def void_release(path: str | Path, number: int, reason: str) -> Ledger:
-    """Say of a release that it does not count, and why: it was drawn and never given out.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> abo.save_release(abo.Synthesizer().fit(cohort).sample(datasets=1), "release")
-    >>> _ = abo.record_release("cohort.csv.ledger.toml", cohort, "release")
-    >>> abo.void_release("cohort.csv.ledger.toml", 1, "drawn, never given out").releases[0].voided is None
-    False
-    """
-    if not reason.strip():
-        raise InputError("a release is voided for a reason", "give one, such as: drawn, never given out")
-    path = Path(path)
-    _require_ledger(path)
-
-    def voided(ledger: Ledger) -> Ledger:
-        entry = ledger.entry(number)
-        if not entry.counts:
-            raise InputError(f"release {number} is voided already")
-        return ledger.with_entry(replace(entry, voided=Voided(_now(), reason.strip())))
-
-    return change_ledger(path, voided)
-
-
-def declare_limit(path: Path, limit: Terms | None) -> Ledger:
-    """Declare the guarantee that all releases together must keep, or none any more."""
-    return change_ledger(path, lambda ledger: replace(ledger, limit=limit))
-
-
-def release_digest(folder: Path) -> str:
-    """Return the digest of a release's files by which a ledger knows it again."""
-    return digest_of_files(folder, [MANIFEST, *_description(folder)["files"]])
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold the ledger; where that cannot be, say what can be done instead."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked(path))
-        except OSError as error:
-            raise InputError(
-                f"the release cannot be recorded in the ledger {path}: {reason(error)}",
-                Cure("keep the ledger elsewhere, and name it from now on", "ledger"),
-                Cure("record it nowhere, and keep count of the releases yourself", "no_ledger", True),
-            ) from error
-        yield
-
-
-def _readers(path: Path) -> int:
-    """Return who may read the ledger: as before or, at first, as the table beside it; else the owner alone."""
-    for known in (path, path.with_name(path.name.removesuffix(ENDING))):
-        if known.is_file():
-            return known.stat().st_mode & 0o666
-    return 0o600
-
-
-def _require_ledger(path: Path) -> None:
-    if not os.path.lexists(path):
-        raise InputError(f"there is no ledger {path}", "record a release first (allbutone ledger add)")
-
-
-def _description(folder: Path) -> dict[str, Any]:
-    manifest = read_json(folder / MANIFEST)
-    names = manifest.get("files")
-    if not isinstance(names, list) or not all(isinstance(each, str) and Path(each).name == each for each in names):
-        raise InputError(
-            "not the description of a release", "name the folder of one", where=str(folder / MANIFEST)
+    def _made_from(self, asked: Sequence[str], records: Records) -> tuple[Records, str]:
+        """Return the records that the releases with these files were made from, and what to say of that."""
+        known = [entry for files in asked if (entry := self._recorded(files))]
+        fewer = [entry for entry in known if self._place(entry, records) != ("all", slice(None))]
+        if not fewer:
+            return records, ""
+        place = self._place(fewer[0], records)
+        if place and len({entry.table for entry in known}) == 1:
+            since = self._growth(fewer[0], records, f"release {fewer[0].number}")
+            return records.take(place[1]), f"{since[0].upper()}{since[1:]}; judged are those."
+        doubt = (
+            f"Not exact: the table is not the one that release {fewer[0].number} was made from "
+            f"({counted(fewer[0].people, 'record')}), and what is said here holds only for the one it was made "
+            "from."
         )
-    return manifest
+        if place:
+            doubt += " Name the newest release alone: those of fewer records are added as they are."
+        return records, doubt
+
+    def _part(self, entry: Entry, records: Records, like: Released | None, mixed: bool) -> Part | str:
+        """Return the release of an entry, or why it cannot be judged in one with another like this."""
+        if entry.columns != records.order:
+            return f"it is of other columns, or in another order ({listed(entry.columns)})"
+        place = self._place(entry, records)
+        if place is None:
+            size = counted(entry.people, "record")
+            return (
+                f"it was made from another table than this one ({size}), and releases of different tables do not "
+                "add up"
+            )
+        if why := self.lost(entry):
+            return why
+        release = load_release(self.folder_of(entry))
+        if release.noisy is not None:
+            return "it has a guarantee, which is added up with others of its kind instead"
+        if like is None and release.mechanism.is_normal == mixed:
+            return "it was made by another model"
+        if not records.schema.same_mechanism(release.schema):
+            return "it was made with other scales, limits, decimals or levels"
+        if like is not None and {*like.mechanism.keep} != {*release.mechanism.keep}:
+            return "it keeps other columns as they are"
+        which, rows = place
+        return Part(release, None if which == "all" else rows)
+
+    def _place(self, entry: Entry, records: Records) -> tuple[str, slice] | None:
+        """Find the records that a release was made from: all of these, the first so many, or the last."""
+        fewer, now = entry.people, len(records.values)
+        places = {"all": slice(None)} if fewer == now else {}
+        if fewer < now:
+            places = {"first": slice(0, fewer), "last": slice(now - fewer, None)}
+        for which, rows in places.items():
+            if digest_of_records(records.take(rows), self.salt) == entry.table:
+                return which, rows
+        return None
+
+    def _growth(self, entry: Entry, records: Records, what: str = "it") -> str:
+        """Say how the table has grown since a release was made from the first or last of its records."""
+        new, place = counted(len(records.values) - entry.people, "record"), self._place(entry, records)
+        assert place is not None
+        return f"the table has grown by {new} since {what} was made from its {place[0]} {entry.people:,}"
+
+    def _remarks(self, mine: dict[str, Path]) -> Iterator[str]:
+        """Note of what was asked about what the ledger says, if it does not count or is not there."""
+        for files, folder in mine.items():
+            if self._recorded(files):
+                continue
+            voided = [(entry, entry.voided) for entry in self.releases if entry.files == files and entry.voided]
+            if voided:
+                entry, how = voided[-1]
+                yield f"{folder} is release {entry.number} of the ledger, voided: {how.reason}."
+            else:
+                yield f"{folder} is not in the ledger; if it is given out, record it: allbutone ledger add."
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """What was asked about and all earlier releases that the ledger names: what an adversary has who kept it all.
+
+    records: those that what was asked about was made from, fewer than there are now if the table has grown.
+    asked: what was asked about, if anything; earlier: the other releases, as one, if any could be counted.
+    fewer: releases made when the table had fewer records, each with the places of those.
+    counted: the entries of all these; left_out: those that could not be counted, and why. doubt: what is wrong
+    with the table. remarks: what else there is to note. attempts: the releases that were drawn before what was
+    asked about, judged, and not given out.
+    """
+
+    records: Records
+    asked: Released | None = None
+    earlier: Released | None = None
+    fewer: tuple[Part, ...] = ()
+    counted: tuple[Entry, ...] = ()
+    left_out: tuple[tuple[Entry, str], ...] = ()
+    doubt: str = ""
+    remarks: tuple[str, ...] = ()
+    attempts: tuple[Entry, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was released at all."""
+        return self.asked is not None or self.earlier is not None
+
+    @property
+    def release(self) -> Released:
+        """All of it, as one release."""
+        parts = [part for part in (self.asked, self.earlier) if part is not None]
+        whole = release_of(parts) if len(parts) > 1 else parts[0]
+        return Releases((*parts_of(whole), *self.fewer)) if self.fewer else whole
+
+    def of(self, folders: Sequence[Path]) -> list[object]:
+        """Return all that is judged, by its folders or entries: first what was asked about."""
+        return [*folders, *self.counted]
+
+    @property
+    def sentence(self) -> str:
+        """What is judged together, for a board; nothing where the ledger names no other release."""
+        words = [self.doubt] if self.doubt else []
+        if self.counted:
+            named = "; ".join(f"{entry.number}: {self._named(entry)}" for entry in self.counted)
+            words.append(f"Judged together with {counted(len(self.counted), 'earlier release')} ({named}).")
+        words += [
+            f"Not counted: release {entry.number} ({entry.in_words}), because {why}."
+            for entry, why in self.left_out
+        ]
+        if self.left_out:
+            which = "it" if len(self.left_out) == 1 else "them"
+            words.append(f"So this is not the whole sum: with {which}, more may be known than is said here.")
+        return " ".join(words)
+
+    @property
+    def selection(self) -> str:
+        """That this is not the first attempt, and what that tells; nothing of a first one."""
+        if not self.attempts:
+            return ""
+        many, named = len(self.attempts), "; ".join(f"{one.number}: {one.in_words}" for one in self.attempts)
+        return (
+            f"This is attempt {many + 1}: {counted(many, 'release')} of the table "
+            f"{'was' if many == 1 else 'were'} drawn before it, judged, and not given out ({named}). "
+            "What is given out because it passed tells by that, too: values of which it would have failed are "
+            "excluded, and all others gain. Within the budget "
+            "hardly any release fails, and this is next to nothing; beyond it probabilities are not what they "
+            "seem."
+        )
+
+    def _named(self, entry: Entry) -> str:
+        of_fewer = entry.people < len(self.records.values)
+        return entry.in_words + f", made when the table had {counted(entry.people, 'record')}" * of_fewer
 
 
 def _sizes(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -516,19 +486,12 @@ def _sizes(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prior_in_words(prior: dict[str, Any]) -> str:
+    if "class_weight" in prior:
+        return f"of classes, without units; {MANIFEST} has its numbers"
     weight = float(prior["mean_weight"])
     if weight == 0 and float(prior["df"]) <= -1:
         return "flat"
     return f"worth {weight:g} record{'' if weight == 1 else 's'} for the mean; {MANIFEST} has its numbers"
-
-
-def _seen_from(path: Path, folder: Path) -> str:
-    """Return a folder as seen from the ledger's, so that both can move together."""
-    there, here = os.path.realpath(folder), os.path.realpath(path.parent)
-    try:
-        return Path(os.path.relpath(there, here)).as_posix()
-    except ValueError:  # another drive
-        return there
 
 
 def _now() -> datetime:

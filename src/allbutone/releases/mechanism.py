@@ -1,27 +1,29 @@
 """How tables are drawn: which columns, by which model and prior. All of it is public."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from allbutone.model.classes import ALL_CLASSES, ALL_LEVELS, MEAN_WEIGHT, MOST_CLASSES, ClassModel
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, SEPARATE, LocationModel, MixedRecords
 from allbutone.model.moments import UNKNOWN
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_entries, prior_from
 from allbutone.support.arrays import to_numpy
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.tables.categories import Categories, require_few_cells
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
 
 REFUSE, IMPUTE, KEEP_GAPS = "refuse", "impute", "keep"
-NORMAL, GENERAL_LOCATION = "normal", "general location"
+NORMAL, GENERAL_LOCATION, CLASSES = "normal", "general location", "classes"
 LEAST_WEIGHT = 1e-6  # of a cell: beside a record, less would lose its digits
+CLASS_PRIOR = {"class_weight": ALL_CLASSES, "mean_weight": MEAN_WEIGHT, "level_weight": ALL_LEVELS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,8 @@ class Mechanism:
     share one spread, each level moving the mean ("main effects"), or have a normal of their own ("separate").
     cell_weight: how many records the prior is worth in each cell. keep: columns that go out as they are; the
     others are drawn given them. missing: what is done with gaps. A table of measurements alone has one cell
-    (`Mechanism.of_measurements`).
+    (`Mechanism.of_measurements`). classes: at most how many, where columns are drawn through classes that nobody
+    has observed; these have a prior of their own, so that `normal` is None, and no cells.
     """
 
     schema: Schema
@@ -41,6 +44,7 @@ class Mechanism:
     cells: str = MAIN_EFFECTS
     keep: tuple[str, ...] = ()
     missing: str = REFUSE
+    classes: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what the model cannot do, all columns taken together."""
@@ -50,6 +54,9 @@ class Mechanism:
             raise InputError(f"missing is {REFUSE!r}, {IMPUTE!r} or {KEEP_GAPS!r}, got {self.missing!r}")
         if not LEAST_WEIGHT <= self.cell_weight < np.inf:
             raise InputError(f"cell_weight must exceed 0, {LEAST_WEIGHT} at least, got {self.cell_weight}")
+        if self.classes:
+            self._require_classes_alone()
+            return
         self._require_drawable()
         if self.normal is not None and self.normal.p != len(self.measurements):
             raise InputError(
@@ -66,12 +73,40 @@ class Mechanism:
     @cached_property
     def is_normal(self) -> bool:
         """Whether its tables are complete measurements of which none is kept: one cell, which has closed forms."""
-        return not self.categories and not self.keep and self.missing == REFUSE
+        return not self.categories and not self.keep and self.missing == REFUSE and not self.classes
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether columns are drawn through classes that nobody has observed."""
+        return self.classes > 0
+
+    @property
+    def says_its_prior(self) -> bool:
+        """Whether it is known by which prior tables are drawn."""
+        return self.normal is not None or self.has_classes
 
     @property
     def model(self) -> str:
         """The model's name."""
+        if self.has_classes:
+            return CLASSES
         return NORMAL if self.is_normal else GENERAL_LOCATION
+
+    def _require_classes_alone(self) -> None:
+        """Refuse what classes do not do: a prior from outside, cells, and columns that are kept."""
+        _ = self.class_model
+        if self.normal is not None:
+            raise InputError(
+                "classes have a prior of their own, which has no units and says nothing of the data",
+                Cure("leave the prior out", "prior"),
+            )
+        if self.keep:
+            raise InputError(
+                f"with classes no column is kept as it is: given {self.keep[0]!r} nobody could say exactly what a "
+                "release tells, since how people fall into classes would depend on it",
+                Cure("keep none", "keep", []),
+                Cure("use another model", "model"),
+            )
 
     def _require_drawable(self) -> None:
         if unknown := [name for name in self.keep if name not in self.order]:
@@ -130,6 +165,11 @@ class Mechanism:
         return tuple(place for place, name in enumerate(self.categories) if name in self.keep)
 
     @cached_property
+    def class_model(self) -> ClassModel:
+        """The model before any record, where there are classes."""
+        return ClassModel(len(self.measurements), self.sizes, self.classes)
+
+    @cached_property
     def prior(self) -> LocationModel:
         """The model before any record."""
         return LocationModel.prior(
@@ -142,6 +182,8 @@ class Mechanism:
 
     def require_prior(self) -> NIW:
         """Return the prior of the measurements, or say that it is not known."""
+        if self.has_classes:
+            raise InputError("this takes a model without classes", Cure("use another model", "model"))
         if self.normal is None:
             raise InputError(
                 "the release does not say with which prior it was made", Cure("give the prior", "prior")
@@ -174,6 +216,8 @@ class Mechanism:
     def as_drawn(self, records: Records) -> IncompleteRecords:
         """Return a synthetic table as who attacks sees it: drawn measurements between the bounds they tell."""
         exact = self.incomplete(records)
+        if not self.columns:
+            return exact
         drawn = [records.columns.index(name) for name in self.measurements]
         low, high = self.schema.drawn_between(records.natural)
         return IncompleteRecords.of(exact.codes, exact.values, exact.covariates, low[:, drawn], high[:, drawn])
@@ -195,7 +239,12 @@ class Mechanism:
         values = np.empty((len(drawn), len(self.columns)))
         for names, part in ((self.measurements, drawn.values), (self.covariates, drawn.covariates)):
             values[:, [self.columns.index(name) for name in names]] = part
-        codes = self.prior.cells.codes[drawn.cells]
+        return self.with_gaps(values, self.prior.cells.codes[drawn.cells], gaps)
+
+    def with_gaps(
+        self, values: Float[np.ndarray, "n p"], codes: Int[np.ndarray, "n q"], gaps: Bool[np.ndarray, "n d"] | None
+    ) -> Records:
+        """Return all measurements, on the model's scale, and levels as they go out, with these gaps."""
         if gaps is not None:
             places = [self.columns.index(name) for name in self.measurements]
             values[:, places] = np.where(gaps[:, : len(places)], np.nan, values[:, places])
@@ -224,11 +273,21 @@ class Mechanism:
 
     def entries(self, *, general: bool = False) -> dict[str, Any]:
         """Return all of it as entries of release.json; of measurements alone what they need, unless `general`."""
+        if self.has_classes:
+            return {
+                "model": CLASSES,
+                "classes": self.classes,
+                "missing": self.missing,
+                "columns": list(self.order),
+                "prior": CLASS_PRIOR | {"df": self.class_model.df},
+                "declared": self._declared,
+                **self._layout,
+            }
         assert self.normal is not None
         public = {"columns": list(self.order), "prior": prior_entries(self.normal)}
-        declared = self.schema.entries()["columns"]
+        declared = self._declared
         if self.is_normal and not general:
-            return public | ({"declared": declared} if any(declared.values()) else {})
+            return public | ({"declared": declared} if any(declared.values()) else {}) | self._layout
         return {
             "model": GENERAL_LOCATION,
             "cells": self.cells,
@@ -237,15 +296,36 @@ class Mechanism:
             "missing": self.missing,
             **public,
             "declared": declared,
+            **self._layout,
         }
+
+    @property
+    def _declared(self) -> dict[str, Any]:
+        """What is declared of each column, but for what tells of rows that contradict a formula."""
+        every = self.schema.entries()["columns"]
+        return {name: {key: each[key] for key in each if key != "replaces"} for name, each in every.items()}
+
+    @property
+    def _layout(self) -> dict[str, Any]:
+        """All columns in the order in which they go out, where some are computed from others."""
+        return {"layout": list(self.schema.released_order)} if self.schema.derived else {}
 
     @classmethod
     def of_entries(cls, entries: Mapping[str, Any], where: str) -> "Mechanism":
         """Read what `entries` wrote."""
         order = _names(entries["columns"])
-        schema = Schema.of_entries({"columns": entries.get("declared", {})}, where).for_columns(order)
+        declared = Schema.of_entries({"columns": entries.get("declared", {})}, where)
+        # the table was checked against its formulas when the model was fitted
+        derived = tuple(replace(column, replaces=True) for column in declared.derived)
+        schema = replace(declared, derived=derived, layout=_names(entries.get("layout", ()))).for_columns(order)
         if "model" not in entries:
             return cls.of_measurements(schema, prior_from(entries["prior"], order))
+        if entries["model"] == CLASSES:
+            classes = count_of("classes", entries["classes"], MOST_CLASSES)
+            found = cls(schema, None, missing=entries["missing"], classes=classes)
+            if entries["prior"] != found.entries()["prior"]:
+                raise ValueError("a prior of classes that this version does not know")
+            return found
         keep = _names(entries["keep"])
         drawn = [column.name for column in schema.measurements if column.name not in keep]
         normal = prior_from(entries["prior"], drawn)
@@ -256,9 +336,47 @@ class Mechanism:
         if self.order != other.order or not self.schema.same_mechanism(other.schema):
             return False
         # of one cell it does not matter how cells would share their spread
-        alike = [(each.keep, each.missing, *((each.cells, each.cell_weight) if each.categories else ()))
-                 for each in (self, other)]  # fmt: skip
+        alike = [
+            (each.keep, each.missing, each.classes, (each.cells, each.cell_weight) if each.categories else ())
+            for each in (self, other)
+        ]
         return alike[0] == alike[1] and _same_prior(self.normal, other.normal)
+
+
+class MadeByMechanism:
+    """What a release, or several of one table, tell by the mechanism that made them."""
+
+    mechanism: Mechanism
+
+    @property
+    def schema(self) -> Schema:
+        """What is declared of the columns."""
+        return self.mechanism.schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The measurements."""
+        return self.mechanism.columns
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """All columns, in the table's order."""
+        return self.mechanism.order
+
+    @property
+    def released_order(self) -> tuple[str, ...]:
+        """All columns in the order in which they go out: those of the model, and those computed from them."""
+        return self.mechanism.schema.released_order
+
+    @property
+    def p(self) -> int:
+        """The number of measurements."""
+        return len(self.columns)
+
+    @property
+    def prior(self) -> NIW | None:
+        """The prior of the drawn measurements, where it is known."""
+        return self.mechanism.normal
 
 
 def _same_prior(one: NIW | None, other: NIW | None) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,15 @@ from jaxtyping import Float
 from allbutone.model.augmentation import Convergence
 from allbutone.model.location import MixedRecords, Parameters
 from allbutone.model.niw import NIW
-from allbutone.releases.mechanism import REFUSE, Mechanism
+from allbutone.releases.description import contents_in_words
+from allbutone.releases.mechanism import REFUSE, MadeByMechanism, Mechanism
 from allbutone.releases.private_mechanism import NoisyMoments
-from allbutone.releases.sampling import draw_datasets, fresh_generator, keyed_generator
+from allbutone.releases.sampling import draw_datasets
 from allbutone.releases.statistics import NormalDraws, means_and_deviations
 from allbutone.support.arrays import array_namespace, cholesky, real_array, require_symmetric, to_numpy
-from allbutone.support.errors import Cure, InputError, count_of, describe_value, require_memory
+from allbutone.support.errors import InputError, count_of, require_memory
 from allbutone.support.parallel import one_thread
-from allbutone.support.text import counted, listed, number, table
+from allbutone.support.text import ShowsItself, listed
 from allbutone.tables.names import check_names
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
@@ -28,7 +28,7 @@ from allbutone.tables.schema import Schema
 # The gate of releases: names, shapes and finite numbers, checked once.
 
 
-def checked_datasets(
+def _checked_datasets(
     datasets: Sequence[Any], names: tuple[str, ...] | None
 ) -> tuple[list[Any], tuple[str, ...] | None]:
     """Return arrays as they are and any other table through the gate, and the names that all share."""
@@ -45,55 +45,32 @@ def checked_datasets(
         if dataset.ndim != 2 or 0 in dataset.shape:
             raise InputError(f"a dataset has shape (rows, p), none of them 0, got {tuple(dataset.shape)}")
         arrays.append(real_array(dataset, f"dataset {len(arrays) + 1}"))
-        require_finite(arrays[-1], f"dataset {len(arrays)}")
+        _require_finite(arrays[-1], f"dataset {len(arrays)}")
     widths = {int(array.shape[1]) for array in arrays}
     if len(widths) > 1:
         raise InputError(f"the datasets have different numbers of columns: {sorted(widths)}", "give all the same")
     return arrays, names
 
 
-def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return names as a tuple; one name may come by itself."""
-    return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def column_names(columns: tuple[str, ...] | None, p: int) -> tuple[str, ...]:
-    """Return the names, or x1, x2, … where there are none."""
-    return columns or tuple(f"x{place + 1}" for place in range(p))
-
-
-def require_finite(array: Any, what: str) -> None:
+def _require_finite(array: Any, what: str) -> None:
     """Refuse values that are missing or infinite."""
     xp = array_namespace(array)
     if not bool(xp.all(xp.isfinite(array))):
         raise InputError("there are values that are missing or infinite", "correct them", where=what)
 
 
-def require_allowed(array: Any, schema: Schema, what: str) -> None:
+def _require_allowed(array: Any, schema: Schema, what: str) -> None:
     """Refuse values outside what is declared of their columns."""
     for place, column in enumerate(schema.measurements):
         if not column.allows(np.asarray(array)[:, place]).all():
             raise InputError(f"{column.name!r} has values outside its limits or scale", "correct them", where=what)
 
 
-def check_release(count: int, p: int, columns: tuple[str, ...] | None, prior: NIW | None) -> None:
-    """Refuse an empty release, and names or a prior for other columns than it has."""
-    if count < 1:
-        raise InputError("a release holds at least one draw or dataset, got none")
-    if columns is not None:
-        if len(columns) != p:
-            raise InputError(f"the release has {p} columns but {len(columns)} names")
-        check_names(columns)
-    if prior is not None and prior.p != p:
-        raise InputError(f"the release has {p} columns but its prior is for {prior.p}")
-
-
 MOST_DATASETS = 1_000_000  # datasets, or parameter draws, of one release
-SHOWN = 5  # rows of the first dataset, or draws
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(ShowsItself, MadeByMechanism):
     """Synthetic tables, draws of the model's parameters, or both, and the mechanism that made them.
 
     datasets: tables, each from a draw of the parameters that is not released. parameters: released draws, if any.
@@ -115,9 +92,12 @@ class Release:
     as_drawn: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an empty release, and tables of other columns."""
-        if not self.datasets and self.parameters is None:
+        """Refuse an empty release, tables of other columns, and draws some of which have a dataset."""
+        if not self.count:
             raise InputError("a release holds at least one draw or dataset, got none")
+        if self.illustrating and len(self.illustrating) != self.draws:
+            words = f"{self.draws} parameter draws came with {len(self.illustrating)} datasets"
+            raise InputError(words, "give each draw its own dataset, of the same columns")
         order = self.mechanism.order
         for place, each in enumerate(self.tables, 1):
             if each.order != order:
@@ -135,10 +115,10 @@ class Release:
 
         Without names the columns are x1, x2, …; `prior` is the one that they were made with, where it is known.
         """
-        arrays, names = checked_datasets(list(datasets), names_of(columns))
-        p = int(arrays[0].shape[1]) if arrays else 0
-        check_release(len(arrays), p, names, prior)
-        mechanism = _of_measurements(names, p, prior, schema)
+        arrays, names = _checked_datasets(list(datasets), _names(columns))
+        if not arrays:
+            raise InputError("a release holds at least one draw or dataset, got none")
+        mechanism = _of_measurements(names, int(arrays[0].shape[1]), prior, schema)
         tables = _tables(arrays, mechanism)
         return cls(mechanism, tables)._with_arrays(None, None, arrays)
 
@@ -162,17 +142,12 @@ class Release:
                 "a parameter release has means (draws, p) and covariances (draws, p, p), "
                 f"got {tuple(means.shape)} and {tuple(covariances.shape)}"
             )
-        draws, p = (int(size) for size in means.shape)
-        names = names_of(columns)
-        check_release(draws, p, names, prior)
-        require_finite(means, "released means")
+        names = _names(columns)
+        mechanism = _of_measurements(names, int(means.shape[1]), prior, schema)
+        _require_finite(means, "released means")
         require_symmetric(covariances, "a released covariance")
         cholesky(covariances, "a released covariance")
-        arrays, _ = checked_datasets(datasets, names)
-        if arrays and (len(arrays), arrays[0].shape[1]) != (draws, p):
-            words = f"{draws} parameter draws came with {len(arrays)} datasets"
-            raise InputError(words, "give each draw its own dataset, of the same columns")
-        mechanism = _of_measurements(names, p, prior, schema)
+        arrays, _ = _checked_datasets(datasets, names)
         release = cls(mechanism, (), _parameters(means, covariances), _tables(arrays, mechanism))
         return release._with_arrays(means, covariances, [])
 
@@ -199,7 +174,7 @@ class Release:
         With `parameters` they come with the mean and covariance that each was drawn from: all that Algorithm 1
         returns. The same generator gives the same datasets.
         """
-        mechanism = _of_measurements(names_of(columns), posterior.p, prior, schema)
+        mechanism = _of_measurements(_names(columns), posterior.p, prior, schema)
         drawn, means, roots = draw_datasets(posterior, rows, rng)
         tables = _drawn_tables([mechanism.schema.released(each) for each in drawn], mechanism)
         if not parameters:
@@ -254,31 +229,6 @@ class Release:
         """The number of rows of each synthetic table."""
         return tuple(len(each.values) for each in self.tables)
 
-    @property
-    def schema(self) -> Schema:
-        """What is declared of the columns."""
-        return self.mechanism.schema
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The measurements."""
-        return self.mechanism.columns
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """All columns, in the table's order."""
-        return self.mechanism.order
-
-    @property
-    def p(self) -> int:
-        """The number of measurements."""
-        return len(self.columns)
-
-    @property
-    def prior(self) -> NIW | None:
-        """The prior of the drawn measurements, where it is known."""
-        return self.mechanism.normal
-
     @cached_property
     def normal(self) -> NormalDraws:
         """All that an attack sees of a release of measurements, as arrays on the model's scale."""
@@ -302,14 +252,6 @@ class Release:
         if self.noisy is not None:
             raise InputError(
                 "the release was made with a guarantee, which this does not take", "use risk or fidelity"
-            )
-
-    def require_tables(self) -> None:
-        """Refuse a release without datasets."""
-        if not self.tables:
-            raise InputError(
-                "parameters alone were released, and no datasets to compare or to estimate from",
-                Cure("release datasets, too (sample)", "parameters", True),
             )
 
     def means_and_deviations(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
@@ -353,37 +295,30 @@ class Release:
 
     def __repr__(self) -> str:
         """Return what is counted, how large it is, and the columns."""
-        sizes = sorted(set(self.rows))
-        several = f"{sizes[0]:,} to {sizes[-1]:,} rows" if len(sizes) > 1 else ""
-        of_rows = f" of {several or counted(sizes[0], 'row')}" if sizes else ""
-        with_datasets = " with datasets" if self.illustrating and not self.datasets else ""
-        return f"Release: {counted(self.count, self.noun)}{with_datasets}{of_rows}, columns {listed(self.order)}"
+        drawn_from = bool(self.illustrating and not self.datasets)
+        what = contents_in_words(self.count, self.noun, self.rows, with_datasets=drawn_from)
+        return f"Release: {what}, columns {listed(self.released_order)}"
 
-    def _repr_html_(self) -> str:
-        if self.tables:
-            frame = self.tables[0].take(slice(SHOWN)).to_frame("pyarrow").to_pylist()
-            rows = [
-                [
-                    "" if value is None else value if isinstance(value, str) else number(value)
-                    for value in row.values()
-                ]
-                for row in frame
-            ]
-            return f"<p>{escape(repr(self))}. The first rows of the first dataset:</p>{table(self.order, rows)}"
-        if not self.mechanism.is_normal:
-            return f"<p>{escape(repr(self))}.</p>"
-        rows = [[number(value) for value in row] for row in to_numpy(self.normal.means)[:SHOWN]]
-        return f"<p>{escape(repr(self))}. The first draws' means:</p>{table(self.order, rows)}"
+
+def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def _of_measurements(names: tuple[str, ...] | None, p: int, prior: NIW | None, schema: Any) -> Mechanism:
-    return Mechanism.of_measurements(Schema.of(schema).for_columns(column_names(names, p)), prior)
+    """Return the mechanism of p measurements, x1, x2, … without names; refuse names or a prior of others."""
+    names = names or tuple(f"x{place + 1}" for place in range(p))
+    if len(names) != p:
+        raise InputError(f"the release has {p} columns but {len(names)} names")
+    check_names(names)
+    if prior is not None and prior.p != p:
+        raise InputError(f"the release has {p} columns but its prior is for {prior.p}")
+    return Mechanism.of_measurements(Schema.of(schema).for_columns(names), prior)
 
 
 def _tables(arrays: Sequence[Any], mechanism: Mechanism) -> tuple[Records, ...]:
     """Return datasets as tables, whose values must be such as the mechanism can release."""
     for place, array in enumerate(arrays if not mechanism.schema.is_plain else (), start=1):
-        require_allowed(array, mechanism.schema, f"dataset {place}")
+        _require_allowed(array, mechanism.schema, f"dataset {place}")
     return _drawn_tables([to_numpy(each) for each in arrays], mechanism)
 
 
@@ -407,16 +342,14 @@ def reading_of(release: Any, how_to_read: Mapping[str, Any] | None = None) -> di
     What is asked besides comes on top; a schema must be the release's own. That there is one row a
     person was seen to when the release was made.
     """
-    reading = {"columns": release.order, "schema": release.schema, "rows_are_people": True}
+    reading = {"columns": release.released_order, "schema": release.schema, "rows_are_people": True}
     if not release.mechanism.is_normal:
         reading |= {"categories": True, "gaps": release.mechanism.missing != REFUSE}
+        reading |= {"many_cells": True} if release.mechanism.has_classes else {}
     asked = dict(how_to_read or {})
     if (schema := asked.pop("schema", None)) is not None:
         reading["schema"] = release.schema.told_besides(Schema.of(schema))
     return reading | asked
-
-
-# What a caller of sample() asks for: how many datasets of how many rows, and where the randomness comes from.
 
 
 def dataset_sizes(datasets: int | None, rows: Any, people: int) -> list[int]:
@@ -429,26 +362,3 @@ def dataset_sizes(datasets: int | None, rows: Any, people: int) -> list[int]:
         return [count_of("rows", count) for count in rows]
     count = people if rows is None else count_of("rows", rows)
     return [count] * count_of("datasets", 1 if datasets is None else datasets, MOST_DATASETS)
-
-
-def generator_for(
-    kind: str,
-    sizes: Sequence[int],
-    columns: Sequence[str],
-    models: Sequence[Any],
-    repeat_key: Any,
-    rng_for_tests: Any,
-) -> np.random.Generator:
-    """Return what draws a release of this kind and these sizes: fresh, or for this release by a repeat key."""
-    if repeat_key is not None and rng_for_tests is not None:
-        raise InputError("a release is drawn by a repeat key or by a generator, not by both")
-    if repeat_key is not None:
-        return keyed_generator(repeat_key, kind, sizes, columns, *models)
-    if rng_for_tests is None:
-        return fresh_generator()
-    if not isinstance(rng_for_tests, np.random.Generator):
-        raise InputError(
-            f"rng_for_tests must be a numpy.random.Generator, got {describe_value(rng_for_tests)}",
-            Cure("to repeat a release that is given to others, use a repeat key", "repeat_key"),
-        )
-    return rng_for_tests

@@ -197,12 +197,7 @@ def fresh_generator() -> np.random.Generator:
 
 
 def new_repeat_key() -> str:
-    """Return a repeat key of 128 bits from the operating system: to be shown once and stored nowhere by us.
-
-    >>> import allbutone as abo
-    >>> len(abo.new_repeat_key())
-    32
-    """
+    """Return a repeat key of 128 bits from the operating system: to be shown once and stored nowhere by us."""
     while _made_up(key := secrets.token_hex(KEY_DIGITS // 2)):
         pass
     return key
@@ -233,7 +228,7 @@ def keyed_generator(
 def _checked_key(text: Any) -> str:
     """Return the key's digits, or say what is wrong with it without repeating it: it is a secret."""
     cures = (
-        "let allbutone make one (--new-repeat-key; in Python new_repeat_key())",
+        "let allbutone make one (--new-repeat-key; in Python Synthesizer.new_repeat_key())",
         "leave it out: then nobody can repeat the release",
     )
     key = text.strip().lower() if isinstance(text, str) else ""

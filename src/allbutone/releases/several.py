@@ -9,13 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from allbutone.model.location import Parameters
-from allbutone.model.niw import NIW
-from allbutone.releases.mechanism import Mechanism
+from allbutone.releases.mechanism import MadeByMechanism, Mechanism
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import NormalDraws, Statistics
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.tables.records import Records
-from allbutone.tables.schema import Schema
 
 Prints = dict[str, set[bytes]]  # of draws and of datasets
 
@@ -29,7 +27,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Releases:
+class Releases(MadeByMechanism):
     """Releases of one table by different mechanisms, or from fewer of its records: a part for each.
 
     An adversary without a prior of their own is taken to have the first part's, which is of all records.
@@ -38,34 +36,9 @@ class Releases:
     parts: tuple[Part, ...]
 
     @property
-    def mechanism(self) -> Mechanism:
+    def mechanism(self) -> Mechanism:  # type: ignore[override]
         """How the first part was made."""
         return self.parts[0].release.mechanism
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The measurements."""
-        return self.mechanism.columns
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """All columns, in the table's order."""
-        return self.mechanism.order
-
-    @property
-    def p(self) -> int:
-        """The number of measurements."""
-        return len(self.columns)
-
-    @property
-    def schema(self) -> Schema:
-        """The scales, limits and decimals that all were made with."""
-        return self.mechanism.schema
-
-    @property
-    def prior(self) -> NIW | None:
-        """The prior of the first part."""
-        return self.mechanism.normal
 
     @property
     def datasets(self) -> tuple[Records, ...]:
@@ -133,7 +106,7 @@ def _require_same_columns(first: Release, other: Release, what: str) -> None:
         )
     if not first.schema.same_mechanism(other.schema):
         raise InputError(f"{what} has other scales, limits or decimals than the first", "attack one at a time")
-    if (first.prior is None) != (other.prior is None):
+    if first.mechanism.says_its_prior != other.mechanism.says_its_prior:
         raise InputError("some of the releases say which prior they were made with, some do not", "let all say it")
 
 
@@ -239,12 +212,6 @@ def without_columns(release: AReleased, lacking: str | Sequence[str]) -> AReleas
     The rest of the columns of every draw or dataset is exactly a release of the rest of the columns of the table,
     made with the prior's marginal (`NIW.marginal`), which the result holds: `attack`, `posterior` and all others
     take it as any release, and are exact given the rest. The columns left out would say a little more.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
-    >>> abo.without_columns(release, ["BMI"]).columns
-    ('T2D', 'CAD', 'HT', 'HBA1C')
     """
     kept = known_columns(release.columns, lacking)
     some: AReleased = release if len(kept) == release.p else in_columns(release, kept)
@@ -261,6 +228,7 @@ def in_columns(release: Any, kept: Sequence[int]) -> Any:
     mechanism, drawn = release.mechanism, release.parameters
     lost = {name for place, name in enumerate(release.columns) if place not in kept}
     names = [name for name in release.order if name not in lost]
+    release.schema.require_ends(names)
     places = [place for place, name in enumerate(mechanism.measurements) if name not in lost]
     prior = None if release.prior is None else release.prior.marginal(places)
     if drawn is not None:

@@ -4,7 +4,6 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from allbutone.model.augmentation import FEWEST_CHAINS, augment
+from allbutone.model.classes import CLASSES as CLASSES_BY_DEFAULT
+from allbutone.model.classes import require_enough_records, require_values
 from allbutone.model.incomplete import GapPatterns, IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, LocationModel, Regression, default_weight
 from allbutone.model.moments import Moments
@@ -27,8 +28,11 @@ from allbutone.model.prior import (
     prior_of,
 )
 from allbutone.model.sites import SiteMoments
+from allbutone.releases.class_tables import draw_class_tables
 from allbutone.releases.description import read_json
+from allbutone.releases.gaussian_account import DELTA, epsilon_of
 from allbutone.releases.mechanism import (
+    CLASSES,
     GENERAL_LOCATION,
     KEEP_GAPS,
     LEAST_WEIGHT,
@@ -38,21 +42,22 @@ from allbutone.releases.mechanism import (
     require_measurements,
     require_nothing_kept,
 )
-from allbutone.releases.private_mechanism import DELTA, NoisyMoments, epsilon_of
-from allbutone.releases.private_release import draw_guaranteed, refuse_seed, spend
-from allbutone.releases.release import MOST_DATASETS, Release, dataset_sizes, generator_for
-from allbutone.releases.sampling import draw_tables
+from allbutone.releases.private_mechanism import NoisyMoments
+from allbutone.releases.private_release import draw_guaranteed, private_mechanism_of, refuse_seed, spend
+from allbutone.releases.release import MOST_DATASETS, Release, dataset_sizes
+from allbutone.releases.sampling import draw_tables, fresh_generator, keyed_generator, new_repeat_key
 from allbutone.releases.several import joined_parameters
-from allbutone.support.errors import Cure, InputError, count_of
+from allbutone.support.errors import Cure, InputError, count_of, describe_value
 from allbutone.support.parallel import one_thread
-from allbutone.support.text import counted, listed
+from allbutone.support.text import ShowsItself, counted, listed
 from allbutone.tables.admission import ColumnsError, refusal
 from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
 from allbutone.tables.safe_io import NOT_AS_WRITTEN, fresh_file
-from allbutone.tables.schema import Schema
+from allbutone.tables.schema import Schema, refuse_derived
 
+GUARANTEED = "a release with a guarantee"
 MOST_CHAINS = 16  # more draws come from the same chains, far enough apart
 _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records, and the "
@@ -77,11 +82,13 @@ class _Fit:
     noisy: NoisyMoments | None = None
 
 
-class Synthesizer:
+class Synthesizer(ShowsItself):
     """Fits a model to a table and draws releases from it.
 
     Measurements are multivariate normal with a normal-inverse-Wishart prior. Where the table has categories, they
     are so within each cell of these (the general location model); `model="normal"` refuses categories instead.
+    With `model="classes"` each record is of a class that nobody has observed, `classes` of them at most (10 by
+    default): within a class measurements are normal and categories independent, which leaves tables of any shape.
 
     `prior`: of the measurements; a `NIW`, the path of a prior file, a dict of its entries, or None for what the
     table file declares, else the flat prior, which has no units. `cells`: "main effects" (one spread, each level
@@ -109,6 +116,7 @@ class Synthesizer:
         prior: AnyPrior | None = None,
         *,
         model: str | None = None,
+        classes: int | None = None,
         cells: str = MAIN_EFFECTS,
         cell_weight: float | None = None,
         keep: str | Sequence[str] = (),
@@ -117,14 +125,20 @@ class Synthesizer:
         epsilon: float | None = None,
         delta: float = DELTA,
     ) -> None:
-        if model not in (None, NORMAL, GENERAL_LOCATION):
-            raise InputError(f"the model is {NORMAL!r} or {GENERAL_LOCATION!r}, got {model!r}")
+        models = (NORMAL, GENERAL_LOCATION, CLASSES)
+        if model not in (None, *models):
+            raise InputError(f"the model is {', '.join(map(repr, models[:-1]))} or {CLASSES!r}, got {model!r}")
+        if classes is not None and model not in (None, CLASSES):
+            raise InputError(f"the model {model!r} has no classes", Cure("use classes", "model", CLASSES))
+        self._classes = CLASSES_BY_DEFAULT if classes is None and model == CLASSES else classes or 0
         self._given, self._model, self._cells, self._weight = prior, model, cells, cell_weight
         self._keep, self._missing, self._schema = keep, missing, schema
         self._epsilon, self._delta = None if epsilon is None else epsilon_of(epsilon), delta
         self._fitted: _Fit | None = None
         self._gaps_in_words = ""
-        if epsilon is not None and (prior is not None or keep or missing != REFUSE or model == GENERAL_LOCATION):
+        if epsilon is not None and (
+            prior is not None or keep or missing != REFUSE or model == GENERAL_LOCATION or self._classes
+        ):
             raise InputError(
                 "with a guarantee measurements are drawn by the table file's centres, spreads and limits alone",
                 "leave out prior, keep, missing and model",
@@ -140,20 +154,27 @@ class Synthesizer:
         if self._schema is not None:
             how_to_read = {"schema": self._schema, **how_to_read}
         if self._epsilon is not None:
+            refuse_derived(Schema.of(how_to_read.get("schema")), GUARANTEED, "draw without a guarantee")
             noisy = spend(table, self._epsilon, self._delta, **how_to_read)
-            self._fitted = _Fit(Mechanism.of_measurements(noisy.ball.schema, None), noisy.people, noisy=noisy)
+            self._fitted = _Fit(private_mechanism_of(noisy.ball.schema), noisy.people, noisy=noisy)
             return self
         records = self._read(table, how_to_read)
-        mechanism, people = self._mechanism(records), _people(records)
+        mechanism = self._mechanism(records)
+        if mechanism.has_classes:
+            self._fitted = _fit_classes(records, mechanism)
+            return self
         normal = mechanism.require_prior()
-        if normal.is_flat:
-            _require_enough(people, normal.p + len(mechanism.covariates))
-        if mechanism.is_normal:
-            self._fitted = self._fit_normal(records, mechanism)
-        elif isinstance(records, Records):
-            self._fitted = _fit_records(records, mechanism)
-        else:
-            self._fitted = _fit_cells(records, mechanism)
+        people, columns = _people(records), normal.p + len(mechanism.covariates)
+        # the flat prior would leave an adversary, who has one record less, without a posterior
+        if normal.is_flat and people <= columns + 1:
+            raise InputError(
+                f"{people} rows are too few for {counted(columns, 'measurement')} without a prior: at least "
+                f"{columns + 2} are needed",
+                Cure("give a prior from public knowledge", "prior"),
+                Cure("use fewer columns", "columns"),
+            )
+        with one_thread():
+            self._fitted = _fit(records, mechanism)
         return self
 
     def _read(self, table: Any, how_to_read: dict[str, Any]) -> Records | LazyRecords | SiteMoments:
@@ -161,6 +182,8 @@ class Synthesizer:
         if isinstance(table, SiteMoments):
             return table
         how = {"categories": self._model != NORMAL, **how_to_read}
+        if self._classes and not is_lazy(table):
+            how = {"many_cells": True, **how}
         try:
             if is_lazy(table):
                 return LazyRecords.of(table, **how)
@@ -175,6 +198,9 @@ class Synthesizer:
     def _mechanism(self, records: Records | LazyRecords | SiteMoments) -> Mechanism:
         schema = records.schema
         keep = tuple(split_names(self._keep, set(records.order))) if self._keep else ()
+        if self._classes:
+            given = None if self._given is None else prior_of(self._given, records.columns, schema)
+            return Mechanism(schema, given, keep=keep, missing=self._missing, classes=self._classes)
         drawn = [name for name in records.columns if name not in keep]
         require_measurements(drawn)
         of_drawn = schema.for_columns(drawn)
@@ -185,15 +211,6 @@ class Synthesizer:
         if weight is None:
             weight = max(LEAST_WEIGHT, default_weight(prod(len(column.levels) for column in schema.categories)))
         return Mechanism(schema, normal, weight, self._cells, keep, self._missing)
-
-    def _fit_normal(self, records: Records | LazyRecords | SiteMoments, mechanism: Mechanism) -> _Fit:
-        """Fit to moments, all that the normal model needs."""
-        prior = mechanism.require_prior()
-        with one_thread():
-            moments = _moments(records)
-            if message := prior_conflict(prior, moments, records.columns):
-                warnings.warn(message, PriorScaleWarning, stacklevel=3)
-            return _Fit(mechanism, int(moments.count), prior.update(moments))
 
     @property
     def mechanism(self) -> Mechanism:
@@ -233,7 +250,7 @@ class Synthesizer:
 
     @property
     def gaps_in_words(self) -> str:
-        """What was done about missing values by the last draw, and how surely; confidential."""
+        """What the last draw did about missing values, or found of classes, and how surely; confidential."""
         return self._gaps_in_words
 
     def __repr__(self) -> str:
@@ -243,9 +260,6 @@ class Synthesizer:
             return f"Synthesizer{spent}, not fitted"
         people = counted(self._fitted.people, "record")
         return f"Synthesizer{spent}, fitted to {people} of {listed(self.mechanism.order)}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>"
 
     def sample(
         self,
@@ -270,7 +284,13 @@ class Synthesizer:
         if fit.noisy is not None:
             _require_noise_alone(parameters, repeat_key, rng_for_tests)
             return draw_guaranteed(fit.noisy, len(sizes), sizes)
+        if fit.mechanism.has_classes and parameters:
+            refuse_class_parameters()
         rng = self.generator("both" if parameters else "datasets", sizes, repeat_key, rng_for_tests)
+        if fit.mechanism.has_classes:
+            assert fit.incomplete is not None
+            made, self._gaps_in_words = draw_class_tables(fit.mechanism, fit.incomplete, sizes, rng)
+            return Release(fit.mechanism, tuple(made))
         if isinstance(fit.posterior, NIW):  # many at a time
             return Release.draw(fit.posterior, sizes, rng, parameters=parameters, **self._public)
         drawn, behind = draw_tables(
@@ -283,11 +303,21 @@ class Synthesizer:
             return Release(fit.mechanism, (), behind, tables)
         return Release(fit.mechanism, tables)
 
+    @staticmethod
+    def new_repeat_key() -> str:
+        """Return a key to draw a release with that can be repeated: 128 bits from the operating system.
+
+        Keep it as you keep the table. It is stored nowhere, and neither a release nor its folder knows it.
+        """
+        return new_repeat_key()
+
     def sample_parameters(self, draws: int = 1, *, repeat_key: Any = None, rng_for_tests: Any = None) -> Release:
         """Draw the model's parameters alone; where the randomness comes from, `sample` says."""
         fit, draws = self._require_fit(), count_of("draws", draws, MOST_DATASETS)
         if fit.noisy is not None:
             _require_noise_alone(True, repeat_key, rng_for_tests)
+        if fit.mechanism.has_classes:
+            refuse_class_parameters()
         rng = self.generator("parameters", [draws], repeat_key, rng_for_tests)
         if isinstance(fit.posterior, NIW):
             return Release.draw_parameters(fit.posterior, draws, rng, **self._public)
@@ -336,14 +366,23 @@ class Synthesizer:
         self, kind: str, sizes: Sequence[int], repeat_key: Any = None, rng_for_tests: Any = None
     ) -> np.random.Generator:
         """Return what draws a release of this kind and these sizes: fresh, or for this release by a repeat key."""
-        fit, models = self._require_fit(), list[Any]()
+        if repeat_key is not None and rng_for_tests is not None:
+            raise InputError("a release is drawn by a repeat key or by a generator, not by both")
+        if rng_for_tests is not None:
+            if isinstance(rng_for_tests, np.random.Generator):
+                return rng_for_tests
+            raise InputError(
+                f"rng_for_tests must be a numpy.random.Generator, got {describe_value(rng_for_tests)}",
+                Cure("to repeat a release that is given to others, use a repeat key", "repeat_key"),
+            )
+        if repeat_key is None:
+            return fresh_generator()
+        fit = self._require_fit()
         if isinstance(fit.posterior, NIW):
-            models = [self.prior, fit.posterior]
-        elif repeat_key is not None:
-            both = fit.kept is not None and fit.covariates is not None
-            kept = [fit.kept.tolist(), fit.covariates.tolist()] if both else []  # type: ignore[union-attr]
-            models = [fit.mechanism.entries(), _table_entries(fit), kept]
-        return generator_for(kind, sizes, fit.mechanism.order, models, repeat_key, rng_for_tests)
+            return keyed_generator(repeat_key, kind, sizes, fit.mechanism.order, self.prior, fit.posterior)
+        kept = [each.tolist() for each in (fit.kept, fit.covariates) if each is not None]
+        stands_for_table = fit.mechanism.entries(), _table_entries(fit), kept
+        return keyed_generator(repeat_key, kind, sizes, fit.mechanism.order, *stands_for_table)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted synthesizer to a JSON file that only its owner can read. It is confidential."""
@@ -377,6 +416,7 @@ class Synthesizer:
             cell_weight=mechanism.cell_weight,
             keep=mechanism.keep,
             missing=mechanism.missing,
+            classes=mechanism.classes or None,
         )
         loaded._fitted = fit
         return loaded
@@ -388,49 +428,52 @@ class Synthesizer:
 
 
 def _people(records: Records | LazyRecords | SiteMoments) -> int:
-    if isinstance(records, Records):
-        return len(records.values)
-    return int(records.total.count) if isinstance(records, SiteMoments) else len(records)
+    return len(records.values) if isinstance(records, Records) else len(records)
 
 
-def _moments(records: Records | LazyRecords | SiteMoments) -> Moments:
-    if isinstance(records, SiteMoments):
-        return records.total
-    return Moments.of(records.values if isinstance(records, Records) else records)
-
-
-def _fit_records(records: Records, mechanism: Mechanism) -> _Fit:
-    """Fit to records with categories, kept columns or gaps."""
-    model, table = mechanism.prior, mechanism.incomplete(records)
-    with one_thread():
-        posterior = None if records.has_gaps else model.update(table.complete(model.cells))
+def _fit(records: Records | LazyRecords | SiteMoments, mechanism: Mechanism) -> _Fit:
+    """Fit to moments, all that the normal model needs; to those of each cell; or to the records themselves."""
+    if mechanism.is_normal:
+        prior = mechanism.require_prior()
+        known = records.values if isinstance(records, Records) else records
+        moments = Moments.of(known.total if isinstance(known, SiteMoments) else known)
+        if message := prior_conflict(prior, moments, records.columns):
+            warnings.warn(message, PriorScaleWarning, stacklevel=3)
+        return _Fit(mechanism, int(moments.count), prior.update(moments))
+    model = mechanism.prior
+    if not isinstance(records, Records):
+        require_nothing_kept(mechanism)
+        return _Fit(mechanism, len(records), model.update(model.moments(records.sums)))  # type: ignore[union-attr]
+    table = mechanism.incomplete(records)
     return _Fit(
         mechanism,
-        len(records.values),
-        posterior,
+        len(table),
+        None if records.has_gaps else model.update(table.complete(model.cells)),
         table if records.has_gaps else None,
         mechanism.kept_levels(records),
         table.covariates if mechanism.keep else None,
     )
 
 
-def _fit_cells(records: Any, mechanism: Mechanism) -> _Fit:
-    """Fit to counts and sums by cell, all that comes from a table that stays in its engine."""
-    require_nothing_kept(mechanism)
-    model = mechanism.prior
-    with one_thread():
-        return _Fit(mechanism, len(records), model.update(model.moments(records.sums)))
-
-
-def _require_enough(people: int, columns: int) -> None:
-    """Ask for a prior where the flat one leaves an adversary, who has one record less, without a posterior."""
-    if people <= columns + 1:
+def _fit_classes(records: Records | LazyRecords | SiteMoments, mechanism: Mechanism) -> _Fit:
+    """Fit classes, for which the table itself is what is needed to draw."""
+    if not isinstance(records, Records):
         raise InputError(
-            f"{people} rows are too few for {counted(columns, 'measurement')} without a prior: at least "
-            f"{columns + 2} are needed",
-            Cure("give a prior from public knowledge", "prior"),
-            Cure("use fewer columns", "columns"),
+            "classes take the records themselves, and these stay where they are", "read the table as a file"
         )
+    table = mechanism.incomplete(records)
+    require_enough_records(table)
+    require_values(table, mechanism.measurements, mechanism.classes)
+    return _Fit(mechanism, len(records.values), incomplete=table)
+
+
+def refuse_class_parameters() -> None:
+    """Say why parameters of classes are not released."""
+    raise InputError(
+        "with classes datasets alone are released: the shares, means and spreads of classes of few people would "
+        "tell more of these than any dataset does, and no law for what they tell is known",
+        Cure("release datasets", "parameters", False),
+    )
 
 
 def _require_noise_alone(parameters: bool, repeat_key: Any, rng_for_tests: Any) -> None:
@@ -450,10 +493,8 @@ def _table_entries(fit: _Fit) -> dict[str, Any]:
     if isinstance(fit.posterior, NIW):
         content["posterior"] = prior_entries(fit.posterior)
     elif fit.posterior is not None:
-        measured, names = fit.posterior.measured, ["mean", "mean_weight", "df", "scale"]
-        if isinstance(measured, Regression):
-            names = ["coefficients", "root", "df", "scale"]
-        numbers = {name: np.asarray(getattr(measured, name)).tolist() for name in names}
+        measured = fit.posterior.measured
+        numbers = {each: np.asarray(getattr(measured, each)).tolist() for each in measured.__dataclass_fields__}
         content["posterior"] = {"weights": fit.posterior.weights.tolist()} | numbers
     if fit.incomplete is not None:
         values = [[None if np.isnan(value) else value for value in row] for row in fit.incomplete.values.tolist()]
@@ -475,8 +516,8 @@ def _fit_from(content: dict[str, Any], mechanism: Mechanism) -> _Fit:
         posterior = _location_model(given, mechanism.prior)
     incomplete = None
     if (table := content.get("incomplete")) is not None:
-        values = np.array(table["values"], dtype=np.float64).reshape(-1, len(mechanism.measurements))
-        codes = np.array(table["codes"], dtype=np.int64).reshape(len(values), -1)
+        values = np.array(table["values"], dtype=np.float64).reshape(people, len(mechanism.measurements))
+        codes = np.array(table["codes"], dtype=np.int64).reshape(people, -1)
         incomplete = IncompleteRecords.of(codes, values, covariates)
     return _Fit(mechanism, people, posterior, incomplete, kept, covariates)
 

@@ -1,0 +1,62 @@
+"""Drawing synthetic tables through classes: each from a draw of its own, nearly independent of the others."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from allbutone.model.class_sampler import CHAINS, ClassChains, ClassDraws, draw_classes
+from allbutone.model.classes import ClassParameters
+from allbutone.model.incomplete import GapPatterns, IncompleteRecords
+from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
+from allbutone.support.errors import require_memory
+from allbutone.support.parallel import one_thread
+from allbutone.tables.records import Records
+
+MOST_CHAINS = 16  # further datasets come from the same chains, far apart
+FAR_APART = 50  # sweeps between two datasets of one chain
+
+
+def draw_class_tables(
+    mechanism: Mechanism,
+    table: IncompleteRecords,
+    rows: Sequence[int],
+    rng: np.random.Generator,
+    watch: Callable[[int], None] = lambda sweeps: None,
+) -> tuple[list[Records], str]:
+    """Draw one table for each entry of `rows`, and say how nearly independent the draws are."""
+    model = mechanism.class_model
+    require_memory(sum(rows) * (model.p + len(model.sizes)))
+    chains = min(max(len(rows), CHAINS), MOST_CHAINS)
+    with one_thread():
+        begun = ClassChains.start(model, table, rng, chains)
+        draws = draw_classes(begun, -(-len(rows) // chains), apart=FAR_APART, watch=watch)
+        parameters = draws.posteriors.take(slice(len(rows))).draw(rng)
+        found = [
+            draw_class_table(mechanism, table, parameters.take([number]), rng, count)
+            for number, count in enumerate(rows)
+        ]
+    return found, in_words(draws, len(rows))
+
+
+def draw_class_table(
+    mechanism: Mechanism,
+    table: IncompleteRecords,
+    parameters: ClassParameters,
+    rng: np.random.Generator,
+    rows: int,
+) -> Records:
+    """Draw one table from one draw of the parameters, with gaps as the table has them where they are kept."""
+    codes, values = parameters.draw_rows(rng, rows)
+    gaps = GapPatterns.of(table).draw(rng, rows) if mechanism.missing == KEEP_GAPS else None
+    return mechanism.with_gaps(values, codes, gaps)
+
+
+def in_words(draws: ClassDraws, datasets: int) -> str:
+    """Say how many classes there are, and how nearly independent the datasets' draws are."""
+    filled = [len(np.unique(each)) for each in draws.classes]
+    low, high = min(filled), max(filled)
+    count = "1 class" if high == 1 else f"{high} classes" if low == high else f"{low} to {high} classes"
+    apart = "each dataset from a chain of its own"
+    if datasets > draws.chains:
+        apart = f"datasets of one chain {FAR_APART} sweeps apart"
+    return f"People fall into {count} ({apart}; {draws.convergence.words})."

@@ -1,0 +1,104 @@
+"""Releases drawn through classes: any table, saved and read back, repeated, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allbutone as abo
+from allbutone.releases.mechanism import CLASSES, Mechanism
+from allbutone.support.errors import InputError
+
+
+@pytest.fixture
+def clinic(rng):
+    """Two groups of people, told apart by two measurements, and a category that hangs together with them."""
+    ill = rng.random(120) < 0.35
+    return pd.DataFrame(
+        {
+            "marker": np.where(ill, 9.0, 3.0) + rng.standard_normal(120),
+            "arm": np.where(rng.random(120) < np.where(ill, 0.9, 0.2), "treated", "control"),
+            "weight": 70 + 10 * rng.standard_normal(120) - 8 * ill,
+        }
+    )
+
+
+def test_two_peaks_and_what_hangs_together_with_them_are_kept(clinic, rng):
+    synthesizer = abo.Synthesizer(model="classes").fit(clinic)
+    release = synthesizer.sample(datasets=2, rows=3000, rng_for_tests=rng)
+    table = release.to_frames("pandas")[0]
+    between = (table.marker > 5.5) & (table.marker < 6.5)
+    assert between.mean() < 0.06  # a single normal has 13 % there
+    for high in (True, False):
+        share = (table.arm[(table.marker > 6) == high] == "treated").mean()
+        there = (clinic.arm[(clinic.marker > 6) == high] == "treated").mean()
+        assert abs(share - there) < 0.25
+    assert "classes" in synthesizer.gaps_in_words
+    assert "a chain of its own" in synthesizer.gaps_in_words
+    assert release.mechanism.model == CLASSES
+
+
+def test_it_is_saved_read_back_and_repeated(clinic, tmp_path):
+    synthesizer = abo.Synthesizer(model="classes", classes=4).fit(clinic)
+    key = abo.Synthesizer.new_repeat_key()
+    release = synthesizer.sample(datasets=2, repeat_key=key)
+    abo.save_release(release, tmp_path / "release")
+    read = abo.load_release(tmp_path / "release")
+    assert read.mechanism.same_as(release.mechanism)
+    assert read.mechanism.classes == 4
+    for ours, theirs in zip(release.tables, read.tables, strict=True):
+        np.testing.assert_array_equal(ours.natural, theirs.natural)
+        np.testing.assert_array_equal(ours.categories.codes, theirs.categories.codes)
+    synthesizer.save(tmp_path / "fitted.json")
+    again = abo.Synthesizer.load(tmp_path / "fitted.json").sample(datasets=2, repeat_key=key)
+    np.testing.assert_array_equal(again.values[1], release.values[1])
+    three = Mechanism(release.schema, None, classes=3)
+    assert not three.same_as(release.mechanism)
+
+
+def test_categories_alone_and_with_very_many_combinations(rng):
+    levels = np.array([f"level {number}" for number in range(9)])
+    table = pd.DataFrame({f"question {number}": levels[rng.integers(0, 9, 60)] for number in range(5)})
+    assert 9**5 > 10_000
+    with pytest.raises(InputError, match="combinations"):
+        abo.Synthesizer().fit(table)
+    release = abo.Synthesizer(model="classes").fit(table).sample(rng_for_tests=rng)
+    assert release.tables[0].categories.codes.shape == (60, 5)
+    assert release.tables[0].values.shape == (60, 0)
+
+
+def test_gaps_are_imputed_or_kept(clinic, rng):
+    clinic.loc[::5, "weight"] = np.nan
+    clinic.loc[::7, "arm"] = None
+    with pytest.raises(InputError, match="misses"):
+        abo.Synthesizer(model="classes").fit(clinic)
+    whole = abo.Synthesizer(model="classes", missing="impute").fit(clinic).sample(rng_for_tests=rng).tables[0]
+    assert not whole.has_gaps
+    kept = abo.Synthesizer(model="classes", missing="keep").fit(clinic).sample(rng_for_tests=rng).tables[0]
+    assert 0.05 < np.isnan(kept.values[:, 1]).mean() < 0.4
+
+
+def test_limits_and_decimals_hold(clinic, rng):
+    schema = {"columns": {"marker": {"low": 0, "decimals": 1}, "weight": {"scale": "log", "decimals": 0}}}
+    table = (
+        abo.Synthesizer(model="classes", schema=schema).fit(clinic).sample(rows=500, rng_for_tests=rng).tables[0]
+    )
+    natural = table.natural
+    assert natural[:, 0].min() >= 0
+    np.testing.assert_array_equal(natural, np.column_stack([natural[:, 0].round(1), natural[:, 1].round()]))
+
+
+def test_what_classes_do_not_do_is_refused_with_its_reason(clinic):
+    synthesizer = abo.Synthesizer(model="classes").fit(clinic)
+    for ask in (lambda: synthesizer.sample(parameters=True), synthesizer.sample_parameters):
+        with pytest.raises(InputError, match="datasets alone are released"):
+            ask()
+    with pytest.raises(InputError, match="no column is kept"):
+        abo.Synthesizer(model="classes", keep="arm").fit(clinic)
+    with pytest.raises(InputError, match="a prior of their own"):
+        abo.Synthesizer(abo.NIW.default(2), model="classes").fit(clinic)
+    with pytest.raises(InputError, match="has no classes"):
+        abo.Synthesizer(model="normal", classes=3)
+    with pytest.raises(InputError, match="classes"):
+        abo.Synthesizer(model="classes", classes=1000).fit(clinic)
+    with pytest.raises(InputError, match="too few"):
+        abo.Synthesizer(model="classes").fit(clinic[["marker", "weight"]].head(3))
