@@ -54,7 +54,7 @@ def test_where_sums_would_cost_digits_they_are_not_used(kind):
 def test_many_that_share_their_quadratic_have_the_modes_of_each(kind):
     """One feature is known, with one value or another: what was released is the same for all."""
     target = make(np.random.default_rng(5), kind, 3, 40, 6, outlying=4.0)
-    one = log_posterior(target.others, target.release, target.prior)
+    one = log_posterior(target.others, target.release, prior=target.prior)
     values = target.record[0] + np.linspace(-1, 1, 4)[:, None]
     together = find_modes(one.given((0,), values))
     for row, value in enumerate(values):

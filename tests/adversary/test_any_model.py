@@ -95,7 +95,7 @@ def test_the_normal_model_is_the_special_case(kind, own, rng):
     before = None if adversary is None else adversary.update(target.others).predictive()
     candidates = target.candidates(12)
     literal = log_posterior_of_model(candidates, others, own=before, **released)
-    closed = log_posterior(target.others, release, target.prior, adversary_prior=adversary)
+    closed = log_posterior(target.others, release, abo.Adversary(prior=adversary), prior=target.prior)
     values = closed.log_density_unnormalized(candidates)
     np.testing.assert_allclose(literal - literal[0], values - values[0], rtol=1e-10, atol=1e-8)
 

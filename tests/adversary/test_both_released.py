@@ -41,7 +41,7 @@ def test_the_joint_density_of_datasets_given_their_parameters_is_free_of_the_rec
         for mean, covariance, data in zip(both.normal.means, both.normal.covariances, both.values, strict=True):
             normal = Normal(mean, covariance).log_density(data).sum()
             joint += paper.log_niw(mean, covariance, *fitted) + normal
-        scored = abo.posterior(records.values[1:], both, both.prior).log_density_unnormalized(candidate)
+        scored = abo.posterior(records.values[1:], both, prior=both.prior).log_density_unnormalized(candidate)
         prior_part = paper.log_student_t(
             candidate, *paper.predictive(*paper.posterior(records.values[1:], *prior))
         )
@@ -56,7 +56,7 @@ def test_every_attack_is_that_on_the_parameters(records, both):
     one, two = (of_record(records, 3, each) for each in (both, theta))
     assert one.law == two.law
     assert one.posterior(2).log_total == two.posterior(2).log_total
-    modes = [abo.attack(records.values[1:], each, both.prior).mode for each in (both, theta)]
+    modes = [abo.attack(records.values[1:], each, prior=both.prior).mode for each in (both, theta)]
     np.testing.assert_array_equal(*modes)
 
 

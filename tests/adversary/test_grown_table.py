@@ -5,7 +5,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.releases.several import Part, Releases
+from allbutone.releases.several import Part, Releases, without_columns
 
 PEOPLE, BEFORE, COLUMNS = 16, 12, 2
 PLACES = {"first": slice(0, BEFORE), "last": slice(PEOPLE - BEFORE, None)}
@@ -61,8 +61,8 @@ def test_every_record_is_attacked_once_and_in_any_column(rng):
     everyone = LeaveOneOut.of(values, together, now.prior, None, "record")
     rows = np.concatenate([rows for rows, _ in everyone.blocks((), np.arange(PEOPLE))])
     assert sorted(rows) == list(range(PEOPLE))
-    some = abo.without_columns(together, [together.columns[1]])
-    assert abo.attack_all(values[:, [0, 2]], some, some.prior).mode.shape == (PEOPLE, 2)
+    some = without_columns(together, [together.columns[1]])
+    assert abo.attack(values[:, [0, 2]], some, rows="all", prior=some.prior).mode.shape == (PEOPLE, 2)
 
 
 def test_where_it_is_not_known_who_was_there_it_is_refused(rng):
@@ -70,4 +70,4 @@ def test_where_it_is_not_known_who_was_there_it_is_refused(rng):
     now, sets, _ = releases(rng, values, PLACES["first"], abo.NIW.flat(COLUMNS))
     together = Releases((Part(now), Part(sets, PLACES["first"])))
     with pytest.raises(abo.InputError, match="fewer records"):
-        abo.attack(values[1:], together, now.prior)
+        abo.attack(values[1:], together, prior=now.prior)

@@ -10,7 +10,6 @@ import pytest
 from jaxtyping import config
 
 import allbutone as abo
-from allbutone.releases.statistics import ParameterStatistics
 
 NAMES = ("bmi", "ldl", "hba1c")
 RNG = np.random.default_rng(7)
@@ -46,6 +45,10 @@ def same(one, other):
 # columns
 
 
+def attack_everyone(*given, **how):
+    return abo.attack(*given, rows="all", **how)
+
+
 @pytest.mark.parametrize("kind", RELEASES)
 @pytest.mark.parametrize(
     "table",
@@ -54,24 +57,24 @@ def same(one, other):
 )
 def test_a_table_in_another_order_is_put_in_the_releases(kind, table):
     release = RELEASES[kind]
-    same(abo.attack(table, release, PRIOR), abo.attack(TABLE, release, PRIOR))
-    same(abo.attack_all(table, release, PRIOR), abo.attack_all(TABLE, release, PRIOR))
-    there, here = (abo.posterior(each, release, PRIOR) for each in (table, TABLE))
+    same(abo.attack(table, release, prior=PRIOR), abo.attack(TABLE, release, prior=PRIOR))
+    same(abo.attack(table, release, rows="all", prior=PRIOR), abo.attack(TABLE, release, rows="all", prior=PRIOR))
+    there, here = (abo.posterior(each, release, prior=PRIOR) for each in (table, TABLE))
     assert there.log_density_unnormalized(TABLE[0]) == here.log_density_unnormalized(TABLE[0])
 
 
 def test_a_file_is_matched_by_name_too(tmp_path):
     SHUFFLED.to_csv(tmp_path / "table.csv", index=False)
-    same(abo.attack(tmp_path / "table.csv", RELEASE, PRIOR), abo.attack(TABLE, RELEASE, PRIOR))
+    same(abo.attack(tmp_path / "table.csv", RELEASE, prior=PRIOR), abo.attack(TABLE, RELEASE, prior=PRIOR))
 
 
 @pytest.mark.parametrize(
     "table", [SHUFFLED.rename(columns={"ldl": "hdl"}), SHUFFLED[["bmi", "ldl"]], SHUFFLED.assign(age=1.0)]
 )
-@pytest.mark.parametrize("run", [abo.attack, abo.attack_all, abo.posterior])
+@pytest.mark.parametrize("run", [abo.attack, attack_everyone, abo.posterior])
 def test_other_columns_are_refused(run, table):
     with refused(f"the records have the columns {', '.join(table)}, the release bmi, ldl, hba1c; choose"):
-        run(table, RELEASE, PRIOR)
+        run(table, RELEASE, prior=PRIOR)
 
 
 # releases, priors and readings
@@ -89,14 +92,14 @@ def test_other_columns_are_refused(run, table):
 def test_a_prior_other_than_the_releases_is_refused(field, value, message):
     fields = {name: getattr(PRIOR, name) for name in ("mean", "mean_weight", "df", "scale")}
     other = abo.NIW(**fields | {field: value})
-    for run in (abo.attack, abo.attack_all, abo.posterior):
+    for run in (abo.attack, attack_everyone, abo.posterior):
         with refused(f"the release was made with another prior: its {message}"):
-            run(TABLE, RELEASE, other)
-    abo.attack(TABLE, RELEASE, PRIOR, adversary_prior=other, reading="mechanism")
-    abo.attack(TABLE, abo.Release.of(RELEASE.values), other)
+            run(TABLE, RELEASE, prior=other)
+    abo.attack(TABLE, RELEASE, abo.Adversary(prior=other), prior=PRIOR, reading="mechanism")
+    abo.attack(TABLE, abo.Release.of(RELEASE.values), prior=other)
 
 
-@pytest.mark.parametrize("run", [abo.attack, abo.attack_all, abo.posterior])
+@pytest.mark.parametrize("run", [abo.attack, attack_everyone, abo.posterior])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -104,11 +107,14 @@ def test_a_prior_other_than_the_releases_is_refused(field, value, message):
         ({"release": None}, "release must be a Release, got None"),
         ({"release": "release/"}, "cannot read release/release.json"),
         ({"release": [TABLE]}, "in the list is a ndarray"),
-        ({"prior": None}, "prior must be one NIW, got None; give release.prior"),
+        ({"prior": 3.0}, "prior must be one NIW, got 3.0; give release.prior"),
+        ({"prior": None, "release": abo.Release.of(RELEASE.values)}, "does not say which prior"),
         ({"prior": "prior.toml"}, "cannot read prior.toml"),
         ({"prior": abo.NIW(np.zeros((2, 3)), 1.0, 5.0, np.eye(3))}, "prior must be one NIW, got a NIW"),
-        ({"adversary_prior": abo.NIW.default(2)}, "the release 3, the adversary_prior 2; give all three"),
-        ({"adversary_prior": 3.0}, "adversary_prior must be one NIW, got 3.0"),
+        (
+            {"adversary": abo.Adversary(prior=abo.NIW.default(2))},
+            "the release 3, the adversary_prior 2; give all three",
+        ),
         ({"others": TABLE[:, 0]}, r"records have shape \(n, p\) with p > 0, got \(12,\)"),
         ({"others": TABLE[:, :2]}, "records have 2 columns, the release 3, the prior 3"),
         ({"others": TABLE.astype(str)}, "records must hold real numbers"),
@@ -118,7 +124,7 @@ def test_a_prior_other_than_the_releases_is_refused(field, value, message):
 def test_what_is_no_attack_is_refused(run, change, message):
     given = {"others": TABLE, "release": RELEASE, "prior": PRIOR} | change
     with refused(message):
-        run(given.pop("others"), given.pop("release"), given.pop("prior"), **given)
+        run(given.pop("others"), given.pop("release"), **given)
 
 
 @pytest.mark.parametrize(
@@ -134,26 +140,26 @@ def test_what_is_no_attack_is_refused(run, change, message):
 def test_moments_that_no_table_has_are_refused(count, scatter, message):
     mean = np.zeros((*scatter.shape[:-2], 3))
     with refused(message):
-        abo.posterior(abo.Moments(count, mean, scatter), RELEASE, PRIOR)
+        abo.posterior(abo.Moments(count, mean, scatter), RELEASE, prior=PRIOR)
 
 
 def test_moments_left_by_an_outlier_are_taken():
     far = np.full(3, 1e6)
-    abo.attack(abo.Moments.of(np.vstack([TABLE[:2], far])).remove(far), RELEASE, PRIOR)
+    abo.attack(abo.Moments.of(np.vstack([TABLE[:2], far])).remove(far), RELEASE, prior=PRIOR)
 
 
 @pytest.mark.parametrize(
     ("records", "message"),
     [
         (TABLE[:0], "at least two records, got 0"),
-        (TABLE[:1], "at least two records, got 1; for one target use attack"),
+        (TABLE[:1], "at least two records, got 1; for a target that is missing"),
         (SHUFFLED[:0], "holds no rows; give at least two"),
         (abo.Moments.of(TABLE), "cannot read a Moments as a table"),
     ],
 )
 def test_everyone_is_two_records_at_least(records, message):
     with refused(message):
-        abo.attack_all(records, RELEASE, PRIOR)
+        abo.attack(records, RELEASE, rows="all", prior=PRIOR)
 
 
 # known features
@@ -172,15 +178,18 @@ def test_everyone_is_two_records_at_least(records, message):
     ],
 )
 def test_features_are_known_by_name_or_in_order(known):
-    plain = abo.attack(TABLE, RELEASE, PRIOR, known=np.array([-1.0, NAN, 0.3]))
-    same(abo.attack(TABLE, RELEASE, PRIOR, known=known), plain)
+    plain = abo.attack(TABLE, RELEASE, abo.Adversary(known=np.array([-1.0, NAN, 0.3])), prior=PRIOR)
+    same(abo.attack(TABLE, RELEASE, abo.Adversary(known=known), prior=PRIOR), plain)
     np.testing.assert_array_equal(plain.mode[[0, 2]], [-1.0, 0.3])
 
 
 @pytest.mark.parametrize("known", [[NAN] * 3, {}, {"bmi": NAN}])
 def test_nothing_known_is_nothing_known(known):
-    same(abo.attack(TABLE, RELEASE, PRIOR, known=known), abo.attack(TABLE, RELEASE, PRIOR))
-    assert abo.posterior(TABLE, RELEASE, PRIOR, known=known).p == 3
+    same(
+        abo.attack(TABLE, RELEASE, abo.Adversary(known=known), prior=PRIOR),
+        abo.attack(TABLE, RELEASE, prior=PRIOR),
+    )
+    assert abo.posterior(TABLE, RELEASE, abo.Adversary(known=known), prior=PRIOR).p == 3
 
 
 @pytest.mark.parametrize(
@@ -196,14 +205,14 @@ def test_nothing_known_is_nothing_known(known):
 )
 def test_impossible_features_of_a_target_are_refused(known, message):
     with refused(message):
-        abo.attack(TABLE, RELEASE, PRIOR, known=known)
+        abo.attack(TABLE, RELEASE, abo.Adversary(known=known), prior=PRIOR)
 
 
 def test_a_release_without_names_has_columns_by_number():
     nameless = abo.Release.of(RELEASE.values)
     assert nameless.columns[:2] == ("x1", "x2")
     with refused("no column 'bmi' to know; the columns are x1, x2"):
-        abo.attack(TABLE, nameless, PRIOR, known={"bmi": 1.0})
+        abo.attack(TABLE, nameless, abo.Adversary(known={"bmi": 1.0}), prior=PRIOR)
 
 
 @pytest.mark.parametrize("kind", RELEASES)
@@ -217,15 +226,19 @@ def test_known_features_run_on_the_array_standard(kind):
     else:
         strict = abo.Release.of([xp.asarray(z.copy()) for z in release.values], NAMES, prior)
     known, others = {"ldl": 0.5}, xp.asarray(TABLE)
-    ours, plain = abo.attack(others, strict, prior, known=known), abo.attack(TABLE, release, PRIOR, known=known)
+    ours, plain = (
+        abo.attack(others, strict, abo.Adversary(known=known), prior=prior),
+        abo.attack(TABLE, release, abo.Adversary(known=known), prior=PRIOR),
+    )
     assert isinstance(ours.mode, type(others))
     np.testing.assert_allclose(np.asarray(ours.mode), plain.mode, rtol=1e-8)
-    whole = abo.posterior(others, strict, prior, known=known)
+    whole = abo.posterior(others, strict, abo.Adversary(known=known), prior=prior)
     assert isinstance(whole.centre, np.ndarray)
-    again = abo.posterior(TABLE, release, PRIOR, known=known)
+    again = abo.posterior(TABLE, release, abo.Adversary(known=known), prior=PRIOR)
     np.testing.assert_allclose(whole.log_density(TABLE[:, ::2]), again.log_density(TABLE[:, ::2]), rtol=1e-6)
-    mask = xp.asarray([False, True, False])
-    everyone = abo.attack_all(xp.asarray(np.round(9 * TABLE).astype(int)), strict, prior, known=mask)
+    everyone = abo.attack(
+        xp.asarray(np.round(9 * TABLE).astype(int)), strict, abo.Adversary(known="ldl"), rows="all", prior=prior
+    )
     np.testing.assert_array_equal(np.asarray(everyone.mode)[:, 1], np.round(9 * TABLE)[:, 1])
 
 
@@ -237,7 +250,7 @@ METHODS = ["log_density_unnormalized", "gradient", "hessian", "log_density"]
 
 @pytest.mark.parametrize("known", [None, {"ldl": 0.5}], ids=["whole", "known"])
 def test_candidates_of_another_length_are_refused(known):
-    posterior = abo.posterior(TABLE, RELEASE, PRIOR, known=known)
+    posterior = abo.posterior(TABLE, RELEASE, abo.Adversary(known=known), prior=PRIOR)
     p = 3 if known is None else 2
     checks = [getattr(posterior, name) for name in METHODS] + [posterior.credible_region().contains]
     for check in checks:
@@ -259,7 +272,7 @@ def test_candidates_of_another_length_are_refused(known):
 
 @pytest.mark.parametrize("release", [RELEASE, abo.Release.of(RELEASE.values[:1])], ids=["many", "one"])
 def test_draws_take_seeds_and_whole_counts(release):
-    posterior = abo.posterior(TABLE, release, PRIOR)
+    posterior = abo.posterior(TABLE, release, prior=PRIOR)
     assert posterior.draw(1, 10).shape == (10, 3)
     np.testing.assert_array_equal(posterior.draw(1, 10), posterior.draw(np.random.default_rng(1), 10))
     for count, message in [(0, "at least 1, got 0"), (2.5, "a whole number, got 2.5"), ("9", "a whole number")]:
@@ -271,17 +284,17 @@ def test_a_posterior_that_is_hard_to_sample_is_drawn_from_with_a_warning(monkeyp
     room = sys.modules["allbutone.adversary.posterior"]
     monkeypatch.setattr(room, "MOST_POINTS", 64)
     monkeypatch.setattr(room.WeightedDraws, "effective_size", 1.5)
-    posterior = abo.posterior(TABLE, RELEASE, PRIOR)
+    posterior = abo.posterior(TABLE, RELEASE, prior=PRIOR)
     with pytest.warns(abo.PoorSampling, match="worth 2 independent draws, so some of 10 repeat; ask for fewer"):
         assert posterior.draw(1, 10).shape == (10, 3)
 
 
 def test_results_are_compared_by_identity():
     """Arrays have no one truth: == of values that hold them would raise."""
-    posterior = abo.posterior(TABLE, RELEASE, PRIOR)
+    posterior = abo.posterior(TABLE, RELEASE, prior=PRIOR)
     makers = [
-        lambda: abo.attack(TABLE, RELEASE, PRIOR),
-        lambda: abo.posterior(TABLE, RELEASE, PRIOR),
+        lambda: abo.attack(TABLE, RELEASE, prior=PRIOR),
+        lambda: abo.posterior(TABLE, RELEASE, prior=PRIOR),
         lambda: posterior.importance_sample(1, 8),
         posterior.credible_region,
     ]
@@ -292,39 +305,15 @@ def test_results_are_compared_by_identity():
         assert hash(one) != hash(other)
 
 
-# many tables
-
-
-@pytest.mark.parametrize(
-    ("released", "message"),
-    [
-        (RELEASE, "released must be ParameterStatistics, or Moments .* got a Release; use"),
-        ([abo.Moments.of(TABLE)], "got a list"),
-        (abo.Moments.of(TABLE), "got a Moments; use .* stack the datasets' moments"),
-        (ParameterStatistics(2, np.eye(2), np.zeros(2)), r"released precision .* \(4, 3, 3\).* got \(2, 2\)"),
-        (ParameterStatistics(2, np.ones((5, 3, 3)), np.zeros((5, 3))), r"precision .* \(4, 3, 3\).* got \(5"),
-        (
-            abo.Moments(np.ones(2), np.zeros((4, 2, 2)), np.zeros((4, 2, 2, 2))),
-            r"mean must have shape \(4, 2, 3\)",
-        ),
-    ],
-)
-def test_what_is_no_statistic_is_refused(released, message):
-    crowd = abo.NIW(np.zeros((4, 3)), 1.0, 5.0, np.eye(3))
-    with refused(message):
-        abo.attack_many(crowd, released)
-    with refused("others must be an NIW with one batch axis at most, got None"):
-        abo.attack_many(None, released)
-
-
 # several records missing
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"missing": 0}, "missing must be at least 1, got 0"),
-        ({"missing": 1.5}, "missing must be a whole number, got 1.5"),
+        ({"lacking": {"lacking_records": 1.5}}, "lacking_records must be a whole number, got 1.5"),
+        ({"lacking": {"lacking_records": [2, 5]}}, "rows of them cannot be lacking"),
+        ({"lacking": {"lacking_records": 1, "known": {"bmi": 1.0}}}, "nothing is known"),
         ({"sweeps": 0}, "sweeps must be at least 1"),
         ({"chains": 1}, "chains must be at least 2"),
         ({"chains": "8"}, "chains must be a whole number"),
@@ -334,14 +323,31 @@ def test_what_is_no_statistic_is_refused(released, message):
     ],
 )
 def test_impossible_samples_of_missing_records_are_refused(change, message):
-    given = {"others": TABLE, "release": RELEASE, "prior": PRIOR, "missing": 1, "rng": 1} | change
+    lacking = change.pop("lacking", {"lacking_records": 1})
+    given = {"others": TABLE, "release": RELEASE, "prior": PRIOR, "rng": 1} | change
     with refused(message):
-        abo.posterior_missing(**given)
+        abo.posterior(adversary=abo.Adversary(**lacking), **given)
 
 
 def test_missing_records_take_seeds_and_names_and_warn_of_few_draws():
     with pytest.warns(abo.PoorSampling, match="independent ones; raise sweeps, now 2"):
-        one = abo.posterior_missing(SHUFFLED, RELEASE, PRIOR, np.int64(2), 5, chains=4, sweeps=2)
+        one = abo.posterior(
+            SHUFFLED,
+            RELEASE,
+            abo.Adversary(lacking_records=np.int64(1)),
+            prior=PRIOR,
+            rng=5,
+            chains=4,
+            sweeps=2,
+        )
     with pytest.warns(abo.PoorSampling):
-        two = abo.posterior_missing(TABLE, RELEASE, PRIOR, 2, np.random.default_rng(5), chains=4, sweeps=2)
+        two = abo.posterior(
+            TABLE,
+            RELEASE,
+            abo.Adversary(lacking_records=1),
+            prior=PRIOR,
+            rng=np.random.default_rng(5),
+            chains=4,
+            sweeps=2,
+        )
     np.testing.assert_array_equal(one.draws, two.draws)

@@ -2,10 +2,8 @@
 
 import tracemalloc
 
-import array_api_strict
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 import allbutone as abo
@@ -14,6 +12,7 @@ from allbutone.adversary.build import log_posterior
 from allbutone.releases.statistics import ParameterStatistics
 from allbutone.support.parallel import keep_freed_memory
 from cases import positive_definite
+from posteriors import attack_statistics, who
 
 
 def table(rng, n, p):
@@ -38,10 +37,10 @@ def assert_same(one, many, row, digits=1e-6):
 
 
 @pytest.mark.parametrize("kind", ["parameters", "datasets"])
-@pytest.mark.parametrize("variant", ["plain", "known", "mask", "own prior", "own mechanism"])
+@pytest.mark.parametrize("variant", ["plain", "known", "own prior", "own mechanism"])
 @pytest.mark.parametrize("p", [1, 2, 4])
 def test_everyone_at_once_is_everyone_in_turn(kind, variant, p, monkeypatch, rng):
-    if p == 1 and variant in ("known", "mask"):
+    if p == 1 and variant == "known":
         p = 3
     records = table(rng, 40, p)
     records[3] *= 12  # a record with a high hat value takes the direct road
@@ -49,23 +48,19 @@ def test_everyone_at_once_is_everyone_in_turn(kind, variant, p, monkeypatch, rng
     release = released(rng, records, prior, kind)
     monkeypatch.setattr(everyone, "BLOCK_BYTES", 8 * 5 * (5 * p * p + 12 * p) * 7)
     own = abo.NIW(np.ones(p), 2.0, p + 5.0, 2 * np.eye(p))
-    mask = rng.random((40, p)) < 0.4
-    mask[:, 0] = False
     options = {
         "plain": {},
-        "known": {"known": [1]},
-        "mask": {"known": mask},
+        "known": {"known": ["x2"]},
         "own prior": {"adversary_prior": own},
         "own mechanism": {"adversary_prior": own, "reading": "mechanism"},
     }[variant]
-    many = abo.attack_all(records, release, prior, **options)
+    many = abo.attack(records, release, rows="all", prior=prior, **who(**options))
     assert many.mode.shape == (40, p)
     for row in range(40):
         each = dict(options)
         if "known" in each:
-            columns = mask[row] if variant == "mask" else np.arange(p) == 1
-            each["known"] = np.where(columns, records[row], np.nan) if columns.any() else None
-        assert_same(abo.attack(np.delete(records, row, axis=0), release, prior, **each), many, row)
+            each["known"] = np.where(np.arange(p) == 1, records[row], np.nan)
+        assert_same(abo.attack(np.delete(records, row, axis=0), release, prior=prior, **who(**each)), many, row)
 
 
 @pytest.mark.parametrize(("p", "count"), [(6, 3), (3, 6), (1, 1), (2, 40)])
@@ -79,7 +74,7 @@ def test_a_downdated_posterior_is_that_of_the_others_whatever_the_layout_of_its_
     some = {"slice": many.take(slice(2, 4)), "positions": many.take(np.array([2, 3]))}
     candidates = table(rng, 2, p)
     for place, row in ((0, 5), (1, 6)):
-        alone = log_posterior(np.delete(records, row, axis=0), release, prior)
+        alone = log_posterior(np.delete(records, row, axis=0), release, prior=prior)
         heights = alone.log_density_unnormalized(candidates)
         bends = alone.hessian(candidates)
         for how, part in some.items():
@@ -97,9 +92,9 @@ def test_an_outlier_of_a_million_deviations_spoils_nobody_elses_digits(kind):
     records[7] = 1e6 * records[7]
     prior = abo.NIW.default(3)
     release = released(rng, records, prior, kind)
-    many = abo.attack_all(records, release, prior)
+    many = abo.attack(records, release, rows="all", prior=prior)
     for row in range(30):
-        one = abo.attack(np.delete(records, row, axis=0), release, prior)
+        one = abo.attack(np.delete(records, row, axis=0), release, prior=prior)
         # a covariance released in float64 has lost a direction 1e-6 as wide to its twelfth digit
         assert_same(one, many, row, digits=1e-4 if kind == "parameters" else 1e-6)
 
@@ -108,9 +103,9 @@ def test_two_records_are_enough():
     records = np.array([[0.3, 1.0], [2.0, -1.0]])
     prior = abo.NIW.default(2)
     release = abo.Release.of([np.random.default_rng(1).standard_normal((5, 2))] * 2)
-    many = abo.attack_all(records, release, prior)
+    many = abo.attack(records, release, rows="all", prior=prior)
     for row in range(2):
-        assert_same(abo.attack(records[[1 - row]], release, prior), many, row)
+        assert_same(abo.attack(records[[1 - row]], release, prior=prior), many, row)
 
 
 def test_columns_are_known_by_name_and_progress_is_watched():
@@ -118,17 +113,20 @@ def test_columns_are_known_by_name_and_progress_is_watched():
     synthesizer = abo.Synthesizer().fit(cohort)
     release, seen = synthesizer.sample(datasets=3, rows=50), []
     frame = pd.DataFrame(cohort.values, columns=list(cohort.columns))
-    named = abo.attack_all(frame, release, synthesizer.prior, known=["BMI"], watch=seen.append)
-    placed = abo.attack_all(cohort.values, release, synthesizer.prior, known=3)
-    np.testing.assert_array_equal(named.mode, placed.mode)
+    named = abo.attack(
+        frame, release, abo.Adversary(known=["BMI"]), rows="all", prior=synthesizer.prior, watch=seen.append
+    )
+    some = abo.attack(frame, release, abo.Adversary(known="BMI"), rows=[7, 3])
+    np.testing.assert_allclose(some.mode, named.mode[[6, 2]], rtol=1e-9)
+    one = abo.attack(frame, release, abo.Adversary(known="BMI"), rows=7)
+    np.testing.assert_allclose(one.mode, some.mode[0], rtol=1e-12)
+    assert one.status == some.status[0]
     np.testing.assert_array_equal(named.mode[:, 3], cohort.values[:, 3])
     assert sum(seen) == 503
 
 
-MASK = np.arange(5) == 3
 COHORT = abo.demo_cohort().values[:40]
 COLUMNS = list(abo.demo_cohort().columns)
-ONLY_BMI = np.where(MASK, COHORT, np.nan)
 
 
 def cohort_and_release():
@@ -137,40 +135,21 @@ def cohort_and_release():
     return frame, synthesizer.sample(datasets=2, rows=9), synthesizer.prior
 
 
-@pytest.mark.parametrize(
-    "known",
-    [
-        "BMI",
-        ["BMI"],
-        pd.Index(["BMI"]),
-        3,
-        np.int64(3),
-        [np.int32(3)],
-        np.array([3, 3]),
-        array_api_strict.asarray([3]),
-        MASK.tolist(),
-        MASK,
-        np.tile(MASK, (40, 1)),
-        np.tile(MASK, (40, 1)).tolist(),
-        array_api_strict.asarray(MASK),
-        pd.DataFrame(np.tile(MASK, (40, 1)), columns=COLUMNS).iloc[:, ::-1],
-        pl.DataFrame(np.tile(MASK, (40, 1)), schema=COLUMNS),
-        ONLY_BMI,
-        ONLY_BMI.tolist(),
-        pd.DataFrame(ONLY_BMI, columns=COLUMNS).iloc[:, ::-1],
-    ],
-)
-def test_columns_are_known_in_many_ways(known):
+@pytest.mark.parametrize("known", ["BMI", ["BMI"], ("BMI", "BMI")])
+def test_columns_are_known_by_name_in_any_order_of_the_table(known):
     frame, release, prior = cohort_and_release()
-    plain = abo.attack_all(frame, release, prior, known=["BMI"]).mode
+    plain = abo.attack(frame, release, abo.Adversary(known=["BMI"]), rows="all", prior=prior).mode
     for table in (frame, frame.iloc[:, ::-1], COHORT):
-        np.testing.assert_array_equal(abo.attack_all(table, release, prior, known=known).mode, plain)
+        found = abo.attack(table, release, abo.Adversary(known=known), rows="all", prior=prior)
+        np.testing.assert_array_equal(found.mode, plain)
     np.testing.assert_array_equal(plain[:, 3], COHORT[:, 3])
 
 
 def test_an_empty_list_is_nothing_known():
     _, release, prior = cohort_and_release()
-    nothing, plain = (abo.attack_all(COHORT, release, prior, known=known) for known in ([], None))
+    nothing, plain = (
+        abo.attack(COHORT, release, abo.Adversary(known=known), rows="all", prior=prior) for known in ([], None)
+    )
     np.testing.assert_array_equal(nothing.mode, plain.mode)
 
 
@@ -178,45 +157,15 @@ def test_an_empty_list_is_nothing_known():
     ("known", "message"),
     [
         (["height"], "no column 'height' to know; the columns are T2D, CAD, HT, BMI, HBA1C"),
-        ([7], "no column 7 to know; positions run from 0 to 4"),
-        (-1, "no column -1 to know"),
-        (np.ones((3, 5), dtype=bool), r"a mask of known features has shape \(40, 5\) or \(5,\), got \(3, 5\)"),
-        ([True, False], r"shape \(40, 5\) or \(5,\), got \(2,\)"),
-        ([True, 3], "known holds True; give names, positions, a mask"),
-        (3.0, "known holds 3.0; give names"),
-        (np.array([1.0, 2.0]), "known holds 1.0; give names"),
-        (np.where(MASK, 1, 0) * np.ones((40, 1), dtype=int), r"known is a int64 array of shape \(40, 5\); give"),
-        (np.full((3, 5), np.nan), r"known is a float64 array of shape \(3, 5\); give"),
-        ({"BMI": True}, "known is a dict; give"),
-        (pd.Series(MASK, index=COLUMNS[::-1]), "known is a Series; give"),
-        (ONLY_BMI + 1, "record 1, column 4, the records say .* give the records' own values"),
-        (pd.DataFrame(ONLY_BMI), "known has the columns 0, 1, 2, 3, 4, the records T2D"),
-        ([[True], [True, False]], "known is ragged; give"),
-        (list(range(5)), "every feature of a record is known"),
+        (3, "known must be names of columns, got 3"),
+        ({"BMI": 27.0}, "are the table's own values; give the columns' names alone"),
+        (COLUMNS, "the adversary knows everything"),
     ],
 )
 def test_impossible_knowledge_is_refused(known, message):
     frame, release, prior = cohort_and_release()
     with pytest.raises(abo.InputError, match=message):
-        abo.attack_all(frame, release, prior, known=known)
-
-
-@pytest.mark.parametrize("kind", ["parameters", "datasets"])
-def test_the_hat_value_not_the_length_of_a_block_chooses_the_direct_road(kind, monkeypatch):
-    """A pattern of known features that a single record has is still a downdate."""
-    rng = np.random.default_rng(6)
-    records = table(rng, 30, 3)
-    records[3] *= 30
-    prior, direct = abo.NIW.default(3), []
-    single = everyone.LeaveOneOut._single
-    monkeypatch.setattr(everyone.LeaveOneOut, "_single", lambda self, row: direct.append(row) or single(self, row))
-    mask = np.zeros((30, 3), dtype=bool)
-    mask[5, 1] = True
-    release = released(rng, records, prior, kind)
-    many = abo.attack_all(records, release, prior, known=mask)
-    assert direct == [3]
-    known = np.where(mask[5], records[5], np.nan)
-    assert_same(abo.attack(np.delete(records, 5, axis=0), release, prior, known=known), many, 5)
+        abo.attack(frame, release, abo.Adversary(known=known), rows="all", prior=prior)
 
 
 def test_many_tables_at_once_from_their_statistics():
@@ -237,9 +186,9 @@ def test_many_tables_at_once_from_their_statistics():
     crowd = abo.NIW(np.stack([c.mean for c in crowds]), 21.0, 25.0, np.stack([c.scale for c in crowds]))
     each = [release.normal.statistics() for _, release, _ in targets]
     stacked = ParameterStatistics(4, np.stack([e.precision for e in each]), np.stack([e.pull for e in each]))
-    parameters = abo.attack_many(crowd, stacked)
+    parameters = attack_statistics(crowd, stacked)
     moments = [[abo.Moments.of(z) for z in release.values] for _, _, release in targets]
-    datasets = abo.attack_many(
+    datasets = attack_statistics(
         crowd,
         abo.Moments(
             np.array([9.0, 30.0]),
@@ -248,8 +197,8 @@ def test_many_tables_at_once_from_their_statistics():
         ),
     )
     for row, (others, theta, phi) in enumerate(targets):
-        assert_same(abo.attack(others, theta, prior), parameters, row)
-        assert_same(abo.attack(others, phi, prior), datasets, row)
+        assert_same(abo.attack(others, theta, prior=prior), parameters, row)
+        assert_same(abo.attack(others, phi, prior=prior), datasets, row)
 
 
 def test_two_records_and_many_datasets_take_less_memory_than_the_release():
@@ -259,7 +208,7 @@ def test_two_records_and_many_datasets_take_less_memory_than_the_release():
     release = abo.Release.draw(prior.update(records), [300] * 2000, rng)
     keep_freed_memory()  # which is counted as taken, once, but never touched
     tracemalloc.start()
-    abo.attack_all(records, release, prior)
+    abo.attack(records, release, rows="all", prior=prior)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 * 2000 * 300 * 5

@@ -49,7 +49,7 @@ def given_shown(target, joint, shown, point):
     others, record, prior, release = target
     known = np.full(len(record), np.nan)
     known[list(shown)] = point
-    rest = abo.posterior(others, release, prior, known=known)
+    rest = abo.posterior(others, release, abo.Adversary(known=known), prior=prior)
     whole = np.where(np.isnan(known), 0.0, known)
     whole[np.isnan(known)] = rest.centre
     # both are the same function of h up to a constant, which any one record tells
@@ -61,7 +61,7 @@ def given_shown(target, joint, shown, point):
 @pytest.mark.parametrize("shown", [(0, 1), (3, 1)])
 def test_after_a_single_release_the_marginal_is_that_of_the_named_distribution(kind, shown):
     others, record, prior, release = problem(kind, 4, 1, 3.0, rows=20)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     found = landscape(posterior, others, record, shown=shown, hidden="integrated", size=21)
     grid, pair = np.stack(np.meshgrid(found.x, found.y), axis=-1), list(shown)
     closed = posterior.closed_form
@@ -79,7 +79,7 @@ def test_after_a_single_release_the_marginal_is_that_of_the_named_distribution(k
 def test_a_well_counted_as_two_halves_is_sampled_to_the_same_marginal(p):
     """The named distribution again, but now the package does not know its name."""
     others, record, prior, release = problem("datasets", p, 1, 3.0, rows=20)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     twice = {name: np.repeat(getattr(posterior, name), 2, axis=0) for name in ("levels", "slopes", "shapes")}
     halves = replace(posterior, weights=np.repeat(posterior.weights, 2) / 2, **twice)
     assert halves.closed_form is None
@@ -96,7 +96,7 @@ def test_a_well_counted_as_two_halves_is_sampled_to_the_same_marginal(p):
 def test_one_hidden_feature_agrees_with_a_fine_line(kind, outlying, modes):
     """Far below the threshold, near it, and beyond, where the hidden feature has two hills."""
     others, record, prior, release = problem(kind, 3, 5, outlying)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     if modes is not None:
         assert 1 + np.isfinite(posterior.modes.gap) == modes
     found = landscape(posterior, others, record, shown=(2, 0), hidden="integrated", size=16)
@@ -129,7 +129,7 @@ def test_the_marginal_is_the_total_that_is_left_when_the_two_are_known(seed, kin
     p = p if kind == "parameters" else 3
     target = make(np.random.default_rng(seed), kind, p, n, count, 10.0**power)
     four = (target.others, target.record, target.prior, target.release)
-    posterior = abo.posterior(target.others, target.release, target.prior)
+    posterior = abo.posterior(target.others, target.release, prior=target.prior)
     shown = (p - 1, 0)
     found = landscape(posterior, target.others, target.record, shown=shown, hidden="integrated", size=30)
     absolute = log_marginal(posterior, shown, found.x, found.y)
@@ -150,7 +150,7 @@ def test_of_many_problems_nearly_all_heights_are_close():
         p, n, count = 3 + seed % 4, int(rng.integers(0, 41)), int(rng.integers(2, 21))
         target = make(rng, "parameters", p, n, count, 10.0 ** rng.uniform(-1, 1))
         four = (target.others, target.record, target.prior, target.release)
-        posterior = abo.posterior(target.others, target.release, target.prior)
+        posterior = abo.posterior(target.others, target.release, prior=target.prior)
         found = landscape(posterior, target.others, target.record, shown=(p - 1, 0), hidden="integrated", size=30)
         absolute = log_marginal(posterior, (p - 1, 0), found.x, found.y)
         rows, columns = np.nonzero(seen(absolute))
@@ -167,7 +167,7 @@ def test_of_many_problems_nearly_all_heights_are_close():
 def test_what_rounding_has_taken_the_digits_of_is_refused(hidden):
     """A well whose level has become negative: heights would be no numbers."""
     others, record, prior, release = problem("datasets", 3, 5, 3.0)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     modes = posterior.modes
     lost = replace(posterior, levels=posterior.levels - 2 * posterior.levels.max())
     with pytest.raises(InputError, match=r"too far from the rest to compute with; bring it nearer"):
@@ -176,7 +176,7 @@ def test_what_rounding_has_taken_the_digits_of_is_refused(hidden):
 
 def test_linear_algebra_that_fails_is_refused_in_words():
     others, _, prior, release = problem("datasets", 3, 5, 3.0)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     flat = replace(posterior, root=np.zeros((3, 3)))
     with pytest.raises(InputError, match="too far from the rest"):
         log_marginal(flat, (0, 1), np.arange(3.0), np.arange(3.0))
@@ -187,8 +187,8 @@ def test_records_a_million_deviations_from_zero_have_a_marginal():
     far, stretch = np.array([1e6, -1e6, 1e6]), np.array([1.0, 1e6, 1e-3])
     moved_prior = abo.NIW(far, prior.mean_weight, prior.df, prior.scale * np.outer(stretch, stretch))
     moved_release = abo.Release.of([each * stretch + far for each in release.values])
-    near = landscape(abo.posterior(others, release, prior), others, record, hidden="integrated", size=20)
-    moved = abo.posterior(others * stretch + far, moved_release, moved_prior)
+    near = landscape(abo.posterior(others, release, prior=prior), others, record, hidden="integrated", size=20)
+    moved = abo.posterior(others * stretch + far, moved_release, prior=moved_prior)
     there = log_marginal(moved, (0, 1), near.x + far[0], stretch[1] * near.y + far[1])
     shown = seen(near.height)
     np.testing.assert_allclose((there - there.max())[shown], near.height[shown], atol=CLOSE)
@@ -211,8 +211,8 @@ def test_features_that_are_hidden_may_be_mixed_and_those_that_are_shown_rescaled
         if kind == "parameters"
         else abo.Release.of([each @ move.T + shift for each in release.values])
     )
-    one = abo.posterior(others, release, prior)
-    two = abo.posterior(others @ move.T + shift, moved_release, moved_prior)
+    one = abo.posterior(others, release, prior=prior)
+    two = abo.posterior(others @ move.T + shift, moved_release, prior=moved_prior)
     found = landscape(one, others, record, shown=(2, 3), hidden="integrated", size=30)
     x, y = 50 * found.x + shift[0], -0.02 * found.y + shift[2]
     again = log_marginal(two, (0, 2), x, y[::-1])[::-1]
@@ -224,7 +224,7 @@ def test_features_that_are_hidden_may_be_mixed_and_those_that_are_shown_rescaled
 @pytest.mark.parametrize(("kind", "count"), [("parameters", 1), ("parameters", 5), ("datasets", 5)])
 def test_shown_the_other_way_round_the_picture_is_transposed(kind, count, hidden):
     others, record, prior, release = problem(kind, 4, count, 5.0)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     one = landscape(posterior, others, record, shown=(0, 2), hidden=hidden, size=25)
     two = landscape(posterior, others, record, shown=(2, 0), hidden=hidden, size=25)
     near = seen(one.height)
@@ -236,7 +236,7 @@ def test_shown_the_other_way_round_the_picture_is_transposed(kind, count, hidden
 
 def test_two_features_have_nothing_to_integrate_out():
     others, record, prior, release = problem("datasets", 2, 5, 5.0)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     one, two = (landscape(posterior, others, record, hidden=hidden) for hidden in ("mode", "integrated"))
     np.testing.assert_array_equal(one.height, two.height)
 
@@ -245,7 +245,7 @@ def test_two_features_have_nothing_to_integrate_out():
 @pytest.mark.parametrize(("p", "count", "outlying"), [(3, 5, 0.5), (4, 3, 6.0), (5, 20, 2.0), (6, 4, 3.0)])
 def test_the_marginal_has_the_joint_posteriors_total(kind, p, count, outlying):
     others, _, prior, release = problem(kind, p, count, outlying)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     sample = posterior.importance_sample(0, 4096)
     kept = sample.records[sample.weights > 1e-9][:, [1, 2]]
     # an even grid over all that has weight: what lies outside is below the tolerance
@@ -262,7 +262,7 @@ def test_the_marginal_has_the_joint_posteriors_total(kind, p, count, outlying):
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_a_region_holds_its_level_of_the_posterior(kind, count, outlying, level):
     others, record, prior, release = problem(kind, 2, count, outlying)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     sample = posterior.importance_sample(1, 1 << 14)
     # spans that hold nearly all, so that the share of what is shown is the share of all
     kept = sample.records[sample.weights > 1e-8]
@@ -278,7 +278,7 @@ def test_a_region_holds_its_level_of_the_posterior(kind, count, outlying, level)
 @pytest.mark.parametrize("kind", ["parameters", "datasets"])
 def test_a_region_of_the_marginal_holds_its_level_whatever_is_hidden(kind):
     others, record, prior, release = problem(kind, 4, 6, 6.0)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     found = landscape(posterior, others, record, hidden="integrated")
     records = posterior.draw(5, 240)[:, :2]
     inside = np.all((records >= [found.x[0], found.y[0]]) & (records <= [found.x[-1], found.y[-1]]), axis=1)
@@ -299,7 +299,7 @@ def test_a_region_of_the_marginal_holds_its_level_whatever_is_hidden(kind):
 
 def test_regions_grow_with_their_level_and_levels_are_shares():
     others, record, prior, release = problem("datasets", 3, 5, 5.0)
-    found = landscape(abo.posterior(others, release, prior), others, record, hidden="integrated")
+    found = landscape(abo.posterior(others, release, prior=prior), others, record, hidden="integrated")
     edges = [found.region(level) for level in (0.01, 0.5, 0.9, 0.95, 0.999)]
     assert np.all(np.diff(edges) < 0)
     assert edges[0] <= 0
@@ -317,6 +317,6 @@ def test_wells_at_many_points_give_the_same_posterior(p, rows):
     others = rng.standard_normal((30, p))
     release = abo.Release.draw(prior.update(others), rows, rng)
     for own in (None, abo.NIW(np.ones(p), 2.0, p + 3.0, np.eye(p))):
-        posterior = abo.posterior(others, release, prior, adversary_prior=own)
+        posterior = abo.posterior(others, release, abo.Adversary(prior=own), prior=prior)
         white = rng.standard_normal((50, p)) * 10.0 ** rng.uniform(-2, 3, (50, 1))
         np.testing.assert_allclose(Powers.of(posterior).values(white), posterior.value(white), rtol=1e-11)

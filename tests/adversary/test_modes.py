@@ -15,6 +15,7 @@ from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.simulation import SimulatedReleases
 from allbutone.paper import methods as as_printed
 from cases import LONG, positive_definite
+from posteriors import who
 from targets import make, recipes
 
 STARTS = 200
@@ -48,7 +49,7 @@ def test_no_search_from_200_starts_finds_more(kind, hundred):
     """400 problems in all, or 2,000."""
     for seed in range(100 * hundred, 100 * hundred + 100):
         target = problem(seed, kind)
-        posterior = log_posterior(target.others, target.release, target.prior)
+        posterior = log_posterior(target.others, target.release, prior=target.prior)
         modes = find_modes(posterior)
         assert modes.converged, f"seed {seed}"
         starts = starts_around(target.rng, posterior, modes, [posterior.whiten(target.record)])
@@ -70,7 +71,7 @@ def test_nor_does_it_for_other_adversaries(kind, variant):
             scale = positive_definite(rng, p) * 10 ** rng.uniform(-1, 2)
             weight, df = 10 ** rng.uniform(-1, 2), p + 10 ** rng.uniform(-1, 3)
             options = {"adversary_prior": abo.NIW(5 * rng.standard_normal(p), weight, df, scale)}
-        posterior = log_posterior(target.others, target.release, target.prior, **options)
+        posterior = log_posterior(target.others, target.release, prior=target.prior, **who(**options))
         modes = find_modes(posterior)
         assert modes.converged, f"seed {seed}"
         assert beaten_by(posterior, modes, starts_around(rng, posterior, modes)) <= 1e-8, f"seed {seed}"
@@ -82,7 +83,7 @@ def test_an_independent_optimiser_on_the_printed_score_finds_no_more(kind):
         rng = np.random.default_rng(seed)
         target = make(rng, kind, int(rng.integers(1, 5)), int(rng.integers(3, 40)), int(rng.integers(1, 8)), 8.0)
         score = as_printed.printed_score(target.others, target.release, target.prior)
-        ours = score(abo.attack(target.others, target.release, target.prior).mode)
+        ours = score(abo.attack(target.others, target.release, prior=target.prior).mode)
         for start in (target.record, -target.record, *target.candidates(4)):
             theirs = -minimize(lambda x, score=score: -score(x), start, method="BFGS").fun
             assert theirs - ours <= 1e-8 * abs(ours)
@@ -133,7 +134,7 @@ def test_after_parameters_every_climb_ends_at_one_of_the_two_modes():
     """In the first four the way from the mirrored mode leads back to the first, past another that is there."""
     for seed in (7, 73, 166, 303, *range(10)):
         target = problem(seed, "parameters")
-        posterior = log_posterior(target.others, target.release, target.prior)
+        posterior = log_posterior(target.others, target.release, prior=target.prior)
         modes = find_modes(posterior)
         ends = climb(posterior, starts_around(target.rng, posterior, modes))
         apart = [
@@ -172,7 +173,7 @@ def test_after_datasets_nobodys_other_hill_is_overlooked(n, p, count, rows):
 def test_after_datasets_the_other_hill_is_found_where_the_mirrored_ray_has_none(seed):
     """Going along the ray to the highest point first led down from it and back to the first hill."""
     target = problem(seed, "datasets")
-    posterior = log_posterior(target.others, target.release, target.prior)
+    posterior = log_posterior(target.others, target.release, prior=target.prior)
     for modes in (find_modes(posterior), find_modes(posterior.as_batch())):
         assert np.isfinite(modes.other).all()
         assert np.all(modes.gap < 0.1)
@@ -203,7 +204,7 @@ def test_two_modes_that_the_release_cannot_tell_apart_are_a_tie():
     crowd = prior.update(others)
     wide = crowd.scale / crowd.df + np.diag([30.0, 0.0])
     release = abo.Release.of_parameters(np.stack([crowd.mean] * 5), np.stack([wide] * 5))
-    attack = abo.attack(others, release, prior)
+    attack = abo.attack(others, release, prior=prior)
     assert attack.status == "tie"
     assert attack.log_posterior_gap == pytest.approx(0, abs=1e-9)
     np.testing.assert_allclose(attack.mode + attack.other_mode, 2 * crowd.mean, atol=1e-8)
@@ -214,8 +215,8 @@ def test_two_modes_that_the_release_cannot_tell_apart_are_a_tie():
 @given(recipes(max_p=6, max_releases=10))
 def test_what_the_attack_reports_is_so(recipe):
     target = recipe.make()
-    posterior = abo.posterior(target.others, target.release, target.prior)
-    attack = abo.attack(target.others, target.release, target.prior)
+    posterior = abo.posterior(target.others, target.release, prior=target.prior)
+    attack = abo.attack(target.others, target.release, prior=target.prior)
     deviations = np.sqrt(np.abs(np.diagonal(attack.covariance)))
     curvature = -posterior.hessian(attack.mode)
     np.testing.assert_allclose(curvature @ attack.covariance, np.eye(target.p), atol=1e-5)
@@ -234,7 +235,7 @@ def test_the_printed_methods_do_what_they_print_and_never_find_more():
     rng = np.random.default_rng(11)
     for kind in ("parameters", "datasets"):
         target = make(rng, kind, 2, 30, 5, outlying=6.0, most_rows=40)
-        exactly = abo.attack(target.others, target.release, target.prior)
+        exactly = abo.attack(target.others, target.release, prior=target.prior)
         score = as_printed.printed_score(target.others, target.release, target.prior)
         axis = np.linspace(-15, 15, 61)
         grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)

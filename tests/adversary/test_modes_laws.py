@@ -203,6 +203,6 @@ def test_what_leans_a_little_is_no_tie():
         release = abo.Release.of_parameters(
             np.stack([centre.mean + np.array([lean, 0.0])] * 5), np.stack([wide] * 5)
         )
-        attack = abo.attack(others, release, prior)
+        attack = abo.attack(others, release, prior=prior)
         assert attack.status == status
         assert attack.log_posterior_gap < 0.01

@@ -43,8 +43,8 @@ def test_all_features_known_but_one_is_one_dimensional_quadrature(recipe, which)
     unknown = which % target.p
     known = target.record.copy()
     known[unknown] = np.nan
-    posterior = abo.posterior(target.others, target.release, target.prior, known=known)
-    attack = abo.attack(target.others, target.release, target.prior, known=known)
+    posterior = abo.posterior(target.others, target.release, abo.Adversary(known=known), prior=target.prior)
+    attack = abo.attack(target.others, target.release, abo.Adversary(known=known), prior=target.prior)
     score = as_printed.printed_score(target.others, target.release, target.prior)
 
     def half_score(value):
@@ -73,7 +73,7 @@ def test_all_features_known_but_one_is_one_dimensional_quadrature(recipe, which)
 def test_totals_and_masses_agree_with_a_fine_grid(kind, releases):
     rng = np.random.default_rng(releases)
     target = make(rng, kind, 2, 25, releases, outlying=3.0, most_rows=30)
-    posterior = abo.posterior(target.others, target.release, target.prior)
+    posterior = abo.posterior(target.others, target.release, prior=target.prior)
     # a grid in whitened coordinates around both modes, fine against the peaks and wide against the tails
     reach = 12 / np.sqrt(np.linalg.eigvalsh(-posterior.modes.hessian)[0]) + np.linalg.norm(posterior.modes.best)
     reach = max(reach, 12 / np.sqrt(posterior.df))
@@ -98,7 +98,7 @@ def test_totals_and_masses_agree_with_a_fine_grid(kind, releases):
 @given(st.integers(0, 2**32 - 1), st.integers(2, 8), st.integers(2, 40))
 def test_the_contour_integral_is_what_importance_sampling_estimates(seed, p, draws):
     target = make(np.random.default_rng(seed), "parameters", p, 30, draws, outlying=3.0)
-    posterior = abo.posterior(target.others, target.release, target.prior)
+    posterior = abo.posterior(target.others, target.release, prior=target.prior)
     sample = posterior.importance_sample(target.rng, 1 << 13)
     assert posterior.log_total.standard_error == 0
     assert float(sample.log_total) == pytest.approx(
@@ -111,7 +111,7 @@ def test_the_contour_integral_is_what_importance_sampling_estimates(seed, p, dra
 def test_one_feature_released_parameters_and_a_line_agree(kind):
     for releases in (2, 5, 30):
         target = make(np.random.default_rng(releases), kind, 1, 20, releases, outlying=4.0)
-        posterior = abo.posterior(target.others, target.release, target.prior)
+        posterior = abo.posterior(target.others, target.release, prior=target.prior)
         places = [float(posterior.modes.best[0])]
         if np.isfinite(posterior.modes.gap):
             places.append(float(posterior.modes.other[0]))
@@ -140,7 +140,7 @@ def test_the_contour_integral_holds_from_nobody_to_millions(people, outlying):
 def test_a_ball_on_a_line_holds_what_it_should(kind, radius):
     """As the radius grows the mass tends to one and never passes it."""
     target = make(np.random.default_rng(6), kind, 1, 20, 6, outlying=4.0)
-    posterior = abo.posterior(target.others, target.release, target.prior)
+    posterior = abo.posterior(target.others, target.release, prior=target.prior)
     mode = posterior.unwhiten(posterior.modes.best)
     mass = float(posterior.mass_within(mode, radius))
     reach = radius * np.sqrt(target.prior.update(target.others).scale[0, 0] / posterior.df)
@@ -155,7 +155,7 @@ def test_a_ball_on_a_line_holds_what_it_should(kind, radius):
 @pytest.mark.parametrize("releases", [1, 3, 12])
 def test_draws_follow_the_posterior(kind, releases, rng):
     target = make(np.random.default_rng(3), kind, 1, 20, releases, outlying=3.0, most_rows=30)
-    posterior = abo.posterior(target.others, target.release, target.prior)
+    posterior = abo.posterior(target.others, target.release, prior=target.prior)
     draws = np.sort(posterior.draw(rng, 2000)[:, 0])
     axis = np.linspace(draws[0] - 20, draws[-1] + 20, 40_001)
     density = np.exp(posterior.log_density(axis[:, None]))
@@ -166,7 +166,7 @@ def test_draws_follow_the_posterior(kind, releases, rng):
 @pytest.mark.parametrize("kind", KINDS)
 def test_credible_regions_hold_what_they_say(kind, rng):
     target = make(np.random.default_rng(9), kind, 3, 40, 6, outlying=3.0, most_rows=50)
-    posterior = abo.posterior(target.others, target.release, target.prior)
+    posterior = abo.posterior(target.others, target.release, prior=target.prior)
     draws = posterior.draw(rng, 4000)
     for level in (0.5, 0.95):
         share = posterior.credible_region(level).contains(draws).mean()
@@ -176,7 +176,7 @@ def test_credible_regions_hold_what_they_say(kind, rng):
 def test_a_single_release_draws_and_normalises_in_closed_form():
     for kind in KINDS:
         target = make(np.random.default_rng(2), kind, 3, 20, 1, outlying=3.0)
-        posterior = abo.posterior(target.others, target.release, target.prior)
+        posterior = abo.posterior(target.others, target.release, prior=target.prior)
         points = target.candidates(5)
         np.testing.assert_allclose(
             posterior.log_density(points), posterior.closed_form.log_density(points), rtol=1e-8
@@ -186,7 +186,7 @@ def test_a_single_release_draws_and_normalises_in_closed_form():
 
 def test_the_whole_space_holds_everything():
     target = make(np.random.default_rng(1), "datasets", 2, 30, 5, outlying=4.0, most_rows=50)
-    posterior = abo.posterior(target.others, target.release, target.prior)
+    posterior = abo.posterior(target.others, target.release, prior=target.prior)
     assert float(posterior.mass_within(posterior.unwhiten(np.zeros(2)), 1e3)) == pytest.approx(1, abs=1e-6)
 
 
@@ -200,4 +200,4 @@ def test_the_whole_space_holds_everything():
 def test_impossible_questions_are_refused(call, message):
     target = make(np.random.default_rng(1), "parameters", 2, 30, 5)
     with pytest.raises(abo.InputError, match=message):
-        call(abo.posterior(target.others, target.release, target.prior))
+        call(abo.posterior(target.others, target.release, prior=target.prior))

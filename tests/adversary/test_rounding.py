@@ -46,7 +46,7 @@ def test_an_attack_that_does_not_say_limited_by_rounding_has_its_mode(kind, wher
             return
     else:
         release = abo.Release.draw(posterior, [6] * 4, rng)
-    found, many = abo.attack(others, release, prior), abo.attack_all(records, release, prior)
+    found, many = abo.attack(others, release, prior=prior), abo.attack(records, release, rows="all", prior=prior)
     for mode, status in ((found.mode, found.status), (many.mode[-1], many.status[-1])):
         error = off_by(mode, others, release, prior)
         assert status == "limited by rounding" if error > 1e-3 else status in STATUS - {"not converged"}
@@ -55,7 +55,7 @@ def test_an_attack_that_does_not_say_limited_by_rounding_has_its_mode(kind, wher
     if size == 1e8 and where != "an outlier missing":
         assert found.status == "limited by rounding"
     known = np.where(np.arange(p) == 0, target, np.nan)
-    narrower = abo.attack(others, release, prior, known=known)
+    narrower = abo.attack(others, release, abo.Adversary(known=known), prior=prior)
     assert (narrower.status == "limited by rounding") >= (size == 1e8 and where != "an outlier missing")
 
 
@@ -88,7 +88,7 @@ def test_extremes_end_in_a_status_or_in_words():
             warnings.simplefilter("error")
             try:
                 others, release, prior, own = extreme(seed)
-                found = abo.attack(others, release, prior, adversary_prior=own)
+                found = abo.attack(others, release, abo.Adversary(prior=own), prior=prior)
             except abo.InputError:
                 continue
             assert found.status in STATUS, seed

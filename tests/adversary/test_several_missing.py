@@ -8,6 +8,7 @@ import paper
 from allbutone.adversary.missing import repeated
 from allbutone.model.moments import Moments
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics
+from posteriors import sampled as sampled_of
 from targets import make
 
 KINDS = ["parameters", "datasets"]
@@ -17,8 +18,8 @@ KINDS = ["parameters", "datasets"]
 @pytest.mark.parametrize("p", [1, 3])
 def test_one_missing_record_has_the_exact_posterior(kind, p, rng):
     target = make(np.random.default_rng(3), kind, p, 25, 4, outlying=3.0, most_rows=40)
-    sampled = abo.posterior_missing(target.others, target.release, target.prior, 1, rng)
-    exactly = abo.posterior(target.others, target.release, target.prior).importance_sample(rng, 1 << 14)
+    sampled = sampled_of(target.others, target.release, target.prior, 1, rng)
+    exactly = abo.posterior(target.others, target.release, prior=target.prior).importance_sample(rng, 1 << 14)
     mean = exactly.weights @ exactly.records
     spread = (exactly.weights[:, None] * (exactly.records - mean)).T @ (exactly.records - mean)
     assert np.all(np.abs(sampled.mean - mean) < 6 * sampled.standard_error)
@@ -27,7 +28,7 @@ def test_one_missing_record_has_the_exact_posterior(kind, p, rng):
     error = by_chain.std(axis=0, ddof=1) / np.sqrt(len(by_chain))
     assert np.all(np.abs(sampled.covariance - spread) < 6 * error + 0.01 * np.outer(deviation, deviation))
     near = sampled.mass_within(mean, 1.0)
-    exact_mass = abo.posterior(target.others, target.release, target.prior).mass_within(mean, 1.0)
+    exact_mass = abo.posterior(target.others, target.release, prior=target.prior).mass_within(mean, 1.0)
     assert abs(near - exact_mass) < 6 * np.hypot(near.standard_error, exact_mass.standard_error) + 1e-3
     with pytest.raises(abo.InputError, match="radius must exceed 0"):
         sampled.mass_within(mean, 0.0)
@@ -57,7 +58,9 @@ def test_two_missing_records_agree_with_quadrature(kind, rng):
     marginal = joint.sum(axis=1) / joint.sum()
     mean = marginal @ axis
     variance = marginal @ (axis - mean) ** 2
-    sampled = abo.posterior_missing(target.others, target.release, target.prior, 2, rng)
+    sampled = abo.posterior(
+        target.others, target.release, abo.Adversary(lacking_records=1), prior=target.prior, rng=rng
+    )
     assert abs(sampled.mean[0] - mean) < 6 * sampled.standard_error[0] + 1e-3
     by_chain = sampled.draws.var(axis=(1, 2))
     error = by_chain.std(ddof=1) / np.sqrt(len(by_chain))
@@ -73,8 +76,14 @@ def test_two_missing_records_agree_with_quadrature(kind, rng):
 def test_unknown_records_are_exchangeable(rng):
     """No slot of the sampler is special: each missing record has the same marginal posterior."""
     target = make(np.random.default_rng(5), "datasets", 2, 30, 5, outlying=6.0, most_rows=100)
-    sampled = abo.posterior_missing(
-        target.others[:28], target.release, target.prior, 3, rng, sweeps=40, warm_up=20
+    sampled = abo.posterior(
+        target.others[:28],
+        target.release,
+        abo.Adversary(lacking_records=2),
+        prior=target.prior,
+        rng=rng,
+        sweeps=40,
+        warm_up=20,
     )
     assert sampled.draws.shape == (32, 120, 2)
     slots = sampled.draws.reshape(32, 40, 3, 2).mean(axis=1)
@@ -87,23 +96,23 @@ def test_unknown_records_are_exchangeable(rng):
 def test_an_adversarys_own_prior_has_its_exact_posterior(kind, reading):
     target = make(np.random.default_rng(4), kind, 2, 15, 3, outlying=3.0, most_rows=30)
     own = abo.NIW([9.0, -9.0], 40.0, 50.0, 50 * np.eye(2))
-    given = (target.others, target.release, target.prior)
-    options = {"adversary_prior": own, "reading": reading}
+    given = (target.others, target.release)
+    options = {"adversary": abo.Adversary(prior=own), "reading": reading}
     sweeps = 60 if reading == "record" else 200  # the mechanism alone moves the record less
-    sampled = abo.posterior_missing(*given, 1, None, **options, sweeps=sweeps)
-    exactly = abo.posterior(*given, **options).importance_sample(None, 1 << 14)
+    sampled = sampled_of(*given, target.prior, 1, None, own=own, reading=reading, sweeps=sweeps)
+    exactly = abo.posterior(*given, prior=target.prior, **options).importance_sample(None, 1 << 14)
     assert np.all(np.abs(sampled.mean - exactly.weights @ exactly.records) < 6 * sampled.standard_error)
-    holders = abo.posterior(*given).importance_sample(1, 1 << 14)
+    holders = abo.posterior(*given, prior=target.prior).importance_sample(1, 1 << 14)
     assert np.any(np.abs(sampled.mean - holders.weights @ holders.records) > 3 * sampled.standard_error)
 
 
 def test_the_holders_prior_as_ones_own_changes_nothing():
     """Two missing records under the adversary's prior: equal to the holder's, it is the holder's posterior."""
     target = make(np.random.default_rng(9), "datasets", 2, 15, 3, outlying=3.0, most_rows=30)
-    given = (target.others, target.release, target.prior, 2, None)
-    length = {"sweeps": 60, "warm_up": 20}
-    plain = abo.posterior_missing(*given, **length)
-    own = abo.posterior_missing(*given, adversary_prior=target.prior, **length)
+    given = (target.others, target.release)
+    length = {"prior": target.prior, "sweeps": 60, "warm_up": 20}
+    plain = abo.posterior(*given, abo.Adversary(lacking_records=1), **length)
+    own = abo.posterior(*given, abo.Adversary(lacking_records=1, prior=target.prior), **length)
     error = np.hypot(plain.standard_error, own.standard_error)
     assert np.all(np.abs(plain.mean - own.mean) < 6 * error)
 

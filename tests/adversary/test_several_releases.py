@@ -11,9 +11,11 @@ import allbutone as abo
 import paper
 from allbutone.disclosure.risk import risk_columns
 from allbutone.releases.folder import release_of
-from allbutone.releases.several import Releases, together
+from allbutone.releases.several import Releases, together, without_columns
 from allbutone.releases.statistics import JoinedStatistics
 from cases import positive_definite
+from posteriors import attack_statistics, who
+from posteriors import sampled as sampled_by_chains
 
 COLUMNS = ("a", "b", "c", "d", "e", "f")
 KINDS = [("parameters", "datasets"), ("parameters", "parameters"), ("datasets", "datasets", "both")]
@@ -77,7 +79,7 @@ def test_the_posterior_is_the_product_of_predictives(kinds, priors, own, rng):
     records, releases = case(rng, kinds, priors=priors)
     others, candidates = records[:-1], records[-1] * np.linspace(-1.2, 1.5, 9)[:, None] + records[:9]
     adversary = prior_of(rng, 3, 2.0) if own else None
-    found = abo.posterior(others, releases, releases[0].prior, adversary_prior=adversary)
+    found = abo.posterior(others, releases, abo.Adversary(prior=adversary), prior=releases[0].prior)
     ours = found.log_density_unnormalized(candidates)
     theirs = [log_joint(each, others, releases, adversary or releases[0].prior) for each in candidates]
     np.testing.assert_allclose(ours - ours[0], np.array(theirs) - theirs[0], rtol=1e-10, atol=1e-9)
@@ -88,7 +90,7 @@ def test_the_density_of_one_feature_has_its_constant(priors, rng):
     """With one column the evidence of all releases together is an integral that the trapezoid rule knows."""
     records, releases = case(rng, ("parameters", "datasets"), p=1, n=6, priors=priors)
     others, prior = records[:-1], releases[0].prior
-    found = abo.posterior(others, releases, prior)
+    found = abo.posterior(others, releases, prior=prior)
     spread = float(np.abs(found.modes.hessian[0, 0])) ** -0.5
     step = np.linspace(-10, 10, 401)
     grid = found.unwhiten((found.modes.best[0] + spread * np.sinh(step))[:, None])
@@ -110,7 +112,7 @@ def test_two_releases_of_one_kind_are_one_release(kind, rng):
             np.concatenate([getattr(each.normal, name) for each in releases]) for name in ("means", "covariances")
         ]
         whole = abo.Release.of_parameters(*stacked, one.columns, one.prior)
-    ours, theirs = (abo.posterior(records[:-1], each, one.prior) for each in (releases, whole))
+    ours, theirs = (abo.posterior(records[:-1], each, prior=one.prior) for each in (releases, whole))
     candidates = records * 2
     np.testing.assert_allclose(
         ours.log_density(candidates), theirs.log_density(candidates), rtol=1e-10, atol=1e-10
@@ -137,14 +139,14 @@ def test_everyone_at_once_is_everyone_in_turn(priors, variant, rng):
     records[3] *= 12  # a high hat value takes the direct road
     options = {
         "plain": {},
-        "known": {"known": [1]},
+        "known": {"known": ["b"]},
         "own prior": {"adversary_prior": prior_of(rng, 3, 2.0)},
     }[variant]
     prior = releases[0].prior
-    many = abo.attack_all(records, releases, prior, **options)
+    many = abo.attack(records, releases, rows="all", prior=prior, **who(**options))
     for row in range(0, 30, 3):
         known = {"known": [np.nan, records[row, 1], np.nan]} if variant == "known" else options
-        one = abo.attack(np.delete(records, row, axis=0), releases, prior, **known)
+        one = abo.attack(np.delete(records, row, axis=0), releases, prior=prior, **who(**known))
         assert_same(one, many, row)
 
 
@@ -153,7 +155,7 @@ def test_everyone_at_once_is_everyone_in_turn(priors, variant, rng):
 def test_no_search_finds_a_higher_mode(kinds, priors, rng):
     for _ in range(5):
         records, releases = case(rng, kinds, p=2, n=int(rng.integers(6, 40)), priors=priors)
-        found = abo.posterior(records[:-1], releases, releases[0].prior)
+        found = abo.posterior(records[:-1], releases, prior=releases[0].prior)
         best = float(found.value(found.modes.best))
         starts = np.vstack([rng.standard_normal((8, 2)) * 3, found.whiten(records[-1:]), [[0.0, 0.0]]])
         for start in starts:
@@ -168,7 +170,7 @@ def test_no_search_finds_a_higher_mode(kinds, priors, rng):
 
 def test_gradient_and_hessian_with_another_prior(rng):
     records, releases = case(rng, ("datasets", "parameters", "datasets"), priors=2)
-    found = abo.posterior(records[:-1], releases, releases[0].prior)
+    found = abo.posterior(records[:-1], releases, prior=releases[0].prior)
     assert found.has_negative_wells
     white, step = rng.standard_normal(3) * 0.3, 1e-5
     _, gradient, hessian = found.local(white)
@@ -191,7 +193,7 @@ def test_who_has_several_releases_is_calibrated(kinds, priors, rng):
         record = every[0].update(others).predictive().draw(rng, 1)
         records = np.vstack([others, record])
         releases = [drawn(rng, kind, records, every[turn % priors], 2) for turn, kind in enumerate(kinds)]
-        found = abo.posterior(others, releases, every[0])
+        found = abo.posterior(others, releases, prior=every[0])
         sample = found.importance_sample(rng, 1 << 10)
         higher = sample.log_values > found.log_density_unnormalized(record[0])
         hits.append(np.sum(sample.weights[higher]) <= levels)
@@ -201,13 +203,20 @@ def test_who_has_several_releases_is_calibrated(kinds, priors, rng):
 
 
 def test_a_second_release_gives_away_more_on_average(rng):
-    records, releases = case(rng, ("parameters", "datasets"), n=40, least=2)
-    table = abo.Records(records, COLUMNS[:3])
-    gains = [
-        abo.risk(table, each, mass=False).to_pandas()["information_gain"].iloc[-1]
-        for each in (releases[1], releases[0], releases)
-    ]
-    assert gains[2] > gains[0]
+    """Of a record that the model draws: E log p(x | X₋, Z₁, Z₂)/p(x | X₋, Z₁) is information, and exceeds 0."""
+    prior, more = prior_of(rng, 2), []
+    others = rng.standard_normal((8, 2)) @ positive_definite(rng, 2)
+    for _ in range(60):
+        ((mean,), (covariance,)) = prior.update(others).draw(rng, 1)
+        records = np.vstack([others, rng.multivariate_normal(mean, covariance)])
+        first, second = (drawn(rng, kind, records, prior, least=2) for kind in ("datasets", "parameters"))
+        table, last = abo.Records(records, COLUMNS[:2]), {"rows": np.array([8]), "mass": False}
+        alone, both = (
+            risk_columns(table, release_of(each), **last)["information_gain"][0]
+            for each in (first, [first, second])
+        )
+        more.append(both - alone)
+    assert np.mean(more) > np.std(more) / np.sqrt(len(more))
 
 
 def test_all_that_risk_takes_works_with_several(rng):
@@ -221,7 +230,7 @@ def test_all_that_risk_takes_works_with_several(rng):
                 risk_columns(table, release_of(releases), abo.Adversary(**options), mass=False)["distance"]
             )
         )
-    part = abo.without_columns(release_of(releases), "b")
+    part = without_columns(release_of(releases), "b")
     assert part.parameters is not None
     assert part.datasets
     assert part.columns == ("a", "c")
@@ -229,8 +238,8 @@ def test_all_that_risk_takes_works_with_several(rng):
 
 def test_one_missing_record_by_sampling_is_the_exact_posterior(rng):
     records, releases = case(rng, ("parameters", "datasets"), p=2)
-    sampled = abo.posterior_missing(records[:-1], releases, releases[0].prior, 1, rng, sweeps=100)
-    exactly = abo.posterior(records[:-1], releases, releases[0].prior)
+    sampled = sampled_by_chains(records[:-1], releases, releases[0].prior, 1, rng, sweeps=100)
+    exactly = abo.posterior(records[:-1], releases, prior=releases[0].prior)
     off = sampled.log_density(records) - exactly.log_density(records)
     assert np.all(np.abs(off) < 0.02)
 
@@ -240,8 +249,8 @@ def test_statistics_attack_as_the_releases_do(rng):
     joined = release_of(releases)
     statistics = joined.normal.statistics()
     assert isinstance(statistics, JoinedStatistics)
-    ours = abo.attack_many(joined.prior.update(records[:-1]), statistics)
-    theirs = abo.attack(records[:-1], releases, joined.prior)
+    ours = attack_statistics(joined.prior.update(records[:-1]), statistics)
+    theirs = abo.attack(records[:-1], releases, prior=joined.prior)
     np.testing.assert_allclose(ours.mode, theirs.mode, rtol=1e-7)
 
 
@@ -259,7 +268,7 @@ def test_several_run_on_the_array_standard(priors, rng):
                 given.append(abo.Release.of_parameters(*drawn_there, **about))
             else:
                 given.append(abo.Release.of([xp.asarray(data) for data in each.values], **about))
-        modes.append(np.asarray(abo.attack_all(xp.asarray(records), given, given[0].prior).mode))
+        modes.append(np.asarray(abo.attack(xp.asarray(records), given, rows="all", prior=given[0].prior).mode))
     np.testing.assert_allclose(*modes, rtol=1e-8, atol=1e-10)
 
 
@@ -283,7 +292,7 @@ def test_what_cannot_be_taken_together_is_refused(rng):
         ([both, its_datasets], "same datasets"),
     ]:
         with pytest.raises(abo.InputError, match=words):
-            abo.attack(records[:-1], given, prior)
+            abo.attack(records[:-1], given, prior=prior)
     with pytest.raises(abo.InputError, match="in the list is 3"):
         together([one, 3])
     with pytest.raises(abo.InputError, match="a report is of one release"):
@@ -295,13 +304,15 @@ def test_different_priors_are_refused_where_they_cannot_be_told_apart(rng):
     joined = release_of(releases)
     assert isinstance(joined, Releases)
     with pytest.raises(abo.InputError, match="of one prior"):
-        abo.posterior_missing(records[:-2], releases, joined.prior, 2, 1)
+        abo.posterior(records[:-2], releases, abo.Adversary(lacking_records=1), prior=joined.prior, rng=1)
     with pytest.raises(abo.InputError, match="different priors"):
         abo.fidelity(records, releases)
     with pytest.raises(abo.InputError, match="believed"):
-        abo.attack(records[:-1], releases, joined.prior, adversary_prior=joined.prior, reading="mechanism")
+        abo.attack(
+            records[:-1], releases, abo.Adversary(prior=joined.prior), prior=joined.prior, reading="mechanism"
+        )
     with pytest.raises(abo.InputError, match="another prior"):
-        abo.attack(records[:-1], releases, releases[1].prior)
+        abo.attack(records[:-1], releases, prior=releases[1].prior)
 
 
 def test_fidelity_of_several_is_that_of_their_datasets(rng):

@@ -6,17 +6,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.adversary.build import from_statistics, posterior_of, split_priors
-from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.build import posterior_of
+from allbutone.adversary.log_quadratic import LogQuadratic, times
 from allbutone.adversary.modes import TIE, Modes, find_modes
-from allbutone.adversary.who import Reading, as_given, split_known, validate_inputs
+from allbutone.adversary.who import Adversary, Reading, admit, known_values
 from allbutone.model.moments import Moments
-from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import all_true, append_axes, array_namespace, as_array, inverse_or_nan, to_numpy
-from allbutone.support.errors import InputError, describe_value
 
 # How far rounding to sixteen digits can have moved a mode.
 
@@ -39,7 +36,7 @@ def mode_error(
     """
     xp = array_namespace(covariance)
     inverse = inverse_or_nan(problem.root)
-    moved = EPSILON * _times(xp.abs(inverse), xp.abs(problem.centre))
+    moved = EPSILON * times(xp.abs(inverse), xp.abs(problem.centre))
     error = xp.sqrt(_form(xp.abs(modes.hessian), moved))
     share = EPSILON * (1 + _inflation(whole, inverse if whole is problem else inverse_or_nan(whole.root)))
     if all_true(share < NEGLIGIBLE):
@@ -68,7 +65,7 @@ def _terms(problem: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Arra
     size = xp.abs(white)
     squared = xp.vecdot(white, white)
     tau = problem.outward * problem.inflation / (1 + problem.inflation * squared)
-    terms = append_axes(tau, 1) * size + _times(xp.abs(problem.precision), size) + xp.abs(problem.pull)
+    terms = append_axes(tau, 1) * size + times(xp.abs(problem.precision), size) + xp.abs(problem.pull)
     strength = xp.abs(problem.strengths(white))
     diagonal = xp.sqrt(xp.abs(xp.linalg.diagonal(problem.shapes)))
     along = xp.vecdot(diagonal, size[..., None, :])
@@ -76,12 +73,8 @@ def _terms(problem: LogQuadratic, white: Float[Array, "*batch p"]) -> Float[Arra
     return terms + xp.sum(wells, axis=-2)
 
 
-def _times(matrix: Float[Array, "*#batch p p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch p"]:
-    return (matrix @ vector[..., None])[..., 0]
-
-
 def _form(matrix: Float[Array, "*#batch p p"], vector: Float[Array, "*#batch p"]) -> Float[Array, "*#batch"]:
-    return array_namespace(vector).vecdot(vector, _times(matrix, vector))
+    return array_namespace(vector).vecdot(vector, times(matrix, vector))
 
 
 # The attack: infer the missing record, exactly.
@@ -99,7 +92,9 @@ class Attack:
     curvature at the mode.
     `status`: "global" (proven: released parameters), "converged" (released datasets: a maximum, the better of the
     two hills), "tie" (the release cannot tell the two modes apart), "limited by rounding" (sixteen digits leave
-    the mode uncertain by more than a thousandth of a posterior standard deviation) or "not converged".
+    the mode uncertain by more than a thousandth of a posterior standard deviation), "averaged" (a table with gaps:
+    over draws of what is missing, and neither `other_mode` nor `covariance` is told) or "not converged".
+    `cells`, where there are categories or gaps: a dataframe with what is believed of each combination of levels.
     """
 
     mode: Float[Array, "*batch p"]
@@ -108,6 +103,7 @@ class Attack:
     covariance: Float[Array, "*batch p p"]
     status: Any
     iterations: int
+    cells: Any = None
 
     def in_numpy(self) -> "Attack":
         """Return the same as NumPy's arrays, from whatever device they are on."""
@@ -120,74 +116,16 @@ class Attack:
         )
 
 
-def attack(
-    others: Any,
-    release: AnyRelease,
-    prior: AnyPrior,
-    *,
-    known: Any = None,
-    adversary_prior: AnyPrior | None = None,
-    reading: Reading = "record",
+def attack_missing(
+    others: Any, release: AnyRelease, adversary: Adversary, prior: AnyPrior | None, reading: Reading
 ) -> Attack:
-    """Infer the one record missing from `others`; the arguments are those of `posterior`.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
-    >>> abo.attack(cohort.values[1:], release, release.prior).mode.shape
-    (5,)
-    """
-    release, prior, adversary_prior = as_given(release, prior, adversary_prior)
-    moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
-    positions, values = split_known(known, release)
-    whole = posterior_of(moments, release, *split_priors(prior, adversary_prior, reading))
-    target = whole.given(positions, as_array(values, like=whole.centre)) if positions else whole
+    """Infer the one record missing from `others`."""
+    values, released, taken, own = admit(others, release, adversary, prior, reading)
+    whole = posterior_of(Moments.of(values), released, taken, own)
+    positions, known = known_values(adversary, released)
+    target = whole.given(positions, as_array(known, like=whole.centre)) if positions else whole
     result = describe(target, find_modes(target), whole)
-    return with_known(result, positions, values, release.p) if positions else result
-
-
-def attack_many(others: NIW, released: Statistics) -> Attack:
-    """Attack many targets of many tables at once, from sufficient statistics (see `from_statistics`).
-
-    `others`: each adversary's own posterior, that of the other records; all its fields may differ from target to
-    target, along one batch axis. For simulation studies.
-
-    >>> import numpy as np, allbutone as abo
-    >>> others = abo.NIW(np.zeros((3, 2)), np.full(3, 9.0), np.full(3, 11.0), np.tile(9 * np.eye(2), (3, 1, 1)))
-    >>> four = abo.Moments(np.full((3, 4), 10.0), np.ones((3, 4, 2)), np.tile(9 * np.eye(2), (3, 4, 1, 1)))
-    >>> abo.attack_many(others, four).mode.shape  # three targets, four datasets of ten rows each
-    (3, 2)
-    """
-    _check_statistics(others, released)
-    problem = from_statistics(others, released)
-    return describe(problem, find_modes(problem))
-
-
-def _check_statistics(others: NIW, released: Statistics) -> None:
-    """Refuse what is no sufficient statistic, or one of other columns or targets than the others'."""
-    if not isinstance(others, NIW) or others.mean.ndim > 2:
-        raise InputError(f"others must be an NIW with one batch axis at most, got {describe_value(others)}")
-    if isinstance(released, JoinedStatistics):
-        _check_statistics(others, released.parameters)
-        _check_statistics(others, released.datasets)
-        return
-    batch, p = tuple(others.mean.shape[:-1]), others.p
-    if isinstance(released, ParameterStatistics):
-        tails: dict[str, tuple[int, ...]] = {"precision": (p, p), "pull": (p,)}
-    elif isinstance(released, Moments) and getattr(released.count, "ndim", 0) in (1, 1 + len(batch)):
-        k = int(released.count.shape[-1])
-        tails = {"count": (k,), "mean": (k, p), "scatter": (k, p, p)}
-    else:
-        raise InputError(
-            "released must be ParameterStatistics, or Moments whose counts are those of k datasets, "
-            f"got {describe_value(released)}",
-            "use release.normal.statistics()",
-            "stack the datasets' moments",
-        )
-    for name, tail in tails.items():
-        shape = tuple(getattr(released, name).shape)
-        if shape not in (tail, batch + tail):
-            raise InputError(f"the released {name} must have shape {batch + tail} as the others have, got {shape}")
+    return with_known(result, positions, known, released.p) if positions else result
 
 
 @np.errstate(all="ignore")  # NaN where rounding has left nothing

@@ -1,12 +1,17 @@
 """What is known of a record where gaps were drawn many times: averaged predictives, mixtures of Student t's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln
 
+from allbutone.adversary.climb import climb
+from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.modes import Modes, find_modes, modes_of
 from allbutone.model.incomplete import LEAST_SHARE
 from allbutone.model.location import LocationModel, MixedRecords, Regression
 from allbutone.model.niw import NIW
@@ -15,12 +20,14 @@ from allbutone.support.arrays import half_log_det, log_sum_exp
 # Mixtures of Student t's, one for each of many records: what is known of a record where gaps were drawn often.
 
 
-AT_ONCE = 1 << 20  # densities held at a time
+CACHED = 1 << 17  # densities held at a time: what stays in the processor's cache
+LEAST_KEPT = 1e-300  # of a product of shares
+HEAVY = 2.5  # degrees of freedom from which a Student t has a variance worth matching
 
 
 @dataclass(frozen=True, eq=False)
 class StudentMixture:
-    """Σ_k exp(log_weights_k)·t(x; locations_k, V_k, dfs_k), `precisions` V⁻¹; where df is infinite, a normal.
+    """Σ_k exp(log_weights_k)·t(x; locations_k, V_k, dfs_k), `precisions` V⁻¹; where all dfs are infinite, normals.
 
     The parts stand in `groups` groups of as many: a group's parts come from one chain, and groups are independent.
     `heights`: the log density of each part at its location. The weights need not add up to 1.
@@ -48,25 +55,29 @@ class StudentMixture:
             return cls(log_weights, locations, scales, dfs, np.zeros_like(log_weights), groups)
         root = np.linalg.cholesky(scales)
         half = np.linalg.inv(root)
-        normal = np.isinf(dfs)
-        df = np.where(normal, 1.0, dfs)
-        constant = gammaln((df + p) / 2) - gammaln(df / 2) - 0.5 * p * np.log(df * pi)
-        heights = np.where(normal, -0.5 * p * log(2 * pi), constant) - half_log_det(root)
-        return cls(log_weights, locations, half.swapaxes(-1, -2) @ half, dfs, heights, groups)
+        constant: Any = -0.5 * p * log(2 * pi)
+        if not np.isinf(dfs[0, 0]):
+            constant = gammaln((dfs + p) / 2) - gammaln(dfs / 2) - 0.5 * p * np.log(dfs * pi)
+        return cls(
+            log_weights, locations, half.swapaxes(-1, -2) @ half, dfs, constant - half_log_det(root), groups
+        )
 
     @property
     def p(self) -> int:
         """The number of measurements."""
         return int(self.locations.shape[-1])
 
+    @property
+    def is_normal(self) -> bool:
+        """Whether the parts are normal: those of released parameters."""
+        return bool(np.isinf(self.dfs[0, 0]))
+
     def seen_from(self, centre: Float[np.ndarray, "t p"], root: Float[np.ndarray, "t p p"]) -> "StudentMixture":
         """Return the mixtures in the coordinates v of x = centre + root·v."""
-        if self.p == 0:
-            return self
         locations = np.linalg.solve(root, (self.locations - centre[:, None]).swapaxes(1, 2)).swapaxes(1, 2)
         precisions = root.swapaxes(-1, -2)[:, None] @ self.precisions @ root[:, None]
         heights = self.heights + np.linalg.slogdet(root)[1][:, None]
-        return StudentMixture(self.log_weights, locations, precisions, self.dfs, heights, self.groups)
+        return replace(self, locations=locations, precisions=precisions, heights=heights)
 
     def given(self, known: Int[np.ndarray, " c"], values: Float[np.ndarray, "t c"]) -> "StudentMixture":
         """Return the mixtures of the other columns where some (positions) have known values y.
@@ -82,34 +93,33 @@ class StudentMixture:
         shift = np.linalg.solve(own, cross)
         bent = (self.precisions[..., known[:, None], known] @ away[..., None])[..., 0]
         squared = np.maximum(np.sum(bent * away, axis=-1) - np.sum(cross * shift, axis=(-2, -1)), 0.0)
-        normal, count = np.isinf(self.dfs), len(known)
-        df = np.where(normal, 1.0, self.dfs)
-        wider = np.where(normal, 1.0, (df + squared) / (df + count))
-        scales = np.linalg.inv(own) * wider[..., None, None]
-        found = StudentMixture.of(
+        scales = np.linalg.inv(own)
+        if not self.is_normal:
+            scales = scales * ((self.dfs + squared) / (self.dfs + len(known)))[..., None, None]
+        rest = StudentMixture.of(
             self.log_weights,
             self.locations[..., left] - shift[..., 0],
             (scales + scales.swapaxes(-1, -2)) / 2,
-            np.where(normal, np.inf, df + count),
+            self.dfs + len(known),
             self.groups,
         )
         # at the conditional location the joint density is that of y times the height of x | y
-        highest = self.heights - _fall(squared, self.dfs, self.p)
-        return replace(found, log_weights=self.log_weights + highest - found.heights)
+        highest = self.heights - self._fall(squared)
+        return replace(rest, log_weights=self.log_weights + highest - rest.heights)
 
-    def take(self, rows: np.ndarray) -> "StudentMixture":
+    def take(self, rows: Any) -> "StudentMixture":
         """Return the mixtures of some records."""
         names = ("log_weights", "locations", "precisions", "dfs", "heights")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def log_parts(self, points: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t k s"]:
-        """Return the log density of each part, without its weight, at s points for each record.
+        """Return the log of each part, with its weight, at s points for each record.
 
         Squared distances are quadratic in x, so all parts are one product with the powers of x.
         """
-        p = self.p
+        p, top = self.p, (self.heights + self.log_weights)[..., None]
         if p == 0:
-            return np.broadcast_to(self.heights[:, :, None], (*self.heights.shape, points.shape[1]))
+            return np.repeat(top, points.shape[1], axis=-1)
         first, second = np.triu_indices(p)
         bent = np.where(first == second, 1.0, 2.0) * self.precisions[..., first, second]
         slopes = (self.precisions @ self.locations[..., None])[..., 0]
@@ -118,18 +128,29 @@ class StudentMixture:
         across = np.ascontiguousarray(np.swapaxes(points, 1, 2))
         ones = np.ones((len(points), 1, points.shape[1]))
         powers = np.concatenate([ones, across, across[:, first] * across[:, second]], axis=1)
-        squared = np.maximum(coefficients @ powers, 0.0)
-        return self.heights[:, :, None] - _fall(squared, self.dfs[:, :, None], p)
+        if self.is_normal:
+            parts = (-0.5 * coefficients) @ powers
+            return np.add(np.minimum(parts, 0.0, out=parts), top, out=parts)
+        coefficients /= self.dfs[..., None]
+        coefficients[..., 0] += 1
+        parts = coefficients @ powers  # 1 + q/δ
+        np.log(np.maximum(parts, 1.0, out=parts), out=parts)
+        parts *= -0.5 * (self.dfs + p)[..., None]
+        return np.add(parts, top, out=parts)
 
-    def log_groups(self, points: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t groups s"]:
-        """Return the log of each group's sum of weighted parts."""
-        records, parts, size = *self.log_weights.shape, points.shape[1]
-        found, rows = np.empty((records, self.groups, size)), max(1, AT_ONCE // (parts * size))
+    def group_sums(self, points: Float[np.ndarray, "t s p"]) -> "GroupSums":
+        """Return each group's sum of weighted parts at s points for each record."""
+        (records, parts), size = self.log_weights.shape, points.shape[1]
+        top, sums = np.empty((records, size)), np.empty((records, self.groups, size))
+        rows = max(1, CACHED // (parts * size))
         for start in range(0, records, rows):
-            some = np.arange(start, min(start + rows, records))
-            each = self.take(some).log_parts(points[some]) + self.log_weights[some, :, None]
-            found[some] = log_sum_exp(each.reshape(len(some), self.groups, -1, size), axis=2)
-        return found
+            some = slice(start, start + rows)
+            each = self.take(some).log_parts(points[some])
+            top[some] = np.max(each, axis=1)
+            each -= top[some, None]
+            np.exp(each, out=each)
+            sums[some] = np.sum(each.reshape(len(each), self.groups, -1, size), axis=2)
+        return GroupSums(top, sums, np.sum(sums, axis=1))
 
     def local(
         self, points: Float[np.ndarray, "t p"]
@@ -139,83 +160,197 @@ class StudentMixture:
         With r_k the share of part k at x, s_k = (δ+p)/(δ+q_k) and g_k = −s_k·V_k⁻¹(x − m_k):
         gradient g = Σ r_k·g_k, Hessian Σ r_k·[(1 + 2/(δ+p))·g_k g_kᵀ − s_k·V_k⁻¹] − ggᵀ
         """
+        (records, parts), p = self.log_weights.shape, self.p
         away = points[:, None] - self.locations
         bent = (self.precisions @ away[..., None])[..., 0]
         squared = np.sum(bent * away, axis=-1)
-        each = self.log_weights + self.heights - _fall(squared, self.dfs, self.p)
+        each = self.log_weights + self.heights - self._fall(squared)
         value = log_sum_exp(each, axis=1)
         share = np.exp(each - value[:, None])
-        normal = np.isinf(self.dfs)
-        df = np.where(normal, 1.0, self.dfs)
-        strength = np.where(normal, 1.0, (df + self.p) / (df + squared))
-        more = np.where(normal, 1.0, 1 + 2 / (df + self.p))
+        strength, more = np.ones_like(share), np.ones_like(share)
+        if not self.is_normal:
+            strength, more = (self.dfs + p) / (self.dfs + squared), 1 + 2 / (self.dfs + p)
         slopes = -strength[..., None] * bent
-        gradient = np.einsum("tk,tkp->tp", share, slopes)
-        hessian = np.swapaxes((share * more)[..., None] * slopes, 1, 2) @ slopes
-        hessian -= np.einsum("tk,tkpq->tpq", share * strength, self.precisions)
+        gradient = (share[:, None] @ slopes)[:, 0]
+        flat = self.precisions.reshape(records, parts, p * p)
+        hessian = ((share * more)[..., None] * slopes).swapaxes(1, 2) @ slopes
+        hessian -= ((share * strength)[:, None] @ flat).reshape(records, p, p)
         return value, gradient, hessian - gradient[:, :, None] * gradient[:, None, :]
 
+    def moments(self) -> tuple[Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"], Float[np.ndarray, " t"]]:
+        """Return mean and covariance of the mixtures, and the mean degrees of freedom."""
+        share = np.exp(self.log_weights - log_sum_exp(self.log_weights, axis=1)[:, None])
+        mean = np.einsum("tk,tkp->tp", share, self.locations)
+        away = self.locations - mean[:, None]
+        df = np.maximum(self.dfs, HEAVY)
+        wider = share if self.is_normal else share * df / (df - 2)
+        within = np.einsum("tk,tkpq->tpq", wider, np.linalg.inv(self.precisions))
+        return mean, within + np.einsum("tk,tkp,tkq->tpq", share, away, away), np.sum(share * df, axis=1)
 
-@dataclass(frozen=True, eq=False)
-class LogGroups:
-    """Mixtures at points, summed within groups of draws: all that leaving a group out needs.
-
-    The first is what is believed before any release; `powers`: in which power each stands in the posterior.
-    """
-
-    sums: "tuple[GroupSums, ...]"
-    powers: tuple[int, ...]
-
-    @property
-    def before(self) -> "GroupSums":
-        """What is believed before any release."""
-        return self.sums[0]
-
-    @property
-    def groups(self) -> list[int | None]:
-        """What to leave out: each group in turn, then none."""
-        count = max(each.parts.shape[1] for each in self.sums)
-        return [*range(count if count > 1 else 0), None]
-
-    def log_posterior(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
-        """Return ℓ = Σ powerⱼ·log mixtureⱼ, perhaps without one group of every mixture."""
-        some = [(each, power) for each, power in zip(self.sums, self.powers, strict=True) if power]
-        return np.sum([power * each.log_total(without) for each, power in some], axis=0)
+    def _fall(self, squared: Float[np.ndarray, "t k"]) -> Float[np.ndarray, "t k"]:
+        """Return by how much a part lies below its height, at a squared distance from its location."""
+        return 0.5 * squared if self.is_normal else 0.5 * (self.dfs + self.p) * np.log1p(squared / self.dfs)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupSums:
-    """Sums of a mixture's groups at points, exp(top)·parts."""
+    """A mixture at points, summed within groups of draws, exp(top)·parts: all that leaving a group out needs."""
 
     top: Float[np.ndarray, "t s"]
     parts: Float[np.ndarray, "t g s"]
     total: Float[np.ndarray, "t s"]
 
-    @classmethod
-    def of(cls, logs: Float[np.ndarray, "t g s"]) -> "GroupSums":
-        """Take their logarithms."""
-        top = np.max(logs, axis=1)
-        parts = np.exp(logs - top[:, None])
-        return cls(top, parts, np.sum(parts, axis=1))
+    def log_totals(self) -> Float[np.ndarray, "t s"]:
+        """Return the log of the sum of all groups."""
+        return self.top + np.log(self.total)
 
-    def log_total(self, without: int | None = None) -> Float[np.ndarray, "t s"]:
-        """Return the log of the sum, perhaps without one group; a single group, no draws of gaps, stays."""
-        if without is None or self.parts.shape[1] == 1:
-            return self.top + np.log(self.total)
+    def kept(self) -> Float[np.ndarray, "t g s"]:
+        """Return which share is left without each group; a single group, no draws of gaps, stays."""
+        if self.parts.shape[1] == 1:
+            return np.ones_like(self.parts)
         # a group that is all there is leaves rounding; that it matters shows well before that
-        return self.top + np.log(np.maximum(self.total - self.parts[:, without], 1e-12 * self.total))
+        return np.maximum(1 - self.parts / self.total[:, None], 1e-12)
 
 
-def _fall(
-    squared: Float[np.ndarray, "*shape"], dfs: Float[np.ndarray, "*#shape"], p: int
-) -> Float[np.ndarray, "*shape"]:
-    """Return by how much a part's log density lies below its height, at a squared distance from its location."""
-    if np.all(np.isinf(dfs)):
-        return 0.5 * squared
-    normal = np.isinf(dfs)
-    df = np.where(normal, 1.0, dfs)
-    bent = 0.5 * (df + p) * np.log1p(squared / df)
-    return np.where(normal, 0.5 * squared, bent) if np.any(normal) else bent
+# The second family of posteriors: a product of mixtures, one for each release and one for what all of them share.
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureProduct:
+    """ℓ(v) = Σⱼ powerⱼ·log mixtureⱼ(v) of t records; after k releases Σⱼ log afterⱼ(v) − (k − 1)·log before(v).
+
+    The first mixture is what is believed before any release. `shape`: the single Student t's that the mixtures are
+    nearly, as one posterior of the closed family, which gives the coordinates v, the first guess of the modes and
+    the measure of distances; None where nothing is measured.
+    """
+
+    mixtures: tuple[StudentMixture, ...]
+    powers: tuple[int, ...]
+    shape: LogQuadratic | None
+
+    @classmethod
+    def of(
+        cls, mixtures: Sequence[StudentMixture], powers: Sequence[int], inflation: Float[np.ndarray, " t"]
+    ) -> "MixtureProduct":
+        """Bring mixtures into the coordinates of what is believed before; `inflation`: c of the model of that."""
+        if not mixtures[0].p:
+            return cls(tuple(mixtures), tuple(powers), None)
+        shape = _nearly(mixtures, powers, inflation)
+        return cls(tuple(each.seen_from(shape.centre, shape.root) for each in mixtures), tuple(powers), shape)
+
+    @property
+    def before(self) -> StudentMixture:
+        """What is believed before any release."""
+        return self.mixtures[0]
+
+    @property
+    def df(self) -> Any:
+        """The ν by which distances are measured; nothing measured has none."""
+        return np.ones(len(self.before.dfs)) if self.shape is None else self.shape.df
+
+    @property
+    def rounding(self) -> Any:
+        """The size of ℓ's own rounding."""
+        assert self.shape is not None
+        return self.shape.rounding
+
+    @property
+    def log_volume(self) -> Float[np.ndarray, " t"]:
+        """What a unit of volume in v is worth in x."""
+        return np.zeros(len(self.before.dfs)) if self.shape is None else np.asarray(self.shape.log_volume)
+
+    @property
+    def groups(self) -> list[int | None]:
+        """What to leave out: each group of draws in turn, then none."""
+        count = max(each.groups for each in self.mixtures)
+        return [*range(count if count > 1 else 0), None]
+
+    def take(self, rows: Any) -> "MixtureProduct":
+        """Return the posteriors at these positions."""
+        shape = None if self.shape is None else self.shape.take(rows)
+        return replace(self, mixtures=tuple(each.take(rows) for each in self.mixtures), shape=shape)
+
+    def whiten(self, records: Float[np.ndarray, "t p"]) -> Float[np.ndarray, "t p"]:
+        """Return v of one record for each posterior."""
+        return records if self.shape is None else self.shape.whiten(records)
+
+    def unwhiten(self, white: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t s p"]:
+        """Return the records at s points of each posterior."""
+        if self.shape is None:
+            return white
+        return self.shape.centre[:, None] + white @ np.swapaxes(self.shape.root, -1, -2)
+
+    def group_sums(self, white: Float[np.ndarray, "t s p"]) -> tuple[GroupSums, ...]:
+        """Return the mixtures at s points, summed within each group of draws."""
+        return tuple(each.group_sums(white) for each in self.mixtures)
+
+    def values_of(self, sums: Sequence[GroupSums]) -> Float[np.ndarray, "g t s"]:
+        """Return ℓ without each group of draws of every mixture in turn, and with all (last).
+
+        The shares that are left of mixtures in the power 1 are multiplied before their logarithm is taken.
+        """
+        every = [(each, power) for each, power in zip(sums, self.powers, strict=True) if power]
+        whole = np.sum([power * each.log_totals() for each, power in every], axis=0)
+        if len(self.groups) == 1:
+            return whole[None]
+        shape = (len(whole), len(self.groups) - 1, whole.shape[1])
+        left, others = np.ones(shape), np.zeros(shape)
+        for each, power in every:
+            if power == 1:
+                left *= each.kept()
+            else:
+                others += power * np.log(each.kept())
+        others += np.log(np.maximum(left, LEAST_KEPT))
+        return np.concatenate([np.moveaxis(whole[:, None] + others, 1, 0), whole[None]])
+
+    def values(self, white: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t s"]:
+        """Return ℓ at s points."""
+        return np.asarray(self.values_of(self.group_sums(white))[-1])
+
+    def local(
+        self, white: Float[np.ndarray, "t p"]
+    ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"]]:
+        """Return value, gradient and Hessian of ℓ."""
+        some = [(mixture, power) for mixture, power in zip(self.mixtures, self.powers, strict=True) if power]
+        parts = [[power * part for part in mixture.local(white)] for mixture, power in some]
+        value, gradient, hessian = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
+        return value, gradient, hessian
+
+    def find_modes(self) -> Modes:
+        """Climb from both modes of the nearly equal single Student t's; the higher of the two is the best."""
+        assert self.shape is not None
+        start = find_modes(self.shape)
+        first = climb(self, start.best)
+        other = np.where(np.isfinite(start.gap)[:, None], start.other, -start.best)
+        return modes_of([first, climb(self, other, known=first)])
+
+
+def _nearly(
+    mixtures: Sequence[StudentMixture], powers: Sequence[int], inflation: Float[np.ndarray, " t"]
+) -> LogQuadratic:
+    """Return the posterior of the single Student t's with the mixtures' means and covariances."""
+    (location, covariance, df), p = mixtures[0].moments(), mixtures[0].p
+    nu = df + p - 1
+    # V = covariance·(δ − 2)/δ, and the scale of the NIW whose predictive it is, Λ = c·δ·V
+    root = np.linalg.cholesky(covariance * (inflation * (df - 2))[:, None, None])
+    precision, pull = np.zeros((len(location), p, p)), np.zeros((len(location), p))
+    weights, levels, slopes, shapes = [], [], [], []
+    for mixture, power in zip(mixtures[1:], powers[1:], strict=True):
+        place, spread, tail = mixture.moments()
+        middle = np.linalg.solve(root, (place - location)[..., None])[..., 0]
+        half = np.linalg.solve(np.linalg.cholesky(spread), root)
+        bend = half.swapaxes(-1, -2) @ half
+        if mixture.is_normal:
+            precision, pull = precision + power * bend, pull + power * (bend @ middle[..., None])[..., 0]
+            continue
+        bend = bend / (tail - 2)[:, None, None]
+        slope = (bend @ middle[..., None])[..., 0]
+        weights.append(power * (tail + p))
+        levels.append(1 + np.sum(slope * middle, axis=-1))
+        slopes.append(slope)
+        shapes.append(bend)
+    wells: list[Any] = [np.stack(each, axis=1) for each in (weights, levels, slopes, shapes)] if weights else []
+    return LogQuadratic(location, root, nu, -powers[0] * (nu + 1), inflation, precision, pull, *wells)
 
 
 # What completed tables say of the next record in every cell, with or without one of their own records.

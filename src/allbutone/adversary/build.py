@@ -1,22 +1,20 @@
 """What the adversary knows, turned into the posterior of the missing record."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 
 from allbutone.adversary.log_quadratic import LogQuadratic, chain_wells
-from allbutone.adversary.who import Reading, as_given, split_known, validate_inputs
-from allbutone.model.location import Regression
+from allbutone.adversary.who import USUAL, Adversary, Reading, admit, known_values
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW, Density, Model
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease
 from allbutone.releases.several import Released, Releases
-from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics, whitened_parameters
+from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import all_true, append_axes, array_namespace, as_array, attempt, eye, zeros
 from allbutone.support.errors import Cure, InputError
 
@@ -57,18 +55,16 @@ def with_another_prior(whole: LogQuadratic, part: LogQuadratic) -> LogQuadratic:
 def log_posterior(
     others: Any,
     release: AnyRelease,
-    prior: AnyPrior,
+    adversary: Adversary = USUAL,
     *,
-    known: Any = None,
-    adversary_prior: AnyPrior | None = None,
+    prior: AnyPrior | None = None,
     reading: Reading = "record",
 ) -> LogQuadratic:
     """Return the log posterior of the one record missing from `others`; the arguments are those of `posterior`."""
-    release, prior, adversary_prior = as_given(release, prior, adversary_prior)
-    moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
-    positions, values = split_known(known, release)
-    whole = posterior_of(moments, release, *split_priors(prior, adversary_prior, reading))
-    return whole.given(positions, as_array(values, like=whole.centre)) if positions else whole
+    values, released, taken, own = admit(others, release, adversary, prior, reading)
+    whole = posterior_of(Moments.of(values), released, taken, own)
+    positions, known = known_values(adversary, released)
+    return whole.given(positions, as_array(known, like=whole.centre)) if positions else whole
 
 
 def posterior_of(moments: Moments, release: Released, prior: NIW, own_prior: NIW | None) -> LogQuadratic:
@@ -89,13 +85,6 @@ def posterior_of(moments: Moments, release: Released, prior: NIW, own_prior: NIW
     others = prior.update(moments)
     whole = from_whitened(others, *release.normal.whitened(others))
     return whole if own_prior is None else with_own_prior(whole, own_prior.update(moments))
-
-
-def split_priors(prior: NIW, adversary_prior: NIW | None, reading: Reading) -> tuple[NIW, NIW | None]:
-    """Return the prior the adversary takes for the mechanism's, and their own of the record where it differs."""
-    if adversary_prior is not None and reading == "mechanism":
-        return adversary_prior, None
-    return prior, adversary_prior
 
 
 def from_statistics(others: NIW, released: Statistics) -> LogQuadratic:
@@ -158,7 +147,7 @@ def from_updated(
     `weight` kⱼ, `location` rⱼ, `scale` Bⱼ and `rows` are the mean weight, mean, scale and number of rows of the
     model given the others and the j-th dataset.
     """
-    xp, p = array_namespace(location), others.p
+    xp = array_namespace(location)
     half = xp.linalg.inv(_root(scale))
     shapes = append_axes(weight / (weight + 1), 2) * (xp.matrix_transpose(half) @ half)
     slopes = (shapes @ location[..., None])[..., 0]
@@ -168,8 +157,6 @@ def from_updated(
         df=others.df,
         outward=(rows.shape[-1] - 1) * (others.df + 1),
         inflation=others.mean_weight / (others.mean_weight + 1),
-        precision=zeros((p, p), like=location),
-        pull=zeros(p, like=location),
         weights=append_axes(others.df, 1) + 1 + rows,
         levels=1 + xp.sum(location * slopes, axis=-1),
         slopes=slopes,
@@ -201,7 +188,7 @@ def from_parameters(
     s(x) = (n_θ − 1)ν′·log(1 + c·q₀) − dᵀAd + 2bᵀd,  A = Σⱼ Σⱼ*⁻¹,  b = Σⱼ Σⱼ*⁻¹(μⱼ* − μ)
     (the paper's two quadratic terms merge because c + 1/κ′ = 1)
     """
-    p, kappa = others.p, others.mean_weight
+    kappa = others.mean_weight
     return LogQuadratic(
         centre=others.mean,
         root=root,
@@ -210,10 +197,6 @@ def from_parameters(
         inflation=kappa / (kappa + 1),
         precision=precision,
         pull=pull,
-        weights=zeros(0, like=precision),
-        levels=zeros(0, like=precision),
-        slopes=zeros((0, p), like=precision),
-        shapes=zeros((0, p, p), like=precision),
     )
 
 
@@ -257,39 +240,6 @@ def add_own_well(
         shapes=chain_wells(batch, whole.shapes, shape[..., None, :, :], 2),
         own_well=True,
     )
-
-
-# The posterior of a missing record whose covariates are known: the normal model's, at those covariates.
-
-
-def log_posterior_given(
-    others: Regression,
-    covariates: Any,
-    *,
-    datasets: Iterable[tuple[Any, Any]] = (),
-    parameters: Sequence[tuple[Any, Any]] = (),
-) -> LogQuadratic:
-    """Return the log posterior of the measurements x of a missing record with covariates z.
-
-    `others`: the regression given all other records; `datasets`: pairs of released measurements and covariates;
-    `parameters`: pairs of released coefficients and covariance. With d = x − Bᵀz, h = zᵀK⁻¹z:
-
-        s(x) = (m + k − 1)·ν′·log(1 + dᵀΛ⁻¹d/(1+h)) − dᵀAd + 2bᵀd − Σⱼ (ν′ + nⱼ)·log(1 + (x−rⱼ)ᵀBⱼ⁻¹(x−rⱼ)/(1+hⱼ))
-
-    A = Σⱼ Σⱼ⁻¹, b = Σⱼ Σⱼ⁻¹(Bⱼ − B)ᵀz; rⱼ, Bⱼ, hⱼ at z after the j-th dataset. At z the regression is an NIW, so
-    this is the usual family, and all that maximises, integrates and measures it holds as it is.
-    """
-    before, p = others.at(covariates), others.p
-    if parameters:
-        means = np.stack([np.asarray(covariates) @ coefficients for coefficients, _ in parameters])
-        root, seen = whitened_parameters(means, np.stack([covariance for _, covariance in parameters]), before)
-        whole = from_parameters(before, root, seen.draws, seen.precision, seen.pull)
-    else:
-        whole = from_parameters(before, before.root, 0, np.zeros((p, p)), np.zeros(p))
-    for records, known in datasets:
-        # one more Student t, and what it shares with the others' own comes back: as for a prior of one's own
-        whole = with_own_prior(whole, others.update(records, known).at(covariates))
-    return replace(whole, own_well=False)
 
 
 # The posterior of a missing record for any model: a product of predictives.

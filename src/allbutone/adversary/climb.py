@@ -1,7 +1,7 @@
 """Ways up a posterior: Newton's, many at once, from the exact maximum of a bound and the hill on a ray."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -21,6 +21,21 @@ SAME_BEND = 1e-16  # and over which the Hessian keeps its first nine
 STALLED = 1e-10  # where rounding allows no more: the mode to 1e-5 standard deviations
 NEAR = 0.1  # of a summit that is known already
 LEADS = 1 / 64  # of its own length that such a step misses the summit by: seven of eight parts of the way are gone
+
+
+@runtime_checkable
+class Surface(Protocol):
+    """What can be climbed: many posteriors, each of which knows ℓ, its gradient and its Hessian at a point.
+
+    `df`: ν‖v‖² is a squared Mahalanobis distance from the other records' centre. `rounding`: the size of ℓ's own.
+    """
+
+    @property
+    def df(self) -> Any: ...  # noqa: D102
+    @property
+    def rounding(self) -> Any: ...  # noqa: D102
+    def local(self, white: Any) -> tuple[Any, Any, Any]: ...  # noqa: D102
+    def take(self, rows: Any) -> "Surface": ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ class _Ascent:
 
 
 def climb(
-    posterior: LogQuadratic, start: Float[Array, "*batch p"], beat: Any = None, known: Summit | None = None
+    posterior: Surface, start: Float[Array, "*batch p"], beat: Any = None, known: Summit | None = None
 ) -> Summit:
     """Climb to a mode by Newton steps; of a batch, with `beat`, only as long as that height is in reach.
 
@@ -96,7 +111,7 @@ def climb(
     return _ascend(posterior, _Ascent(start, *local, *new, beat, *before), 0)
 
 
-def _ascend(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
+def _ascend(posterior: Surface, at: _Ascent, steps: int) -> Summit:
     xp, noise = array_namespace(at.white), posterior.rounding
     last = SAME_BEND if at.beat is None else CLOSE
     while steps < MOST_STEPS:
@@ -138,7 +153,7 @@ def _leads_to_known(
 
 
 def _take_step(
-    posterior: LogQuadratic, at: _Ascent, step: Float[Array, "*batch p"], gain: Float[Array, "*batch"], noise: Any
+    posterior: Surface, at: _Ascent, step: Float[Array, "*batch p"], gain: Float[Array, "*batch"], noise: Any
 ) -> _Ascent:
     """Go as far along the step as is safe, where that gains; where it does not, cut the next one to a quarter."""
     xp = array_namespace(step)
@@ -170,7 +185,7 @@ def _many(arrived: Bool[Array, " batch"]) -> bool:
     return 3 * int(xp.sum(xp.astype(arrived, xp.int64))) >= arrived.shape[0]
 
 
-def _ascend_rest(posterior: LogQuadratic, at: _Ascent, steps: int) -> Summit:
+def _ascend_rest(posterior: Surface, at: _Ascent, steps: int) -> Summit:
     """Go on with those of a batch that have not arrived, without the others' weight."""
     xp = array_namespace(at.white)
     (late,) = xp.nonzero(~at.done)

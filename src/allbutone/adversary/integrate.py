@@ -1,10 +1,10 @@
 """Integrals under the posterior: exact where that can be, else by importance sampling with standard errors."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,7 +12,7 @@ from scipy.special import expit, gammaln, logsumexp, ndtr, stdtr
 
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes
-from allbutone.adversary.proposal import Points, Proposal, spread_at, values_at
+from allbutone.adversary.proposal import Points, Proposal, bowl_at, values_at
 from allbutone.model.niw import Normal
 from allbutone.support.arrays import array_namespace, as_array, as_places, log_sum_exp, to_numpy, zeros
 from allbutone.support.devices import in_numpy, more_at_once
@@ -248,21 +248,47 @@ class Ball:
         return Ball(self.centres[rows], self.reach[rows])
 
 
+@runtime_checkable
+class Functions(Protocol):
+    """Functions of whole records, such as a ratio of two features, each with where its value counts as known."""
+
+    @property
+    def count(self) -> int:
+        """How many functions there are."""
+
+    def holds(self, records: Float[np.ndarray, "n s p"]) -> Bool[np.ndarray, "n s f"]:
+        """Say of which records which functions lie where they count as known."""
+
+    def take(self, rows: Array, features: Sequence[int] | np.ndarray | None = None) -> "Functions":
+        """Return the same for these posteriors, whose records have all features or some."""
+
+
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """An interval of each unknown feature around the truth of each posterior, in the records' own units."""
+    """An interval of each unknown feature around the truth of each posterior, in the records' own units.
+
+    functions: further values that are judged, computed from whole records; they come after the features.
+    """
 
     low: Float[Array, "n p"]
     high: Float[Array, "n p"]
+    functions: Functions | None = field(default=None, kw_only=True)
 
-    def holds(self, records: Float[Array, "n s p"]) -> Bool[Array, "n s p"]:
-        """Say which features of which records lie inside."""
-        return (records >= self.low[:, None]) & (records <= self.high[:, None])
+    def holds(self, records: Float[Array, "n s p"]) -> Bool[Array, "n s f"]:
+        """Say which features of which records lie inside, and then which functions of them do."""
+        inside = (records >= self.low[:, None]) & (records <= self.high[:, None])
+        if self.functions is None:
+            return inside
+        further = as_array(self.functions.holds(to_numpy(records)).astype(np.float64), like=records) > 0
+        return array_namespace(records).concat([inside, further], axis=-1)
 
     def take(self, rows: Array, features: Sequence[int] | np.ndarray | None = None) -> "Intervals":
         """Return the intervals of these posteriors, of all features or of some."""
         low, high = self.low[rows], self.high[rows]
-        return Intervals(low, high) if features is None else Intervals(low[:, features], high[:, features])
+        functions = None if self.functions is None else self.functions.take(rows, features)
+        if features is not None:
+            low, high = low[:, features], high[:, features]
+        return Intervals(low, high, functions=functions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +335,11 @@ def integrate(
     if intervals is not None:
         ends = (to_numpy(end) for end in (intervals.low, intervals.high))
         if (known := exact_within(in_numpy(problem), *ends)) is not None:
-            within, intervals = known, None
+            within = known
+            if intervals.functions is None:
+                intervals = None
+            elif limits is not None:  # what is exact is decided
+                limits = np.concatenate([np.full(known.shape, np.inf), limits[:, problem.p :]], axis=1)
     if ball is None and intervals is None and (exact := exact_log_totals(in_numpy(problem))) is not None:
         nothing, sure = np.full(n, np.nan), np.zeros(within.shape)
         return Integrals(exact, np.zeros(n), nothing, nothing, within, sure, np.full(n, np.inf))
@@ -328,7 +358,10 @@ def integrate(
         _decide(found, limits, again, size, min(MOST_POINTS, affordable))
     hopeless = ~(found.effective_size >= HOPELESS)
     found.mass[hopeless], found.within[hopeless] = np.nan, np.nan
-    return found if intervals is not None else replace(found, within=within, within_error=np.zeros(within.shape))
+    if intervals is None:
+        return replace(found, within=within, within_error=np.zeros(within.shape))
+    found.within[:, : within.shape[1]], found.within_error[:, : within.shape[1]] = within, 0.0
+    return found
 
 
 def _decide(
@@ -553,7 +586,7 @@ def _hill(
     problem: LogQuadratic, place: Float[np.ndarray, "n p"], hessian: Float[np.ndarray, "n p p"], near: Intervals
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n p"]]:
     """Return the log volume of a normal hill, and its share in each interval."""
-    covariance = spread_at(problem, place, hessian)
+    covariance = np.linalg.inv(bowl_at(problem, place, hessian))
     middle = problem.unwhiten(place)
     spread = np.sqrt(np.sum((problem.root @ covariance) * problem.root, axis=-1))
     inside = ndtr((near.high - middle) / spread) - ndtr((near.low - middle) / spread)

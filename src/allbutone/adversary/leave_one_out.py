@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from allbutone.adversary.attack import Attack, describe, with_known
 from allbutone.adversary.build import (
     add_own_well,
     from_whitened,
     posterior_of,
-    split_priors,
     together,
     with_another_prior,
 )
 from allbutone.adversary.log_quadratic import LogQuadratic, in_layout, stretched
 from allbutone.adversary.modes import find_modes
-from allbutone.adversary.who import Reading, as_given, known_mask, known_patterns, validate_inputs
+from allbutone.adversary.who import Adversary, Reading, admit, split_priors
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior
@@ -29,7 +28,7 @@ from allbutone.releases.folder import AnyRelease
 from allbutone.releases.several import Part, Released, Releases
 from allbutone.releases.statistics import JoinedStatistics
 from allbutone.support import devices, parallel
-from allbutone.support.arrays import array_namespace, as_array, contiguous, eye, solve_rows, to_numpy, zeros
+from allbutone.support.arrays import array_namespace, as_array, contiguous, eye, solve_rows, to_numpy
 from allbutone.support.devices import HERE, device_of, moved_to, own_queue
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
@@ -93,12 +92,6 @@ class WholeTable:
             df=self.whole.df - 1,
             outward=-self.whole.df,
             inflation=(kappa - 1) / kappa,
-            precision=zeros((p, p), like=white),
-            pull=zeros(p, like=white),
-            weights=zeros(0, like=white),
-            levels=zeros(0, like=white),
-            slopes=zeros((0, p), like=white),
-            shapes=zeros((0, p, p), like=white),
         )
 
         def after(released: Any) -> LogQuadratic:
@@ -196,65 +189,58 @@ BLOCK_ROWS = 256
 MOST_HAT = 0.9  # above this hat value, removing a record by a rank-one downdate would cost more than one digit
 
 
-def attack_all(
+def attack_rows(
     records: Any,
     release: AnyRelease,
-    prior: AnyPrior,
-    *,
-    known: Any = None,
-    adversary_prior: AnyPrior | None = None,
-    reading: Reading = "record",
+    adversary: Adversary,
+    prior: AnyPrior | None,
+    reading: Reading,
+    rows: Int[np.ndarray, " m"] | None = None,
     device: str = HERE,
     watch: Callable[[int], None] = lambda records: None,
 ) -> Attack:
-    """Attack every record in turn, the adversary holding all the others; fields have a leading axis n.
+    """Attack some records (places; all by default), each by an adversary who has all the others.
 
-    Columns are in the release's order, in which a table with names is put and an array is taken to be.
-    `known`: columns (names or positions) that the adversary knows of every target; a mask of booleans (p,) or
-    (n, p); or a matrix (n, p) of the records' own values with NaN where unknown.
     The table without record i is the whole minus a rank-one term, so nothing is fitted again; blocks of records
-    run in parallel in bounded memory, on the processor or (`device="cuda"`) on a graphics card, which takes and
-    gives NumPy's arrays; tensors are attacked where they are. `watch` is called with the number of records done.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
-    >>> abo.attack_all(cohort, release, release.prior).mode.shape
-    (503, 5)
+    run in parallel in bounded memory, on the processor or on a graphics card, which takes and gives NumPy's
+    arrays; tensors are attacked where they are. `watch` is called with the number of records done.
     """
-    release, prior, adversary_prior = as_given(release, prior, adversary_prior)
     table = records if is_array_api_obj(records) else Records.of_numbers(records)
-    values = validate_inputs(table, release, prior, adversary_prior, reading)
+    values, released, taken, own = admit(table, release, adversary, prior, reading)
     if values.shape[0] < 2:
         raise InputError(
-            f"attack_all needs at least two records, got {values.shape[0]}", "for one target use attack"
+            f"leaving out one needs at least two records, got {values.shape[0]}",
+            Cure("for a target that is missing from the table, leave them out", "rows"),
         )
-    mask = known_mask(known, release.columns or getattr(table, "columns", None), values.shape, values)
-    problem = LeaveOneOut.of(values, release, prior, adversary_prior, reading).on(device)
-    work = [part for pattern in known_patterns(mask) for part in problem.blocks(*pattern)]
+    names = (
+        adversary.of(released.columns).known_columns
+        if adversary.known or adversary.known_values is not None
+        else ()
+    )
+    released.mechanism.schema.require_known_ends(names)
+    known = tuple(sorted(released.columns.index(name) for name in names))
+    problem = LeaveOneOut.of(values, released, taken, own, "record").on(device)
+    places = np.arange(values.shape[0]) if rows is None else rows
     results = in_parallel(
         problem.attack,
-        work,
+        list(problem.blocks(known, places)),
         threads=problem.threads,
         watch=lambda found: watch(len(found[0])),
         anywhere=isinstance(problem.records, np.ndarray) and problem.device is None,
     )
-    names = ("mode", "other_mode", "log_posterior_gap", "covariance", "status")
-    gathered = {name: _gather([(rows, getattr(one, name)) for rows, one in results]) for name in names}
+    fields = ("mode", "other_mode", "log_posterior_gap", "covariance", "status")
+    gathered = {name: _gather(places, [(some, getattr(one, name)) for some, one in results]) for name in fields}
     return Attack(**gathered, iterations=max(one.iterations for _, one in results))
 
 
-def _gather(parts: list[tuple[np.ndarray, Any]]) -> Any:
-    """Return what was found of some rows each, in the order of the rows."""
+def _gather(places: np.ndarray, parts: list[tuple[np.ndarray, Any]]) -> Any:
+    """Return what was found of some rows each, in the order of `places`."""
     every = np.concatenate([rows for rows, _ in parts])
+    back = np.argsort(every)[np.searchsorted(np.sort(every), places)]
     if isinstance(parts[0][1], np.ndarray):
-        found = np.empty((len(every), *parts[0][1].shape[1:]), dtype=np.result_type(*(part for _, part in parts)))
-        for rows, part in parts:
-            found[rows] = part
-        return found
+        return np.concatenate([part for _, part in parts])[back]
     xp = array_namespace(parts[0][1])
-    order = as_array(np.argsort(every), like=parts[0][1])
-    return xp.take(xp.concat([part for _, part in parts]), order, axis=0)
+    return xp.take(xp.concat([part for _, part in parts]), as_array(back, like=parts[0][1]), axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from allbutone.support.arrays import (
     contiguous,
     half_log_det,
     solve_rows,
+    zeros,
 )
 
 # The matrices of a posterior's wells: summed, chained, and applied to a point, all in one matrix product.
@@ -131,6 +132,7 @@ class LogQuadratic:
     `df` is the adversary's ν: distances are measured by E[Σ⁻¹] = νΛ⁻¹, so that ν‖v‖² is a squared Mahalanobis
     distance from the other records' centre.
     `df`, `outward` and `inflation` are numbers, or one a target (*batch); `weights` are (k,) or (*batch, k).
+    Without them there are no wells, and without precision and pull no quadratic.
     """
 
     centre: Float[Array, "*batch p"]
@@ -138,13 +140,24 @@ class LogQuadratic:
     df: Scalar
     outward: Scalar
     inflation: Scalar
-    precision: Float[Array, "*#batch p p"]
-    pull: Float[Array, "*#batch p"]
-    weights: Float[Array, "*#batch k"]
-    levels: Float[Array, "*#batch k"]
-    slopes: Float[Array, "*#batch k p"]
-    shapes: Float[Array, "*#batch k p p"]
+    precision: Float[Array, "*#batch p p"] = None
+    pull: Float[Array, "*#batch p"] = None
+    weights: Float[Array, "*#batch k"] = None
+    levels: Float[Array, "*#batch k"] = None
+    slopes: Float[Array, "*#batch k p"] = None
+    shapes: Float[Array, "*#batch k p p"] = None
     own_well: bool = False
+
+    def __post_init__(self) -> None:
+        """Leave out what is not given."""
+        p = self.p
+        tails: dict[str, tuple[int, ...]] = {
+            "precision": (p, p), "pull": (p,),
+            "weights": (0,), "levels": (0,), "slopes": (0, p), "shapes": (0, p, p),
+        }  # fmt: skip
+        for name, tail in tails.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, zeros(tail, like=self.centre))
 
     @property
     def p(self) -> int:

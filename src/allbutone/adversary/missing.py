@@ -7,24 +7,26 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from allbutone.adversary.build import from_statistics, split_priors, with_own_prior
+from allbutone.adversary.build import from_statistics, log_posterior, with_own_prior
+from allbutone.adversary.climb import climb
 from allbutone.adversary.integrate import Estimate, Intervals, integrate
 from allbutone.adversary.log_quadratic import LogQuadratic, stacked
 from allbutone.adversary.modes import Modes, find_modes
-from allbutone.adversary.posterior import PoorSampling, Seed
+from allbutone.adversary.posterior import PoorSampling, Posterior, Seed
 from allbutone.adversary.proposal import Points, Proposal, values_at
-from allbutone.adversary.who import Reading, as_given, validate_inputs
+from allbutone.adversary.who import USUAL, Adversary, Reading, admit
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease
-from allbutone.releases.several import statistics_of
+from allbutone.releases.several import Released, statistics_of
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import half_log_det
-from allbutone.support.errors import InputError, count_of
+from allbutone.support.errors import Cure, InputError, count_of
 
 # Gibbs sampling of several missing records, for many tables at once: each in turn, given the others.
 
@@ -171,7 +173,9 @@ class MissingPosterior:
         other = self.parts.unwhiten(self.part_modes.other)
         starts = np.concatenate([each[:: max(1, len(each) // STARTS)] for each in (best, other)])
         starts = starts[np.isfinite(starts).all(axis=1)]
-        return self._climb(starts[np.argmax(self.log_density(starts))])
+        start, root = starts[np.argmax(self.log_density(starts))], self.others.root
+        white = np.linalg.solve(root, start - self.others.mean)
+        return np.asarray(self.others.mean + root @ climb(self, white[None]).white[0])
 
     def log_density(self, records: Any) -> Float[np.ndarray, " points"]:
         """Return the log density of a missing record at points, shape (points, p)."""
@@ -212,90 +216,118 @@ class MissingPosterior:
         white = np.linalg.solve(self.parts.root, away.swapaxes(-1, -2)).swapaxes(-1, -2)
         return values_at(self.parts, white) - self._log_scales[:, None]
 
-    def _climb(self, record: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
-        """Follow Newton's steps to the maximum of the parts' average, never downwards."""
-        root, height = self.others.root, float(self.log_density(record[None])[0])
-        for _ in range(50):
-            gradient, hessian = self._slope(record, root)
-            bend, axes = np.linalg.eigh(-hessian)
-            step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(bend), 1e-3 * np.max(np.abs(bend))))
-            lengths = 0.5 ** np.arange(12)
-            trials = record + lengths[:, None] * (root @ step)
-            heights = self.log_density(trials)
-            best = int(np.argmax(heights))
-            if not heights[best] > height:
-                break
-            gained, record, height = heights[best] - height, trials[best], float(heights[best])
-            if gained < 1e-11:
-                break
-        return record
+    @property
+    def df(self) -> float:
+        """The ν of the known records, by which distances are measured."""
+        return float(self.others.df)
 
-    def _slope(
-        self, record: Float[np.ndarray, " p"], root: Float[np.ndarray, "p p"]
-    ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p p"]]:
-        """Return gradient and Hessian of the log of the average, in the coordinates of root.
+    @property
+    def rounding(self) -> float:
+        """The size of the log density's own rounding."""
+        return float(np.max(self.parts.rounding))
 
-        With shares wⱼ ∝ exp fⱼ: g = Σ wⱼgⱼ and H = Σ wⱼ(Hⱼ + gⱼgⱼᵀ) − ggᵀ.
+    def take(self, rows: Any) -> "MissingPosterior":
+        """Return the posterior of the target, which is one for all starts of a climb."""
+        return self
+
+    def local(
+        self, white: Float[np.ndarray, "1 p"]
+    ) -> tuple[Float[np.ndarray, " 1"], Float[np.ndarray, "1 p"], Float[np.ndarray, "1 p p"]]:
+        """Return value, gradient and Hessian of the log density in v, x = mean + root·v of the known records.
+
+        With shares wⱼ ∝ exp fⱼ of the parts: g = Σ wⱼgⱼ and H = Σ wⱼ(Hⱼ + gⱼgⱼᵀ) − ggᵀ.
         """
-        points = np.broadcast_to(record, self.parts.centre.shape)
-        value, _, _ = self.parts.local(self.parts.whiten(points))
-        log_share = value - self._log_scales
-        share = np.exp(log_share - logsumexp(log_share))
-        each = self.parts.gradient(points) @ root
+        root = self.others.root
+        points = np.broadcast_to(self.others.mean + root @ white[0], self.parts.centre.shape)
+        log_share = self.parts.value(self.parts.whiten(points)) - self._log_scales
+        total = logsumexp(log_share)
+        share, each = np.exp(log_share - total), self.parts.gradient(points) @ root
         bends = root.T @ self.parts.hessian(points) @ root
         gradient = share @ each
-        spread = np.einsum("s,sp,sq->pq", share, each, each)
-        return gradient, np.einsum("s,spq->pq", share, bends) + spread - np.outer(gradient, gradient)
+        hessian = np.einsum("s,spq->pq", share, bends) + (share[:, None] * each).T @ each
+        return total[None], gradient[None], (hessian - np.outer(gradient, gradient))[None]
 
 
-def posterior_missing(
+def posterior(
     others: Any,
     release: AnyRelease,
-    prior: AnyPrior,
-    missing: int,
-    rng: Seed,
+    adversary: Adversary = USUAL,
     *,
-    adversary_prior: AnyPrior | None = None,
+    prior: AnyPrior | None = None,
     reading: Reading = "record",
+    rng: Seed = None,
     chains: int = 32,
     sweeps: int = 200,
     warm_up: int = 50,
-) -> MissingPosterior:
-    """Sample the posterior of a missing record when the adversary lacks `missing` of them.
+) -> Posterior | MissingPosterior:
+    """Return the posterior of a record missing from `others`, given the release and its mechanism.
 
-    Given the other unknown records, each one's posterior is the log-quadratic posterior of a single missing
-    record; it is updated by an independence sampler from Student t distributions at its two modes. All chains
-    advance at once. The other arguments are those of `posterior`; NumPy arrays only.
+    `others`: the records that the adversary has, or their moments; columns are in the release's order, in which a
+    table with names is put and an array is taken to be. The release may be its folder; several releases of the
+    table, in a list, count together. `adversary`: usually one who lacks the target alone; with `known` values of
+    the target the posterior is that of the others. `prior`: the data holder's, where the release does not say it.
+    `reading` "record" has the adversary's own prior describe only the missing record (the Student t term) while
+    the mechanism is known; "mechanism" has them believe that the release was made with it, too.
+    Arrays of any namespace come in; the posterior's own are NumPy's.
 
-    >>> import numpy as np, allbutone as abo
-    >>> table = np.random.default_rng(1).normal(size=(12, 2))
-    >>> release = abo.Synthesizer().fit(table).sample_parameters(2)
-    >>> abo.posterior_missing(table[2:], release, release.prior, missing=2, rng=1, sweeps=60).mode.shape
-    (2,)
+    An adversary who lacks more records (`lacking_records`, a number, besides the target) infers all of them
+    together: given the other unknown ones, each one's posterior is that of a single missing record, and it is
+    updated by an independence sampler from Student t distributions at its two modes. All `chains` advance at once,
+    `sweeps` times after `warm_up`; the draws are of any missing record. NumPy arrays only.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
+    >>> abo.posterior(cohort.values[1:], release).mass_within(cohort.values[0], radius=1.0) < 1
+    True
+    >>> one_more = abo.Adversary(lacking_records=1)
+    >>> abo.posterior(cohort.values[2:], release, one_more, rng=1, sweeps=60).mode.shape
+    (5,)
     """
-    release, prior, adversary_prior = as_given(release, prior, adversary_prior)
-    moments = Moments.of(validate_inputs(others, release, prior, adversary_prior, reading))
-    missing, sweeps, chains = count_of("missing", missing), count_of("sweeps", sweeps), count_of("chains", chains)
-    if chains < 2:
-        raise InputError(f"chains must be at least 2, to tell the Monte Carlo error, got {chains}")
-    warm_up = count_of("warm_up", warm_up) if warm_up else 0
-    prior, own_prior = split_priors(prior, adversary_prior, reading)
-    given_others, own = (None if one is None else _one_table(one.update(moments)) for one in (prior, own_prior))
-    assert given_others is not None
-    generator = np.random.default_rng(rng)
-    (found,) = sample_missing(
-        given_others,
-        statistics_of(release),
-        missing,
-        generator,
-        own=own,
-        chains=chains,
-        sweeps=sweeps,
-        warm_up=warm_up,
-    )
+    if not adversary.lacks_records:
+        one = log_posterior(others, release, adversary, prior=prior, reading=reading)
+        held: dict[str, Any] = {field.name: getattr(one, field.name) for field in fields(one)}
+        for name, each in held.items():
+            held[name] = np.asarray(each) if is_array_api_obj(each) else each
+        return Posterior(**held)
+    if not isinstance(adversary.lacking_records, int):
+        raise InputError(
+            "the records given are those that the adversary has: rows of them cannot be lacking",
+            Cure("leave those rows out, and say how many", "lacking_records", len(adversary.lacking_records)),
+        )
+    if adversary.known_values is not None:
+        raise InputError("of records that are missing together nothing is known", Cure("leave it out", "known"))
+    given = admit(others, release, adversary, prior, reading)
+    missing, sweeps = 1 + adversary.lacking_records, count_of("sweeps", sweeps)
+    found = sampled_posterior(*given, missing, rng, chains=chains, sweeps=sweeps, warm_up=warm_up)
     if found.effective_size < ENOUGH:
         message = f"the draws are worth {found.effective_size:.0f} independent ones; raise sweeps, now {sweeps}"
         warnings.warn(message, PoorSampling, stacklevel=2)
+    return found
+
+
+def sampled_posterior(
+    values: Any,
+    release: Released,
+    prior: NIW,
+    own_prior: NIW | None,
+    missing: int,
+    rng: Seed,
+    *,
+    chains: int,
+    sweeps: int,
+    warm_up: int,
+) -> MissingPosterior:
+    """Return the posterior of a record when `missing` of them are, by sampling; of what `admit` has checked."""
+    chains, moments = count_of("chains", chains), Moments.of(values)
+    if chains < 2:
+        raise InputError(f"chains must be at least 2, to tell the Monte Carlo error, got {chains}")
+    warm_up = count_of("warm_up", warm_up) if warm_up else 0
+    given_others, own = _one_table(prior, moments), own_prior and _one_table(own_prior, moments)
+    stream, seen = np.random.default_rng(rng), statistics_of(release)
+    (found,) = sample_missing(
+        given_others, seen, missing, stream, own=own, chains=chains, sweeps=sweeps, warm_up=warm_up
+    )
     return found
 
 
@@ -347,7 +379,8 @@ def sample_missing(
     ]
 
 
-def _one_table(model: NIW) -> NIW:
+def _one_table(prior: NIW, moments: Moments) -> NIW:
+    model = prior.update(moments)
     return NIW(model.mean[None], model.mean_weight, model.df, model.scale[None])
 
 

@@ -9,19 +9,20 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
 
-from allbutone.adversary.integrate import integrate, log_mean_and_error
+from allbutone.adversary.integrate import integrate, log_mean_and_error, weighed_points
 from allbutone.adversary.leave_one_out import MOST_HAT
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import find_modes
-from allbutone.adversary.proposal import JOINT, Points, Proposal
+from allbutone.adversary.proposal import JOINT, Points, Proposal, values_at
 from allbutone.model.location import LocationModel, MixedRecords, Parameters, Regression
 from allbutone.model.moments import Cells, Moments
-from allbutone.model.niw import NIW, Normal
+from allbutone.model.niw import NIW
 from allbutone.support.arrays import append_axes, cholesky, half_log_det, log_sum_exp, solve_rows, squared_length
 
 # The posterior of a missing record of any table: its cell, and its measurements in each cell it can be in.
 
 
+TINY = np.finfo(np.float64).tiny
 Term = tuple[NIW, Any]  # a model, and the power, or one a record, in which its predictive stands
 Normals = tuple[Any, Any, Any]  # a quadratic: precision (b, p, p), pull (b, p), constant (b,)
 
@@ -176,12 +177,74 @@ class MixedLeaveOneOut:
         power = -self.opinions + (self.own is None)
         return from_terms(others, power, terms, normals, own_well=self.own is not None)
 
-    def with_everyone(self, cells: Int[np.ndarray, " b"]) -> tuple[LogQuadratic, Float[np.ndarray, " b"]]:
-        """Return the same with nobody taken out: the posterior of one more record, without covariates."""
-        known = np.zeros((len(cells), 0))
-        others = self.whole.at(cells, known)
-        terms: list[Term] = [(model.at(cells, known), 1) for model in self.after]
-        return from_terms(others, 1 - self.opinions, terms, self._normals(others, cells, known))
+    def log_density(
+        self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, " b"]
+    ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
+        """Return the log density of these records as they are, in these cells: before releases, and with them.
+
+        The second is what `problem` has at the record, offset added: nothing is to be integrated.
+        """
+        parts = [(self, rows, np.ones(len(rows)))]
+        parts += [(part, places, among * 1.0) for part in self.rest for places, among in [part.places_of(rows)]]
+        high = np.any([part.hat[places] > MOST_HAT for part, places, _ in parts], axis=0)
+        before = self._log_density(self.believed, rows, cells)
+        found = before.copy()
+        for part, places, told in parts:
+            shared = part._log_density(part.whole, places, cells)
+            for model in part.after:
+                found += told * (part._log_density(model, places, cells) - shared)
+            if part.parameters is not None:
+                found += told * (part._log_normals(places, cells) - len(part.parameters) * shared)
+        if np.any(high):
+            some, values = (rows[high], cells[high]), self.records.values[rows[high]]
+            problem, offset = self.problem(*some)
+            before[high] = self.before(*some).predictive().log_density(values)
+            found[high] = problem.log_density_unnormalized(values) + offset
+        return before, found
+
+    def _log_density(
+        self, model: LocationModel, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, " b"]
+    ) -> Float[np.ndarray, " b"]:
+        """Return log t of these records as they are, in these cells, by a model that knows them, without each."""
+        some = self.records.take(rows)
+        if isinstance(model.measured, Regression):
+            regression, root = model.measured, cholesky(model.measured.scale, "scale")
+            codes = [model.coded(each, some.covariates) for each in (some.cells, cells)]
+            own, other = (solve_rows(regression.root.T, each) for each in codes)
+            mine, away = (solve_rows(root, some.values - each @ regression.coefficients) for each in codes)
+            df: Any = regression.df
+            half_log_size = half_log_det(root)
+        else:
+            every = _fields(model.at(np.arange(self.cells), np.zeros((self.cells, 0))))
+            mean, weight, roots = *every[:2], np.linalg.cholesky(every[3])
+            knows = (cells == some.cells).astype(float)  # what is known of other cells is not the record's
+            other = 1 / np.sqrt(weight[cells])[:, None]
+            away = (np.linalg.inv(roots)[cells] @ (some.values - mean[cells])[..., None])[..., 0]
+            own, mine = knows[:, None] * other, knows[:, None] * away
+            df, half_log_size = every[2][cells] + 1 - knows, half_log_det(roots)[cells]
+
+        return log_density_without(
+            df,
+            model.p,
+            half_log_size,
+            (np.vecdot(own, own), np.vecdot(mine, mine)),
+            (np.vecdot(other, other), np.vecdot(away, away)),
+            (np.vecdot(own, other), np.vecdot(mine, away)),
+        )
+
+    def _log_normals(self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
+        """Return Σₗ log N(x | θ⁽ˡ⁾) of these records as they are, in these cells."""
+        assert self.parameters is not None
+        some, found = self.records.take(rows), np.zeros(len(rows))
+        roots = np.linalg.cholesky(self.parameters.covariances)
+        away = some.values - self.whole.means(self.parameters, cells, some.covariates)
+        shared = roots.shape[1] == 1
+        for each, root in zip(away, roots, strict=True):
+            if shared:
+                found -= 0.5 * squared_length(root[0], each) + half_log_det(root[0])
+            else:
+                found -= 0.5 * squared_length(root[cells], each) + half_log_det(root)[cells]
+        return found - 0.5 * len(roots) * self.whole.p * np.log(2 * np.pi)
 
     def before(self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, " b"]) -> NIW:
         """Return what the adversary believes of these records' measurements, in these cells, before releases."""
@@ -204,19 +267,15 @@ class MixedLeaveOneOut:
         own: bool = False,
     ) -> NIW:
         """Return the model at these cells without each record, a downdate where that keeps its digits."""
-        some = self.records.take(rows)
-        known = some.covariates
-        high = self.hat[rows] > MOST_HAT
+        some, high = self.records.take(rows), self.hat[rows] > MOST_HAT
+        found = downdated(model, some, cells)
         if not np.any(high):
-            return downdated(model, some, cells)
-        found = downdated(model, some.take(~high), cells[~high]) if not np.all(high) else None
-        mean, weight, df, scale = _room(len(rows), model.p)
-        if found is not None:
-            mean[~high], weight[~high], df[~high], scale[~high] = _fields(found)
+            return found
+        mean, weight, df, scale = (np.array(each) for each in _fields(found))
         for row in np.unique(rows[high]):  # once for all the cells that it can be in
             here = rows == row
-            left = self._refitted(int(row), dataset, own).at(cells[here], known[here])
-            mean[here], weight[here], df[here], scale[here] = _fields(left)
+            left = _fields(self._refitted(int(row), dataset, own).at(cells[here], some.covariates[here]))
+            mean[here], weight[here], df[here], scale[here] = left
         return NIW(mean, weight, df if model.is_separate else float(df[0]), scale)
 
     def _refitted(self, row: int, dataset: int | None, own: bool) -> LocationModel:
@@ -239,6 +298,33 @@ class MixedLeaveOneOut:
         return precision, pull, constant - 0.5 * len(self.parameters) * p * np.log(2 * np.pi)
 
 
+def log_density_without(
+    df: Any,
+    p: int,
+    half_log_size: Any,
+    own: tuple[Any, Any],
+    candidate: tuple[Any, Any],
+    between: tuple[Any, Any],
+) -> Float[np.ndarray, "*batch"]:
+    """Return log t(x) at a candidate's z̃ by a model that knows the record (x, z) already, without it.
+
+    With residuals e = x − Bᵀz and a = x − Bᵀz̃ whitened by the root of Λ, of which `half_log_size` is ½·log|Λ|:
+    `own` = (h, ‖e‖²), `candidate` = (h̃, ‖a‖²), `between` = (g, aᵀe). Without the record (`without_each`) the
+    residual is d = a + f·e, f = g/(1 − h), the spread s = 1 + h̃ + fg, and with r = 1 − h − ‖e‖²
+
+        Λ₋⁻¹ = I + eeᵀ/r,   |Λ₋| = |Λ|·r/(1 − h),   log t = c − ½·log|Λ₋| − ½p·log s − ½ν·log(1 + dᵀΛ₋⁻¹d/s)
+    """
+    (hat, reach), (spread, far), (cross, met) = own, candidate, between
+    left = 1 - hat
+    shift, room = cross / left, np.maximum(left - reach, TINY)
+    wide, bent = 1 + spread + cross * shift, met + shift * reach
+    distance = far + shift * (met + bent) + bent**2 / room
+    constant = gammaln(df / 2) - gammaln((df - p) / 2) - 0.5 * p * np.log(np.pi) - half_log_size
+    return np.asarray(
+        constant - 0.5 * (np.log(room / left) + p * np.log(wide) + df * np.log1p(np.maximum(distance, 0.0) / wide))
+    )
+
+
 def _given(prior: LocationModel, records: MixedRecords, elsewhere: Moments | None) -> LocationModel:
     """Return the posterior given records, and the moments of each cell's further ones, if there are any."""
     if elsewhere is None:
@@ -258,12 +344,10 @@ def from_terms(
     Each tᵢ is the predictive of an `NIW`, −½ν′·log(1 + c(x − m)ᵀΛ⁻¹(x − m)) and a constant; `power`: that of the
     others' own. What ℓ leaves out is the offset: the constants.
     """
-    (b, p), root = others.mean.shape, others.root
+    b, root = len(others.mean), others.root
     precision, pull, constant = normals
     own_df, own_weight = (np.broadcast_to(np.asarray(each), b) for each in (others.df, others.mean_weight))
-    offset = constant + power * _log_constant(others)
-    shapes, slopes = np.zeros((b, 0, p, p)), np.zeros((b, 0, p))
-    weights, levels = np.zeros((b, 0)), np.zeros((b, 0))
+    offset, wells = constant + power * _log_constant(others), {}
     if terms:
         models, powers = [model for model, _ in terms], [np.broadcast_to(each, b) for _, each in terms]
         offset = offset + sum(each * _log_constant(model) for model, each in zip(models, powers, strict=True))
@@ -276,6 +360,7 @@ def from_terms(
         shapes = append_axes(kappa / (kappa + 1), 2) * (np.swapaxes(half, -1, -2) @ half)
         slopes = (shapes @ place[..., None])[..., 0]
         weights, levels = np.stack(powers, axis=-1) * (df + 1), 1 + np.sum(place * slopes, axis=-1)
+        wells = {"weights": weights, "levels": levels, "slopes": slopes, "shapes": shapes}
     found = LogQuadratic(
         centre=others.mean,
         root=root,
@@ -284,11 +369,8 @@ def from_terms(
         inflation=own_weight / (own_weight + 1),
         precision=precision,
         pull=pull,
-        weights=weights,
-        levels=levels,
-        slopes=slopes,
-        shapes=shapes,
         own_well=own_well,
+        **wells,
     )
     return found, np.asarray(offset)
 
@@ -313,10 +395,6 @@ def _fields(model: NIW) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
     return np.asarray(model.mean), weight, df, np.asarray(model.scale)
 
 
-def _room(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    return np.empty((n, p)), np.empty(n), np.empty(n), np.empty((n, p, p))
-
-
 def _log_constant(model: NIW) -> Float[np.ndarray, " b"]:
     """Return the logarithm of the predictive's density at its centre.
 
@@ -331,9 +409,10 @@ def _log_constant(model: NIW) -> Float[np.ndarray, " b"]:
 
 
 REPLICATES = 4
-SHARED = 128  # points of the first part and turn, the same for all records
+SHARED = 32  # points of the first part and turn, the same for all records
 ALONE = 256  # where a record needs points of its own
-POOR_SHARE = 0.05  # of the points that carry the weight, below which it does
+POOR_SHARE, POOR_ERROR = 0.05, 0.01  # of the points that carry the weight, and of a ratio: beyond them it does
+UNLUCKY = 0.5  # of independent points' error: scrambled points do no better by more
 PAIRS = 512  # records and cells that are integrated at once, each by itself
 
 
@@ -349,9 +428,9 @@ class CellTotals:
 class CellIntegrals:
     """Integrals of Πⱼ t(x | X₋, Z⁽ʲ⁾)·Πₗ N(x | θ⁽ˡ⁾)/t(x | X₋)^(k+m−1) over x, for every record and every cell.
 
-    After a single release it is 1. After draws of the parameters alone it is exact. After datasets, records that
-    do not stand out share their points: those of the posterior with nobody taken out, at which every record is
-    taken out by a few products. Where that leaves too few points of weight, a record gets its own.
+    After a single release it is 1. After draws of the parameters alone it is exact. After datasets, the posterior
+    with nobody taken out is integrated once for all, and each record's ratio to it is told by few points, at which
+    the record is taken out by a few products. One who stands out gets points of their own.
     """
 
     everyone: MixedLeaveOneOut
@@ -375,6 +454,9 @@ class CellIntegrals:
         if not self.given:
             return found
         places, cells = np.nonzero(possible)
+        if len(self.given) == self.everyone.whole.p:
+            found[places, cells] = self.everyone.log_density(rows[places], cells)[0]
+            return found
         for start in range(0, len(places), PAIRS):
             some = slice(start, start + PAIRS)
             others = self.everyone.before(rows[places[some]], cells[some]).marginal(self.given)
@@ -393,27 +475,27 @@ class CellIntegrals:
             for cell in np.flatnonzero(np.any(possible, axis=0)):
                 log_total, error, share = self.shared.totals(rows, int(cell))
                 found.log_total[:, cell], found.error[:, cell] = log_total, error
-                wanted[:, cell] &= ~(share >= POOR_SHARE)
+                wanted[:, cell] &= ~((share >= POOR_SHARE) & (error < POOR_ERROR + self.shared.error[cell]))
         places, cells = np.nonzero(wanted)
-        if self.everyone.whole.is_separate:
-            return self._separate(rows, found, places, cells)
-        self._each(rows[places], found, places, cells)
+        first, which = np.arange(len(places)), np.arange(len(places))
+        if self.everyone.whole.is_separate and not (self.given or self.everyone.rest):
+            # cells that a record is not in do not know it, and are the same for all
+            who = np.where(cells == self.everyone.records.cells[rows[places]], places, -1)
+            _, first, which = np.unique(np.stack([who, cells]), axis=1, return_index=True, return_inverse=True)
+        some = [first[at : at + PAIRS] for at in range(0, len(first), PAIRS)]
+        results = [self._integrated(rows[places[each]], cells[each]) for each in some]
+        if results:
+            log_total, error = (np.concatenate(each) for each in zip(*results, strict=True))
+            found.log_total[places, cells] = log_total[which.ravel()]
+            found.error[places, cells] = error[which.ravel()]
         return found
 
-    def _each(self, rows: np.ndarray, found: CellTotals, places: np.ndarray, cells: np.ndarray) -> None:
-        """Integrate pairs of a record and a cell, each by itself."""
-        for start in range(0, len(rows), PAIRS):
-            some = slice(start, start + PAIRS)
-            log_total, error = self._integrated(rows[some], cells[some])
-            found.log_total[places[some], cells[some]] = log_total
-            found.error[places[some], cells[some]] = error
-
     def _integrated(self, rows: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if len(self.given) == self.everyone.whole.p:
+            return self.everyone.log_density(rows, cells)[1], np.zeros(len(rows))
         problem, offset = self.everyone.problem(rows, cells)
         if self.given:
             values = self.everyone.records.values[rows]
-            if len(self.given) == problem.p:
-                return problem.log_density_unnormalized(values) + offset, np.zeros(len(rows))
             whole, problem = problem, problem.given(self.given, values[:, self.given])
             unknown = [place for place in range(whole.p) if place not in self.given]
             values[:, unknown] = problem.centre
@@ -422,19 +504,6 @@ class CellIntegrals:
             )
         found = integrate(problem, find_modes(problem), None, self.points, ALONE, REPLICATES)
         return found.log_total + offset + problem.log_volume, found.log_total_error
-
-    def _separate(self, rows: np.ndarray, found: CellTotals, places: np.ndarray, cells: np.ndarray) -> CellTotals:
-        """Integrate separate cells: those that a record is not in do not know it, and are the same for all."""
-        own = cells == self.everyone.records.cells[rows[places]]
-        self._each(rows[places[own]], found, places[own], cells[own])
-        if self.given or self.everyone.rest:  # which differ from record to record
-            self._each(rows[places[~own]], found, places[~own], cells[~own])
-            return found
-        others, first, which = np.unique(cells[~own], return_index=True, return_inverse=True)
-        log_total, error = self._integrated(rows[places[~own][first]], others)
-        found.log_total[places[~own], cells[~own]] = log_total[which]
-        found.error[places[~own], cells[~own]] = error[which]
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,48 +528,72 @@ class _Model:
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """Points in each cell, `turns` of them after one another, and all that weighs them for any record."""
+    """Points in each cell, those of `REPLICATES` turns after one another, and all that weighs them for any record.
+
+    `log_total`, `error`: of the posterior with nobody taken out; `sums`: what each turn's points say of it (log),
+    and `shares`: what each of them weighs in that.
+    """
 
     own: Int[np.ndarray, " n"]
     models: tuple[_Model, ...]
     white: Float[np.ndarray, "cells s p"]
     log_weights: Float[np.ndarray, "cells s"]
+    log_total: Float[np.ndarray, " cells"]
+    error: Float[np.ndarray, " cells"]
+    sums: Float[np.ndarray, "cells turns"]
+    shares: Float[np.ndarray, "cells turns each"]
 
     @classmethod
     def of(cls, everyone: MixedLeaveOneOut, points: Points) -> "_Shared":
-        """Draw points of the posterior with nobody taken out, in every cell."""
-        cells = np.arange(everyone.cells)
-        problem, _ = everyone.with_everyone(cells)
-        proposal = Proposal.around(problem, find_modes(problem))
-        white, weights = [], []
+        """Integrate the posterior with nobody taken out, in every cell, and draw its points."""
+        whole, cells = everyone.whole, np.arange(everyone.cells)
+        known = np.zeros((len(cells), 0))
+        others = whole.at(cells, known)
+        precision, pull, constant = everyone._normals(others, cells, known)
+        terms: list[Term] = [(model.at(cells, known), 1) for model in everyone.after]
+        problem, offset = from_terms(others, 1 - everyone.opinions, terms, (precision, pull, constant))
+        modes = find_modes(problem)
+        found = integrate(problem, modes, None, points, ALONE, REPLICATES)
+        proposal, places, log_weights = Proposal.around(problem, modes), [], []
         for turn in range(REPLICATES):
-            drawn = proposal.draw(points, turn, SHARED)
-            counts = np.log([part.shape[1] for part in drawn])[:, None, None]
-            here = np.concatenate(drawn, axis=1)
-            white.append(here)
-            weights.append(-log_sum_exp(proposal.log_densities(here) + counts, axis=0))
-        root = cholesky(everyone.whole.measured.scale, "scale")
-        whole, models = everyone.whole, (everyone.whole, *everyone.after)
-        powers = (1 - everyone.opinions, *(1 for _ in everyone.after))
-        found = tuple(
-            _model_of(everyone, _regression(model), _regression(whole), root, times)
-            for model, times in zip(models, powers, strict=True)
+            white, log_parts, _ = weighed_points(proposal, None, points, turn, SHARED)
+            places.append(white)
+            log_weights.append(problem.log_volume[:, None] - log_sum_exp(log_parts, axis=0))
+        white, weights = np.concatenate(places, axis=1), np.concatenate(log_weights, axis=1)
+        turns = (values_at(problem, white) + offset[:, None] + weights).reshape(len(cells), REPLICATES, -1)
+        sums = log_sum_exp(turns, axis=-1)
+        drawn = constant[:, None] + np.sum(white * (pull[:, None] - 0.5 * white @ precision), axis=-1)
+        root, powers = others.root[0], (1 - everyone.opinions, *(1 for _ in everyone.after))
+        return cls(
+            everyone.records.cells,
+            tuple(
+                _model_of(everyone, _regression(model), _regression(whole), root, times)
+                for model, times in zip((whole, *everyone.after), powers, strict=True)
+            ),
+            white,
+            weights + drawn,
+            found.log_total + offset + problem.log_volume,
+            found.log_total_error,
+            sums,
+            np.exp(turns - sums[..., None]),
         )
-        here, log_weights = np.concatenate(white, axis=1), np.concatenate(weights, axis=1) + half_log_det(root)
-        return cls(everyone.records.cells, found, here, log_weights + _by_parameters(everyone, here, root))
 
     def totals(
         self, rows: Int[np.ndarray, " b"], cell: int
     ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
         """Return log total, standard error, and the share of the points that carry the weight."""
-        values = self._log_values(rows, cell)
-        turns = values.reshape(len(rows), REPLICATES, -1)
+        turns = self._log_values(rows, cell).reshape(len(rows), REPLICATES, -1)
         top = np.max(turns, axis=-1)
         weights = np.exp(turns - top[..., None], out=turns)
         sums = np.sum(weights, axis=-1)
-        share = sums**2 / np.einsum("brs,brs->br", weights, weights) / weights.shape[-1]
-        log_total, error = log_mean_and_error((np.log(sums) + top).T)
-        return log_total, error, np.mean(share, axis=1)
+        weights /= sums[..., None]
+        share = 1 / np.einsum("brs,brs->br", weights, weights) / weights.shape[-1]
+        log_ratio, error = log_mean_and_error((np.log(sums) + top - self.sums[cell]).T)
+        # replicates can agree by chance: the error of a ratio by independent points
+        weights -= self.shares[cell]
+        alone = np.sqrt(np.einsum("brs,brs->b", weights, weights)) / REPLICATES
+        error = np.hypot(np.maximum(error, UNLUCKY * alone), self.error[cell])
+        return self.log_total[cell] + log_ratio, error, np.mean(share, axis=1)
 
     def _log_values(self, rows: Int[np.ndarray, " b"], cell: int) -> Float[np.ndarray, "b s"]:
         """Return the log of what is integrated, over the points' density; wells of one weight share a logarithm.
@@ -568,19 +661,6 @@ def _model_of(
     )
 
 
-def _by_parameters(everyone: MixedLeaveOneOut, white: Float[np.ndarray, "cells s p"], root: np.ndarray) -> Any:
-    """Return Σₗ log N(x | θ⁽ˡ⁾) at the points of each cell."""
-    drawn, codes = everyone.parameters, everyone.whole.cells.main_effects
-    if drawn is None:
-        return 0.0
-    found = np.zeros(white.shape[:2])
-    for coefficients, (covariance,) in zip(drawn.coefficients, drawn.covariances, strict=True):
-        place = solve_rows(root, codes @ (coefficients - _regression(everyone.whole).coefficients))
-        spread = solve_rows(root, solve_rows(root, covariance).T)
-        found += Normal(np.zeros(white.shape[-1]), spread).log_density(white - place[:, None])
-    return found - len(drawn) * half_log_det(root)
-
-
 def _regression(model: LocationModel) -> Regression:
     assert isinstance(model.measured, Regression)  # separate cells share no points
     return model.measured
@@ -645,3 +725,19 @@ def _shares(
 ) -> Float[np.ndarray, "b cells"]:
     odds = np.where(possible, log_odds, -np.inf)
     return np.exp(odds - log_sum_exp(odds, axis=1)[:, None])
+
+
+def level_alone(
+    everyone: MixedLeaveOneOut,
+    points: Points,
+    rows: Int[np.ndarray, " b"],
+    measurements: tuple[int, ...],
+    category: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how well the own level of one category is known where all else of the record is: in closed form.
+
+    The probability with the release, its error, and the probability without.
+    """
+    others = [place for place in range(len(everyone.whole.cells.sizes)) if place != category]
+    integrals = CellIntegrals(everyone, points, None, measurements)
+    return cell_beliefs(integrals, rows, others).of_true_level(category)

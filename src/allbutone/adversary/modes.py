@@ -1,5 +1,6 @@
 """The exact maximiser: where the adversary's posterior is highest, and where its mirror image stands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -72,8 +73,12 @@ def find_modes(posterior: LogQuadratic) -> Modes:
     """
     if posterior.centre.ndim == 1:
         return find_modes(posterior.as_batch()).take(0)
-    xp = array_namespace(posterior.centre)
-    summits = _summits(posterior)
+    return modes_of(_summits(posterior))
+
+
+def modes_of(summits: Sequence[Summit]) -> Modes:
+    """Return the highest of some summits, and the highest of those that stand elsewhere."""
+    xp = array_namespace(summits[0].white)
     best = other = summits[0]
     for second in summits[1:2]:
         higher = second.value > best.value
@@ -107,21 +112,9 @@ def find_best(posterior: LogQuadratic) -> Modes:
     """
     if posterior.centre.ndim == 1:
         return find_best(posterior.as_batch()).take(0)
-    xp = array_namespace(posterior.centre)
-    best, *others = _summits(posterior, only_best=True)
-    for summit in others:
-        higher = summit.value > best.value
-        best = _choose(higher, summit, best) if bool(xp.any(higher)) else best
-    return Modes(
-        best=best.white,
-        other=xp.full_like(best.white, xp.nan),
-        gap=xp.full_like(best.value, xp.inf),
-        value=best.value,
-        hessian=best.hessian,
-        other_hessian=best.hessian,
-        converged=best.done,
-        steps=max(summit.steps for summit in (best, *others)),
-    )
+    found = modes_of(_summits(posterior, only_best=True))
+    xp = array_namespace(found.best)
+    return replace(found, other=xp.full_like(found.best, xp.nan), gap=xp.full_like(found.value, xp.inf))
 
 
 def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:

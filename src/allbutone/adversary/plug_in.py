@@ -188,19 +188,12 @@ def posterior_after_rows(others: Moments, released: Moments, divisor: float) -> 
     lean = solve_rows(root, apart)
     half = np.linalg.solve(root, released.scatter)
     white = np.linalg.solve(root, half.mT) + rows * lean[..., :, None] * lean[..., None, :]
-    nothing = np.zeros((*others.mean.shape[:-1], p))
     return PlugInPosterior(
         centre=others.mean,
         root=root,
         df=n - 2,
         outward=-(rows + n - 1),
         inflation=share,
-        precision=np.zeros((*nothing.shape, p)),
-        pull=nothing,
-        weights=np.zeros(0),
-        levels=np.zeros(0),
-        slopes=np.zeros((0, p)),
-        shapes=np.zeros((0, p, p)),
         numerator=divisor * (share * (white + white.mT) / 2 - rows / n**2 * np.eye(p)),
         slope=divisor * rows / n * lean,
     )

@@ -1,16 +1,14 @@
 """The adversary's posterior as a distribution: density, draws, credible regions, mass near any point."""
 
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
-from allbutone.adversary.build import log_posterior
 from allbutone.adversary.integrate import (
     Ball,
     Estimate,
@@ -23,9 +21,6 @@ from allbutone.adversary.integrate import (
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.proposal import Points, Proposal, values_at
-from allbutone.adversary.who import Reading
-from allbutone.model.prior import AnyPrior
-from allbutone.releases.folder import AnyRelease
 from allbutone.support.arrays import real_array
 from allbutone.support.errors import InputError, count_of
 
@@ -39,40 +34,6 @@ MOST_POINTS = 1 << 22  # of an importance sample that is enlarged for the sake o
 
 class PoorSampling(UserWarning):
     """A sample is worth far fewer independent draws than were asked for."""
-
-
-def posterior(
-    others: Any,
-    release: AnyRelease,
-    prior: AnyPrior,
-    *,
-    known: Any = None,
-    adversary_prior: AnyPrior | None = None,
-    reading: Reading = "record",
-) -> "Posterior":
-    """Return the posterior of the one record missing from `others`, given the release and its mechanism.
-
-    `others`: all records but one, or their moments; columns are in the release's order, in which a table with
-    names is put and an array is taken to be. `prior`: the data holder's, that is `release.prior`. The release may
-    be its folder, a prior a prior file or its entries. Several releases of the table, in a list, count together.
-    `known`: features of the target that the adversary knows, a vector with NaN for the unknown ones, or values by
-    column name (a dict or a pandas Series); the posterior is then that of the unknown ones.
-    `adversary_prior`: where the adversary's prior differs from the holder's; `reading` "record" has it describe
-    only the missing record (the Student t term) while the mechanism is known; "mechanism" has the adversary
-    believe that the release was made with it, too.
-    Arrays of any namespace come in; the posterior's own are NumPy's.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=2)
-    >>> abo.posterior(cohort.values[1:], release, release.prior).mass_within(cohort.values[0], radius=1.0) < 1
-    True
-    """
-    found = log_posterior(others, release, prior, known=known, adversary_prior=adversary_prior, reading=reading)
-    held: dict[str, Any] = {field.name: getattr(found, field.name) for field in fields(found)}
-    for name, each in held.items():
-        held[name] = np.asarray(each) if is_array_api_obj(each) else each
-    return Posterior(**held)
 
 
 @dataclass(frozen=True, eq=False)

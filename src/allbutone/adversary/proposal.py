@@ -280,11 +280,11 @@ class Proposal:
             tail = float(xp.min(xp.sum(problem.weights, axis=-1) - problem.outward - p))
         df, freedom = float(max(1.0, min(lightest, tail))), as_array(problem.df, like=modes.best)
         spread = wider(p) if spread is None else spread
-        hills = [(modes.best, *root_of_inverse(_bowl(problem, modes.best, modes.hessian) / spread))]
+        hills = [(modes.best, *root_of_inverse(bowl_at(problem, modes.best, modes.hessian) / spread))]
         if bool(xp.any(two)):
             hessian = xp.where(two[:, None, None], modes.other_hessian, modes.hessian)
             other = xp.where(two[:, None], modes.other, modes.best)
-            hills.append((other, *root_of_inverse(_bowl(problem, other, hessian) / spread)))
+            hills.append((other, *root_of_inverse(bowl_at(problem, other, hessian) / spread)))
         across = xp.broadcast_to(xp.sqrt(freedom)[..., None, None], (n, 1, 1))
         centre = (xp.zeros_like(modes.best), 1 / across, across)
         locations, roots, inverses = zip(hills[0], hills[-1], centre, strict=True)
@@ -402,19 +402,10 @@ def _times(matrix: Float[Array, "n q q"], vectors: Float[Array, "*#batch s p"]) 
     return matrix * vectors if matrix.shape[-1] == 1 else vectors @ matrix.mT
 
 
-def spread_at(
+def bowl_at(
     problem: LogQuadratic, place: Float[Array, "n p"], hessian: Float[Array, "n p p"]
 ) -> Float[Array, "n p p"]:
-    """Return the inverse curvature, no wider than a few times what was released where the surface is flat."""
-    xp = array_namespace(hessian)
-    values, vectors = eigh(-hessian)
-    return (vectors / xp.maximum(values, _flattest(problem, place)[:, None])[:, None, :]) @ vectors.mT
-
-
-def _bowl(
-    problem: LogQuadratic, place: Float[Array, "n p"], hessian: Float[Array, "n p p"]
-) -> Float[Array, "n p p"]:
-    """Return the inverse of `spread_at`: the curvature itself, whose axes are looked for only where it is flat."""
+    """Return the curvature, no flatter than a few times what was released; axes are sought only where it is."""
     xp, floor = array_namespace(hessian), FLATTEST * as_array(problem.df, like=hessian)
     (flat,) = xp.nonzero(~is_definite(-hessian - floor[..., None, None] * eye(hessian.shape[-1], like=hessian)))
     if not flat.shape[0]:

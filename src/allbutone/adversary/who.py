@@ -1,19 +1,18 @@
 """Who attacks, what they know and what they lack: checked at the gate of every attack, trusted inside."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-import narwhals as nw
 import numpy as np
 from array_api_compat import is_array_api_obj
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
-from allbutone.releases.several import Released, Releases, of_measurements
+from allbutone.releases.several import Released, Releases, in_columns, known_columns, of_measurements
 from allbutone.support.arrays import real_array, to_numpy
 from allbutone.support.errors import Cure, InputError, count_of, describe_value
 from allbutone.tables.names import split_names
@@ -24,17 +23,36 @@ from allbutone.tables.records import Records
 
 Array = Any
 Reading = Literal["record", "mechanism"]
-KNOWN = "give names, positions, a mask of booleans (p,) or (n, p), or a matrix (n, p) with NaN where unknown"
 
 
-def as_given(
-    release: AnyRelease, prior: AnyPrior, adversary_prior: AnyPrior | None
-) -> tuple[Released, NIW, NIW | None]:
-    """Read what is given by its path or its entries; nothing is checked yet."""
-    release = release_of(release)
-    public = getattr(release, "columns", ()), getattr(release, "schema", None)
-    own = None if adversary_prior is None else prior_of(adversary_prior, *public)
-    return release, prior_of(prior, *public), own
+def admit(
+    records: Any, release: AnyRelease, adversary: "Adversary", prior: AnyPrior | None, reading: Reading
+) -> tuple[Any, Released, NIW, NIW | None]:
+    """Read and check all that an attack is given, without what the adversary lacks.
+
+    Returns the records in the release's column order, or their moments; the release; the prior that the adversary
+    takes for the mechanism's; and their own of the record, where it differs.
+    """
+    released: Any = release_of(release)
+    public = getattr(released, "columns", ()), getattr(released, "schema", None)
+    own = None if adversary.prior is None else prior_of(adversary.prior, *public)
+    holder: Any = getattr(released, "prior", None) if prior is None else prior_of(prior, *public)
+    if holder is None and isinstance(released, Released):
+        raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))
+    values = validate_inputs(records, released, holder, own, reading)
+    if adversary.lacking_columns:
+        kept = known_columns(released.columns, adversary.lacking_columns)
+        values = values.select(kept) if isinstance(values, Moments) else values[:, kept]
+        released, holder = in_columns(released, kept), holder.marginal(kept)
+        own = own if own is None or own.p == len(kept) else own.marginal(kept)
+    return values, released, *split_priors(holder, own, reading)
+
+
+def split_priors(prior: NIW, adversary_prior: NIW | None, reading: Reading) -> tuple[NIW, NIW | None]:
+    """Return the prior the adversary takes for the mechanism's, and their own of the record where it differs."""
+    if adversary_prior is not None and reading == "mechanism":
+        return adversary_prior, None
+    return prior, adversary_prior
 
 
 def validate_inputs(
@@ -98,24 +116,29 @@ def require_same_prior(release: Released, prior: NIW) -> None:
         return
     if prior.p != release.p:
         raise InputError(f"the release has {release.p} columns, the prior is for {prior.p}", "give release.prior")
-    for field in ("mean", "mean_weight", "df", "scale"):
-        ours, theirs = (to_numpy(getattr(each, field)) for each in (prior, release.prior))
+    for name in ("mean", "mean_weight", "df", "scale"):
+        ours, theirs = (to_numpy(getattr(each, name)) for each in (prior, release.prior))
         for place in np.argwhere(~np.isclose(ours, theirs, rtol=1e-12, atol=0))[:1]:
             raise InputError(
-                f"the release was made with another prior: its {field} is {theirs[tuple(place)]}"
+                f"the release was made with another prior: its {name} is {theirs[tuple(place)]}"
                 f"{f' in place {place.tolist()}' if len(place) else ''}, the one given has {ours[tuple(place)]}",
                 "give the prior that the release itself holds",
                 Cure("for an adversary who believes another prior, say so", "adversary_prior"),
             )
 
 
-def split_known(known: Any, release: Released) -> tuple[tuple[int, ...], Float[np.ndarray, " known"]]:
-    """Split what is known of the target, by name or as a vector with NaN, into positions and their values."""
-    if known is None:
+def known_values(adversary: "Adversary", release: Released) -> tuple[tuple[int, ...], Float[np.ndarray, " known"]]:
+    """Return which measurements of a missing target are known (positions), and their values."""
+    if adversary.known:
+        raise InputError(
+            f"which value of {adversary.known[0]!r} the adversary knows is not said, and the target is missing",
+            Cure("give values by name, or a vector with NaN where unknown", "known"),
+        )
+    if adversary.known_values is None:
         return (), np.zeros(0)
-    named = by_name(known)
-    known = known if named is None else _in_order(named, release.columns or ())
-    vector = to_numpy(real_array(known, "known"))
+    named = by_name(adversary.known_values)
+    given = adversary.known_values if named is None else _in_order(named, release.columns)
+    vector = to_numpy(real_array(given, "known"))
     if vector.shape != (release.p,):
         raise InputError(
             f"known must be a vector of {release.p} values, got shape {vector.shape}", "give NaN where unknown"
@@ -125,6 +148,7 @@ def split_known(known: Any, release: Released) -> tuple[tuple[int, ...], Float[n
     positions = np.flatnonzero(~np.isnan(vector))
     if len(positions) == release.p:
         raise InputError("every feature is known", "leave at least one NaN for the adversary to infer")
+    release.mechanism.schema.require_known_ends([release.columns[position] for position in positions])
     return tuple(int(position) for position in positions), vector[positions]
 
 
@@ -139,86 +163,8 @@ def _in_order(known: Mapping[Any, Any], names: Sequence[str]) -> list[Any]:
     """Return values by name as a vector, NaN where a name is absent."""
     for name in known:
         if name not in names:
-            if not names:
-                raise InputError(f"there is no column {name!r}: the release has no names", "give a vector")
             raise InputError(f"there is no column {name!r} to know", f"the columns are {', '.join(names)}")
     return [known.get(name, np.nan) for name in names]
-
-
-def known_mask(
-    known: Any, names: Sequence[str] | None, shape: tuple[int, int], values: Any = None
-) -> Bool[np.ndarray, "n p"]:
-    """Return which features of which records the adversary knows; values given as known must be the records'."""
-    n, p = shape
-    mask = np.zeros((n, p), dtype=bool)
-    if known is None:
-        return mask
-    entries = _known_entries(known, names)
-    if entries.dtype == bool:
-        if entries.shape not in ((n, p), (p,)):
-            raise InputError(f"a mask of known features has shape ({n}, {p}) or ({p},), got {entries.shape}")
-        mask |= entries
-    elif entries.dtype.kind == "f" and entries.shape == (n, p):
-        mask |= ~np.isnan(entries)
-        held = to_numpy(values)
-        for row, column in np.argwhere(mask & (entries != held))[:1]:
-            raise InputError(
-                f"known says {entries[row, column]} of record {row + 1}, column {column + 1}, the records say "
-                f"{held[row, column]}",
-                "give the records' own values, NaN where unknown",
-            )
-    elif entries.ndim == 1:
-        mask[:, [_position(column, names, p) for column in entries]] = True
-    else:
-        raise InputError(f"known is a {entries.dtype} array of shape {entries.shape}", KNOWN)
-    if mask.all(axis=1).any():
-        raise InputError("every feature of a record is known", "leave at least one for the adversary to infer")
-    return mask
-
-
-def _known_entries(known: Any, names: Sequence[str] | None) -> np.ndarray:
-    """Return what is known as an array: booleans, numbers, or in one dimension names and positions."""
-    frame = nw.from_native(known, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        if names is not None and set(frame.columns) != set(names):
-            found = ", ".join(map(str, frame.columns))
-            raise InputError(f"known has the columns {found}, the records {', '.join(names)}", "name them alike")
-        return (frame if names is None else frame.select(names)).to_numpy()
-    if is_array_api_obj(known):
-        return np.atleast_1d(to_numpy(known))
-    if by_name(known) is not None:
-        raise InputError(f"known is a {type(known).__name__}", KNOWN)
-    entries = list(known) if isinstance(known, Iterable) and not isinstance(known, str) else [known]
-    if any(isinstance(entry, Sized) and not isinstance(entry, str) for entry in entries):
-        try:
-            return np.asarray(entries)
-        except ValueError as error:
-            raise InputError("known is ragged", KNOWN) from error
-    same = bool(entries) and all(isinstance(entry, bool | np.bool_) for entry in entries)
-    return np.array(entries, dtype=bool if same else object)
-
-
-def _position(column: Any, names: Sequence[str] | None, p: int) -> int:
-    if isinstance(column, str):
-        if names is None or column not in names:
-            found = ", ".join(names) if names else "unnamed"
-            raise InputError(f"there is no column {column!r} to know", f"the columns are {found}")
-        return list(names).index(column)
-    if isinstance(column, bool | np.bool_) or not isinstance(column, int | np.integer):
-        raise InputError(f"known holds {describe_value(column)}", KNOWN)
-    if not 0 <= column < p:
-        raise InputError(f"there is no column {column} to know", f"positions run from 0 to {p - 1}")
-    return int(column)
-
-
-def known_patterns(mask: Bool[np.ndarray, "n p"]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-    """Yield each set of known features with the rows that have it."""
-    if not mask.any():  # the usual case: nothing to sort
-        yield (), np.arange(len(mask))
-        return
-    patterns, which = np.unique(mask, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
-        yield tuple(int(i) for i in np.flatnonzero(pattern)), np.flatnonzero(which.ravel() == number)
 
 
 # Who attacks: what the adversary knows of the target, and what they lack.
@@ -228,44 +174,77 @@ def known_patterns(mask: Bool[np.ndarray, "n p"]) -> Iterator[tuple[tuple[int, .
 class Adversary:
     """Who attacks: usually somebody who has every record but the target's, and the mechanism's own prior.
 
-    known: columns of the target that they know, too. lacking_columns: columns that they have of nobody.
-    lacking_records: records that they lack besides the target, so many chosen at random or rows (from 1);
-    all that are missing are inferred together. prior: what they believe of measurements before any record, where
-    it is not the mechanism's: a prior, a prior file or its entries.
+    known: columns of the target that they know, too; where the target is missing from the table, values by column
+    name (a dict or a pandas Series), or a vector of measurements with NaN where unknown. Unless it is given, risk
+    judges by two: one who knows nothing of the target, and, for each value, one who knows all its others.
+    lacking_columns: columns that they have of nobody. lacking_records: records that they lack besides the target,
+    so many chosen at random or rows (from 1); all that are missing are inferred together. prior: what they believe
+    of measurements before any record, where it is not the mechanism's: a prior, a prior file or its entries.
+    secret: the columns that are judged; unless given, all that the table file does not call public.
 
     >>> import allbutone as abo
     >>> abo.Adversary(known=["age", "sex"]).is_usual
     False
     """
 
-    known: Sequence[str] = ()
+    known: Any = None
     lacking_columns: Sequence[str] = ()
     lacking_records: int | Sequence[int] = 0
     prior: AnyPrior | None = None
+    secret: Any = None
+    known_values: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Take names in a list, or one alone, and rows in a list; refuse what is neither."""
-        for name in ("known", "lacking_columns"):
-            object.__setattr__(self, name, _names(name, getattr(self, name)))
+        """Take names in a list, or one alone, or values, and rows in a list; refuse what is neither."""
+        if _holds_values(self.known):
+            object.__setattr__(self, "known_values", self.known)
+            object.__setattr__(self, "known", ())
+        for name in ("known", "lacking_columns", "secret"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _names(name, getattr(self, name)))
         object.__setattr__(self, "lacking_records", _lacking(self.lacking_records))
 
     @property
     def is_usual(self) -> bool:
         """Whether they know no more and no less than the paper's adversary."""
-        return not (self.known or self.lacking_columns or self.lacks_records) and self.prior is None
+        more = self.known or self.known_values is not None
+        return not (more or self.lacking_columns or self.lacks_records) and self.prior is None
+
+    @property
+    def known_columns(self) -> tuple[str, ...]:
+        """What they know of the target, where that is said."""
+        return tuple(self.known or ())
+
+    @property
+    def all_but_one_value(self) -> bool:
+        """Whether values are judged, besides, against who knows all the others of the target.
+
+        Of somebody who lacks several records nobody can say which of them the values belong to.
+        """
+        return self.known is None and not self.lacks_records
 
     @property
     def lacks_records(self) -> bool:
         """Whether any record is lacking besides the target."""
         return self.lacking_records not in (0, ())
 
-    def of(self, columns: Sequence[str]) -> "Adversary":
-        """Return the adversary on a table of these columns; names that came in one text are taken apart."""
-        known, lacking = (
-            tuple(dict.fromkeys(split_names(names, set(columns)))) for names in (self.known, self.lacking_columns)
+    def of(self, columns: Sequence[str], derived: Sequence[str] = ()) -> "Adversary":
+        """Return the adversary on a table of these columns; names that came in one text are taken apart.
+
+        derived: columns that are computed from these, which may be secret, too.
+        """
+        if self.known_values is not None:
+            raise InputError(
+                "what is known of a target in the table are the table's own values",
+                Cure("give the columns' names alone", "known"),
+            )
+        known, lacking, secret = (
+            tuple(dict.fromkeys(split_names(names, {*columns, *derived})))
+            for names in (self.known_columns, self.lacking_columns, self.secret or ())
         )
-        for names, use in ((known, "know"), (lacking, "lack")):
-            if absent := [name for name in names if name not in columns]:
+        for names, use in ((known, "know"), (lacking, "lack"), (secret, "keep secret")):
+            there = (*columns, *derived) if use == "keep secret" else columns
+            if absent := [name for name in names if name not in there]:
                 raise InputError(
                     f"there is no column {absent[0]!r} to {use}", f"the columns are {', '.join(columns)}"
                 )
@@ -279,13 +258,25 @@ class Adversary:
             raise InputError("the adversary knows everything", Cure("leave something unknown", "known"))
         if len(lacking) == len(columns):
             raise InputError("the adversary lacks every column", Cure("leave one out", "lacking_columns"))
-        return replace(self, known=known, lacking_columns=lacking)
+        return replace(
+            self,
+            known=None if self.known is None else known,
+            lacking_columns=lacking,
+            secret=None if self.secret is None else secret,
+        )
+
+
+def _holds_values(known: Any) -> bool:
+    """Say whether what is known was given with its values: by name, or as a vector."""
+    if is_array_api_obj(known) or hasattr(known, "__array__") or isinstance(known, Mapping):
+        return True
+    return isinstance(known, list | tuple) and any(isinstance(each, int | float) for each in known)
 
 
 def _names(what: str, given: Any) -> tuple[str, ...]:
     """Return names as they were given, each a text of its own."""
-    if isinstance(given, str):
-        return (given,)
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
     if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
         raise InputError(f"{what} must be names of columns, got {describe_value(given)}", "give them in a list")
     return tuple(given)
