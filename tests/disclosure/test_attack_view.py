@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import allbutone as abo
+from allbutone.adversary.attack import describe
 from allbutone.adversary.landscape import landscape
 from allbutone.disclosure.exposure_law import leverages
 from allbutone.disclosure.measures import HALF, RADIUS
@@ -28,7 +29,7 @@ def staged(rows=40, p=2, **more):
 
 
 def priors(stage):
-    return {"adversary_prior": stage.own, "reading": stage.reading}
+    return {"adversary": abo.Adversary(prior=stage.own), "reading": stage.reading}
 
 
 @settings(max_examples=25)
@@ -42,8 +43,8 @@ def priors(stage):
 def test_a_view_is_the_public_attack(p, n, rows, count, seed):
     stage = staged(rows, p, n=n, seed=seed, most=20)
     view, release = view_attack(stage, count, size=8), stage.release.first(count)
-    posterior = abo.posterior(stage.others, release, stage.prior)
-    found = abo.attack(stage.others, release, stage.prior)
+    posterior = abo.posterior(stage.others, release, prior=stage.prior)
+    found = abo.attack(stage.others, release, prior=stage.prior)
     points = np.vstack([stage.target, stage.others[:5]])
     ours, theirs = (each.log_density_unnormalized(points) for each in (view.posterior, posterior))
     scale = 1 + np.abs(theirs).max()
@@ -61,8 +62,8 @@ def test_a_view_is_the_public_attack(p, n, rows, count, seed):
 def test_an_adversary_with_a_prior_of_their_own(rows, reading):
     stage = staged(rows, own=OWN, reading=reading)
     view, release = view_attack(stage, 30), stage.release.first(30)
-    posterior = abo.posterior(stage.others, release, stage.prior, **priors(stage))
-    found = abo.attack(stage.others, release, stage.prior, **priors(stage))
+    posterior = abo.posterior(stage.others, release, prior=stage.prior, **priors(stage))
+    found = abo.attack(stage.others, release, prior=stage.prior, **priors(stage))
     np.testing.assert_allclose(view.attack.mode, found.mode, rtol=1e-7)
     np.testing.assert_allclose(
         [each.deviation for each in view.attributes], np.sqrt(np.diagonal(found.covariance)), rtol=1e-5
@@ -94,8 +95,14 @@ def test_a_record_is_known_within_the_tolerances_of_risk():
     )
     found = risk_columns(table, release, mass=False, rng=rng)
     for row in (1, 5):
-        expected = [found[f"tolerance_{name}"][row - 1] for name in table.columns]
-        assert of_record(table, row, release).tolerances == pytest.approx(expected)
+        attack = of_record(table, row, release)
+        posterior = attack.posterior(5)
+        measured = attack.measures(posterior, describe(posterior, posterior.modes), 5)
+        told = attack.risk_columns(row, measured)
+        for name in table.columns:
+            for each in (f"tolerance_{name}", f"rest_known_tolerance_{name}", f"rest_known_probability_{name}"):
+                assert told[each] == pytest.approx(found[each][row - 1])
+        assert measured.evidence == pytest.approx(found["membership_evidence"][row - 1])
 
 
 @pytest.mark.parametrize("rows", [None, 40])

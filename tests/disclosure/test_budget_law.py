@@ -79,7 +79,7 @@ def test_a_release_after_earlier_ones_is_attacked_together_with_them(rng):
             datasets=(*whole.datasets, *moments),
             after=(*whole.after, *(whole.whole.plus(one) for one in moments)),
         )
-        ours = _People.of(simulated, people, whole.rest).posteriors(drawn)
+        ours = _People.of(simulated, people, whole.rest).posteriors(drawn, np.ones(len(people), dtype=bool))
         theirs, _ = after.problem(people, np.zeros(10, dtype=int))
         points, origin = records.values[people], ours.centre
         np.testing.assert_allclose(theirs.centre, origin, atol=1e-9)
@@ -93,10 +93,13 @@ def test_a_release_after_earlier_ones_is_attacked_together_with_them(rng):
     [(200, 2, 200, 6.0), (100, 4, None, 7.0), *([(500, 5, 500, 6.0), (500, 10, 50, 8.0)] if LONG else [])],
 )
 def test_the_closed_form_is_what_simulation_gives(rng, people, p, rows, outlier):
-    """A record that stands out: the chance to be disclosed, where it is neither rare nor certain."""
+    """A record that stands out: the chance to be disclosed, where it is neither rare nor certain.
+
+    To who lacks the record: of the other adversary, and of membership, there is no closed form.
+    """
     records = table_of(rng, people, p, outlier)
     lineup = Lineup.of(records, abo.NIW.flat(p), rows, Rule())
-    simulated, releases = attacked(records, rows), 200
+    simulated, releases = replace(attacked(records, rows), nearness=None, membership=False), 200
     count = largest(lambda each: lineup.chances(each)[0] < 0.5, 5, 10_000)
     first = lineup.order[:1]
     for each in (max(1, round(0.7 * count)), count, round(1.5 * count)):
@@ -106,16 +109,16 @@ def test_the_closed_form_is_what_simulation_gives(rng, people, p, rows, outlier)
 
 @pytest.mark.parametrize(("people", "p"), [(100, 2), *([(500, 5), (200, 3), (60, 4), (1000, 10)] if LONG else [])])
 def test_a_budget_is_neither_lax_nor_timid(rng, people, p):
-    """Tables that fit the model: at the budget fewer than 5 % of 200 releases disclose anyone, at twice more."""
+    """Tables that fit the model: at the budget fewer than 5 % of 200 releases disclose anyone, at thrice more."""
     records = table_of(rng, people, p)
     plan = abo.budget(records, abo.NIW.flat(p), rows=people, rng=rng)
     simulated = attacked(records, people, seed=2)
-    at, twice = (
+    at, thrice = (
         np.sum(simulated.discloses(count, plan.lineup.order[:60], range(200)).any(axis=1))
-        for count in (plan.confident_count, 2 * plan.confident_count)
+        for count in (plan.confident_count, 3 * plan.confident_count)
     )
     assert at < 10 + 3 * np.sqrt(10)  # the same bar on other releases: 10 give or take
-    assert twice > 10
+    assert thrice > 10
 
 
 @pytest.mark.parametrize(("times", "above"), [(10, 1.25), (100, 1.1)])
@@ -129,11 +132,11 @@ def test_a_budget_is_about_that_of_exposure_one_half_where_a_record_stands_out(r
     values = rng.standard_normal((people, p))
     values[0] = [np.sqrt(times * p), 0, 0]
     lineup = Lineup.of(Records(values, ("a", "b", "c")), abo.NIW.flat(p), people, Rule())
-    highest = np.array([lineup.leverage.max()])
+    highest = float(lineup.leverage.max())
 
     def kept_from_half_way(count):
-        found = simulate(lineup.law, highest, count, 400, np.random.default_rng(1))
-        return np.mean(found.relative_error <= 0.5) <= 0.5
+        _, relative_error = simulate(lineup.law, highest, count, 400, np.random.default_rng(1))
+        return np.mean(relative_error <= 0.5) <= 0.5
 
     half = largest(kept_from_half_way, 10, 500)
     disclosed = largest(lambda count: lineup.chances(count)[0] <= 0.5, 10, 500)
@@ -155,7 +158,7 @@ def test_ordinary_people_are_known_no_better_within_the_budget(rng):
 
 
 def test_earlier_releases_count(rng):
-    records, prior = table_of(rng, 100, 2, outlier=5.0), abo.NIW.flat(2)
+    records, prior = table_of(rng, 100, 2), abo.NIW.flat(2)
     whole = abo.budget(records, prior, rows=100, rng=1)
     earlier = abo.Release.draw(prior.update(records.values), [100] * (4 * whole.confident_count), rng, prior=prior)
     after = abo.budget(records, prior, rows=100, release=earlier, rng=1)
@@ -181,8 +184,8 @@ def test_the_verdict_is_a_sentence_whatever_the_count(rng, count, words):
     plan = abo.budget(rng.normal(size=(20, 2)), abo.NIW.default(2), rows=30)
     found = replace(plan, in_all=count)
     assert found.sentence.startswith(words)
-    assert repr(found) == f"Budget: {found.sentence}"
-    assert "from a closed form" in found.assumptions
+    assert repr(found).startswith("✔" if count else "✘")
+    assert "from a closed form" in replace(found, simulated=None).assumptions
     tried = Simulated(count, {max(count, 1): Tried(max(count, 1), 200, 1, np.zeros(20, dtype=int))})
     assert "was checked on 200 simulated releases" in replace(found, simulated=tried).assumptions
     later = replace(found, in_all=count + 3, before=3)

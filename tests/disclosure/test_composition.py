@@ -9,15 +9,15 @@ import pytest
 from scipy.special import ndtr
 
 import allbutone as abo
-from allbutone.disclosure.guarantee import gaussian_mu
-from allbutone.disclosure.loss_profile import composed, passed_limit, total_in_words
-from allbutone.releases.ledger import Entry, Ledger, Terms
-from allbutone.releases.private_mechanism import zcdp_epsilon, zcdp_rho
+from allbutone.disclosure.guarantee import composed, left_in_words, left_of_limit, passed_limit, total_in_words
+from allbutone.releases.gaussian_account import gaussian_epsilon, gaussian_mu
+from allbutone.releases.ledger import Ledger
+from allbutone.releases.ledger_file import Entry, Terms
 
 
 def test_noise_adds_in_rho():
     terms = [Terms(rho=0.02), Terms(rho=0.05), Terms(rho=0.01)]
-    assert composed(terms, 1e-6) == pytest.approx(zcdp_epsilon(0.08, 1e-6), rel=1e-9)
+    assert composed(terms, 1e-6) == pytest.approx(gaussian_epsilon(0.4, 1e-6), rel=1e-9)
     assert composed(terms, 1e-6) < sum(composed([each], 1e-6) for each in terms)
 
 
@@ -44,13 +44,12 @@ def test_draws_and_noise_add_by_their_losses(rng):
     simulated = np.maximum(1 - np.exp(epsilon - loss), 0.0)
     assert np.mean(simulated) == pytest.approx(delta, abs=5 * np.std(simulated) / np.sqrt(len(simulated)))
     exact = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
-    assert exact < delta
-    assert gaussian_mu(epsilon, delta) > mu
+    assert exact < delta  # of the noise alone
 
 
 def test_what_is_known_by_epsilon_and_delta_alone_is_added():
     both = [Terms(epsilon=1.0, delta=4e-7), Terms(rho=0.1)]
-    assert composed(both, 1e-6) == pytest.approx(1 + zcdp_epsilon(0.1, 6e-7))
+    assert composed(both, 1e-6) == pytest.approx(1 + gaussian_epsilon(np.sqrt(0.2), 6e-7))
     assert composed([Terms(epsilon=1.0, delta=1e-6)], 1e-6) == np.inf
     with pytest.raises(abo.InputError, match="needs rho"):
         composed([Terms(epsilon=1.0)], 1e-6)
@@ -66,7 +65,7 @@ def ledger_of(*guarantees, limit=None):
 
 
 def test_a_declared_total_is_not_passed():
-    half, whole = Terms(rho=zcdp_rho(3.0, 1e-6) / 2), Terms(epsilon=3.0, delta=1e-6)
+    half, whole = Terms(rho=gaussian_mu(3.0, 1e-6) ** 2 / 4), Terms(epsilon=3.0, delta=1e-6)
     assert passed_limit(ledger_of(half), Terms(rho=100.0)) == ""
     assert passed_limit(ledger_of(half, limit=whole), half) == ""
     assert "more than the total" in passed_limit(ledger_of(half, half, limit=whole), Terms(rho=1e-4))
@@ -77,3 +76,18 @@ def test_a_declared_total_is_not_passed():
     assert "more than the total" in passed_limit(by_rho, Terms(rho=half.rho * 1.01))
     assert "ε = 3 at" in total_in_words(ledger_of(half, half))
     assert "nothing bounds" in total_in_words(ledger_of(half, half, None))
+
+
+def test_what_a_total_leaves_is_what_it_still_takes():
+    half, whole = Terms(rho=gaussian_mu(3.0, 1e-6) ** 2 / 4), Terms(epsilon=3.0, delta=1e-6)
+    epsilon, delta = left_of_limit(ledger_of(half, limit=whole))
+    assert epsilon == pytest.approx(gaussian_epsilon(np.sqrt(2 * half.rho), 1e-6), rel=1e-4)
+    planned = ledger_of(half, limit=whole)
+    assert passed_limit(planned, Terms(rho=gaussian_mu(epsilon, delta) ** 2 / 2 * 0.999)) == ""
+    assert "more than the total" in passed_limit(planned, Terms(rho=gaussian_mu(epsilon, delta) ** 2 / 2 * 1.01))
+    assert left_of_limit(ledger_of(limit=whole))[0] == pytest.approx(3.0, rel=1e-4)
+    assert left_of_limit(ledger_of(half, half, limit=whole))[0] < 0.01
+    assert left_of_limit(ledger_of(half)) is None
+    assert "ε = 3 is spent: nothing more" in left_in_words(ledger_of(half, half, limit=whole))
+    assert "may have ε = 2.0" in left_in_words(planned)
+    assert left_in_words(ledger_of(half)) == ""

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 import allbutone as abo
 from allbutone.disclosure.epsilon import DatasetLoss, PrivacyLoss, looked_up_while_known
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.loss_profile import epsilon
+from allbutone.disclosure.loss_profile import Loss, epsilon
 
 MILLION = 1_000_000
 
@@ -20,18 +20,17 @@ def dataset_loss(people, p, rows, squares, reverse=False, **how):
     return DatasetLoss(p, float(people), people + 0.0, augmented, rows, reverse, **how)
 
 
-class Literal:
+class Literal(Loss):
     """The cumulants of L as the docs print it, summed over an even grid in T, √ω and the log-odds of β₁.
 
     An even number of columns, or one, so that the density of √ω is smooth through 0.
     """
 
-    negligible, most_blocks, lean = 1e-7, 12, 0.0
+    negligible, most_blocks = 1e-7, 12
 
     def __init__(self, people, p, rows, squares, reverse=False):
         nu = kappa = float(people)
-        self.p, self.nu, self.rows, self.reverse, self.rough = p, nu, rows, reverse, self
-        self.end = np.array([2 + nu - p if reverse else np.inf])
+        self.p, self.nu, self.rows, self.reverse = p, nu, rows, reverse
         whole, d = nu + rows, nu + rows - p
         shape, beta = 0.5 * nu, 0.5 * (rows - 1)
         t = np.linspace(-16, 16, 120)[:, None, None] / np.sqrt(d)
@@ -54,6 +53,10 @@ class Literal:
             (log_weight - top - np.log(np.exp(log_weight - top).sum())).ravel(),
         )
         self.constant = -logsumexp(self.loss + self.log_weight) - self._others_at_one()
+
+    @property
+    def end(self):
+        return np.array([2 + self.nu - self.p if self.reverse else np.inf])
 
     def _others_at_one(self):
         """Σ log E[βᵢ^½] over i > 1 in many digits: its error would be multiplied by s."""
@@ -149,13 +152,13 @@ def test_a_grid_that_is_too_coarse_tells_nothing_rather_than_something_else(mean
 def test_a_million_records_need_few_integrals(rng, monkeypatch):
     """ε of datasets a thousandth of the table is smooth in the leverage: a short table has it to 1e-6."""
     asked = []
-    directly = PrivacyLoss._epsilons_of_datasets
+    directly = PrivacyLoss._epsilons
 
-    def counted(self, augmented, checked=False):
-        asked.append(len(augmented))
-        return directly(self, augmented, checked)
+    def counted(self, rows, augmented, checked=False):
+        asked.append(len(augmented) * (rows is not None))
+        return directly(self, rows, augmented, checked)
 
-    monkeypatch.setattr(PrivacyLoss, "_epsilons_of_datasets", counted)
+    monkeypatch.setattr(PrivacyLoss, "_epsilons", counted)
     law = PrivacyLoss(ExposureLaw.of(abo.NIW.flat(5), MILLION, 1000), 1, 1e-8)
     leverage = rng.chisquare(5, 5000) / MILLION
     found = law.columns(leverage)

@@ -157,7 +157,7 @@ def test_commands(rng, allbutone, tmp_path, few_trials):
     known = ("--known", "bmi,ldl,wave,smoker", "--worst", 30, "--out", "known.csv")
     code, said, _ = allbutone("risk", files, "release", "--engine", "polars", *known)
     assert code == 0
-    assert "budget 'data/*.parquet' --engine polars --worst 30" in " ".join(said.split())
+    assert "risk 'data/*.parquet' release --engine polars --worst 30" in " ".join(said.split())
 
 
 def test_columns_to_keep_take_the_records_themselves(rng, allbutone, tmp_path):

@@ -10,8 +10,10 @@ from allbutone.adversary.missing import sample_missing
 from allbutone.disclosure.measures import groups_of, measure_missing
 from allbutone.model.moments import Moments
 from allbutone.model.niw import Normal
+from allbutone.releases.several import without_columns
 from allbutone.releases.statistics import ParameterStatistics
 from cases import positive_definite
+from posteriors import sampled
 from targets import make
 
 KINDS = ["parameters", "datasets"]
@@ -54,8 +56,8 @@ def test_a_block_of_an_inverse_wishart_loses_a_degree_of_freedom_a_column(table)
 
 
 def test_one_released_draw_is_the_posterior_of_the_known_columns(table):
-    release = abo.without_columns(released(table, "parameters", count=1), "b")
-    found = abo.posterior(table.values[1:, KEPT], release, release.prior)
+    release = without_columns(released(table, "parameters", count=1), "b")
+    found = abo.posterior(table.values[1:, KEPT], release, prior=release.prior)
     point = np.array([0.3, -1.2])
     exactly = Normal(release.normal.means[0], release.normal.covariances[0]).log_density(point)
     assert found.log_density(point) == pytest.approx(exactly, rel=1e-10)
@@ -68,8 +70,8 @@ def test_one_released_dataset_leaves_the_block_of_the_full_predictive(table):
     location, scale, df = paper.predictive(
         *paper.posterior(np.vstack([table.values[1:], whole.values[0]]), *prior)
     )
-    release = abo.without_columns(whole, ["b"])
-    found = abo.posterior(table.values[1:, KEPT], release, release.prior)
+    release = without_columns(whole, ["b"])
+    found = abo.posterior(table.values[1:, KEPT], release, prior=release.prior)
     point = np.array([0.3, -1.2])
     exactly = paper.log_student_t(point, location[KEPT], scale[np.ix_(KEPT, KEPT)], df)
     assert found.log_density(point) == pytest.approx(exactly, rel=1e-10)
@@ -83,10 +85,12 @@ def test_who_lacks_nothing_is_the_usual_adversary(table, kind):
         for lacking in ({}, {"lacking_columns": (), "lacking_records": 0})
     )
     pandas.testing.assert_frame_equal(usual, same)
-    assert abo.without_columns(release, ()) is release
-    found = abo.posterior_missing(table.values[1:], release, release.prior, 1, 5, chains=16, sweeps=40, warm_up=0)
-    exactly = abo.posterior(table.values[1:], release, release.prior)
-    np.testing.assert_allclose(found.mode, abo.attack(table.values[1:], release, release.prior).mode, rtol=1e-6)
+    assert without_columns(release, ()) is release
+    found = sampled(table.values[1:], release, release.prior, 1, 5, chains=16, sweeps=40, warm_up=0)
+    exactly = abo.posterior(table.values[1:], release, prior=release.prior)
+    np.testing.assert_allclose(
+        found.mode, abo.attack(table.values[1:], release, prior=release.prior).mode, rtol=1e-6
+    )
     points = table.values[:3]
     tolerance = 1e-10 if kind == "parameters" else 0.01  # datasets' totals are sampled, in either way
     np.testing.assert_allclose(found.log_density(points), exactly.log_density(points), atol=tolerance)
@@ -98,7 +102,7 @@ def test_risk_of_who_lacks_a_column_is_risk_of_the_rest(table, kind):
     ours = abo.risk(
         table, release, adversary=abo.Adversary(lacking_columns="b"), rng=np.random.default_rng(1)
     ).to_pandas()
-    part = abo.without_columns(release, "b")
+    part = without_columns(release, "b")
     theirs = abo.risk(
         abo.Records(table.values[:, KEPT], ("a", "c")), part, rng=np.random.default_rng(1)
     ).to_pandas()
@@ -109,8 +113,9 @@ def test_risk_of_who_lacks_a_column_is_risk_of_the_rest(table, kind):
 @pytest.mark.parametrize("missing", [2, 4])
 def test_after_one_draw_all_missing_records_have_its_distribution(missing):
     target = make(np.random.default_rng(2), "parameters", 2, 25, 1, outlying=3.0)
-    given = (target.others[missing:], target.release, target.prior, missing, 1)
-    found = abo.posterior_missing(*given, chains=16, sweeps=20, warm_up=2)
+    lacking = abo.Adversary(lacking_records=missing - 1)
+    length = {"rng": 1, "chains": 16, "sweeps": 20, "warm_up": 2}
+    found = abo.posterior(target.others[missing:], target.release, lacking, prior=target.prior, **length)
     exactly = Normal(target.release.normal.means[0], target.release.normal.covariances[0])
     np.testing.assert_allclose(
         found.log_density(target.others[:5]), exactly.log_density(target.others[:5]), rtol=1e-10
@@ -120,7 +125,15 @@ def test_after_one_draw_all_missing_records_have_its_distribution(missing):
 
 def test_after_one_dataset_a_missing_record_has_the_predictive_of_what_is_known():
     target = make(np.random.default_rng(2), "datasets", 2, 25, 1, outlying=3.0, most_rows=40)
-    found = abo.posterior_missing(target.others[3:], target.release, target.prior, 4, 1, chains=16, sweeps=60)
+    found = abo.posterior(
+        target.others[3:],
+        target.release,
+        abo.Adversary(lacking_records=3),
+        prior=target.prior,
+        rng=1,
+        chains=16,
+        sweeps=60,
+    )
     known = np.vstack([target.others[3:], target.release.values[0]])
     exactly = target.prior.update(known).predictive()
     off = found.log_density(target.others) - exactly.log_density(target.others)
@@ -156,8 +169,8 @@ def test_who_lacks_a_column_is_calibrated(kind, rng):
             release = abo.Release.draw_parameters(posterior, 4, rng, **about)
         else:
             release = abo.Release.draw(posterior, [10] * 3, rng, **about)
-        part = abo.without_columns(release, "b")
-        sample = abo.posterior(others[:, KEPT], part, part.prior).importance_sample(rng, 1 << 10)
+        part = without_columns(release, "b")
+        sample = abo.posterior(others[:, KEPT], part, prior=part.prior).importance_sample(rng, 1 << 10)
         draws = sample.records[rng.choice(len(sample.weights), 1000, p=sample.weights)]
         hits.append([[inside(draws, record[0, KEPT], level) for level in (0.5, 0.8, 0.95)]])
     require_calibrated(np.array(hits))
@@ -199,7 +212,15 @@ def test_who_lacks_several_records_is_calibrated(kind, rng):
 def test_measures_of_missing_records_are_in_the_metric_of_the_known(table):
     """The literal formulas for one group, and the same guess for all that are missing together."""
     release = released(table, "parameters")
-    found = abo.posterior_missing(table.values[3:], release, release.prior, 3, 1, chains=16, sweeps=30)
+    found = abo.posterior(
+        table.values[3:],
+        release,
+        abo.Adversary(lacking_records=2),
+        prior=release.prior,
+        rng=1,
+        chains=16,
+        sweeps=30,
+    )
     truth = table.values[:3]
     measured = measure_missing([found], truth, np.zeros(3, dtype=int), radius=1.5)
     known = release.prior.update(table.values[3:])
@@ -267,7 +288,7 @@ def test_the_flat_prior_of_all_columns_is_not_that_of_some(table, kind):
         table, release, adversary=abo.Adversary(lacking_columns=["b"]), rng=np.random.default_rng(1)
     ).to_pandas()
     # those are told of people far out alone
-    far = [name for name in found.columns if name.startswith(("beyond_", "others_"))]
-    assert np.isfinite(found.drop(columns=["riskiest", *far]).to_numpy(dtype=float)).all()
+    far = [name for name in found.columns if "beyond_" in name or "others_" in name]
+    assert np.isfinite(found.drop(columns=["riskiest", "adversary", *far]).to_numpy(dtype=float)).all()
     with pytest.raises(abo.InputError, match="2 for 3"):
         part.update(table.values[:2, KEPT])

@@ -4,16 +4,18 @@ import numpy as np
 from scipy.stats import norm
 
 from allbutone.disclosure.draw_loss import DrawLoss
-from allbutone.disclosure.loss_profile import delta, epsilon
+from allbutone.disclosure.loss_profile import Loss, delta, epsilon, separation, separation_by_area
 
 
-class Gaussian:
-    """The loss of the Gaussian mechanism, whose δ(ε) is known."""
-
-    negligible, most_blocks, lean = 1e-16, 80, 0.0
+class Gaussian(Loss):
+    """The loss of the Gaussian mechanism, whose δ(ε) is known; in reverse it is the same."""
 
     def __init__(self, mu):
-        self.mu, self.rough, self.end = mu, self, np.full(mu.shape, np.inf)
+        self.mu = mu
+
+    @property
+    def end(self):
+        return np.full(self.mu.shape, np.inf)
 
     def at(self, s):
         return self.mu[:, None] ** 2 * s * (s - 1) / 2
@@ -38,6 +40,16 @@ def test_the_integral_along_a_line_is_the_gaussian_mechanism_s_delta():
         assert np.all(found[~needed] <= 0)
 
 
+def test_the_gaussian_mechanisms_trade_off_is_that_of_two_normals():
+    mu = np.array([1e-5, 1e-3, 0.1, 1.0, 5.0, 30.0])
+    for alarms in (1e-6, 0.01, 0.05, 0.5, 0.99):
+        found = separation(Gaussian(mu), np.full(len(mu), alarms), checked=True)
+        np.testing.assert_allclose(found, mu, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(separation_by_area(Gaussian(mu)), mu, rtol=1e-7, atol=1e-9)
+    several = separation(Gaussian(mu / 3), np.full(len(mu), 0.05), 9)
+    np.testing.assert_allclose(several, mu, rtol=1e-7, atol=1e-9)
+
+
 def test_delta_needs_no_simulation_down_to_1e_minus_30():
     levels = np.array([6.0, 9.0, 12.0])
     found = delta(Gaussian(np.ones(3)), levels)
@@ -57,3 +69,5 @@ def test_a_million_records_lose_no_digits():
     law = DrawLoss(5, 1e8, 1e8, np.array([5e-8, 1e-7]))
     mu = np.sqrt(law.slopes(np.ones(2))[2])
     np.testing.assert_allclose(epsilon(law, 1e-6), epsilon(Gaussian(mu), 1e-6), rtol=1e-2)
+    np.testing.assert_allclose(separation(law, np.full(2, 0.01)), mu, rtol=1e-2)
+    np.testing.assert_allclose(separation_by_area(law), mu, rtol=1e-2)

@@ -8,13 +8,19 @@ import polars as pl
 import pytest
 from dp_accounting import rdp
 from scipy.special import loggamma, multigammaln
+from scipy.stats import mannwhitneyu
 
 import allbutone as abo
+from allbutone.disclosure.budget import Case
 from allbutone.disclosure.draw_loss import AT_ONCE, DrawLoss, sum_curved_log_gamma
-from allbutone.disclosure.epsilon import DatasetLoss, PrivacyLoss, epsilons_of, looked_up
+from allbutone.disclosure.epsilon import ALARMS, BestTest, DatasetLoss, PrivacyLoss, epsilons_of, looked_up
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.loss_profile import delta, epsilon
-from allbutone.releases.private_mechanism import delta_of
+from allbutone.disclosure.rule import Rule
+from allbutone.model.location import SEPARATE
+from allbutone.model.niw import Normal
+from allbutone.releases.gaussian_account import delta_of
+from allbutone.releases.mechanism import Mechanism
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
 SIMULATED = 2_000_000 if LONG else 100_000
@@ -158,6 +164,52 @@ def test_delta_of_datasets_agrees_with_simulated_losses(rng, p, reverse):
         assert abs(delta(law, np.array([level]))[0] - sample.mean()) < 5 * error
 
 
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize(("rows", "count"), [(None, 1), (None, 3), (30, 1), (30, 2)])
+def test_the_best_test_is_that_of_simulated_losses(rng, p, rows, count):
+    """Neyman and Pearson by hand: a threshold from losses without the record, misses among those with it."""
+    without, record, with_it, augmented = problem(rng, p, people=30, far=1.5)
+    number, kappa = SIMULATED // 5, without.mean_weight
+    base = float(without.predictive().log_density(record))
+
+    def losses(source):
+        if rows is None:
+            return sum(log_normal(record, *source.draw(rng, number)) - base for _ in range(count))
+        return sum(simulated_dataset_losses(rng, source, without, record, rows, number) for _ in range(count))
+
+    out, inside = losses(without), losses(with_it)
+    alarms, leverage = np.array([0.01, 0.05, 0.5]), np.array([(augmented - 1 / kappa) * kappa / (kappa + 1)])
+    found = PrivacyLoss(ExposureLaw(p, kappa, without.df, rows), count).best_test(leverage, alarms)
+    threshold = np.quantile(out, 1 - alarms)
+    missed = np.mean(inside[:, None] <= threshold, axis=0)
+    error = np.sqrt((missed * (1 - missed) + np.exp(2 * threshold) * alarms * (1 - alarms) + 1e-6) / number)
+    assert np.all(found.misses[0] - missed < 5 * error)
+    if not found.exact.all():  # then it is the test of who has the parameters, who misses no more
+        return
+    assert np.all(missed - found.misses[0] < 5 * error)
+    area = mannwhitneyu(inside, out).statistic / number**2
+    assert abs(found.area[0] - area) < 5 * np.sqrt(area * (1 - area) / number)
+
+
+def test_the_best_test_has_the_laws_of_a_trade_off_curve():
+    """Better than guessing, convex in the false alarms, its area that under its points, better for outliers."""
+    law, alarms = ExposureLaw(3, 60.0, 62.0, 60), np.linspace(0.02, 0.98, 25)
+    few = PrivacyLoss(law, 2).best_test(np.array([0.01, 0.1, 0.4]), alarms)
+    many = PrivacyLoss(law, 2).best_test(np.append(np.linspace(0.005, 0.5, 20), [0.01, 0.1, 0.4]), alarms[[0, 12]])
+    curve = np.column_stack([np.ones(3), few.misses, np.zeros(3)])
+    assert np.all(few.misses < 1 - alarms)
+    assert np.all(np.diff(few.misses, 2, axis=1) > 0)
+    assert np.all(np.diff(few.misses, axis=0) < 0)
+    under = np.trapezoid(curve, np.concatenate([[0.0], alarms, [1.0]]), axis=1)
+    np.testing.assert_allclose(1 - few.area, under, atol=1e-2)
+    np.testing.assert_allclose(many.misses[-3:], few.misses[:, [0, 12]], atol=1e-6)
+    np.testing.assert_allclose(many.area[-3:], few.area, atol=1e-6)
+    draws = PrivacyLoss(ExposureLaw(3, 60.0, 62.0, None), 2).best_test(np.array([0.01, 0.1, 0.4]), alarms)
+    assert np.all(draws.misses < few.misses)
+    with pytest.raises(abo.InputError, match="between 0 and 1"):
+        PrivacyLoss(law).best_test(np.array([0.1]), np.array([0.0]))
+
+
 @pytest.mark.parametrize(
     ("p", "people", "rows"), [(1, 20, 1), (1, 20, 15), (2, 20, 1), (3, 30, 20), (5, 503, 503)]
 )
@@ -295,3 +347,58 @@ def test_the_epsilons_of_a_release_are_those_of_its_kind_and_sizes():
     datasets = epsilons_of(cohort, synthesizer.sample(rows=[7, 20]), prior)
     np.testing.assert_allclose(datasets, abo.privacy(cohort, datasets=2, rows=20)["epsilon"].to_numpy())
     assert epsilons_of(cohort.take(slice(0, 6)), synthesizer.sample(), prior) is None
+
+
+def test_datasets_of_fewer_rows_than_columns_are_tested_by_simulated_releases(rng):
+    """The closed form is of who has the parameters, which tell far more than a few rows drawn from them."""
+    values = rng.standard_normal((30, 3))
+    values[0] = 3.0
+    plan = abo.budget(abo.Records(values, ("a", "b", "c")), rows=1, rng=1)
+    bound = PrivacyLoss(plan.law, max(plan.in_all, 1)).best_test(plan.leverage, ALARMS)
+    assert not bound.exact.any()
+    found = plan.membership_test
+    assert found.exact.all()
+    assert np.all(found.error > 0)
+    assert np.all(found.misses > bound.misses - 4.5 * found.error[:, None])
+    assert bound.area[0] - found.area[0] > 0.2
+    # who is nearly always found with one false alarm of a hundred would be disclosed by the rule, too
+    assert 1 - found.misses[0, 0] < plan.chances(max(plan.in_all, 1))[0] + 0.5
+
+
+@pytest.mark.parametrize(("rows", "count"), [(None, 1), (30, 3), *([(40, 1)] if LONG else [])])
+def test_the_best_test_before_drawing_is_that_of_simulated_releases(rng, rows, count):
+    """Of the table with the person alone: those without follow from the likelihood ratio. Longer: 10⁵ releases."""
+    values = rng.standard_normal((40, 2))
+    values[0] = 3.5
+    records = abo.Records(values, ("a", "b"))
+    mechanism = Mechanism(records.schema.for_columns(records.columns), abo.NIW.flat(2), 1.0, SEPARATE)
+    case = Case.of(records, mechanism, rows, Rule(), 1)
+    people = np.array([0, 1, 2])
+    losses = case.releases.losses(count, people, range(100_000 if LONG else 3000))
+    simulated = BestTest.of_losses(losses, ALARMS)
+    exact = PrivacyLoss(case.law, count).best_test(case.lineup.leverage[people], ALARMS)
+    for ours, theirs in ((simulated.misses, exact.misses), (simulated.area[:, None], exact.area[:, None])):
+        assert np.all(np.abs(ours - theirs) < 4.5 * simulated.error[:, None] + 1e-4)
+    # and by releases of the table without the first person, beside those with it
+    without = records.take(np.arange(1, 40))
+    other = Case.of(without, mechanism, rows, Rule(), 2).releases
+    prior, few = abo.NIW.flat(2), range(300)
+    before = prior.update(without.values).predictive().log_density(values[0])
+    alone = np.zeros(len(few))
+    for number in few:
+        drawn = other.draw(count, number)
+        if rows is None:
+            every = other.draws.as_parameters(drawn)
+            each = [
+                Normal(mean[0], spread[0]).log_density(values[0])
+                for mean, spread in zip(every.coefficients, every.covariances, strict=True)
+            ]
+        else:
+            models = [other.everyone.whole.plus(one) for one in other.draws.moments(drawn)]
+            each = [
+                model.at(np.zeros(1, int), np.zeros((1, 0))).predictive().log_density(values[:1])[0]
+                for model in models
+            ]
+        alone[number] = sum(each) - count * before
+    beyond = np.mean(alone > np.quantile(losses[:, 0], exact.misses[0, 1]))
+    assert abs(beyond - ALARMS[1]) < 4.5 * np.sqrt(ALARMS[1] * (1 - ALARMS[1]) / len(few)) + 0.01

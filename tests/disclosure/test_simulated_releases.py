@@ -1,6 +1,7 @@
 """Releases drawn as sufficient statistics are releases: their wells are those of the moments they stand for."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,8 +9,15 @@ from scipy.stats import ks_2samp
 
 import allbutone as abo
 from allbutone.adversary.build import from_datasets
+from allbutone.adversary.membership import evidence_in_cells
+from allbutone.adversary.mixed import MixedLeaveOneOut, level_alone
+from allbutone.adversary.proposal import Points
+from allbutone.disclosure.budget import Case
 from allbutone.disclosure.exposure_law import ExposureLaw
+from allbutone.disclosure.rule import USUAL
 from allbutone.disclosure.simulation import SimulatedDatasets, SimulatedReleases
+from allbutone.disclosure.table_releases import _People
+from clinic import clinic
 
 
 def inner(drawn):
@@ -116,3 +124,34 @@ def test_scatter_and_mean_are_those_of_drawn_records(p, rows, leverage, rng):
     for place, (one, two) in enumerate(zip(looks(ours, held), looks(mean, scatter), strict=True)):
         assert ks_2samp(one, two).pvalue > 1e-6 or np.ptp(one) + np.ptp(two) < 1e-9, place
     assert all(np.sum(np.linalg.eigvalsh(each) > 1e-9) == min(p, rows - 1) for each in held[:20])
+
+
+@pytest.mark.parametrize("rows", [40, None])
+@pytest.mark.parametrize("cells", ["main effects", "separate"])
+def test_what_releases_say_of_records_as_they_are_is_what_risk_says(rng, rows, cells):
+    table = abo.Records.of(pd.DataFrame(clinic(rng)), categories=True)
+    mechanism = abo.Synthesizer({"centre": [60, 3], "spread": [10, 1]}, cells=cells).fit(table).mechanism
+    case = Case.of(table, mechanism, rows, USUAL, 3)
+    releases, some = case.releases, np.arange(0, 60, 7)
+    people = _People.of(releases, some)
+    every = [releases.draw(3, release) for release in range(2)]
+    told = people.as_they_are.told(every)
+    for drawn, levels, evidence in zip(every, told, people.evidence(every, told[..., 0]), strict=True):
+        whole = case.everyone.whole
+        datasets = () if rows is None else releases.draws.moments(drawn)
+        attacks = MixedLeaveOneOut(
+            case.split,
+            case.everyone.prior,
+            whole,
+            tuple(datasets),
+            tuple(whole.plus(data) for data in datasets),
+            releases.draws.as_parameters(drawn) if rows is None else None,
+        )
+        problem = attacks.problem(some, case.split.cells[some])
+        np.testing.assert_allclose(evidence, evidence_in_cells(attacks, some, *problem), atol=1e-9)
+        odds = people.as_they_are.odds[1] + levels
+        for place in range(4):
+            alike = (people.as_they_are.category == place) | (people.as_they_are.category < 0)
+            share = 1 / np.sum(np.exp(odds[:, alike] - odds[:, :1]), axis=1)
+            expected, _, _ = level_alone(attacks, Points(), some, (0, 1), place)
+            np.testing.assert_allclose(share, expected, atol=1e-9)

@@ -31,7 +31,7 @@ def errors(hard, kind):
     prior = (hard.prior.mean, hard.prior.mean_weight, hard.prior.df, hard.prior.scale)
     release = hard.release(kind)
     given = (release.normal.means, release.normal.covariances) if kind == "parameters" else list(release.values)
-    posterior = log_posterior(hard.others, release, hard.prior)
+    posterior = log_posterior(hard.others, release, prior=hard.prior)
     centre = np.asarray(posterior.centre)
     points = [centre, hard.target, (centre + hard.target) / 2, centre + posterior.root @ np.ones(len(centre))]
     with mp.workdps(500 if np.ptp(np.log10(np.abs(points[-1] - centre))) > 20 else 60):
@@ -47,7 +47,7 @@ def errors(hard, kind):
         ]
         told = {"log density": float(max(off))}
         measured = measure(posterior.as_batch(), hard.target[None])
-        attack = abo.attack(hard.others, release, hard.prior)
+        attack = abo.attack(hard.others, release, prior=hard.prior)
         mode, bowl = exact.mode_near(attack.mode, hard.others, given, prior)
         apart = exact.column(attack.mode) - mode
         told["mode"] = float(mp.sqrt(abs((apart.T * bowl * apart)[0])))
@@ -94,7 +94,7 @@ def test_ten_thousand_datasets_of_one_row():
         h = (kappa + 1) / (kappa + 2)
         return found - (df + 2) * sum(mp.log(1 + h * (x - r) ** 2 / b) for r, b in wells)
 
-    posterior, attack = log_posterior(others, release, prior), abo.attack(others, release, prior)
+    posterior, attack = log_posterior(others, release, prior=prior), abo.attack(others, release, prior=prior)
     at = [float(attack.mode[0]), 0.0, 3.0]
     truth, found = [score(x) / 2 for x in at], posterior.log_density_unnormalized(np.array(at)[:, None])
     for t, f in zip(truth[1:], found[1:], strict=True):
@@ -139,7 +139,7 @@ def test_records_that_leave_the_others_no_distribution_are_refused():
     records = np.vstack([others, people[3]])
     release = abo.Release.draw(prior.update(records), [5] * 3, np.random.default_rng(1))
     with pytest.raises(abo.InputError, match="every direction"):
-        abo.attack(others, release, prior)
+        abo.attack(others, release, prior=prior)
     with pytest.raises(abo.InputError, match="every direction"):
         leverages(records, prior)
     with pytest.raises(abo.InputError, match="every direction"):

@@ -29,7 +29,8 @@ def scores(tmp_path, rng):
 def test_every_figure_and_table_of_the_paper_in_one_run(allbutone, scores, tmp_path):
     """From a table of scores as it is; three replicates a cell are enough to see that everything is there."""
     code, out, err = allbutone("paper", "--scores", scores, "--replicates", 3, "--datasets", 25, "--out", "p")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert all("this will take about" in line for line in err.splitlines())  # on a busy computer
     assert "12 figures and 5 tables" in out
     assert "Left out, because they only say who somebody is: FID, IID." in out
     page = (tmp_path / "p" / "paper.html").read_text()

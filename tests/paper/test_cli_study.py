@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from allbutone.cli.study import _adversaries
+from allbutone.cli.study import adversaries_in_words
 from allbutone.paper.design_file import read_design
 from allbutone.paper.run import StudyRun, run_study
 
@@ -141,6 +141,6 @@ def test_a_study_of_weaker_adversaries_says_so(tmp_path):
     for name in ("lacking", "paper"):
         run = StudyRun(read_design(name), 2)
         cells = [cell for cell in run.design.cells if bool(cell.lacking) == (name == "lacking")][:1]
-        told[name] = _adversaries(run_study(run, tmp_path / name, cells=cells))
+        told[name] = adversaries_in_words(run_study(run, tmp_path / name, cells=cells))
     assert told["paper"] == "an adversary who has all records but one"
     assert told["lacking"].startswith("adversaries who lack what each cell says")

@@ -10,10 +10,10 @@ import pytest
 import allbutone as abo
 from allbutone.adversary.build import log_posterior
 from allbutone.adversary.landscape import landscape
-from allbutone.figures.export import write_image
+from allbutone.figures.export import write_images
 from allbutone.paper import study_figures as landscape_room
 from allbutone.paper.design_file import parse_design, read_design
-from allbutone.paper.law_figures import expected_exposure, exposure_figure
+from allbutone.paper.law_figures import exposure_figure
 from allbutone.paper.leverage_figures import fixed_leverage_figure, leverage_figure
 from allbutone.paper.run import StudyRun, run_study
 from allbutone.paper.study_figures import (
@@ -42,7 +42,7 @@ def attacked(p, rows, count, seed=1):
 @pytest.mark.parametrize(("p", "shown"), [(2, (0, 1)), (2, (1, 0)), (4, (1, 3)), (4, (2, 0))])
 def test_a_landscape_is_the_log_posterior_on_a_grid(p, shown, rows, count):
     others, target, release, prior = attacked(p, rows, count)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     found = landscape(posterior, others, target, shown=shown, size=31)
     points = np.tile(posterior.unwhiten(posterior.modes.best), (31, 31, 1))
     points[..., shown[0]], points[..., shown[1]] = np.meshgrid(found.x, found.y)
@@ -56,7 +56,7 @@ def test_a_landscape_is_the_log_posterior_on_a_grid(p, shown, rows, count):
 @pytest.mark.parametrize("size", [8, 60])
 def test_the_mode_is_the_grids_maximum_and_all_points_lie_inside(rows, size):
     others, target, release, prior = attacked(2, rows, 30)
-    found = landscape(log_posterior(others, release, prior), others, target, size=size)
+    found = landscape(log_posterior(others, release, prior=prior), others, target, size=size)
     row, column = np.unravel_index(np.argmax(found.height), found.height.shape)
     assert (found.x[column], found.y[row]) == tuple(found.mode)
     assert found.height.max() == 0
@@ -70,7 +70,7 @@ def test_the_mode_is_the_grids_maximum_and_all_points_lie_inside(rows, size):
 
 def test_a_narrow_hill_is_resolved():
     others, target, release, prior = attacked(2, None, 1000)
-    posterior = abo.posterior(others, release, prior)
+    posterior = abo.posterior(others, release, prior=prior)
     found = landscape(posterior, others, target)
     deviation = np.sqrt(np.diag(posterior.root @ np.linalg.inv(-posterior.modes.hessian) @ posterior.root.T))
     for axis, at, width in zip((found.x, found.y), found.mode, deviation, strict=True):
@@ -80,7 +80,7 @@ def test_a_narrow_hill_is_resolved():
 
 def test_a_landscape_asks_for_two_features_of_one_posterior():
     others, target, release, prior = attacked(3, None, 2)
-    posterior = log_posterior(others, release, prior)
+    posterior = log_posterior(others, release, prior=prior)
     with pytest.raises(InputError, match="from 0 to 2, got 1 and 1"):
         landscape(posterior, others, target, shown=(1, 1))
     with pytest.raises(InputError, match="from 0 to 2, got 0 and 3"):
@@ -188,7 +188,7 @@ def test_violins_carry_the_quantiles_and_the_medians(studies, release):
     study = studies["paper"]
     figure, here = violin_figure(study, release, 2), {"release": release, "p": 2}
     places = [place for place, row in enumerate(study.rows) if (row["release"], row["p"]) == (release, 2)]
-    shapes = np.sort(np.concatenate([study.quantiles[place] for place in places]))
+    shapes = np.sort(np.concatenate([study.results[place].quantiles for place in places]))
     np.testing.assert_allclose(gathered(traces(figure, "violin")), shapes, rtol=1e-6)
     assert len(traces(figure, "violin")) == len(places)
     for name, column in (
@@ -269,7 +269,7 @@ def test_at_a_fixed_leverage_the_law_is_nearly_level(studies, name):
     for trace in traces(figure, mode="lines"):
         np.testing.assert_allclose(trace.y, trace.y[0], atol=1e-9 if name == "correlation" else 0.1)
         for height in trace.y:
-            assert min(abs(height - expected_exposure(study, place)) for place in held) < 1e-9
+            assert min(abs(height - study.rows[place]["law_exposure"]) for place in held) < 1e-9
 
 
 def test_the_dimension_figure_sets_distance_share_and_one_leverage_side_by_side(studies):
@@ -320,7 +320,7 @@ distance = 9
 def test_a_design_of_ones_own_has_what_fits(tmp_path):
     study = run_study(StudyRun(parse_design(OWN), 9), tmp_path / "own")
     assert list(study_figures(study)) == ["violins-datasets-p3"]
-    assert study_figures(dataclasses.replace(study, cells=[], rows=[], quantiles=[])) == {}
+    assert study_figures(dataclasses.replace(study, results=[])) == {}
     with pytest.raises(InputError, match="same ratio"):
         leverage_figure(study)
     with pytest.raises(InputError, match="fixed leverage"):
@@ -329,11 +329,11 @@ def test_a_design_of_ones_own_has_what_fits(tmp_path):
 
 def test_a_picture_needs_a_known_kind_and_a_browser(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"\.png or \.svg"):
-        write_image(go.Figure(), tmp_path / "figure.jpg")
+        write_images({tmp_path / "figure.jpg": go.Figure()})
     monkeypatch.setenv("BROWSER_PATH", "/no/such/browser")
     with pytest.raises(InputError, match="/no/such/browser was not found; install it"):
-        write_image(go.Figure(), tmp_path / "figure.png")
+        write_images({tmp_path / "figure.png": go.Figure()})
     monkeypatch.setenv("BROWSER_PATH", "false")
     with pytest.raises(InputError, match="opened no page"):
-        write_image(go.Figure(), tmp_path / "figure.png")
+        write_images({tmp_path / "figure.png": go.Figure()})
     assert not list(tmp_path.iterdir())

@@ -104,9 +104,9 @@ def test_a_cell_attacks_as_the_public_attack_does(kind, adversary, reading):
     else:
         releases = [abo.Release.of(tuple(sets)) for sets in _drawn_datasets(cell, means, roots, rng)]
     found = simulate_cell(cell, 4, 7, records=reading == "record")  # who mistakes the mechanism needs them anyway
-    how = {"adversary_prior": own, "reading": reading}
+    how = {"adversary": abo.Adversary(prior=own), "reading": reading}
     for known, release, candidate in zip(others, releases, found.candidate, strict=True):
-        assert candidate == pytest.approx(abo.attack(known, release, prior, **how).mode, rel=1e-7)
+        assert candidate == pytest.approx(abo.attack(known, release, prior=prior, **how).mode, rel=1e-7)
     assert found.distance == pytest.approx(np.linalg.norm(found.candidate - 20, axis=1))
 
 

@@ -79,7 +79,12 @@ def audit(
     >>> int(np.sum(found["disclosed"])) > 200
     True
     """
-    require_plug_in(mechanism)
+    if mechanism != PLUG_IN:
+        raise InputError(
+            f"there is no exact attack here on the mechanism {describe_value(mechanism)}",
+            Cure("audit rows of a fitted normal", "mechanism", PLUG_IN),
+            "releases of this package are judged by risk",
+        )
     records = Records.of(table, **how_to_read)
     fitted = fitted_table(records, synthetic if isinstance(synthetic, list | tuple) else [synthetic], divisor)
     if words := departure(fitted):
@@ -117,7 +122,7 @@ def audit_columns(
     """Return the measures of `audit` as columns; `watch` is called with the number of records finished."""
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
-    given = Adversary(known=known).of(records.columns).known
+    given = Adversary(known=known).of(records.columns).known_columns
     judged = [name for name in records.columns if name not in given]
     require_free_names(judged)
     near, reach = near_truth(records), radius if mass else None
@@ -130,16 +135,6 @@ def audit_columns(
     for rows, found in in_parallel(attack, work, watch=lambda block: watch(len(block[0])), anywhere=True):
         learned.put(rows, unknown, found)
     return columns_of(records, near, asked.rule, learned, judged)
-
-
-def require_plug_in(mechanism: str) -> None:
-    """Refuse a mechanism of which the attack is not known."""
-    if mechanism != PLUG_IN:
-        raise InputError(
-            f"there is no exact attack here on the mechanism {describe_value(mechanism)}",
-            Cure("audit rows of a fitted normal", "mechanism", PLUG_IN),
-            "releases of this package are judged by risk",
-        )
 
 
 def fitted_table(records: Records, synthetic: Sequence[Any], divisor: str | None) -> PlugInTable:

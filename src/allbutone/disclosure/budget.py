@@ -1,7 +1,7 @@
 """The budget: how many datasets may be released before a value of anyone is disclosed, and its check."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -13,10 +13,18 @@ from jaxtyping import Float, Int
 
 from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.mixed import MixedLeaveOneOut
+from allbutone.adversary.one_value import Nearness
 from allbutone.adversary.who import USUAL, Adversary
+from allbutone.disclosure.class_releases import (
+    CLASS_ACCEPTED,
+    CLASS_RELEASES,
+    MOST_WITH_CLASSES,
+    ClassReleases,
+)
+from allbutone.disclosure.epsilon import ALARMS, BestTest, PrivacyLoss
 from allbutone.disclosure.exposure_law import HIGH, ExposureLaw
 from allbutone.disclosure.lineup import CONFIDENCE, LARGEST_BUDGET, Lineup, likeliest
-from allbutone.disclosure.rule import Rule, near_truth
+from allbutone.disclosure.rule import MEMBERSHIP, Rule, near_truth, require_secret
 from allbutone.disclosure.simulated_budget import (
     RELEASES,
     Luck,
@@ -39,6 +47,7 @@ from allbutone.disclosure.table_releases import (
     GAP_ACCEPTED,
     GAP_PEOPLE,
     GAP_RELEASES,
+    KINDS,
     MOST_WITH_CATEGORIES,
     CountedCells,
     GapReleases,
@@ -50,19 +59,19 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior, declared_prior, prior_of
 from allbutone.releases.folder import AnyRelease, release_of
-from allbutone.releases.mechanism import REFUSE, Mechanism
+from allbutone.releases.mechanism import CLASSES, REFUSE, Mechanism
 from allbutone.releases.several import Released, parts_of
-from allbutone.releases.synthesizer import Synthesizer
+from allbutone.releases.synthesizer import Synthesizer, refuse_class_parameters
 from allbutone.support.arrays import squared_length
 from allbutone.support.errors import Cure, InputError, count_of
-from allbutone.support.text import counted, joined, paragraphs
+from allbutone.support.text import ShowsItself, counted, joined
 from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.records import Records
 
 # A table, how it is to be released, and who attacks: all that a budget follows from, whatever the kind of table.
 
 
-PEOPLE = 64  # of the highest leverage, who are attacked in simulated releases of measurements alone
+PEOPLE, FEWEST = 64, 8  # of the highest leverage, who are attacked in simulated releases of measurements alone
 WATCHED = 20  # of them where there are categories, and two of each of the smallest cells
 SMALL_CELLS, OF_EACH = 10, 2
 WORK = 1.2e7  # numbers in the wells of a simulation that is worth waiting for
@@ -99,9 +108,17 @@ class Case:
         elsewhere: Moments | None = None,
     ) -> "Case":
         """Check who attacks; columns that they lack are left out of everything."""
+        if mechanism.has_classes and rows is None:
+            refuse_class_parameters()
         if mechanism.keep and rows not in (None, len(records.values)):
             raise InputError("with columns to keep there is a row for each person", Cure("leave rows out", "rows"))
-        adversary = adversary.of(mechanism.order)
+        adversary = adversary.of(mechanism.order, mechanism.schema.derived_names)
+        if adversary.secret is not None:
+            records = records.with_schema(records.schema.with_secret(adversary.secret))
+        records = records.with_schema(records.schema.with_secret_sources())
+        not_judged = records.schema.derived_names
+        require_secret(records.schema, {*adversary.known_columns, *mechanism.keep, *not_judged})
+        records.schema.require_known_ends(adversary.known_columns or records.schema.known)
         if adversary.lacks_records:
             raise InputError(
                 "who lacks further records knows less of everybody than who has them all, and the budget against "
@@ -111,13 +128,19 @@ class Case:
         if adversary.lacking_columns:
             records, mechanism = without_columns(records, mechanism, adversary.lacking_columns)
             adversary = replace(adversary, lacking_columns=())
-        return cls(records, mechanism, rows, rule, seed, adversary, elsewhere)
+        kind = ClassCase if mechanism.has_classes else Case
+        return kind(records, mechanism, rows, rule, seed, adversary, elsewhere)
 
     @property
     def is_plain(self) -> bool:
         """Whether it is a complete table of measurements, of which none is kept."""
         mechanism = self.mechanism
         return not (mechanism.categories or mechanism.keep or self.records.has_gaps)
+
+    @property
+    def judges_membership(self) -> bool:
+        """Whether it is judged who is in the table: by who has the whole record; none of it is kept."""
+        return not (self.adversary.known_columns or self.mechanism.keep)
 
     @property
     def people(self) -> int:
@@ -127,16 +150,43 @@ class Case:
     @cached_property
     def known(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The measurements, and the categories, that the adversary knows of everybody; kept ones among them."""
-        mechanism, told = self.mechanism, {*self.adversary.known, *self.mechanism.keep}
-        measurements = tuple(place for place, name in enumerate(mechanism.measurements) if name in told)
-        return measurements, tuple(place for place, name in enumerate(mechanism.categories) if name in told)
+        return self._places({*self.adversary.known_columns, *self.mechanism.keep})
+
+    def _places(self, names: Container[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the positions of these columns among the measurements and among the categories."""
+        first, second = (
+            tuple(place for place, name in enumerate(every) if name in names)
+            for every in (self.mechanism.measurements, self.mechanism.categories)
+        )
+        return first, second
+
+    @property
+    def declared_known(self) -> tuple[str, ...]:
+        """What people outside can know of a person, where the table file says so."""
+        return self.records.schema.known if self.adversary.all_but_one_value else ()
+
+    @property
+    def outside(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Where these columns stand, kept ones among them, if they leave anything to find."""
+        told = {*self.declared_known, *self.mechanism.keep}
+        left = [
+            each for each in self.mechanism.order if each not in told and self.records.schema.column(each).secret
+        ]
+        return self._places(told) if self.declared_known and left else None
+
+    @property
+    def public(self) -> tuple[int, ...]:
+        """The categories that are not secret."""
+        names = enumerate(self.mechanism.categories)
+        return tuple(place for place, name in names if not self.records.schema.column(name).secret)
 
     @cached_property
     def gaps(self) -> GapReleases | None:
         """What simulates releases where values are missing."""
         if not self.records.has_gaps:
             return None
-        return GapReleases(self.records, self.mechanism, self.rows, self.near, self.rule, self.seed, self.known)
+        asked = (self.records, self.mechanism, self.rows, self.near, self.rule, self.seed, self.known)
+        return GapReleases(*asked, self.nearness, self.judges_membership, self.public, self.outside)
 
     @cached_property
     def split(self) -> MixedRecords:
@@ -156,6 +206,15 @@ class Case:
             normal = prior_of(self.adversary.prior, names, mechanism.schema.for_columns(names))
             own = replace(mechanism, normal=normal).prior
         return MixedLeaveOneOut.of(self.split, mechanism.prior, elsewhere=elsewhere, own=own)
+
+    @cached_property
+    def nearness(self) -> Nearness | None:
+        """What counts as knowing a value for who knows all others of the person, where that is judged, too."""
+        if not self.adversary.all_but_one_value:
+            return None
+        places = [self.records.columns.index(name) for name in self.mechanism.measurements]
+        near = near_truth(self.records, self.elsewhere).rest_known
+        return near.take(np.arange(len(self.records.values)), places)
 
     @cached_property
     def near(self) -> Intervals:
@@ -205,7 +264,7 @@ class Case:
             return None
         whole = self.everyone.whole
         people = np.rint(whole.weights - self.everyone.prior.weights)
-        counted = CountedCells.of(whole.cells, whole.weights, people, self.known[1])
+        counted = CountedCells.of(whole.cells, whole.weights, people, self.known[1], self.public)
         if not counted.judged:
             return None
         return category_chances(counted, self.rows, np.random.default_rng([self.seed, 2]), self.rule)
@@ -240,6 +299,16 @@ class Case:
         by_cell = each[count - 1] if count <= len(each) else np.maximum(each[-1], each.any(axis=0))
         return np.minimum(1.0, found + by_cell[self.everyone.records.cells])
 
+    @property
+    def has_law(self) -> bool:
+        """Whether there is a closed form: of leverage, and of what follows from it."""
+        return True
+
+    @property
+    def order(self) -> Int[np.ndarray, " n"]:
+        """The places of all people, those who stand out most first."""
+        return self.lineup.order
+
     def anybody(self, count: int) -> float:
         """Return the chance that `count` in all disclose anybody: at most the sum over records, and any category.
 
@@ -256,7 +325,9 @@ class Case:
         """The places of those who are attacked: of the highest leverage, and of the smallest cells."""
         order = self.lineup.order
         if self.is_plain:
-            return order[:PEOPLE]
+            wells = 1 if self.rows is None else min(self.guess, 50)
+            each = RELEASES * wells * self.mechanism.prior.p**2  # numbers in the wells of one of them
+            return order[: int(np.clip(WORK / each, FEWEST, PEOPLE))]
         cells, first = self.everyone.records.cells, list(order[:WATCHED])
         smallest = np.unique(cells)
         smallest = smallest[np.argsort(self.everyone.whole.weights[smallest], kind="stable")][:SMALL_CELLS]
@@ -267,14 +338,9 @@ class Case:
     @cached_property
     def releases(self) -> TableReleases:
         """Simulated releases of the table, gaps filled once."""
-        return TableReleases(self.everyone, self.mechanism, self.rows, self.near, self.rule, self.seed, self.known)
-
-    def is_quick(self, count: int) -> bool:
-        """Say whether simulating releases of so many does not take long, or is asked for in any case."""
-        if not (self.is_plain and self.adversary.is_usual):
-            return True
-        wells = 1 if self.rows is None else count
-        return RELEASES * min(PEOPLE, len(self.lineup.order)) * wells * self.mechanism.prior.p**2 <= WORK
+        asked = (self.everyone, self.mechanism, self.rows, self.near, self.rule, self.seed, self.known)
+        alone = None if self.declared_known else self.nearness
+        return TableReleases(*asked, alone, self.judges_membership, self.public, self.outside)
 
     def safe(self, most: int, watch: Watch, released: "Earlier | None" = None) -> Simulated:
         """Return how many, up to `most`, simulated releases call safe, beside what was released."""
@@ -301,19 +367,17 @@ class Case:
 
     def allowed(self, watch: Watch) -> tuple[int, Simulated | None]:
         """Return how many are allowed, and the simulated releases that say so, if it is not the closed form."""
-        if not self.is_quick(self.guess):
-            return self.guess, None
         found = self.safe(self.guess, watch)
         return found.count, found
 
+    def counted_as(self, kinds: Kinds) -> int:
+        """Return how many datasets of this size what is out counts as."""
+        return counted_as(kinds, self.rows, lambda kind: replace(self, rows=kind).guess, self.guess)
+
     def luck(self, count: int, named: Callable[[int], str], watch: Watch = lambda done: None) -> Luck:
-        """Return how often releases of so many disclose somebody; by the closed form where it would take long."""
-        if self.is_quick(count):
-            simulates, people, many = self.simulating(count)
-            return Luck.of(try_count(simulates, count, people, many, watch=watch), people, named)
-        chances = self.lineup.chances(count, 1.0)
-        first = int(likeliest(chances)[0])
-        return Luck(min(1.0, float(np.sum(chances))), named(int(self.lineup.order[first])), float(chances[first]))
+        """Return how often releases of so many disclose somebody."""
+        simulates, people, many = self.simulating(count)
+        return Luck.of(try_count(simulates, count, people, many, watch=watch), people, named)
 
     def simulating(self, count: int) -> tuple[Simulates, Int[np.ndarray, " w"], int]:
         """Return what simulates releases of so many, who is attacked in them, and how many are usual."""
@@ -324,6 +388,8 @@ class Case:
     def limiting(self, count: int, simulated: Simulated | None) -> tuple[int, str]:
         """Return the place of who is likeliest to be disclosed by one more than so many, and by which column.
 
+        Or by their membership.
+
         It is who was disclosed most often, where simulated releases lowered the number; else who is by the closed
         form and the counts.
         """
@@ -333,9 +399,10 @@ class Case:
         by_categories = self.by_categories < self.by_measurements
         if seen is not None and seen.disclosing and len(seen.each) == len(self.watched):
             place = int(self.watched[np.argmax(seen.each)])
-            kinds = self.releases.by_kind(seen.count, np.array([place]), range(min(seen.releases, 40))).sum(
-                axis=(0, 1)
-            )
+            some = range(min(seen.releases, 40))
+            kinds = self.releases.by_kind(seen.count, np.array([place]), some).sum(axis=(0, 1))
+            if np.argmax(kinds) == KINDS.index(MEMBERSHIP):
+                return place, MEMBERSHIP
             by_categories = bool(kinds[1] > kinds[0])
         else:
             at = min(count + 1, self.most)
@@ -354,9 +421,92 @@ class Case:
         codes, cells = self.everyone.whole.cells.codes, self.everyone.records.cells
         own = codes[cells[place]]
         weights = self.everyone.whole.weights
-        judged = [each for each in range(len(own)) if each not in self.known[1]]
+        judged = [each for each in range(len(own)) if each not in (*self.known[1], *self.public)]
         shares = [float(np.sum(weights[codes[:, each] == own[each]])) for each in judged]
         return self.mechanism.categories[judged[int(np.argmin(shares))]]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCase(Case):
+    """The same where columns are drawn through classes: there is no closed form, and all comes from simulations.
+
+    Who stands out is who comes closest to being disclosed in some of them.
+    """
+
+    @property
+    def is_plain(self) -> bool:
+        """Never: there are classes."""
+        return False
+
+    @property
+    def has_law(self) -> bool:
+        """Whether there is a closed form: none."""
+        return False
+
+    @property
+    def gaps(self) -> None:
+        """Gaps are drawn with the classes."""
+
+    @property
+    def cell_chances(self) -> None:
+        """There are no cells."""
+
+    @cached_property
+    def simulates(self) -> ClassReleases:
+        """Simulated releases of the table."""
+        assert self.rows is not None
+        return ClassReleases(self.records, self.mechanism, self.rows, self.rule, self.seed, self.adversary)
+
+    @property
+    def most(self) -> int:
+        """The most that is tried."""
+        return MOST_WITH_CLASSES
+
+    @property
+    def guess(self) -> int:
+        """All that is tried: nothing is known before it is."""
+        return MOST_WITH_CLASSES
+
+    @property
+    def watched(self) -> Int[np.ndarray, " w"]:
+        """The places of those who are attacked."""
+        return self.simulates.watched
+
+    @property
+    def order(self) -> Int[np.ndarray, " n"]:
+        """The places of all people, those who are attacked first."""
+        others = np.setdiff1d(np.arange(len(self.records.values)), self.watched)
+        return np.concatenate([self.watched, others])
+
+    def chances(self, count: int, too_many: float = np.inf) -> Float[np.ndarray, " n"]:
+        """Return 0 for everybody: what is known of chances is what simulations showed."""
+        return np.zeros(len(self.records.values))
+
+    def safe(self, most: int, watch: Watch, released: "Earlier | None" = None) -> Simulated:
+        """Return how many, up to `most`, simulated releases call safe, beside what was released."""
+        simulates = self.simulates
+        if released is not None:
+            simulates = replace(simulates, earlier=released.of_classes(self.mechanism))
+        found = most_safe(simulates, self.watched, most, watch, CLASS_RELEASES, CLASS_ACCEPTED, first=1)
+        return replace(found, exactly=False)
+
+    def simulating(self, count: int) -> tuple[Simulates, Int[np.ndarray, " w"], int]:
+        """Return what simulates releases, who is attacked in them, and how many are usual."""
+        return self.simulates, self.watched, CLASS_RELEASES
+
+    def counted_as(self, kinds: Kinds) -> int:
+        """Return how many datasets of this size what is out counts as, by its rows."""
+        assert self.rows is not None
+        return int(np.ceil(sum(count * (kind or 0) for kind, count in kinds.items()) / self.rows))
+
+    def limiting(self, count: int, simulated: Simulated | None) -> tuple[int, str]:
+        """Return the place of who was disclosed most often by more than so many, or came closest, and by what."""
+        tried = [one for one in (simulated.tried.values() if simulated else ()) if one.count > count]
+        seen = min(tried, key=lambda one: one.count) if tried else None
+        place, at, some = int(self.watched[0]), max(count, 1), 3
+        if seen is not None and seen.disclosing:
+            place, at, some = int(self.watched[np.argmax(seen.each)]), seen.count, seen.releases
+        return place, self.simulates.limiting_column(place, at, range(some))
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,6 +523,7 @@ class Earlier:
         """
         found: Kinds = Counter()
         for release in (part.release for part in parts_of(self.released)):
+            release.require_no_guarantee()
             found += Counter(len(each.values) for each in release.datasets) + Counter({None: release.draws})
         return found
 
@@ -391,6 +542,17 @@ class Earlier:
             made = MixedLeaveOneOut.of(everyone.records.take(slice(start, stop)), prior, datasets, parameters)
             rest.append(replace(made, start=start))
         return replace(everyone, rest=tuple(rest))
+
+    def of_classes(self, mechanism: Mechanism) -> tuple[Records, ...]:
+        """Return the datasets that are out, which all were made through these classes."""
+        parts = parts_of(self.released)
+        if len(parts) > 1 or not parts[0].release.mechanism.same_as(mechanism):
+            raise InputError(
+                "what is out was made in another way than through these classes, and nobody can say what both "
+                "tell together",
+                Cure("leave the earlier releases out", "release"),
+            )
+        return tuple(parts[0].release.datasets)
 
     def beside_gaps(self, gaps: GapReleases) -> GapReleases:
         """Return the same of a table with gaps."""
@@ -445,9 +607,8 @@ def without_columns(records: Records, mechanism: Mechanism, lacking: Any) -> tup
     names = [name for name in mechanism.order if name not in lacking]
     left = [place for place, name in enumerate(mechanism.measurements) if name not in lacking]
     schema = mechanism.schema.for_columns(names)
-    return records.select(names), replace(
-        mechanism, schema=schema, normal=mechanism.require_prior().marginal(left)
-    )
+    normal = None if mechanism.has_classes else mechanism.require_prior().marginal(left)
+    return records.select(names), replace(mechanism, schema=schema, normal=normal)
 
 
 def _same_model(one: Any, two: Any) -> bool:
@@ -463,9 +624,14 @@ def _same_model(one: Any, two: Any) -> bool:
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
 EXPECTED_RELEASES = 2 * RELEASES  # that are simulated, about
+EXPECTED_WITH_CLASSES = 3 * CLASS_RELEASES  # likewise
 SMALLER = (2, 5, 10)  # parts of the rows that smaller datasets have
 FEW = 5  # people at most who may be left out together
+LOSSES = 400  # simulated releases by which membership is tested where there is no closed form
+TESTED_IN_ALL = 20_000  # people without a closed form times datasets, up to which all of them are tested
+CELLS_IN_ALL = 400  # cells times datasets, up to which everybody's membership is tested
 QUICK = 50_000  # people times cells, up to which trying other choices does not take long
+NORMAL_IN_CLASSES = "measurements are jointly normal and categories independent"
 HALFWAY = 0.5  # the expected exposure at which a record that stands out is about to be disclosed
 
 
@@ -493,8 +659,8 @@ class Alternative:
         return f"{self.change} ({self.why})" if self.why else self.change
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Budget:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Budget(ShowsItself):
     """What may be released of a table, and what sets the limit. A dataset stands for a parameter draw, too.
 
     case: the table, how it is released, and who attacks. in_all: the most datasets, or parameter draws, that
@@ -563,7 +729,9 @@ class Budget:
     @property
     def what(self) -> str:
         """The things that are counted: datasets of so many rows, or parameter draws."""
-        return "parameter draws" if self.rows_of_each is None else f"datasets of {self.rows_of_each:,} rows"
+        return (
+            "parameter draws" if self.rows_of_each is None else f"datasets of {counted(self.rows_of_each, 'row')}"
+        )
 
     @property
     def limiting_record(self) -> str:
@@ -572,13 +740,6 @@ class Budget:
 
     def _named(self, place: int) -> str:
         return _named(self.case.records, self.standing, place)
-
-    def __repr__(self) -> str:
-        """Return the verdict, which is what there is to read of a budget."""
-        return f"Budget: {self.sentence}"
-
-    def _repr_html_(self) -> str:
-        return paragraphs(self.sentence, self.assumptions)
 
     @property
     def sentence(self) -> str:
@@ -595,7 +756,10 @@ class Budget:
             verdict = f"One {more}{one} may be released, but not two,"
         else:
             verdict = f"Up to {count:,} {more}{self.what} may be released"
-        reason = f"if no value of anyone is to be disclosed (95\u00a0% sure){self._of_all}"
+        nothing = (
+            "no value of anyone, and nobody’s membership," if self.case.judges_membership else "no value of anyone"
+        )
+        reason = f"if {nothing} is to be disclosed (95\u00a0% sure){self._of_all}"
         who = f"{self.limiting_column} of {self.limiting_record} sets the limit{self._though_alone}"
         cut = " This was cut short: more may be allowed than was tried."
         return (
@@ -633,28 +797,36 @@ class Budget:
         """What the verdict rests on, and what it is not."""
         mechanism, who = self.case.mechanism, self.case.adversary
         normal = "the records are jointly normal"
-        if mechanism.categories:
+        if mechanism.has_classes:
+            normal = f"in each of at most {mechanism.classes} classes that nobody has observed {NORMAL_IN_CLASSES}"
+        elif mechanism.categories:
             normal = "within each cell of the categories the measurements are jointly normal"
         has = "every other record, the release and the mechanism"
-        if who.known:
-            has += f", and knows {', '.join(who.known)} of everybody"
+        if self.case.declared_known:
+            has += f", and either nothing of the person or {', '.join(self.case.declared_known)}"
+        elif who.all_but_one_value:
+            has += ", and either nothing of the person or all values of the person but one"
+        if who.known_columns:
+            has += f", and knows {', '.join(who.known_columns)} of everybody"
         if who.prior is not None:
             has += ", and has a prior of their own"
         categories = ", and takes the categories as known where it guesses measurements" * bool(
-            mechanism.categories
+            mechanism.categories and not mechanism.has_classes
         )
         how = "The number comes from a closed form"
         if self.simulated:
             how = f"The number was checked on {self.simulated.in_words}"
-        gaps = ""
+        rule = self.rule.worded(self.case.declared_known)
+        membership = f"{self.rule.membership_in_words} " * self.case.judges_membership
+        gaps = " Values are missing at random." * (mechanism.has_classes and self.case.records.has_gaps)
         if self.case.gaps is not None:
             gaps = " Values are missing at random."
             if not self.case.can_simulate_gaps(self.in_all):
                 gaps += " They were filled in once: who has to guess the others' gaps knows less."
         return (
-            f"{self.rule.in_words} Assumed: {normal}; the prior was written without looking at them; the "
-            f"adversary has {has}{categories}.{gaps} {how}. This is a prediction, not a guarantee: an adversary "
-            "who knows some of a person's values, or data that are not normal, can do better."
+            f"{rule} {membership}Assumed: {normal}; the prior was written without looking at them; "
+            f"the adversary has {has}{categories}.{gaps} {how}. This is a prediction, not a guarantee: of data "
+            f"that are not {'normal' if self.case.has_law else 'of such classes'} an adversary may learn more."
         )
 
     @property
@@ -694,16 +866,34 @@ class Budget:
     def chances(self, count: int, too_many: float = np.inf) -> Float[np.ndarray, " n"]:
         """Return each record's own chance that `count` datasets in all disclose a value of it.
 
-        Measurements by the closed form, categories by the counts of simulated releases. Not all of them, where
-        they are `too_many` together.
+        Measurements by the closed form, categories by the counts of simulated releases; of those who were attacked
+        in simulated releases of so many, or of fewer, at least how often they were disclosed, by whatever and to
+        whomever. Not all of them, where they are `too_many` together.
         """
-        return self.case.chances(count, too_many)
+        found = self.case.chances(count, too_many)
+        for tried in self.simulated.tried.values() if self.simulated else ():
+            if tried.count <= count and len(tried.each) == len(self.case.watched):
+                often = tried.each / max(tried.releases, 1)
+                found[self.case.watched] = np.maximum(found[self.case.watched], often)
+        return found
+
+    @property
+    def closed_form_holds(self) -> bool:
+        """Whether simulated releases allow as much as the closed form: then it speaks of other choices, too."""
+        return self.in_all >= self.case.guess
 
     @property
     def places(self) -> Int[np.ndarray, " n"]:
         """The places of all records: who sets the limit, then who is likeliest to be disclosed by one more."""
-        order = self.lineup.order
-        order = order[likeliest(self.chances(min(self.in_all + 1, self.case.most))[order])]
+        return self.ranked(min(self.in_all + 1, self.case.most))
+
+    def ranked(self, count: int) -> Int[np.ndarray, " n"]:
+        """Return the places of all records: who sets the limit, then who is likeliest by `count` datasets in all.
+
+        Every page that names people goes by it, so that all name the same one first.
+        """
+        order = self.case.order
+        order = order[likeliest(self.chances(count)[order])]
         first = self.rows[order] == self.limiting_row
         return np.concatenate([order[first], order[~first]])
 
@@ -719,7 +909,12 @@ class Budget:
             every = [one.tried(watch) for one in more]
             return replace(self, alternatives=tuple(one for one in every if one.datasets > self.in_all))
         tried = list[Alternative]()
-        if self.in_all or case.mechanism.keep or case.people * case.mechanism.prior.cells.count > QUICK:
+        if (
+            not case.has_law
+            or self.in_all
+            or case.mechanism.keep
+            or case.people * case.mechanism.prior.cells.count > QUICK
+        ):
             return replace(self, alternatives=())
         often: list[int] = []
         if self.beyond is not None and len(self.beyond.each) == len(case.watched):
@@ -735,21 +930,69 @@ class Budget:
                 break
         return replace(self, alternatives=tuple(tried))
 
+    @cached_property
+    def membership_test(self) -> BestTest | None:
+        """How well the best test tells who is in the table, by as much as the budget allows, or by one.
+
+        Of measurements in closed form, where there is one; else by what simulated releases, gaps filled once, say
+        for each person, and where that would take long of those who are watched alone.
+        """
+        case, count = self.case, max(self.in_all, 1)
+        if not case.judges_membership or not case.has_law:
+            return None
+        if case.is_plain:
+            test = PrivacyLoss(self.law, count).best_test(self.leverage, ALARMS)
+            people = np.flatnonzero(~test.exact)
+            few = len(people) * count <= TESTED_IN_ALL
+        else:
+            test, people = BestTest.unknown(len(self.rows), ALARMS), np.arange(len(self.rows))
+            few = len(np.unique(case.everyone.records.cells)) * count <= CELLS_IN_ALL
+        if not few:
+            people = np.intersect1d(people, case.watched)
+        if not len(people):
+            return test
+        return test.having(people, BestTest.of_losses(case.releases.losses(count, people, range(LOSSES)), ALARMS))
+
+    @property
+    def membership_words(self) -> str:
+        """Whom the best test of membership finds most often, and how often, before anything is drawn."""
+        test = self.membership_test
+        if test is None:
+            return ""
+        place = int(np.nanargmax(test.area))
+        few, more = (f"{share:.0%}" for share in 1 - test.misses[place])
+        many = f"{max(self.in_all, 1):,} {self.noun}{'s' * (self.in_all > 1)}"
+        unsure = ""
+        if test.error[place]:
+            unsure = f", by {LOSSES} simulated releases (standard error {test.error[place]:.1g})"
+        most = "" if test.exact[place] else "at most "
+        return (
+            f"Membership: of everybody, {self._named(place)} is the easiest to tell to be in the table. By {many} "
+            f"the best test there is would find it in {most}{few} of cases with 1 % false alarms, in {more} with "
+            f"5 %; the area under its curve is {test.area[place]:.2f} (one half: nothing is told){unsure}."
+        )
+
     def columns(self, counts: Sequence[int] = COUNTS) -> dict[str, np.ndarray]:
         """Return a row a record: leverage, its own chance at the budget and at twice that, expected exposures.
 
+        And how well the best test at the budget tells that the person is in the table.
+
         Of a table that stays in its engine, a row for each record that was fetched, with its key.
         """
-        at = max(self.in_all, 1)
+        at, test = max(self.in_all, 1), self.membership_test or BestTest.unknown(len(self.rows), ALARMS)
         keys = {"key": np.array(self.standing.keys)} if self.standing and self.standing.keys else {}
+        chances = {f"chance_at_{each}": self.chances(each) for each in (at, 2 * at)}
+        if not self.case.has_law:
+            return {"row": self.rows, **chances}
         return {
             "row": self.rows,
             **keys,
             "leverage": self.leverage,
-            f"chance_at_{at}": self.chances(at),
-            f"chance_at_{2 * at}": self.chances(2 * at),
+            **chances,
             "threshold_datasets": self.law.threshold(self.leverage),
             **{f"exposure_at_{count}": self.law.exposure(self.leverage, count) for count in counts},
+            **test.columns,
+            "membership_error": test.error,
         }
 
     def to_frame(self, backend: Any = None) -> Any:
@@ -811,6 +1054,8 @@ def budget(
     most: int = MOST_FETCHED,
     rng: np.random.Generator | int | None = None,
     watch: Watch = lambda done: None,
+    model: str | None = None,
+    classes: int | None = None,
     cells: str = "main effects",
     cell_weight: float | None = None,
     keep: str | Sequence[str] = (),
@@ -826,9 +1071,9 @@ def budget(
     `release`: what was released already (one, or several in a list), which counts; where releases are simulated,
     fewer may follow if it happens to tell more than as much mostly does. `adversary`: against whom.
     `alternatives`: also say what would allow more. Of a table that stays in its engine the `most` records that
-    stand out most are
-    fetched, which the column `key` names. `watch` is called with the number of releases simulated. prior, cells,
-    cell_weight, keep and missing are those of `Synthesizer`; how the table is read is said as to `Records.of`.
+    stand out most are fetched, which the column `key` names. `watch` is called with the number of releases
+    simulated. prior, model, classes, cells, cell_weight, keep and missing are those of `Synthesizer`;
+    how the table is read is said as to `Records.of`.
 
     >>> import allbutone as abo
     >>> plan = abo.budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1)
@@ -839,6 +1084,7 @@ def budget(
     rows = None if rows is None else count_of("rows", rows)
     seed = int(np.random.default_rng(rng).integers(2**63))
     how = {"cells": cells, "cell_weight": cell_weight, "keep": keep, "missing": missing}
+    how |= {"model": model, "classes": classes}
     if is_lazy(table):
         lazy = LazyRecords.of(table, **{"categories": True, **how_to_read})
         mechanism = _mechanism(lazy, prior, how)
@@ -849,7 +1095,8 @@ def budget(
         elsewhere = standing.elsewhere if standing.others else None
         case = Case.of(standing.records, mechanism, rows, rule, seed, adversary, elsewhere)
         return plan(case, release, alternatives=False, standing=standing, watch=watch)
-    records = Records.of(table, **{"categories": True, "gaps": missing != REFUSE, **how_to_read})
+    reading = {"categories": True, "gaps": missing != REFUSE, "many_cells": model == CLASSES}
+    records = Records.of(table, **reading | how_to_read)
     case = Case.of(records, _mechanism(records, prior, how), rows, rule, seed, adversary)
     return plan(case, release, alternatives=alternatives, watch=watch)
 
@@ -868,7 +1115,7 @@ def plan(
     if release is not None:
         out = Earlier(release_of(release))
         kinds = out.kinds
-        before = counted_as(kinds, case.rows, lambda kind: replace(case, rows=kind).guess, case.guess)
+        before = case.counted_as(kinds)
         left = max(0, in_all - before)
         if left and simulated and not simulated.cut_short:
             # what is out may tell more than as much mostly does
@@ -928,6 +1175,8 @@ def changes_of(case: Case, place: int, column: str, others: Sequence[int]) -> It
             yield Alternative(
                 f"leave row{'s' * (len(places) > 1)} {numbers} out", 0, case=replace(case, records=left)
             )
+    if column == MEMBERSHIP:  # which all columns tell, first the one in which the record stands out most
+        column = case._farthest(place)
     for names in dict.fromkeys(((column,), records.categories.columns)):
         if names and set(case.mechanism.measurements) - {*names}:
             words = f"leave the column{'s' * (len(names) > 1)} {joined(names)} out"
@@ -975,7 +1224,7 @@ def _named(records: Records, standing: StandingOut | None, place: int) -> str:
 
 def _mechanism(records: Any, prior: AnyPrior | None, how: dict[str, Any]) -> Mechanism:
     """Return how the table is released; measurements alone are one cell."""
-    if records.schema.categories or how["keep"] or how["missing"] != REFUSE:
+    if records.schema.categories or how["keep"] or how["missing"] != REFUSE or how["model"] == CLASSES:
         return Synthesizer(prior, **how).fit(records).mechanism
     schema = records.schema.for_columns(records.columns)
     normal = declared_prior(schema) if prior is None else prior_of(prior, records.columns, schema)

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Complex, Float
 from scipy.special import digamma, loggamma, polygamma
+
+from allbutone.disclosure.loss_profile import Loss
 
 # The privacy loss of one record from parameter draws, in closed form: its cumulants by leverage alone.
 #
@@ -25,7 +27,7 @@ SERIES_FROM = 16.0  # |z| from where Stirling's series has all digits
 
 
 @dataclass(frozen=True)
-class DrawLoss:
+class DrawLoss(Loss):
     """The loss of one parameter draw for records of these augmented leverages ℓ.
 
     `reverse` is the other direction, of the distribution without the record against the one with it: K(1 − s).
@@ -36,8 +38,6 @@ class DrawLoss:
     df: float
     augmented: Float[np.ndarray, " batch"]
     reverse: bool = False
-    negligible: ClassVar[float] = 1e-16
-    most_blocks: ClassVar[int] = 80
 
     @property
     def lean(self) -> float:
@@ -50,11 +50,6 @@ class DrawLoss:
         if not self.reverse:
             return np.full(self.augmented.shape, np.inf)
         return 1 + np.minimum(1 / self.augmented, self.df - self.p + 1)
-
-    @property
-    def rough(self) -> "DrawLoss":
-        """Itself: the closed form costs little."""
-        return self
 
     def at(self, s: Complex[np.ndarray, "batch points"]) -> Complex[np.ndarray, "batch points"]:
         """Return K(s) at complex s."""
@@ -173,11 +168,11 @@ def remainder_slopes(z: Any) -> tuple[Any, Any]:
 
 # The privacy loss between two tables that differ in one record, and its worst case over all such tables.
 #
-# Posterior draws given a table with x, and given the same with y in its place, both of weight w: with M the
-# augmented matrix of all they share (docs/guarantees.md), ℓx = x̃ᵀM⁻¹x̃, ℓy = ỹᵀM⁻¹ỹ, ℓxy = x̃ᵀM⁻¹ỹ, and k
-# half the degrees of freedom,
+# Posterior draws given a table with x, and given the same with y in its place: with M the augmented matrix
+# of all they share (docs/guarantees.md), ℓx = x̃ᵀM⁻¹x̃, ℓy = ỹᵀM⁻¹ỹ, ℓxy = x̃ᵀM⁻¹ỹ, and k half the degrees of
+# freedom,
 #
-#     F(s) = (1 + wsℓx)(1 + w(1 − s)ℓy) − w²s(1 − s)ℓxy²
+#     F(s) = (1 + sℓx)(1 + (1 − s)ℓy) − s(1 − s)ℓxy²
 #     K(s) = log E_y[exp(sL)] = −k·(log F(s) − s·log F(1) − (1 − s)·log F(0))
 #
 # so that L is exactly a constant plus G₁/r₂ − G₂/|r₁|, both G ~ Gamma(k), r₁ < 0 and r₂ > 1 the roots of F.
@@ -185,8 +180,8 @@ def remainder_slopes(z: Any) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True)
-class ReplacementLoss:
-    """The loss of draws between tables with x and with y, for batches of (ℓx, ℓy, ℓxy), all times the weight.
+class ReplacementLoss(Loss):
+    """The loss of draws between tables with x and with y, for batches of (ℓx, ℓy, ℓxy).
 
     half_df: k, half the posterior's degrees of freedom, times the number of draws. gaussian: the μ of a Gaussian
     mechanism that is released with them.
@@ -197,19 +192,11 @@ class ReplacementLoss:
     other: Float[np.ndarray, " batch"]
     between: Float[np.ndarray, " batch"]
     gaussian: float = 0.0
-    negligible: ClassVar[float] = 1e-16
-    most_blocks: ClassVar[int] = 80
-    lean: ClassVar[float] = 0.0
 
     @classmethod
     def worst(cls, half_df: float, most: float, gaussian: float = 0.0) -> "ReplacementLoss":
-        """Return the loss that dominates all others of records whose ℓ, times the weight, is at most this."""
+        """Return the loss that dominates all others of records whose ℓ is at most this."""
         return cls(half_df, np.array([most]), np.array([most]), np.zeros(1), gaussian)
-
-    @property
-    def rough(self) -> "ReplacementLoss":
-        """Itself: the closed form costs little."""
-        return self
 
     @property
     def end(self) -> Float[np.ndarray, " batch"]:

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Complex, Float
-from scipy.special import expit, factorial, gammaln, polygamma
+from jaxtyping import Bool, Complex, Float, Int
+from scipy.special import expit, factorial, gammaln, ndtr, ndtri, polygamma
 
 from allbutone.disclosure.draw_loss import DrawLoss, curved_log_gamma, remainder_slopes, sum_curved_log_gamma
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
-from allbutone.disclosure.loss_profile import epsilon
+from allbutone.disclosure.loss_profile import Loss, epsilon, separation, separation_by_area
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior, declared_prior, prior_of
-from allbutone.releases.private_mechanism import DELTA, delta_of
+from allbutone.releases.gaussian_account import DELTA, delta_of
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.parallel import one_thread
 from allbutone.tables.records import Records
@@ -98,7 +98,7 @@ class _Grid:
 
 
 @dataclass(frozen=True)
-class DatasetLoss:
+class DatasetLoss(Loss):
     """The loss of one dataset of `rows` rows for records of these ℓ; `reverse` as for draws."""
 
     p: int
@@ -112,7 +112,6 @@ class DatasetLoss:
     _grids: dict[int, _Grid] = field(default_factory=dict, repr=False)
     negligible: ClassVar[float] = 1e-7
     most_blocks: ClassVar[int] = 12
-    lean: ClassVar[float] = 0.0
 
     @property
     def end(self) -> Float[np.ndarray, " batch"]:
@@ -318,7 +317,10 @@ FIRST_NODES, MOST_NODES = 8, 1024
 CLOSE = 2e-4
 PROBES = 6
 MOST_AUGMENTED = 1e9
+MOST_TESTED = 1e6  # ℓ beyond which a record counts as here: the best test misses nobody who is so far out
 DENSE = 1 << 14  # points of the table that is looked up
+ALARMS = np.array([0.01, 0.05])  # shares of false alarms at which hits are told
+LEAST_APART = 1e-3  # separations are tabulated to a share of this at least
 
 
 def privacy(
@@ -338,12 +340,16 @@ def privacy(
     unlikely by the record's presence, given all other records. `exact` is false where a dataset's own ε could
     not be had: there it is that of its parameters, which is never smaller. `gain_of_one` and `gain_of_one_sd`
     are the mean and standard deviation of the information gained at the truth from one draw or one dataset, in
-    nats. The prior is as to `Synthesizer`; how the table is read is said as to `Records.of`.
+    nats. `membership_hits_1_percent` and `membership_hits_5_percent`: how often the best test says of somebody in
+    the table that they are, at so many false alarms; `membership_area`: under the curve of such hits, ½ where
+    nothing is told. The prior is as to `Synthesizer`; how the table is read is said as to `Records.of`.
 
     >>> import allbutone as abo
     >>> found = abo.privacy(abo.demo_cohort(), draws=1)
-    >>> found.column_names
+    >>> found.column_names[:6]
     ['row', 'leverage', 'epsilon', 'exact', 'gain_of_one', 'gain_of_one_sd']
+    >>> found.column_names[6:]
+    ['membership_hits_1_percent', 'membership_hits_5_percent', 'membership_area']
     """
     records = Records.of(table, **how_to_read)
     count, sizes = releases_of(draws, datasets, rows, len(records.values))
@@ -358,7 +364,9 @@ def privacy(
         )
     leverage = leverages(records.values, given)
     law = ExposureLaw.of(given, people, sizes)
-    columns = {"row": records.rows, "leverage": leverage} | PrivacyLoss(law, count, delta).columns(leverage)
+    loss = PrivacyLoss(law, count, delta)
+    columns = {"row": records.rows, "leverage": leverage} | loss.columns(leverage)
+    columns |= loss.best_test(leverage, ALARMS).columns
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
 
 
@@ -400,6 +408,70 @@ def releases_of(draws: Any, datasets: Any, rows: Any, people: int) -> tuple[int,
     return count_of("datasets", datasets), people if rows is None else count_of("rows", rows)
 
 
+@dataclass(frozen=True, eq=False)
+class BestTest:
+    """The best test of "this record is in the table", for n records, by who knows all others and the release.
+
+    misses: of someone who is in it, at each of k shares of false alarms. area: under the curve of hits, that is
+    1 − misses, against false alarms: ½ where nothing is told. exact: else it is the test of who has the parameters
+    that the datasets were drawn from, and with the datasets alone there are no fewer misses. error: the largest
+    standard error of all these, above 0 where they are of simulated releases.
+    """
+
+    false_alarms: Float[np.ndarray, " k"]
+    misses: Float[np.ndarray, "n k"]
+    area: Float[np.ndarray, " n"]
+    exact: Bool[np.ndarray, " n"]
+    error: Float[np.ndarray, " n"]
+
+    @classmethod
+    def unknown(cls, people: int, false_alarms: Float[np.ndarray, " k"]) -> "BestTest":
+        """Return it of people of whom nothing is known yet: all NaN."""
+        nothing = np.full(people, np.nan)
+        return cls(
+            false_alarms, np.tile(nothing[:, None], len(false_alarms)), nothing, np.isfinite(nothing), nothing
+        )
+
+    @classmethod
+    def of_losses(cls, losses: Float[np.ndarray, "r n"], false_alarms: Float[np.ndarray, " k"]) -> "BestTest":
+        """Return it from the losses of n records in r simulated releases of the table that they are in.
+
+        Releases without a record need not be drawn: P(L > t | without) is E[exp(−L); L > t | with]. Where the
+        threshold t has α false alarms, the hits have the influence function 1[L > t]·(1 − exp(t − L)).
+        """
+        (r, n), alarms = losses.shape, np.asarray(false_alarms, dtype=float)
+        hits, area, error = np.empty((n, len(alarms))), np.empty(n), np.empty(n)
+        steps = np.arange(r + 2) / r
+        for place, loss in enumerate(-np.sort(-losses.T, axis=1)):
+            without = np.exp(-loss) / r
+            alarmed = np.cumsum(without)
+            curve = np.append([0.0, *(alarmed / max(1.0, alarmed[-1]))], 1.0)
+            shares = np.minimum(steps, 1.0)
+            hits[place] = np.interp(alarms, curve, shares)
+            area[place] = np.sum(np.diff(curve) * (shares[1:] + shares[:-1])) / 2
+            threshold = np.interp(alarms, curve[1:-1], loss)[:, None]
+            away = np.where(loss > threshold, -np.expm1(np.minimum(threshold - loss, 0.0)), 0.0)
+            of_area = curve[1:-1] + without * r * (1 - np.arange(1, r + 1) / r)  # what a release adds, either way
+            error[place] = max(*np.std(away, axis=1), np.std(of_area)) / np.sqrt(r)
+        return cls(alarms, 1 - hits, area, np.ones(n, dtype=bool), error)
+
+    def having(self, people: Int[np.ndarray, " m"], test: "BestTest") -> "BestTest":
+        """Return it with the `test` of these people, which is of simulated releases, in the place of their own."""
+        changed = {name: getattr(self, name).copy() for name in ("misses", "area", "exact", "error")}
+        for name, column in changed.items():
+            column[people] = getattr(test, name)
+        return replace(self, **changed)
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Hits at each share of false alarms, and the area, for a table."""
+        hits = {
+            f"membership_hits_{100 * alarm:g}_percent": 1 - missed
+            for alarm, missed in zip(self.false_alarms, self.misses.T, strict=True)
+        }
+        return hits | {"membership_area": self.area}
+
+
 @dataclass(frozen=True)
 class PrivacyLoss:
     """What ε and information gain depend on besides the leverage: p, κ, ν, rows, number released, and δ."""
@@ -411,57 +483,72 @@ class PrivacyLoss:
     @one_thread()  # thousands of small products: threads of the linear algebra's own take ten times as long
     def columns(self, leverage: Float[np.ndarray, " n"]) -> dict[str, np.ndarray]:
         """Return for each leverage ε, whether it is exact, and mean and spread of one release's gain."""
-        augmented = self.augmented(leverage)
+        augmented = self.law.augmented(leverage)
         # Without the record, L goes down to about −ν·ℓ: as ℓ grows, ε(ℓ)/ℓ settles, and is the same to nine digits
         # from 10⁹ on, where 1 + 1/ℓ has none left.
         near = np.minimum(augmented, MOST_AUGMENTED)
-        by_draws = np.max(looked_up(self._epsilons_of_draws, near), axis=0) * (augmented / near)
+        found = np.max(looked_up(partial(self._epsilons, None), near), axis=0) * (augmented / near)
         exact = np.ones(len(augmented), dtype=bool)
         if self.law.rows is not None:
-            own, exact = looked_up_while_known(self._epsilons_of_datasets, near)
+            own, exact = looked_up_while_known(partial(self._epsilons, self.law.rows), near)
             exact = exact & (augmented == near)
-            by_draws = np.where(exact, np.minimum(np.max(own, axis=0), by_draws), by_draws)
+            found = np.where(exact, np.minimum(np.max(own, axis=0), found), found)
         gain, spread = looked_up(self._gains, augmented)
         return {
-            "epsilon": np.maximum(by_draws - self._shift, 0.0),
+            "epsilon": np.maximum(found - self._shift, 0.0),
             "exact": exact,
             "gain_of_one": gain,
             "gain_of_one_sd": spread,
         }
 
-    def augmented(self, leverage: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Return ℓ = (x − μ)ᵀΛ⁻¹(x − μ) + 1/κ from q = κ/(κ + 1)·(x − μ)ᵀΛ⁻¹(x − μ): 1 + ℓ = (1 + q)(κ + 1)/κ."""
-        kappa = self.law.mean_weight
-        return np.asarray(leverage) * (kappa + 1) / kappa + 1 / kappa
+    @one_thread()
+    def best_test(self, leverage: Float[np.ndarray, " n"], false_alarms: Float[np.ndarray, " k"]) -> BestTest:
+        """Return how well records of these leverages are told to be in the table: the exact trade-off curve.
+
+        By Neyman and Pearson from the distribution of the loss, with the record and without.
+        """
+        alarms = np.asarray(false_alarms, dtype=float)
+        if not np.all((alarms > 0) & (alarms < 1)):
+            cure = Cure("ask for 1 % and 5 %", "false_alarms", [0.01, 0.05])
+            raise InputError("shares of false alarms lie between 0 and 1", cure)
+        near = np.minimum(self.law.augmented(leverage), MOST_TESTED)
+        apart, exact = looked_up(partial(self._separations, None, alarms), near), np.ones(len(near), dtype=bool)
+        if self.law.rows is not None:
+            own, exact = looked_up_while_known(partial(self._separations, self.law.rows, alarms), near)
+            apart = np.where(exact, own, apart)
+        apart = apart.T - LEAST_APART
+        misses, area = ndtr(-ndtri(alarms) - apart[:, :-1]), ndtr(apart[:, -1] / np.sqrt(2))
+        return BestTest(alarms, misses, area, exact, np.zeros(len(area)))
 
     @property
     def _shift(self) -> float:
         """Added to an ε to make it positive: ε ≥ log(1 − δ)."""
         return 2 * self.delta
 
-    def _epsilons_of_draws(self, augmented: Float[np.ndarray, " k"]) -> Float[np.ndarray, "2 k"]:
-        losses = [self._draw(augmented, reverse) for reverse in (False, True)]
-        return np.array([epsilon(loss, self.delta, self.count) for loss in losses]) + self._shift
-
-    def _epsilons_of_datasets(
-        self, augmented: Float[np.ndarray, " k"], checked: bool = False
+    def _epsilons(
+        self, rows: int | None, augmented: Float[np.ndarray, " k"], checked: bool = False
     ) -> Float[np.ndarray, "2 k"]:
-        losses = [self._dataset(augmented, reverse) for reverse in (False, True)]
+        """Return ε of datasets, or of draws (None), in both directions, made positive."""
+        losses = [self._loss(rows, augmented, reverse) for reverse in (False, True)]
         found = [epsilon(loss, self.delta, self.count, checked=checked) for loss in losses]
         return np.array(found) + self._shift
 
+    def _separations(
+        self, rows: int | None, alarms: np.ndarray, augmented: Float[np.ndarray, " k"], checked: bool = False
+    ) -> Float[np.ndarray, "rows k"]:
+        """Return how far the worlds are apart at each share of false alarms, and by the area; made positive."""
+        every = self._loss(rows, np.tile(augmented, len(alarms)))
+        found = separation(every, np.repeat(alarms, len(augmented)), self.count, checked=checked)
+        by_area = separation_by_area(self._loss(rows, augmented), self.count)
+        return np.concatenate([found.reshape(len(alarms), -1), by_area[None]]) + LEAST_APART
+
     def _gains(self, augmented: Float[np.ndarray, " k"]) -> Float[np.ndarray, "2 k"]:
-        loss = self._draw(augmented) if self.law.rows is None else self._dataset(augmented)
-        _, mean, variance = loss.slopes(np.ones_like(augmented))
+        _, mean, variance = self._loss(self.law.rows, augmented).slopes(np.ones_like(augmented))
         return np.array([mean, np.sqrt(variance)])
 
-    def _draw(self, augmented: Float[np.ndarray, " k"], reverse: bool = False) -> DrawLoss:
-        return DrawLoss(self.law.p, self.law.mean_weight, self.law.df, augmented, reverse)
-
-    def _dataset(self, augmented: Float[np.ndarray, " k"], reverse: bool = False) -> DatasetLoss:
-        rows = self.law.rows
-        assert rows is not None
-        return DatasetLoss(self.law.p, self.law.mean_weight, self.law.df, augmented, rows, reverse)
+    def _loss(self, rows: int | None, augmented: Float[np.ndarray, " k"], reverse: bool = False) -> Loss:
+        law = (self.law.p, self.law.mean_weight, self.law.df)
+        return DrawLoss(*law, augmented, reverse) if rows is None else DatasetLoss(*law, augmented, rows, reverse)
 
 
 def looked_up(values: Callable[[Any], Any], at: Float[np.ndarray, " n"]) -> Float[np.ndarray, "rows n"]:
@@ -510,12 +597,13 @@ def looked_up_while_known(
         unknown.extend(tried[lost])
         return found
 
-    noted(np.unique(np.exp(np.linspace(np.log(at.min()), np.log(at.max()), PROBES))), checked=True)
+    probes = np.unique(np.exp(np.linspace(np.log(at.min()), np.log(at.max()), PROBES)))
+    size = len(noted(probes, checked=True))
     while True:
         first = min(unknown)
         last = max(each for each in known if each < first)
         below = at <= (last if np.isfinite(first) else np.inf)
-        found = np.full((2, len(at)), np.nan)
+        found = np.full((size, len(at)), np.nan)
         if below.any():
             found[:, below] = looked_up(noted, at[below])
         if min(unknown) == first:

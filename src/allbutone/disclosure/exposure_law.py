@@ -9,7 +9,6 @@ from jaxtyping import Float
 from scipy.linalg.blas import dtrsm
 from scipy.special import ndtr, ndtri
 
-from allbutone.disclosure.draw_loss import DrawLoss
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.support.arrays import solve_rows
@@ -230,17 +229,18 @@ class ExposureLaw:
 
     def quantiles(self, leverage: Any, count: Any, levels: Sequence[float]) -> Float[np.ndarray, "levels *each"]:
         """Return quantiles of the exposure over releases; negative towards the record's mirror image."""
-        found = self._spiked(leverage, count).over_releases(_points(levels))[0]
-        return np.quantile(found, levels, axis=0, method="hazen")
+        exposure, _ = self._spiked(leverage, count).over_releases(FEW if list(levels) == [0.5] else MANY)
+        return np.quantile(exposure, levels, axis=0, method="hazen")
 
     def sizes(self, leverage: Any, count: Any, levels: Sequence[float]) -> Float[np.ndarray, "levels *each"]:
         """Return quantiles of the exposure's size, on either side."""
-        found = self._spiked(leverage, count).over_releases(_points(levels))[0]
-        return np.quantile(np.abs(found), levels, axis=0, method="hazen")
+        exposure, _ = self._spiked(leverage, count).over_releases(MANY)
+        return np.quantile(np.abs(exposure), levels, axis=0, method="hazen")
 
-    def relative_error(self, leverage: Any, count: Any) -> Any:
-        """Return the median over releases of the guess's distance from the record; 1 is the others' centre's."""
-        return np.median(self._spiked(leverage, count).over_releases()[1], axis=0)
+    def augmented(self, leverage: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return ℓ = (x − μ)ᵀΛ⁻¹(x − μ) + 1/κ from q = κ/(κ + 1)·(x − μ)ᵀΛ⁻¹(x − μ): 1 + ℓ = (1 + q)(κ + 1)/κ."""
+        kappa = self.mean_weight
+        return np.asarray(leverage) * (kappa + 1) / kappa + 1 / kappa
 
     def holds(self, leverage: Any, count: Any) -> Any:
         """Return whether the closed form's quantiles are within 0.03 of simulated ones (docs/theory.md, 4b)."""
@@ -319,18 +319,3 @@ class ExposureLaw:
             share = self.rows / (kappa + 1 + self.rows)
         lean = np.asarray(count) * share * (self.df + 1) / kappa * leverage / (1 + leverage)
         return ndtr(np.sqrt(lean))
-
-    def gain_of_one_draw(self, leverage: Any) -> Any:
-        """Return the average information gained at the truth from one parameter draw, in nats: K′(1) of its loss.
-
-        About ½·ν′·(log(1 + q) − q/(1 + q)) − ½·log(1 + q).
-        """
-        leverage = np.atleast_1d(np.asarray(leverage, dtype=float))
-        augmented = leverage * (self.mean_weight + 1) / self.mean_weight + 1 / self.mean_weight
-        found = DrawLoss(self.p, self.mean_weight, self.df, augmented).slopes(np.ones_like(augmented))[1]
-        return found if len(found) > 1 else found[0]
-
-
-def _points(levels: Sequence[float]) -> Points:
-    """Return the points on which quantiles at these levels stand."""
-    return FEW if list(levels) == [0.5] else MANY

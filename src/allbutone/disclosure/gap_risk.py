@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float, Int
 from allbutone.adversary.gap_integrals import GapMeasures, measure_gaps
 from allbutone.adversary.gaps import GapAdversary, GapPosteriors, targets_by_gaps
 from allbutone.adversary.integrate import Intervals
+from allbutone.adversary.one_value import AveragedValues, Nearness, averaged_values
 from allbutone.adversary.proposal import Points
 from allbutone.disclosure.measures import ALWAYS_THE_SAME, RADIUS
+from allbutone.disclosure.rule import Beliefs
 from allbutone.model.incomplete import GapPatterns, IncompleteRecords, log_pattern_posterior
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import UNKNOWN
@@ -48,6 +50,9 @@ class GapRisk:
     probability: Float[np.ndarray, "n p"]
     probability_error: Float[np.ndarray, "n p"]
     baseline: Float[np.ndarray, "n p"]
+    functions: Float[np.ndarray, "3 n f"]  # the same of values that are computed from the whole record
+    evidence: Float[np.ndarray, " n"]
+    rest_known: Beliefs  # levels by the category's position
 
 
 def risk_with_gaps(
@@ -62,6 +67,7 @@ def risk_with_gaps(
     points: Points = ALWAYS_THE_SAME,
     size: int = 128,
     near: Intervals | None = None,
+    nearness: Nearness | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> GapRisk:
     """Attack all records of the adversary's table, or some of its rows, each as if it alone were unknown.
@@ -69,7 +75,8 @@ def risk_with_gaps(
     The gaps were drawn given the whole table. Where the weights that take a record out of it leave too few draws,
     the gaps are drawn anew without that record. `known_columns` and `known_categories`: measurements and
     categories (positions) of the target that the adversary knows, where it has them; kept ones belong there.
-    `own`: the adversary's prior, where they have one of their own.
+    `own`: the adversary's prior, where they have one of their own. `nearness`: what counts as
+    knowing a value for who knows all others of the target, where that is asked, too.
     `watch` is told how many records are done, block by block.
     """
     records, known = adversary.records, (known_columns, known_categories)
@@ -78,30 +85,33 @@ def risk_with_gaps(
     groups = [some for group in targets_by_gaps(records.take(chosen)) for some in adversary.alike(chosen[group])]
     blocks = [group[at : at + many] for group in groups for at in range(0, len(group), many)]
 
-    def judged(posteriors: GapPosteriors, block: np.ndarray) -> GapMeasures:
+    def judged(posteriors: GapPosteriors, block: np.ndarray) -> tuple[GapMeasures, AveragedValues | None]:
         close = None if near is None else near.take(block, posteriors.columns)
-        return measure_gaps(posteriors, radius, points, size, near=close)
+        alone = None
+        if nearness is not None:
+            alone = averaged_values(posteriors, nearness.take(block, posteriors.columns))
+        return measure_gaps(posteriors, radius, points, size, near=close), alone
 
-    def attack(block: np.ndarray) -> GapMeasures:
+    def attack(block: np.ndarray) -> tuple[GapMeasures, AveragedValues | None]:
         return judged(adversary.posteriors(records.take(block), block, known), block)
 
-    measured = in_parallel(attack, blocks, watch=lambda each: watch(len(each.gain)))
-    found = _nothing(adversary)
+    measured = in_parallel(attack, blocks, watch=lambda each: watch(len(each[0].gain)))
+    found = _nothing(adversary, 0 if near is None or near.functions is None else near.functions.count)
     found.guess[:, known_columns] = records.values[:, known_columns]
     for block, each in zip(blocks, measured, strict=True):
-        _put(found, records, block, each)
+        _put(found, records, block, *each)
     few = found.effective_draws < ENOUGH * len(adversary.before.models)
     (doubtful,) = np.nonzero(few)
     for row, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
         alone = records.take([row])
         posteriors = adversary.without(int(row), stream, own).posteriors(alone, known=known)
-        _put(found, records, np.array([row]), judged(posteriors, np.array([row])))
+        _put(found, records, np.array([row]), *judged(posteriors, np.array([row])))
         found.redrawn[row] = True
         watch(0)
     return found
 
 
-def _nothing(adversary: GapAdversary) -> GapRisk:
+def _nothing(adversary: GapAdversary, functions: int) -> GapRisk:
     """Return a risk in which nothing is known yet."""
     n, p = adversary.records.values.shape
     sizes = adversary.prior.cells.sizes
@@ -117,21 +127,28 @@ def _nothing(adversary: GapAdversary) -> GapRisk:
         probability=np.full((n, p), np.nan),
         probability_error=np.full((n, p), np.nan),
         baseline=np.full((n, p), np.nan),
+        functions=np.full((3, n, functions), np.nan),
+        evidence=np.full(n, np.nan),
+        rest_known=Beliefs.nothing((n, p), list(map(str, range(len(sizes))))),
         **by_level,
         **numbers,
     )
 
 
-def _put(found: GapRisk, records: IncompleteRecords, rows: Int[np.ndarray, " m"], each: GapMeasures) -> None:
+def _put(
+    found: GapRisk,
+    records: IncompleteRecords,
+    rows: Int[np.ndarray, " m"],
+    each: GapMeasures,
+    alone: AveragedValues | None,
+) -> None:
     """Write what was measured of some records, which all have the same values missing."""
-    told = {
-        "guess": "guess",
-        "probability": "within",
-        "probability_error": "within_errors",
-        "baseline": "within_baselines",
-    }
-    for name, measured in told.items():
-        getattr(found, name)[rows[:, None], each.columns] = getattr(each, measured)
+    told = {"probability": "within", "probability_error": "within_errors", "baseline": "within_baselines"}
+    found.guess[rows[:, None], each.columns] = each.guess
+    for place, (name, measured) in enumerate(told.items()):
+        values = getattr(each, measured)
+        getattr(found, name)[rows[:, None], each.columns] = values[:, : len(each.columns)]
+        found.functions[place, rows] = values[:, len(each.columns) :]
     (known,) = np.nonzero(records.codes[rows[0]] != UNKNOWN)
     found.guess_codes[rows[:, None], known] = each.combinations[each.guess_combination]
     start = 0
@@ -144,6 +161,10 @@ def _put(found: GapRisk, records: IncompleteRecords, rows: Int[np.ndarray, " m"]
         start += size
     for name in NUMBERS:
         getattr(found, name)[rows] = getattr(each, name)
+    if alone is not None:
+        found.evidence[rows] = alone.evidence
+        own = {str(category): level for category, level in zip(known, alone.levels, strict=True)}
+        found.rest_known.put(rows, each.columns, Beliefs.of_values(alone.measurements, dict(own)))
 
 
 def pattern_chances(

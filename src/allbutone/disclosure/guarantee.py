@@ -1,7 +1,7 @@
-"""A guarantee for the mechanism as it is: an ε that holds whatever the data, from public figures alone."""
+"""A guarantee for the mechanism as it is, from public figures alone, and what several guarantees come to."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,25 +9,30 @@ from jaxtyping import Float
 
 from allbutone.disclosure.draw_loss import ReplacementLoss
 from allbutone.disclosure.epsilon import releases_of
+from allbutone.disclosure.loss_profile import Loss
 from allbutone.disclosure.loss_profile import delta as delta_at_level
 from allbutone.disclosure.loss_profile import epsilon as epsilon_at_delta
 from allbutone.model.niw import NIW
-from allbutone.releases.private_mechanism import DELTA, delta_of
+from allbutone.releases.gaussian_account import DELTA, delta_of, gaussian_epsilon
+from allbutone.releases.ledger import Ledger
+from allbutone.releases.ledger_file import Terms
 from allbutone.support.arrays import solve_rows
 from allbutone.support.errors import Cure, InputError, count_of
-from allbutone.support.text import paragraphs
+from allbutone.support.text import ShowsItself, counted
 
 Limits = Sequence[Sequence[float]] | Mapping[str, Sequence[float]] | Float[np.ndarray, "p 2"]
 AnyBounds = float | Limits
 
+LEAST_EPSILON = 0.01  # below which nothing is left
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Guarantee:
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Guarantee(ShowsItself):
     """(ε, δ)-differential privacy of posterior draws, one of n records replaced, and what it rests on.
 
     epsilon, delta: what is guaranteed.
     people, releases: the public number of records, and of draws or datasets.
-    prior, weight: of the mechanism; each record counts `weight` times (1: the usual posterior).
+    prior: of the mechanism.
     most: E, the largest augmented leverage (x − μ₀)ᵀΛ₀⁻¹(x − μ₀) + 1/κ₀ within the bounds.
     bounds: the radius around the prior's mean in its own metric, or the limits of each column.
     """
@@ -37,13 +42,13 @@ class Guarantee:
     people: int
     releases: int
     prior: NIW
-    weight: float
     most: float
     bounds: float | Float[np.ndarray, "p 2"]
 
     def delta_at(self, epsilon: float) -> float:
         """Return the δ that is guaranteed at another ε."""
-        return float(delta_at_level(self._loss, np.array([float(epsilon)]))[0])
+        loss = _worst_loss(self.prior, self.people, self.releases, self.most)
+        return float(delta_at_level(loss, np.array([float(epsilon)]))[0])
 
     def project(self, values: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
         """Bring records into the bounds, as must be done before fitting: without it nothing is guaranteed."""
@@ -69,22 +74,11 @@ class Guarantee:
     def assumptions(self) -> str:
         """What the guarantee rests on."""
         return (
-            "Assumed: the number of people, the bounds, the prior and the weight are public and were fixed before "
-            "looking at the table; every record was brought into the bounds first; nothing else about the table "
+            "Assumed: the number of people, the bounds and the prior are public and were fixed before looking at "
+            "the table; every record was brought into the bounds first; nothing else about the table "
             "is released, or it is counted with this; the draws are ideal random numbers that nobody can repeat "
             "(no seed, no repeat key). A guarantee of the mathematics, not of floating-point arithmetic."
         )
-
-    def __repr__(self) -> str:
-        """Return the sentence, which is what there is to read of it."""
-        return f"Guarantee: {self.sentence}"
-
-    def _repr_html_(self) -> str:
-        return paragraphs(self.sentence, self.assumptions)
-
-    @property
-    def _loss(self) -> ReplacementLoss:
-        return loss_of(self.prior, self.people, self.releases, self.weight, self.most)
 
 
 def guarantee(
@@ -95,7 +89,6 @@ def guarantee(
     draws: int | None = None,
     datasets: int | None = None,
     rows: int | None = None,
-    weight: float = 1.0,
     delta: float = DELTA,
 ) -> Guarantee:
     """Return what the mechanism guarantees for every table of `people` records within the bounds, one replaced.
@@ -112,34 +105,31 @@ def guarantee(
     people = count_of("people", people)
     releases, _ = releases_of(draws, datasets, rows, people)
     delta = delta_of(delta, people)
-    if not 0 < weight <= 1:
-        raise InputError(f"weight must lie above 0 and be at most 1, got {weight:g}", Cure("use 1", "weight", 1.0))
     if prior.is_flat:
         raise InputError(
             "the flat prior guarantees nothing: one record far out can move the release at will",
             Cure("give a prior from public knowledge", "prior"),
         )
-    within = bounds_of(bounds, prior.p)
-    most = reach(prior, within) + 1 / float(prior.mean_weight)
-    found = epsilon_at_delta(loss_of(prior, people, releases, weight, most), delta)
+    within = _bounds_of(bounds, prior.p)
+    most = _reach(prior, within) + 1 / float(prior.mean_weight)
+    epsilon = epsilon_at_delta(_worst_loss(prior, people, releases, most), delta)
     return Guarantee(
-        epsilon=max(float(found[0]), 0.0),
+        epsilon=max(float(epsilon[0]), 0.0),
         delta=delta,
         people=people,
         releases=releases,
         prior=prior,
-        weight=float(weight),
         most=most,
         bounds=within,
     )
 
 
-def loss_of(prior: NIW, people: int, releases: int, weight: float, most: float) -> ReplacementLoss:
-    """Return the worst loss: k = m(ν₀ + wn)/2, and wE."""
-    return ReplacementLoss.worst(0.5 * releases * (float(prior.df) + weight * people), weight * most)
+def _worst_loss(prior: NIW, people: int, releases: int, most: float) -> ReplacementLoss:
+    """Return the loss that dominates those of all tables: k = m(ν₀ + n)/2, and E."""
+    return ReplacementLoss.worst(0.5 * releases * (float(prior.df) + people), most)
 
 
-def bounds_of(bounds: AnyBounds, p: int) -> float | Float[np.ndarray, "p 2"]:
+def _bounds_of(bounds: AnyBounds, p: int) -> float | Float[np.ndarray, "p 2"]:
     """Return a radius, or limits as an array, or say what is wrong with them."""
     if isinstance(bounds, int | float | np.number):
         if not 0 < bounds < np.inf:
@@ -163,7 +153,7 @@ def bounds_of(bounds: AnyBounds, p: int) -> float | Float[np.ndarray, "p 2"]:
     return limits
 
 
-def reach(prior: NIW, bounds: float | Float[np.ndarray, "p 2"]) -> float:
+def _reach(prior: NIW, bounds: float | Float[np.ndarray, "p 2"]) -> float:
     """Return the largest b² = (x − μ₀)ᵀΛ₀⁻¹(x − μ₀) within the bounds, or more: Σ|Λ₀⁻¹|ᵢⱼ·rᵢrⱼ, r the farthest.
 
     For a diagonal scale it is the corner's.
@@ -175,131 +165,154 @@ def reach(prior: NIW, bounds: float | Float[np.ndarray, "p 2"]) -> float:
     return float(farthest @ np.abs(white @ white.T) @ farthest)
 
 
-# The public figures from which a guarantee's cost is told before anything is drawn.
+# What several guarantees come to together, by their exact composition, and whether a declared total is kept.
 #
-# Everything is counted in the limits' half widths: a table's columns lie in [−1, 1], records in the ball R² = p
-# around the middle. A prior with the scale λ·I and κ₀ = (1 + c)/E has E = R²/λ + 1/κ₀ for λ = R²(1 + 1/c)/E; c =
-# 2.
+# The losses of independent releases add, so their cumulants do: Gaussian noise with ρ has K(s) = ρ·s(s − 1),
+# posterior draws have the K of two gamma variates (`draw_loss`). Noise alone is Gaussian with μ² = 2·Σρ, whose
+# δ(ε) is known (`gaussian_account`); with draws among them, δ(ε) comes from the sum of cumulants.
 
 
-Numbers = Sequence[float] | Float[np.ndarray, " p"]
+def composed(terms: Sequence[Terms], delta: float) -> float:
+    """Return the ε at δ of several guarantees together, each for one record replaced.
 
-SHARE = 2.0  # c = κ₀b²: from 2 on the bound is attained
+    >>> from allbutone.releases.ledger_file import Terms
+    >>> round(composed([Terms(rho=0.1), Terms(rho=0.1)], 1e-6), 2) == round(composed([Terms(rho=0.2)], 1e-6), 2)
+    True
+    """
+    rho = sum(each.rho or 0.0 for each in terms)
+    draws = [each for each in terms if each.rho is None]
+    if unknown := [each for each in draws if each.half_df is None or each.most is None]:
+        # ε and δ alone say less: they add
+        rest = [each for each in terms if each not in unknown]
+        if any(each.epsilon is None or each.delta is None for each in unknown):
+            raise InputError("a guarantee needs rho, or epsilon with delta, to be added up")
+        left = delta - sum(each.delta or 0.0 for each in unknown)
+        if left <= 0:
+            return float("inf")
+        return sum(each.epsilon or 0.0 for each in unknown) + (composed(rest, left) if rest else 0.0)
+    if not draws:
+        return gaussian_epsilon(float(np.sqrt(2 * rho)), delta)
+    losses = [ReplacementLoss.worst(each.half_df or 0.0, each.most or 0.0) for each in draws]
+    losses[0] = replace(losses[0], gaussian=float(np.sqrt(2 * rho)))
+    return max(float(epsilon_at_delta(_SummedLoss(tuple(losses)), delta)[0]), 0.0)
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The public figures: limits, people, releases, df, δ, and guesses of the spreads and the correlation."""
+class _SummedLoss(Loss):
+    """The loss of several independent releases: every cumulant is the sum of theirs."""
 
-    limits: Float[np.ndarray, "p 2"]
-    people: int
-    releases: int
-    df: float
-    delta: float
-    spread: Float[np.ndarray, " p"]
-    correlation: float
+    parts: tuple[ReplacementLoss, ...]
 
     @property
-    def p(self) -> int:
-        """The number of columns."""
-        return len(self.limits)
+    def end(self) -> Any:
+        """K(s) is finite as far as all of theirs are."""
+        return np.min([part.end for part in self.parts], axis=0)
 
-    @property
-    def half(self) -> Float[np.ndarray, " p"]:
-        """The limits' half widths."""
-        return 0.5 * (self.limits[:, 1] - self.limits[:, 0])
+    def at(self, s: Any) -> Any:
+        """Return K(s) at complex s."""
+        return sum(part.at(s) for part in self.parts)
 
-    def prior(self, most: float) -> NIW:
-        """Return the prior under which no record within the limits has more augmented leverage than this."""
-        scale = self.p * (1 + 1 / SHARE) / most * np.diag(self.half**2)
-        return NIW(self.limits.mean(axis=1), (1 + SHARE) / most, self.df, scale)
-
-    def most_for(self, epsilon: float, weight: float = 1.0, gaussian: float = 0.0, delta: float = 0.0) -> float:
-        """Return the E that reaches ε."""
-        half_df = 0.5 * self.releases * (self.df + weight * self.people)
-
-        def reached(log_most: float) -> float:
-            loss = ReplacementLoss.worst(half_df, weight * np.exp(log_most), gaussian)
-            return float(epsilon_at_delta(loss, delta or self.delta)[0])
-
-        low = small_mu(epsilon, self.delta) / (weight * np.sqrt(2 * half_df))
-        return float(np.exp(solve(reached, epsilon, np.log(low), 10.0)))
-
-    def errors(self, ridge: float, weight: float = 1.0, kappa: float = 0.0) -> dict[str, float]:
-        """Return the root mean square errors of a released draw, with this ridge added to the scatter.
-
-        Mean in spreads, spread in shares of itself, correlation as it is; averaged over columns. Errors of
-        sampling, of drawing, and the bias of the ridge; the mean is taken to lie in the middle of the limits.
-        """
-        n, df = self.people, self.df + weight * self.people
-        more = ridge / (weight * n * (self.spread / self.half) ** 2)  # the ridge over the scatter
-        inflation = weight * n * (1 + more) / max(df - self.p - 1, 1.0)  # released over true variance
-        whole, pull = kappa + weight * n, weight * n / (kappa + weight * n)
-        mean = pull**2 / n + inflation / whole
-        spread = (np.sqrt(inflation) - 1) ** 2 + inflation * (0.5 / df + 0.5 / (n * (1 + more) ** 2))
-        shrunk = self.correlation / (1 + more)
-        correlation = (self.correlation - shrunk) ** 2 + (1 - shrunk**2) ** 2 / df
-        correlation = correlation + ((1 - self.correlation**2) / (1 + more)) ** 2 / n
-        return rms(mean, spread, correlation)
+    def slopes(self, s: Any) -> tuple[Any, Any, Any]:
+        """Return K, K′ and K″ at real s."""
+        value, slope, curvature = np.sum([part.slopes(s) for part in self.parts], axis=0)
+        return value, slope, curvature
 
 
-def setting_of(
-    bounds: AnyBounds,
-    people: int,
-    draws: int | None,
-    datasets: int | None,
-    df: float | None,
-    delta: float,
-    spread: Numbers | None,
-    correlation: float,
-) -> Setting:
-    """Check the public figures."""
-    if isinstance(bounds, int | float | np.number):
-        raise InputError("a radius has no columns", Cure("give a pair (low, high) a column", "bounds"))
-    limits = bounds_of(bounds, len(bounds))
-    assert not isinstance(limits, float)
-    people = count_of("people", people)
-    releases, _ = releases_of(draws, datasets, None, people)
-    p = len(limits)
-    width = 0.125 * (limits[:, 1] - limits[:, 0]) if spread is None else np.asarray(spread, dtype=float)
-    if width.shape != (p,) or not np.all(width > 0):
-        raise InputError(f"spread must hold {p} numbers above 0, one a column", Cure("guess them", "spread"))
-    if not -1 / max(p - 1, 1) < correlation < 1:
-        raise InputError(
-            f"{p} columns cannot all have the correlation {correlation:g}",
-            Cure("guess another", "correlation", 0.5),
+def spent(ledger: Ledger) -> list[Terms]:
+    """Return the guarantees of all releases that were drawn, voided ones among them.
+
+    Their noise was drawn and could be seen: who keeps the one of several that looks best has used all of them.
+    """
+    return [entry.guarantee for entry in ledger.releases if entry.guarantee]
+
+
+def passed_limit(ledger: Ledger, planned: Terms | None) -> str:
+    """Say why one more release, with this guarantee or none, would pass the declared total; nothing if it fits."""
+    limit = ledger.limit
+    if limit is None:
+        return ""
+    declared = f"a total of {_limit_in_words(limit)} was declared for this table"
+    if planned is None:
+        return f"{declared}, and this release has no guarantee"
+    if without := [entry for entry in ledger.counted if entry.guarantee is None]:
+        return f"{declared}, and release {without[0].number} of its ledger has no guarantee"
+    terms = [*spent(ledger), planned]
+    if limit.rho is not None:
+        rho = sum(each.rho if each.rho is not None else np.inf for each in terms)
+        passed, together = rho > limit.rho * (1 + 1e-9), f"ρ = {rho:.3g}"
+    else:
+        delta = DELTA if limit.delta is None else limit.delta
+        epsilon = composed(terms, delta)
+        passed, together = epsilon > (limit.epsilon or 0.0) * (1 + 1e-6), f"ε = {epsilon:.3g} at δ = {delta:g}"
+    if not passed:
+        return ""
+    return (
+        f"with it the releases of this table would come to {together} together, more than the total of "
+        f"{_limit_in_words(limit)} that was declared"
+    )
+
+
+def left_of_limit(ledger: Ledger) -> tuple[float, float] | None:
+    """Return ε and δ of the largest further release with noise that a declared total allows; None without one.
+
+    ε is 0 where nothing is left, and where a release without a guarantee counts.
+    """
+    limit = ledger.limit
+    if limit is None:
+        return None
+    delta = DELTA if limit.delta is None else limit.delta
+    if passed_limit(ledger, Terms(rho=0.0)):
+        return 0.0, delta
+    low, high = 0.0, 1e6
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if passed_limit(ledger, Terms(rho=middle)) else (middle, high)
+    return gaussian_epsilon(float(np.sqrt(2 * low)), delta), delta
+
+
+def left_in_words(ledger: Ledger) -> str:
+    """Say what a declared total still allows; nothing where none was declared."""
+    left = left_of_limit(ledger)
+    if left is None or ledger.limit is None:
+        return ""
+    epsilon, delta = left
+    terms = spent(ledger)
+    already = f", of which ε = {composed(terms, delta):.3g} is spent" if terms else ""
+    declared = f"A total of {_limit_in_words(ledger.limit)} was declared for this table{already}"
+    if without := [entry for entry in ledger.counted if entry.guarantee is None]:
+        return (
+            f"{declared}. Release {without[0].number} of its ledger has no guarantee, so nothing bounds the sum: "
+            "nothing more may be released."
         )
-    freedom = p + 2.0 if df is None else float(df)
-    return Setting(limits, people, releases, freedom, delta_of(delta, people), width, float(correlation))
+    if epsilon < LEAST_EPSILON:
+        return f"{declared}: nothing more may be released."
+    return f"{declared}: one more release may have ε = {rounded_down(epsilon)} at δ = {delta:g}."
 
 
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the μ of the Gaussian mechanism with this ε and δ."""
-
-    def reached(log_mu: float) -> float:
-        nothing = np.zeros(1)
-        return float(epsilon_at_delta(ReplacementLoss(0.0, nothing, nothing, nothing, np.exp(log_mu)), delta)[0])
-
-    return float(np.exp(solve(reached, epsilon, np.log(small_mu(epsilon, delta)), 8.0)))
+def rounded_down(epsilon: float) -> str:
+    """Return ε in three digits that are not more than it is."""
+    unit = 10.0 ** (np.floor(np.log10(epsilon)) - 2)
+    return f"{np.floor(epsilon / unit * (1 + 1e-9)) * unit:.3g}"
 
 
-def small_mu(epsilon: float, delta: float) -> float:
-    """Return a μ that is certainly too small, but not by so much that its ε could not be computed."""
-    return 0.05 * epsilon / (np.sqrt(-2 * np.log(delta)) + epsilon)
+def total_in_words(ledger: Ledger) -> str:
+    """Return what all releases with a guarantee come to, if there are several."""
+    terms = spent(ledger)
+    if len(terms) < 2:
+        return ""
+    delta = DELTA if ledger.limit is None or ledger.limit.delta is None else ledger.limit.delta
+    rest = sum(entry.guarantee is None for entry in ledger.counted)
+    besides = (
+        f" {counted(rest, 'other release')} of this table without a guarantee: nothing bounds the sum of all."
+    )
+    return (
+        f"Together the {len(terms)} releases with a guarantee come to ε = "
+        f"{composed(terms, delta):.3g} at δ = {delta:g}.{besides if rest else ''}"
+    )
 
 
-def solve(reached: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """Return where an increasing function comes up to `wanted`, a hair below, so that it does not pass."""
-    from scipy.optimize import brentq  # not above: it is slow to load
-
-    if reached(high) <= wanted:
-        return high
-    return float(brentq(lambda x: reached(x) - wanted, low, high, xtol=1e-8)) - 2e-8
-
-
-def rms(mean: Any, spread: Any, correlation: Any) -> dict[str, float]:
-    """Return the three errors by name: root mean squares over the columns."""
-    names = ("mean_error", "spread_error", "correlation_error")
-    return {
-        name: float(np.sqrt(np.mean(each))) for name, each in zip(names, (mean, spread, correlation), strict=True)
-    }
+def _limit_in_words(limit: Terms) -> str:
+    """Return a declared total in symbols."""
+    if limit.rho is not None:
+        return f"ρ = {limit.rho:g}"
+    return f"ε = {limit.epsilon or 0:g} at δ = {DELTA if limit.delta is None else limit.delta:g}"

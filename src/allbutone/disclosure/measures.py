@@ -11,7 +11,7 @@ from scipy.special import chndtr, gammaincinv, gammaln, roots_genlaguerre
 
 from allbutone.adversary.attack import Attack, describe
 from allbutone.adversary.build import from_parameters
-from allbutone.adversary.integrate import Ball, Integrals, Intervals, integrate, interval_probability
+from allbutone.adversary.integrate import Ball, Functions, Integrals, Intervals, integrate, interval_probability
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.missing import MissingPosterior, sample_missing
 from allbutone.adversary.modes import Modes, find_best, find_modes
@@ -36,6 +36,7 @@ Array = Any
 
 RADIUS = 1.0  # Mahalanobis distance within which a guess counts as near
 AT_CENTRE = 1e-10  # Mahalanobis distance within which a record is at the others' centre
+BEFORE, POINTS_BEFORE = 1 << 20, 1 << 13  # a turn of points that nothing else has, and how many
 HALF = 0.5  # of the way from the others' centre to a record: nearer than that, it counts as exposed
 ALWAYS_THE_SAME = Points()
 
@@ -59,6 +60,7 @@ class Measures:
     `information_gain`: log p(x | release, others) − log p(x | others) at the truth, in nats. `mass`: posterior
     probability within a Mahalanobis radius of the truth, beside `prior_mass`, that without the release.
     `probability`: of each feature's interval around the truth, beside `baseline`, that without the release.
+    `functions`: of further values, computed from the whole record: probability, its error, and the baseline.
     What was not asked for, or could not be computed, is NaN; errors are standard errors of the integrals.
     """
 
@@ -78,6 +80,7 @@ class Measures:
     probability: Float[np.ndarray, "n f"]
     probability_error: Float[np.ndarray, "n f"]
     baseline: Float[np.ndarray, "n f"]
+    functions: Float[np.ndarray, "3 n d"]
 
     @property
     def mass_gained(self) -> Float[np.ndarray, " n"]:
@@ -130,6 +133,8 @@ def measure(
     learned = _nothing(truth.shape[0])
     if effort is not None and modes is not None:
         learned = _learned(posteriors, modes, white, (radius, near), effort, before, rule)
+    values = [learned.pop(name) for name in FEATURES]
+    p = posteriors.p if values[0].shape[1] else 0
     return Measures(
         posteriors=posteriors,
         guess=found,
@@ -139,14 +144,18 @@ def measure(
         relative_error=norm(best - white) / way,
         exposure=array_namespace(white).sum(best * (white / way[..., None]), axis=-1) / way,
         leverage=posteriors.inflation * length**2,
+        functions=np.stack([each[:, p:] for each in values]),
+        **{name: each[:, :p] for name, each in zip(FEATURES, values, strict=True)},
         **learned,
     )
 
 
+FEATURES = ("probability", "probability_error", "baseline")
+
+
 def _nothing(n: int) -> dict[str, np.ndarray]:
     names = ("information_gain", "information_gain_error", "mass", "mass_error", "prior_mass")
-    features = ("probability", "probability_error", "baseline")
-    return {name: np.full(n, np.nan) for name in names} | {name: np.empty((n, 0)) for name in features}
+    return {name: np.full(n, np.nan) for name in names} | {name: np.empty((n, 0)) for name in FEATURES}
 
 
 def _learned(
@@ -172,6 +181,9 @@ def _learned(
             learned["prior_mass"] = prior_mass(here, there, radius)
         if near is not None:
             learned["baseline"] = prior_probability(here, near)
+            if near.functions is not None:
+                further = prior_functions(here, near.functions, effort.points)
+                learned["baseline"] = np.concatenate([learned["baseline"], further], axis=1)
     limits = None if near is None else rule.needed(learned["baseline"])
     density, found = _integrated(posteriors, modes, white, inside, effort, limits)
     return learned | {
@@ -195,7 +207,9 @@ def _integrated(
     if radius is not None:
         reach = as_array(radius / np.sqrt(to_numpy(posteriors.df)), like=white)
         ball = Ball(white, array_namespace(white).broadcast_to(reach, white.shape[:1]))
-    near = None if near is None else Intervals(*(as_array(end, like=white) for end in (near.low, near.high)))
+    if near is not None:
+        ends = (as_array(end, like=white) for end in (near.low, near.high))
+        near = Intervals(*ends, functions=near.functions)
     found = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates, near, limits)
     return to_numpy(posteriors.value(white)) - found.log_total, found
 
@@ -239,6 +253,27 @@ def prior_probability(problem: LogQuadratic, near: Intervals) -> Float[np.ndarra
     freedom = df + 1 - problem.p
     spread = np.sqrt(np.sum(problem.root * problem.root, axis=-1) / (c * freedom))
     return interval_probability(problem.centre, spread, freedom, near.low, near.high)
+
+
+def prior_functions(problem: LogQuadratic, functions: Functions, points: Points) -> Float[np.ndarray, "n f"]:
+    """Return how probable functions of a record are where they count as known, for who ignores the release.
+
+    By points of the record's Student t: x = centre + root·t/√(c(ν′ − p)), t with ν′ − p degrees of freedom.
+    """
+    n = len(problem.centre)
+    c, df = (np.broadcast_to(np.asarray(each, dtype=float), n) for each in (problem.inflation, problem.df))
+    found = np.empty((n, functions.count))
+    for each in np.unique(df):
+        freedom = float(each) + 1 - problem.p
+        white = points.student(BEFORE, problem.p, POINTS_BEFORE, freedom)
+        (these,) = np.nonzero(df == each)
+        for start in range(0, len(these), BLOCK_GROUPS):
+            rows = these[start : start + BLOCK_GROUPS]
+            scale = 1 / np.sqrt(c[rows] * freedom)
+            root = np.broadcast_to(problem.root, (n, problem.p, problem.p))[rows]
+            records = problem.centre[rows, None] + scale[:, None, None] * (white @ root.swapaxes(-1, -2))
+            found[rows] = np.mean(functions.take(rows).holds(records), axis=1)
+    return found
 
 
 def _chi_square_rule(df: float) -> tuple[np.ndarray, np.ndarray]:

@@ -10,18 +10,20 @@ from jaxtyping import Float, Int
 from scipy.special import gammaincinv
 
 from allbutone.adversary.attack import Attack, describe
-from allbutone.adversary.build import from_datasets, from_parameters, posterior_of, split_priors, with_own_prior
+from allbutone.adversary.build import from_datasets, from_parameters, posterior_of, with_own_prior
 from allbutone.adversary.gaps import before_limits
 from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.landscape import Hidden, Landscape, Span, landscape, spans_of
+from allbutone.adversary.membership import evidence_of_measurements
 from allbutone.adversary.missing import MissingPosterior
+from allbutone.adversary.one_value import value_beliefs
 from allbutone.adversary.posterior import Posterior
 from allbutone.adversary.proposal import Points
-from allbutone.adversary.who import Reading, validate_inputs
+from allbutone.adversary.who import Reading, split_priors, validate_inputs
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.measures import RADIUS, Effort, Measures, measure
 from allbutone.disclosure.risk import require_same_table, with_prior
-from allbutone.disclosure.rule import BEYOND, OTHERS, TOLERANCE, near_truth, tolerances
+from allbutone.disclosure.rule import REST_KNOWN, Beliefs, Known, belief_columns, near_truth
 from allbutone.disclosure.simulation import expected_exposure
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
@@ -51,7 +53,8 @@ class RecordMeasures:
     `exposure` and `relative_error` have the baselines 0 and 1. `law_exposure` is the expected exposure, by so many
     `simulated` releases or, where that is 0, by the closed form, as are `right_mode` and `threshold`. `mass_error`
     and `information_gain_error` are the standard errors of the integrals. `probability`: of each value within its
-    tolerance, beside `baseline`, that without the release.
+    tolerance, beside `baseline`, that without the release; rest_known: the same to somebody who knows all others.
+    evidence: the log likelihood ratio of the record's membership. Neither where several records are lacking.
     """
 
     distance: float
@@ -72,6 +75,8 @@ class RecordMeasures:
     probability: tuple[float, ...]
     probability_error: tuple[float, ...]
     baseline: tuple[float, ...]
+    rest_known: Beliefs | None = None
+    evidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,41 +91,13 @@ class Attribute:
     baseline_deviation: float
 
 
-def measures_of(
-    posterior: Posterior,
-    found: Attack,
-    target: Float[np.ndarray, " p"],
-    given_others: NIW,
-    alone: NIW,
-    law: ExposureLaw,
-    count: int,
-    near: Intervals,
-) -> RecordMeasures:
-    """Measure what the first `count` datasets or draws tell of the target.
-
-    `given_others`: the others as the mechanism sees them, `alone`: as an adversary does who ignores the release;
-    the same object where the adversary has no prior of their own. `near`: where each value counts as known.
-    """
-    batch, before = posterior.as_batch(), None
-    if alone is not given_others:
-        # no draw at all leaves the holder's Student t alone, and the adversary's own replaces it
-        p = posterior.p
-        nothing = from_parameters(given_others, posterior.root, 0, np.zeros((p, p)), np.zeros(p))
-        before = replace(with_own_prior(nothing, alone), outward=0.0, own_well=False).as_batch()
-    # always the same points: nothing flickers while a slider moves
-    effort = Effort(Points(), POINTS << min(max(posterior.p - 2, 0), MOST_DOUBLINGS))
-    modes = posterior.modes.as_batch()
-    measured = measure(batch, target[None], effort, radius=RADIUS, near=near, before=before, modes=modes)
-    whole = recorded(measured, law, count, str(found.status))
-    return replace(whole, baseline_distance=float(np.linalg.norm(alone.mean - target)))
-
-
 def recorded(measured: Measures, law: ExposureLaw, count: int, status: str = "") -> RecordMeasures:
     """Return the first record's measures, with what is expected after so many datasets or draws."""
     leverage = float(measured.leverage[0])
     expected, simulated = expected_exposure(law, leverage, count)
+    numbers: dict[str, Any] = {name: float(getattr(measured, name)[0]) for name in MEASURED}
     return RecordMeasures(
-        **{name: float(getattr(measured, name)[0]) for name in MEASURED},
+        **numbers,
         baseline_distance=float(measured.baseline_distance[0]),
         law_exposure=expected,
         simulated=simulated,
@@ -134,30 +111,17 @@ def recorded(measured: Measures, law: ExposureLaw, count: int, status: str = "")
 
 
 def attributes_of(
-    names: Sequence[str], found: Attack, target: Float[np.ndarray, " p"], alone: NIW
+    names: Sequence[str], target: Float[np.ndarray, " p"], found: Attack | MissingPosterior, alone: NIW
 ) -> tuple[Attribute, ...]:
     """Set the guess of each feature beside the Student t of an adversary who ignores the release.
 
-    The guess's deviation is that of the inverse curvature at the mode; the covariance of a Student t is δ/(δ − 2)
-    times its scale.
+    After an attack the guess's deviation is that of the inverse curvature at the mode; the covariance of a Student
+    t is δ/(δ − 2) times its scale.
     """
-    return _attributes(names, target, found.mode, found.covariance, alone)
-
-
-def sampled_attributes_of(
-    names: Sequence[str], found: MissingPosterior, target: Float[np.ndarray, " p"]
-) -> tuple[Attribute, ...]:
-    """Set the guess of each feature of one of several missing records beside that without the release."""
-    return _attributes(names, target, found.mode, found.covariance, found.others)
-
-
-def _attributes(
-    names: Sequence[str], target: np.ndarray, mode: np.ndarray, covariance: np.ndarray, alone: NIW
-) -> tuple[Attribute, ...]:
     before = alone.predictive()
     wider = before.df / (before.df - 2) if before.df > 2 else np.inf
-    after, ahead = np.diagonal(covariance), wider * np.diagonal(before.scale)
-    columns = (target, mode, before.location, np.sqrt(after), np.sqrt(ahead))
+    after, ahead = np.diagonal(found.covariance), wider * np.diagonal(before.scale)
+    columns = (target, found.mode, before.location, np.sqrt(after), np.sqrt(ahead))
     return tuple(Attribute(name, *map(float, of)) for name, *of in zip(names, *columns, strict=True))
 
 
@@ -256,23 +220,35 @@ class RecordAttack:
         return Records(np.vstack([self.others, self.target]), self.columns, schema=self.schema)
 
     @cached_property
-    def near(self) -> Intervals:
+    def _known(self) -> Known:
         """Where each value of the record counts as known, by the rule."""
-        return near_truth(self._table).take([-1])
+        return near_truth(self._table).of(np.array([-1]))
 
-    @cached_property
-    def tolerances(self) -> tuple[float, ...]:
-        """How far off, in natural units, a guess of each value still counts as right."""
-        return self._own(TOLERANCE)
+    @property
+    def near(self) -> Intervals:
+        """The same of somebody who lacks the whole record."""
+        return self._known
 
-    @cached_property
-    def far_out(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Half-way to the others, beyond which a record far out is known to be, and the others' mean; or NaN."""
-        return self._own(BEYOND), self._own(OTHERS)
+    def risk_columns(self, row: int, found: RecordMeasures) -> dict[str, np.ndarray]:
+        """Return how well the values of the record are known as one line of a risk table."""
+        after, error, before = (
+            np.array([each]) for each in (found.probability, found.probability_error, found.baseline)
+        )
+        record = replace(self._table.take(np.array([len(self.others)])), rows=np.array([row]))
+        told, secret = (
+            {"row": record.rows},
+            [name for name in self.columns if self._table.schema.column(name).secret],
+        )
+        for beliefs, prefix in ((Beliefs(after, error, before, {}), ""), (found.rest_known, REST_KNOWN)):
+            if beliefs is not None:
+                judged = [name for name in secret if not (prefix and name in self.outside)]
+                told |= belief_columns(record, self._known, beliefs, judged, prefix)
+        return told
 
-    def _own(self, what: str) -> tuple[float, ...]:
-        found = tolerances(self._table, near_truth(self._table))
-        return tuple(float(found[what + name][-1]) for name in self.columns)
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The columns that people outside can know of the person, as declared; then the second adversary does."""
+        return self._table.schema.known
 
     @cached_property
     def given_others(self) -> NIW:
@@ -313,6 +289,45 @@ class RecordAttack:
             whole = from_datasets(self.given_others, root, some)
             whole = whole if self.alone is self.given_others else with_own_prior(whole, self.alone)
         return Posterior(**{field.name: getattr(whole, field.name) for field in fields(whole)})
+
+    def measures(self, posterior: Posterior, found: Attack, count: int) -> RecordMeasures:
+        """Measure what the first `count` datasets or draws, of which this is the posterior, tell of the target."""
+        batch, before = posterior.as_batch(), None
+        if self.alone is not self.given_others:
+            # no draw at all leaves the holder's Student t alone, and the adversary's own replaces it
+            p = posterior.p
+            nothing = from_parameters(self.given_others, posterior.root, 0, np.zeros((p, p)), np.zeros(p))
+            before = replace(with_own_prior(nothing, self.alone), outward=0.0, own_well=False).as_batch()
+        # always the same points: nothing flickers while a slider moves
+        effort = Effort(Points(), POINTS << min(max(posterior.p - 2, 0), MOST_DOUBLINGS))
+        target, modes = self.target[None], posterior.modes.as_batch()
+        measured = measure(batch, target, effort, radius=RADIUS, near=self.near, before=before, modes=modes)
+        whole = recorded(measured, self.law, count, str(found.status))
+        if given := tuple(self.columns.index(name) for name in self.outside):
+            left = [place for place in range(posterior.p) if place not in given]
+            narrow = batch.given(given, target[:, given])
+            ahead = None if before is None else before.given(given, target[:, given])
+            near = self.near.take(np.array([0]), left)
+            second = measure(narrow, target[:, left], effort, near=near, before=ahead)
+            rest_known = Beliefs.nothing(target.shape)
+            learned = (second.probability, second.probability_error, second.baseline)
+            rest_known.put(np.array([0]), left, Beliefs(*learned, {}))
+        else:
+            values = value_beliefs(batch, target, self._known.rest_known, before)
+            rest_known = Beliefs.of_values(values, {})
+        return replace(
+            whole,
+            baseline_distance=float(np.linalg.norm(self.alone.mean - self.target)),
+            rest_known=rest_known,
+            evidence=self.evidence(count),
+        )
+
+    def evidence(self, count: int) -> float:
+        """Return the log likelihood ratio of the record's membership after the first `count` datasets or draws."""
+        prior, some = split_priors(self.prior, self.own, self.reading)[0], self.release.first(count)
+        datasets = [each.values for each in some.datasets]
+        told = evidence_of_measurements(prior, self.target[None], datasets, some.parameters, self.moments)
+        return float(told[0])
 
     def spans(self, shown: tuple[int, int], found: Attack) -> tuple[Span, Span]:
         """Return the window on two features: the others, the record, its mirror image, and the hills.
@@ -441,10 +456,8 @@ def view_attack(
         spans=spans,
         synthetic=attack.synthetic(count),
     )
-    measures = measures_of(
-        posterior, found, attack.target, attack.given_others, attack.alone, attack.law, count, attack.near
-    )
-    attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
+    measures = attack.measures(posterior, found, count)
+    attributes = attributes_of(attack.columns, attack.target, found, attack.alone)
     return AttackView(attack.target, count, attack.noun, shown, posterior, found, ground, measures, attributes)
 
 

@@ -10,10 +10,10 @@ from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Int
 
+from allbutone.adversary.class_beliefs import ClassAdversary
 from allbutone.adversary.gaps import (
     CHAINS,
     DRAWS,
@@ -24,10 +24,21 @@ from allbutone.adversary.gaps import (
 )
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.mixed import CellIntegrals, LevelBeliefs, MixedLeaveOneOut, cell_beliefs, downdated
+from allbutone.adversary.membership import evidence_in_cells, evidence_of_measurements
+from allbutone.adversary.mixed import (
+    CellIntegrals,
+    LevelBeliefs,
+    MixedLeaveOneOut,
+    cell_beliefs,
+    downdated,
+    level_alone,
+)
+from allbutone.adversary.one_value import value_beliefs
 from allbutone.adversary.plug_in import PlugInTable
 from allbutone.adversary.proposal import Points
 from allbutone.adversary.who import USUAL, Adversary, require_same_prior
+from allbutone.disclosure.class_risk import risk_with_classes
+from allbutone.disclosure.derived_risk import DerivedValues, belief_columns_of_derived
 from allbutone.disclosure.gap_risk import GapRisk, pattern_chances, risk_with_gaps
 from allbutone.disclosure.measures import (
     ALWAYS_THE_SAME,
@@ -38,32 +49,38 @@ from allbutone.disclosure.measures import (
     measure,
     measure_groups,
 )
+from allbutone.disclosure.missing_risk import measure_missing_in_cells
 from allbutone.disclosure.private_risk import private_beliefs
 from allbutone.disclosure.rule import (
-    BASELINE,
-    ERROR,
-    PROBABILITY,
+    MEMBERSHIP,
+    REST_KNOWN,
+    Beliefs,
     JudgedPeople,
     Known,
+    Levels,
     Rule,
     ToldValues,
     belief_columns,
+    by_membership,
     near_truth,
     require_free_names,
+    require_secret,
     with_verdicts,
 )
 from allbutone.disclosure.rule import USUAL as USUAL_RULE
 from allbutone.disclosure.standing import far_out
+from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_of
 from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.mechanism import KEEP_GAPS, REFUSE, Mechanism
-from allbutone.releases.private_mechanism import without_limits
+from allbutone.releases.public_ball import without_limits
 from allbutone.releases.release import Release, reading_of
 from allbutone.releases.several import AReleased, Part, Released, in_columns, parts_of
-from allbutone.support.devices import HERE, require_processor
+from allbutone.support.arrays import to_numpy
+from allbutone.support.devices import HERE, in_numpy, require_processor
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords, is_lazy
@@ -78,74 +95,45 @@ MEASURES = (
     "distance", "baseline_distance", "relative_error", "exposure", "mass", "prior_mass", "information_gain",
 )  # fmt: skip
 SAMPLED = ("mass_error", "information_gain_error")  # where what is learned is averaged over draws
-Levels = dict[str, tuple[np.ndarray, ...]]  # by category: probability of the own level, its error, without release
+EVIDENCE = "membership_evidence"  # log likelihood ratio of the release with the person in the table
 GAPS = "gaps"  # the name under which it is judged which values a record lacks
 
 
-def risk(
-    table: Any,
-    release: AnyRelease,
-    adversary: Adversary = USUAL,
-    *,
-    probability: float = 0.5,
-    radius: float = RADIUS,
-    mass: bool = True,
-    rng: np.random.Generator | None = None,
-    device: str = HERE,
-    **how_to_read: Any,
-) -> Any:
-    """Return a dataframe, in the table's own library, with what the release gives away of each record.
+@dataclass(frozen=True, eq=False)
+class TableRisk:
+    """The columns of `risk`, the dataframe library that the table came in, and what people outside can know."""
 
-    One row a record (`row` counts from 1): whether a value of it is `disclosed`, the `risk`, which is the
-    probability that the adversary gives to the true value of the `riskiest` column, within its tolerance;
-    disclosed means that this is at least `probability`, and by the release (see `Rule`). Then the measures: the
-    paper's `distance` of the adversary's guess beside `baseline_distance`, that of guessing the centre of the
-    others; `relative_error` and `exposure` in the others' metric; the posterior `mass` within a Mahalanobis
-    `radius` of the truth beside `prior_mass`; `information_gain` at the truth in nats. And for each column the
-    `probability_…` of the true value within `tolerance_…` (natural units) beside `baseline_…`, without the
-    release, its standard error, and the error of the guess. The release may be its folder; several releases of the
-    table, in a list, are attacked together. How the table is read is said as to `Records.of` (complete_cases,
-    missing_codes, …).
+    columns: dict[str, np.ndarray]
+    library: Any
+    outside: tuple[str, ...]
 
-    Who attacks is described by `adversary`: usually somebody who has every record but one. Records that they lack
-    besides are inferred together with the target by sampling, and standard errors come as columns.
 
-    A lazy frame (polars, DuckDB, Dask, …) stays in its engine: its records come here in blocks. With
-    `device="cuda"` attacks on measurements run on a graphics card, by PyTorch.
+def risk_of_table(
+    table: Any, release: AnyRelease, adversary: Adversary, asked: dict[str, Any], **how_to_read: Any
+) -> TableRisk:
+    """Judge every record of a table that is read as `Records.of` is told, or that stays in its engine.
 
-    Of a table with categories, `probability_…` is that of each record's own level, beside `baseline_…`, without
-    the release; the measurements are judged as if the adversary had the categories right, and the gain is of
-    everything at once. With gaps, what is observed of each record is judged, and standard errors come as columns.
-
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
-    >>> risks = abo.risk(cohort, release, abo.Adversary(known=["BMI"]), mass=False)
-    >>> risks.column_names[:4]
-    ['row', 'disclosed', 'risk', 'riskiest']
-    >>> len(risks)
-    503
+    `asked`: arguments of `risk_columns`.
     """
     released = release_of(release)
-    asked: dict[str, Any] = {
-        "rule": Rule.of(probability), "radius": radius, "mass": mass, "rng": rng, "device": device,
-    }  # fmt: skip
     if is_lazy(table) and can_be_streamed(released):
         reading = reading_of(released, how_to_read)
         reading.pop("gaps", None)  # there are none where records can be streamed
         lazy = LazyRecords.of(table, **reading)
         blocks = list(stream_risk(lazy, released, adversary, **asked))
         columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-        return nw.from_dict(columns, backend=lazy.library).to_native()  # type: ignore[arg-type]
-    records = records_of_release(table, released, **how_to_read)
-    columns = risk_columns(records, released, adversary, **asked)
-    return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+        read: Records | LazyRecords = lazy
+    else:
+        read = records_of_release(table, released, **how_to_read)
+        columns = risk_columns(read, released, adversary, **asked)
+    library = read.library if isinstance(read, LazyRecords) else read.backend
+    return TableRisk(columns, library, read.schema.known if adversary.all_but_one_value else ())
 
 
 def records_of_release(table: Any, release: Released, **how_to_read: Any) -> Records:
     """Read the table of a release as it declares it; where there is a guarantee, without the limits."""
     if isinstance(release, Release) and release.noisy is not None:
-        asked = {"columns": release.columns, **reading_of(release, how_to_read)}
+        asked = reading_of(release, how_to_read)
         return Records.of(table, **asked | {"schema": without_limits(asked["schema"])})
     return Records.of(table, **reading_of(release, how_to_read))
 
@@ -163,13 +151,15 @@ def risk_columns(
     rows: Int[np.ndarray, " m"] | None = None,
     elsewhere: Moments | None = None,
     judged: int | None = None,
+    classes: ClassAdversary | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
     """Return the measures of `risk` as columns; `watch` is called with the number of records finished.
 
     rows: the places of those who are judged, all by default. elsewhere: the moments of records of the table that
     are not among these, of all or of each cell, which the adversary has, too. judged: of how many records that are
-    judged these are a part, if they are: more take fewer points each.
+    judged these are a part, if they are: more take fewer points each. classes: draws of them, where they are there
+    already.
     """
     if not radius > 0:
         raise InputError(f"radius must exceed 0, got {radius}")
@@ -186,21 +176,35 @@ def risk_columns(
         device=device,
         chosen=rows,
         judged=judged,
+        classes=classes,
         watch=watch,
     )
-    require_free_names([*([GAPS] if question.judges_gaps else []), *question.unknown])
+    require_free_names([*([GAPS] if question.judges_gaps else []), *question.judged_columns])
+    informed = None if guaranteed else question.informed
     if guaranteed:
         question, learned = _with_guarantee(question)
-    elif question.adversary.lacks_records:
-        learned = _sampled(question)
-    elif question.has_gaps or (question.has_bounds and question.can_be_averaged):
-        learned = _averaged(question)
     else:
-        learned = _exact(question)
+        learned = _attacked(question)
+        if informed is not None:
+            second = _attacked(informed)
+            rest_known = second.beliefs.without_level(GAPS)
+            learned = replace(learned, rest_known=rest_known, derived_rest_known=second.derived)
     near, table = question.near, question.records
     if rows is not None:
         learned, near, table = learned.of(rows), near.of(rows), table.take(rows)
-    return columns_of(table, near, question.rule, learned, question.unknown_measurements)
+    if EVIDENCE in learned.measures:
+        learned.measures[MEMBERSHIP] = question.rule.membership_of(learned.measures[EVIDENCE])
+    also = question.judged_measurements if informed is None else informed.judged_measurements
+    judged_here = question.judged_measurements
+    public = [name for name in question.unknown_measurements if name not in judged_here]
+    derived = [] if near.functions is None else [
+        belief_columns_of_derived(near.functions, values, asked.judged_functions, prefix)
+        for asked, values, prefix in (
+            (question, learned.derived, ""), (informed, learned.derived_rest_known, REST_KNOWN),
+        )
+        if asked is not None and values is not None
+    ]  # fmt: skip
+    return columns_of(table, near, question.rule, learned, judged_here, also, public, derived)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +238,10 @@ class Asked:
         return measure(posteriors, truth, effort, radius=self.radius, near=near, before=before, rule=self.rule)
 
 
+def unwatched(records: int) -> None:
+    """Tell nobody how many records are done."""
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """A table, what was released of it, and what is asked: by whom, near what, and how exactly.
@@ -254,17 +262,34 @@ class Question:
     device: str = HERE
     chosen: Int[np.ndarray, " m"] | None = None
     judged: int | None = None
-    watch: Callable[[int], None] = lambda records: None
+    classes: ClassAdversary | None = None
+    watch: Callable[[int], None] = unwatched
 
     @classmethod
     def of(
         cls, records: Records, release: Released, adversary: Adversary = USUAL, elsewhere: Moments | None = None
     ) -> "Question":
         """Leave out what the adversary lacks."""
-        adversary = adversary.of(release.order)
+        adversary = adversary.of(release.order, records.schema.derived_names)
+        if adversary.secret is not None:
+            records = records.with_schema(records.schema.with_secret(adversary.secret))
         if adversary.lacking_columns:
             records, release, elsewhere = without_lacking(records, release, adversary.lacking_columns, elsewhere)
-        return cls(records, release, adversary, near_truth(records, elsewhere), elsewhere)
+        known = {*adversary.known_columns, *release.mechanism.keep}
+        if release.mechanism.has_classes or adversary.lacks_records:  # where derived columns are not judged
+            records = records.with_schema(records.schema.with_secret_sources())
+            known |= {*records.schema.derived_names}
+        require_secret(records.schema, known)
+        records.schema.require_known_ends(adversary.known_columns or records.schema.known)
+        near = near_truth(records, elsewhere)
+        if elsewhere is None:  # a table in an engine derives nothing
+            near = replace(near, functions=DerivedValues.of(records))
+        return cls(records, release, adversary, near, elsewhere)
+
+    @property
+    def to_be_sent(self) -> "Question":
+        """The same for a worker, perhaps of a cluster, who cannot call back."""
+        return replace(self, watch=unwatched)
 
     @property
     def asked(self) -> Asked:
@@ -296,30 +321,74 @@ class Question:
     def known_measurements(self) -> tuple[int, ...]:
         """The positions, among the drawn measurements, of those that the adversary knows of the target."""
         return tuple(
-            place for place, name in enumerate(self.mechanism.measurements) if name in self.adversary.known
+            place for place, name in enumerate(self.mechanism.measurements) if name in self.adversary.known_columns
         )
 
     @cached_property
     def known_categories(self) -> tuple[int, ...]:
         """The positions of the categories that the adversary knows of the target: kept ones belong there."""
-        told = {*self.adversary.known, *self.mechanism.keep}
+        told = {*self.adversary.known_columns, *self.mechanism.keep}
         return tuple(place for place, name in enumerate(self.mechanism.categories) if name in told)
 
     @property
     def unknown_measurements(self) -> list[str]:
-        """The drawn measurements that are judged."""
-        return [name for name in self.mechanism.measurements if name not in self.adversary.known]
+        """The drawn measurements that are not known."""
+        return [name for name in self.mechanism.measurements if name not in self.adversary.known_columns]
 
     @property
-    def unknown_categories(self) -> list[str]:
-        """The categories that are judged."""
-        names = enumerate(self.mechanism.categories)
-        return [name for place, name in names if place not in self.known_categories]
+    def judged_measurements(self) -> list[str]:
+        """Those of them that are secret: they are judged."""
+        return [name for name in self.unknown_measurements if self.records.schema.column(name).secret]
 
     @property
-    def unknown(self) -> list[str]:
+    def judged_categories(self) -> list[str]:
+        """The categories that are judged: not known, and secret."""
+        names = [
+            name for place, name in enumerate(self.mechanism.categories) if place not in self.known_categories
+        ]
+        return [name for name in names if self.records.schema.column(name).secret]
+
+    @property
+    def judged_derived(self) -> list[str]:
+        """The derived columns that are judged: secret, and not all known of which they are computed."""
+        told, schema = {*self.adversary.known_columns, *self.mechanism.keep}, self.records.schema
+        for column in schema.derived:
+            told |= {column.name} if told.issuperset(column.formula.columns) else set()
+        order = schema.released_order
+        return [
+            each.name for each in schema.derived if each.secret and each.name not in told and each.name in order
+        ]
+
+    @property
+    def judged_functions(self) -> list[str]:
+        """The columns that are judged by points: those computed, and those that lie beyond or between others."""
+        ordered = {each.column.name for each in self.records.schema.orders}
+        return self.judged_derived + [name for name in self.judged_measurements if name in ordered]
+
+    @property
+    def judged_columns(self) -> list[str]:
         """All columns that are judged."""
-        return self.unknown_measurements + self.unknown_categories
+        return self.judged_measurements + self.judged_categories + self.judged_derived
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """What people outside can know of a person, where the table file says so."""
+        return self.records.schema.known if self.adversary.all_but_one_value else ()
+
+    @property
+    def all_but_one_value(self) -> bool:
+        """Whether the second adversary knows all values of the person but one: where nothing else is declared."""
+        return self.adversary.all_but_one_value and not self.outside
+
+    @property
+    def informed(self) -> "Question | None":
+        """The same asked by who knows what people outside can know, where that is declared and leaves a secret."""
+        if not self.outside:
+            return None
+        second = replace(
+            self, adversary=replace(self.adversary, known=self.outside), radius=None, watch=lambda records: None
+        )
+        return second if second.judged_columns else None
 
     @property
     def measures(self) -> list[str]:
@@ -331,10 +400,29 @@ class Question:
         """Those of them that have standard errors where what is learned is averaged over draws."""
         return names_of_measures(SAMPLED, self.radius) if self.unknown_measurements else []
 
+    def nothing_learned(self, errors: Sequence[str] = ()) -> "Learned":
+        """Return what is known before anybody was attacked; `errors`: measures that come besides."""
+        names, alone = [*self.measures, *errors], self.all_but_one_value
+        if self.judges_membership:
+            names.append(EVIDENCE)
+        found = Learned.nothing(self.records.values, names, self.judged_categories, alone)
+        if self.near.functions is None:
+            return found
+        shape = (3, len(self.records.values), self.near.functions.count)
+        return replace(found, derived=np.full(shape, np.nan))
+
     @property
     def judges_gaps(self) -> bool:
         """Whether it is judged which values a record lacks: where synthetic tables have gaps of their own."""
         return self.mechanism.missing == KEEP_GAPS
+
+    @property
+    def judges_membership(self) -> bool:
+        """Whether it is judged who is in the table: by who has the whole record; none of it is kept."""
+        adversary = self.adversary
+        nothing_known = not (adversary.known_columns or self.mechanism.keep)
+        has_law = bool(self.mechanism.measurements) or self.mechanism.has_classes
+        return nothing_known and not adversary.lacks_records and has_law
 
     @cached_property
     def own_prior(self) -> LocationModel | None:
@@ -436,42 +524,52 @@ class Question:
 class Learned:
     """What was learned of n records; NaN of what is known, or missing anyway.
 
-    measures: by name. guess: of all measurements, on the model's scale. `probability` of each value's interval,
-    its error, and the `baseline` without the release. levels: for each category that is judged the probability of
-    the own level, its error, and that without the release.
+    measures: by name. guess: of all measurements, on the model's scale. beliefs: how well each value is known to
+    the adversary; rest_known: to one who knows all other values of the record. derived: of values that are
+    computed from the record, the probability, its error, and that without the release; derived_rest_known: to one
+    who knows what people outside can know.
     """
 
     measures: dict[str, Float[np.ndarray, " n"]]
     guess: Float[np.ndarray, "n p"]
-    probability: Float[np.ndarray, "n p"]
-    probability_error: Float[np.ndarray, "n p"]
-    baseline: Float[np.ndarray, "n p"]
-    levels: "Levels"
+    beliefs: Beliefs
+    rest_known: Beliefs | None = None
     further: Mapping[str, np.ndarray] | None = None  # columns that come last, for the errors of the guess
+    derived: Float[np.ndarray, "3 n d"] | None = None
+    derived_rest_known: Float[np.ndarray, "3 n d"] | None = None
 
     @classmethod
-    def nothing(cls, values: Float[np.ndarray, "n p"], names: Sequence[str]) -> "Learned":
+    def nothing(
+        cls,
+        values: Float[np.ndarray, "n p"],
+        names: Sequence[str],
+        categories: Sequence[str] = (),
+        all_but_one_value: bool = False,
+    ) -> "Learned":
         """Return what is known before anybody was attacked; `names`: of the measures."""
-        one, two, three = (np.full(values.shape, np.nan) for _ in range(3))
-        return cls({name: np.full(len(values), np.nan) for name in names}, values.copy(), one, two, three, {})
+        measures = {name: np.full(len(values), 0.0 if name == EVIDENCE else np.nan) for name in names}
+        beliefs, rest_known = (Beliefs.nothing(values.shape, categories) for _ in range(2))
+        return cls(measures, values.copy(), beliefs, rest_known if all_but_one_value else None)
 
     def of(self, rows: Int[np.ndarray, " m"]) -> "Learned":
         """Return what was learned of some of the records."""
-        taken = {
-            name: getattr(self, name)[rows] for name in ("guess", "probability", "probability_error", "baseline")
-        }
         measures = {name: values[rows] for name, values in self.measures.items()}
-        levels: Levels = {name: tuple(each[rows] for each in told) for name, told in self.levels.items()}
         further = None if self.further is None else {name: values[rows] for name, values in self.further.items()}
-        return replace(self, measures=measures, levels=levels, further=further, **taken)
+        rest_known = None if self.rest_known is None else self.rest_known.of(rows)
+        derived = [None if each is None else each[:, rows] for each in (self.derived, self.derived_rest_known)]
+        return Learned(measures, self.guess[rows], self.beliefs.of(rows), rest_known, further, *derived)
 
     def put(self, rows: Int[np.ndarray, " b"], places: Sequence[int], found: Any) -> None:
         """Write what was measured of some records in some of their columns."""
         for name, column in self.measures.items():
-            column[rows] = getattr(found, name)
+            if name != EVIDENCE:
+                column[rows] = getattr(found, name)
         here = np.ix_(rows, np.asarray(places, dtype=int))
-        for name in ("guess", "probability", "probability_error", "baseline"):
-            getattr(self, name)[here] = getattr(found, name)
+        self.guess[here] = found.guess
+        for name in ("probability", "probability_error", "baseline"):
+            getattr(self.beliefs, name)[here] = getattr(found, name)
+        if self.derived is not None:
+            self.derived[:, rows] = found.functions
 
 
 def names_of_measures(names: Sequence[str], radius: float | None) -> list[str]:
@@ -480,21 +578,29 @@ def names_of_measures(names: Sequence[str], radius: float | None) -> list[str]:
 
 
 def columns_of(
-    records: Records, near: Known, rule: Rule, learned: Learned, judged: Sequence[str]
+    records: Records,
+    near: Known,
+    rule: Rule,
+    learned: Learned,
+    judged: Sequence[str],
+    judged_besides: Sequence[str] = (),
+    public: Sequence[str] = (),
+    derived: Sequence[Mapping[str, np.ndarray]] = (),
 ) -> dict[str, np.ndarray]:
     """Put together the columns of `risk`: verdicts, measures, each value's probability, errors of the guess.
 
-    judged: the measurements that the adversary does not know.
+    judged, judged_besides: the measurements that are judged against the adversary, and against the second one;
+    public: those that are guessed, and not judged. derived: the columns of values that are computed from these.
     """
-    beliefs = {name: getattr(learned, name) for name in ("probability", "probability_error", "baseline")}
-    columns = belief_columns(records, near, beliefs, judged)
-    for name, told in learned.levels.items():
-        probability, error, baseline = told
-        columns |= {PROBABILITY + name: probability, BASELINE + name: baseline, ERROR + name: error}
+    columns = belief_columns(records, near, learned.beliefs, judged)
+    if learned.rest_known is not None:
+        columns |= belief_columns(records, near, learned.rest_known, judged_besides, REST_KNOWN)
+    for each in derived:
+        columns |= each
     last = learned.further
     if last is None:
         off = records.schema.to_natural(learned.guess) - records.natural
-        last = {f"error_{name}": off[:, records.columns.index(name)] for name in judged}
+        last = {f"error_{name}": off[:, records.columns.index(name)] for name in (*judged, *public)}
     return with_verdicts(records, rule, learned.measures, columns, last)
 
 
@@ -553,8 +659,19 @@ def require_same_table(records: Records | LazyRecords, release: Released) -> Non
             "with",
             Cure("read the table as the release declares it", "schema"),
         )
-    if release.prior is None:
+    if not release.mechanism.says_its_prior:
         raise InputError("the release does not say which prior it was made with", Cure("give it", "prior"))
+
+
+def _attacked(question: Question) -> Learned:
+    """Attack everybody, in the way that the table and what is released of it ask for."""
+    if question.mechanism.has_classes:
+        return _by_classes(question)
+    if question.adversary.lacks_records:
+        return _sampled(question)
+    if question.has_gaps or (question.has_bounds and question.can_be_averaged):
+        return _averaged(question)
+    return _exact(question)
 
 
 # ------------------------------------------------------------------------------------------- exactly
@@ -566,22 +683,24 @@ def _exact(question: Question) -> Learned:
     if question.mechanism.is_normal and question.own_prior is None:
         return _exact_in_one_cell(question)
     require_processor(question.device, "a table with categories, or an adversary with a prior of their own")
-    learned = Learned.nothing(question.records.values, question.measures)
-    everyone, n = question.leave_one_out(), len(question.records.values)
+    learned, everyone = question.nothing_learned(), question.leave_one_out()
     integrals = CellIntegrals.of(everyone, question.points, question.known_measurements)
     unknown = [question.records.columns.index(name) for name in question.unknown_measurements]
-    attack = partial(_attacked_in_cells, question.asked, integrals, question.known_categories, unknown)
+    attack = partial(_attacked_in_cells, question.to_be_sent, integrals, unknown)
     blocks = np.array_split(question.rows, max(1, -(-len(question.rows) // BLOCK)))
-    levels: Levels = {name: tuple(np.full(n, np.nan) for _ in range(3)) for name in question.unknown_categories}
     results = in_parallel(attack, blocks, watch=lambda result: question.watch(len(result[0])), anywhere=True)
-    for rows, beliefs, found in results:
+    for rows, beliefs, found, rest_known, evidence in results:
         if found is not None:
             learned.put(rows, unknown, found)
-        for name, told in levels.items():
+        if EVIDENCE in learned.measures:
+            learned.measures[EVIDENCE][rows] = evidence
+        for name, levels in learned.beliefs.levels.items():
             own = beliefs.levels[question.mechanism.categories.index(name)]
-            for whole, part in zip(told, own, strict=True):
+            for whole, part in zip(levels, own, strict=True):
                 whole[rows] = part
-    return replace(learned, levels=levels)
+        if learned.rest_known is not None and rest_known is not None:
+            learned.rest_known.put(rows, question.places, rest_known)
+    return learned
 
 
 def _before_limits(question: Question) -> Question:
@@ -598,28 +717,39 @@ def _before_limits(question: Question) -> Question:
 
 
 def _attacked_in_cells(
-    asked: Asked,
-    integrals: CellIntegrals,
-    known: Sequence[int],
-    places: Sequence[int],
-    rows: Int[np.ndarray, " b"],
-) -> tuple[np.ndarray, LevelBeliefs, Measures | None]:
+    question: Question, integrals: CellIntegrals, places: Sequence[int], rows: Int[np.ndarray, " b"]
+) -> tuple[np.ndarray, LevelBeliefs, Measures | None, Beliefs | None, np.ndarray | None]:
     """Attack a block of records: their cells, and their measurements (`places` in the table) in the own cell."""
     everyone, given = integrals.everyone, integrals.given
-    beliefs = cell_beliefs(integrals, rows, known).of_truth  # all cells would not fit
+    beliefs = cell_beliefs(integrals, rows, question.known_categories).of_truth  # all cells would not fit
     truth, cells = everyone.records.values[rows], everyone.records.cells[rows]
     if len(given) == truth.shape[1]:
-        return rows, beliefs, None  # only categories are unknown
-    posteriors, _ = everyone.problem(rows, cells)
+        return rows, beliefs, None, None, None  # only categories are unknown
+    posteriors, offset = everyone.problem(rows, cells)
+    evidence = evidence_in_cells(everyone, rows, posteriors, offset) if question.judges_membership else None
     before = everyone.problem_before(rows, cells)
+    rest_known = None
+    if question.all_but_one_value:
+        nearness = question.near.rest_known.take(rows, question.places)
+        found = value_beliefs(posteriors, truth, nearness, before)
+        rest_known = Beliefs.of_values(found, _levels_alone(question, everyone, rows))
     if given:
         posteriors = posteriors.given(given, truth[:, given])
         before = None if before is None else before.given(given, truth[:, given])
         truth = np.delete(truth, given, axis=1)
-    found = asked.measured(posteriors, truth, rows, places, before)
+    measured = question.asked.measured(posteriors, truth, rows, places, before)
     with np.errstate(divide="ignore"):
-        gain = found.information_gain + np.log(beliefs.own) - np.log(beliefs.without)
-    return rows, beliefs, replace(found, information_gain=gain)
+        gain = measured.information_gain + np.log(beliefs.own) - np.log(beliefs.without)
+    return rows, beliefs, replace(measured, information_gain=gain), rest_known, evidence
+
+
+def _levels_alone(question: Question, everyone: MixedLeaveOneOut, rows: Int[np.ndarray, " b"]) -> Levels:
+    """Return how well each category is known where all else of the record is: in closed form."""
+    measurements = tuple(range(len(question.mechanism.measurements)))
+    places = {name: question.mechanism.categories.index(name) for name in question.judged_categories}
+    return {
+        name: level_alone(everyone, question.points, rows, measurements, place) for name, place in places.items()
+    }
 
 
 def _exact_in_one_cell(question: Question) -> Learned:
@@ -630,9 +760,9 @@ def _exact_in_one_cell(question: Question) -> Learned:
         elsewhere = Moments(float(elsewhere.count[0]), elsewhere.mean[0], elsewhere.scatter[0])
     assert prior is not None
     everyone = LeaveOneOut.of(values, question.release, prior, None, "record", elsewhere).on(device)
-    learned, known = Learned.nothing(values, question.measures), question.known_measurements
+    learned, known = question.nothing_learned(), question.known_measurements
     unknown = [place for place in range(values.shape[1]) if place not in known]
-    attack = partial(measure_block, everyone, question.asked)
+    attack = partial(_attacked_in_one_cell, question.to_be_sent, everyone)
     here = device == HERE  # a device is this computer's own
     results = in_parallel(
         attack,
@@ -641,9 +771,35 @@ def _exact_in_one_cell(question: Question) -> Learned:
         watch=lambda block: question.watch(len(block[0])),
         anywhere=here,
     )
-    for rows, found in results:
+    if EVIDENCE in learned.measures:
+        for part in question.parts:
+            some = question.table_of(part)
+            further = None if part.people else elsewhere
+            told = evidence_of_measurements(
+                part.release.mechanism.require_prior(),
+                some.values,
+                [each.values for each in part.release.datasets],
+                part.release.parameters,
+                further,
+            )
+            learned.measures[EVIDENCE][slice(None) if part.people is None else part.people] += told
+    for rows, found, rest_known in results:
         learned.put(rows, unknown, found)
+        if learned.rest_known is not None and rest_known is not None:
+            learned.rest_known.put(rows, question.places, rest_known)
     return learned
+
+
+def _attacked_in_one_cell(
+    question: Question, everyone: LeaveOneOut, block: tuple[np.ndarray, tuple[int, ...]]
+) -> tuple[np.ndarray, Measures, Beliefs | None]:
+    """Attack a block of records that share their known features."""
+    rows, found = measure_block(everyone, question.asked, block)
+    if not question.all_but_one_value:
+        return rows, found, None
+    truth, nearness = to_numpy(everyone.targets(rows)), question.near.rest_known.take(rows, question.places)
+    values = value_beliefs(in_numpy(found.posteriors), truth, nearness)
+    return rows, found, Beliefs.of_values(values, {})
 
 
 def measure_block(
@@ -679,21 +835,31 @@ def _averaged(question: Question) -> Learned:
         radius=question.radius or RADIUS,
         points=Points.of(stream),
         near=question.near.take(np.arange(len(question.records.values)), question.places),
+        nearness=question.near.rest_known.take(np.arange(len(question.records.values)), question.places),
         watch=question.watch,
     )
-    learned = Learned.nothing(question.records.values, (*question.measures, *question.errors))
+    learned = question.nothing_learned(question.errors)
     distances = _distances(adversary, found, question)
     numbers = {
         "mass": found.mass, "mass_error": found.mass_error, "prior_mass": found.prior_mass,
         "information_gain": found.gain, "information_gain_error": found.gain_error,
     }  # fmt: skip
-    measures = {name: (distances | numbers)[name] for name in learned.measures}
+    measures = {name: (distances | numbers)[name] for name in learned.measures if name != EVIDENCE}
+    if EVIDENCE in learned.measures:
+        measures[EVIDENCE] = found.evidence
     places = question.places
     learned.guess[:, places] = found.guess
     for name in ("probability", "probability_error", "baseline"):
-        getattr(learned, name)[:, places] = getattr(found, name)
-    levels: Levels = _patterns(question) if question.judges_gaps else {}
-    return replace(learned, measures=measures, levels=levels | _levels(question, found))
+        getattr(learned.beliefs, name)[:, places] = getattr(found, name)
+    if learned.derived is not None:
+        learned.derived[:] = found.functions
+    levels = (_patterns(question) if question.judges_gaps else {}) | _levels(question, found)
+    if learned.rest_known is not None:
+        every = np.arange(len(question.records.values))
+        names = {name: str(question.mechanism.categories.index(name)) for name in question.judged_categories}
+        alone = {name: found.rest_known.levels[place] for name, place in names.items()}
+        learned.rest_known.put(every, places, replace(found.rest_known, levels=alone))
+    return replace(learned, measures=measures, beliefs=replace(learned.beliefs, levels=levels))
 
 
 def _distances(adversary: GapAdversary, found: GapRisk, question: Question) -> dict[str, np.ndarray]:
@@ -739,12 +905,95 @@ def _levels(question: Question, found: GapRisk) -> Levels:
     """Return the probability of each record's own level of the categories that are judged."""
     codes = question.mechanism.incomplete(question.records).codes
     levels: Levels = {}
-    for name in question.unknown_categories:
+    for name in question.judged_categories:
         place, rows = question.mechanism.categories.index(name), np.arange(len(codes))
         level = codes[:, place]
         told = (found.probabilities[place], found.probability_errors[place], found.baselines[place])
         levels[name] = tuple(np.where(level < 0, np.nan, values[rows, level]) for values in told)
     return levels
+
+
+# ------------------------------------------------------------------------------------------- by classes
+
+
+def _by_classes(question: Question) -> Learned:
+    """Attack everybody by averages over draws of classes that nobody has observed.
+
+    Values and levels are judged with all others of the record unknown, but for those that the adversary knows.
+    """
+    mechanism = question.mechanism
+    require_processor(question.device, "a table with classes")
+    if len(question.parts) > 1 or question.own_prior is not None or question.adversary.lacks_records:
+        raise InputError(
+            "with classes the adversary has all other records and the classes' own prior, and all releases of the "
+            "table are made in one way",
+            "leave out what is lacking, the prior, and releases made otherwise",
+        )
+    stream, records = np.random.default_rng(question.rng), question.records
+    adversary = question.classes
+    if adversary is None:
+        table, datasets = mechanism.incomplete(records), question.release.datasets
+        adversary = ClassAdversary.of(mechanism.class_model, table, as_seen(mechanism, datasets, table), stream)
+    known = (question.known_measurements, question.known_categories)
+    every = np.arange(len(records.values))
+    found = risk_with_classes(
+        adversary,
+        stream,
+        replace(question.near.take(every, question.places), functions=None),
+        nearness=question.near.rest_known.take(every, question.places) if question.all_but_one_value else None,
+        rows=question.chosen,
+        known=known,
+        radius=question.radius,
+        watch=question.watch,
+    )
+    learned = question.nothing_learned(question.errors)
+    numbers = _distances_of_guess(records.values, found.guess, question.rows, known[0]) | {
+        "mass": found.mass, "mass_error": found.mass_error, "prior_mass": found.prior_mass,
+        "information_gain": found.gain, "information_gain_error": found.gain_error, EVIDENCE: found.evidence,
+    }  # fmt: skip
+    learned.guess[:] = np.where(np.isnan(found.guess), learned.guess, found.guess)
+    places = {name: mechanism.categories.index(name) for name in question.judged_categories}
+    levels = _patterns(question) if question.judges_gaps else {}
+    beliefs = found.beliefs(places, levels)
+    rest_known = found.rest_known(places) if learned.rest_known is not None else None
+    measures = {name: numbers[name] for name in learned.measures}
+    return Learned(measures, learned.guess, beliefs, rest_known)
+
+
+def as_seen(mechanism: Mechanism, tables: Sequence[Records], table: IncompleteRecords) -> list[IncompleteRecords]:
+    """Return synthetic tables as who attacks takes them: within bounds where these can be noticed, else exact."""
+    datasets = [mechanism.as_drawn(each) for each in tables]
+    if not mechanism.schema.is_limited or not table.values.shape[1]:
+        return [IncompleteRecords.of(each.codes, each.values) for each in datasets]
+    whole = table.values[~np.isnan(table.values).any(axis=1)]
+    spread = np.nanvar(table.values, axis=0)
+    if len(whole) > whole.shape[1] + 1:
+        spread = 1 / np.diagonal(np.linalg.inv(np.atleast_2d(np.cov(whole.T))))
+    return noticed_bounds(datasets, spread)
+
+
+def _distances_of_guess(
+    truth: Float[np.ndarray, "n p"], guess: Float[np.ndarray, "n p"], rows: Any, known: Sequence[int]
+) -> dict[str, np.ndarray]:
+    """Return how near the guess comes to what is observed and unknown, beside the others' centre."""
+    n, p = truth.shape
+    columns, left = {name: np.full(n, np.nan) for name in MEASURES[:4]}, np.setdiff1d(np.arange(p), known)
+    if not len(left):
+        return columns
+    centre, count = np.nanmean(truth, axis=0), np.sum(np.isfinite(truth), axis=0)
+    filled = np.where(np.isnan(truth), centre, truth) - centre
+    spread = filled.T @ filled / n
+    for row in rows:
+        some = left[np.isfinite(truth[row, left])]
+        if not len(some):
+            continue
+        away = (truth[row, some] - centre[some]) * count[some] / (count[some] - 1)
+        off = guess[row, some] - truth[row, some]
+        white = np.linalg.solve(np.linalg.cholesky(spread[np.ix_(some, some)]), np.stack([away, away + off]).T)
+        columns["distance"][row], columns["baseline_distance"][row] = np.linalg.norm(off), np.linalg.norm(away)
+        columns["relative_error"][row] = np.linalg.norm(white[:, 1] - white[:, 0]) / np.linalg.norm(white[:, 0])
+        columns["exposure"][row] = white[:, 1] @ white[:, 0] / (white[:, 0] @ white[:, 0])
+    return columns
 
 
 # ------------------------------------------------------------------------------------------- by sampling
@@ -753,9 +1002,9 @@ def _levels(question: Question, found: GapRisk) -> Levels:
 def _sampled(question: Question) -> Learned:
     """Attack everybody together with the records that are lacking besides."""
     mechanism, lacking = question.mechanism, question.adversary.lacking_records
-    if not mechanism.is_normal or len(question.parts) > 1 or question.own_prior is not None:
+    if question.has_gaps:
         raise InputError(
-            "records that are lacking are inferred from releases of measurements by one mechanism",
+            "records that are lacking are inferred from tables and releases without gaps",
             Cure("leave out what is lacking", "lacking_records", 0),
         )
     if question.elsewhere is not None:
@@ -763,7 +1012,7 @@ def _sampled(question: Question) -> Learned:
             "an adversary who lacks records is sampled with all records at hand, and most of these are elsewhere",
             Cure("leave out what is lacking", "lacking_records", 0),
         )
-    if question.adversary.known:
+    if question.adversary.known_columns:
         raise InputError(
             "an adversary who lacks several records is taken to know nothing of the target: of those that are "
             "missing nothing tells which is whose",
@@ -776,13 +1025,25 @@ def _sampled(question: Question) -> Learned:
     if not isinstance(lacking, int):  # rows of the table, which may have lost some
         lacking = [question.records.place_of(row) + 1 for row in lacking]
     groups = groups_of(len(values), lacking, question.rows, stream)
-    assert mechanism.normal is not None
-    inside = (question.radius, question.near)
-    learned = Learned.nothing(question.records.values, (*question.measures, *question.errors))
-    for rows, found in measure_groups(
-        values, question.release, mechanism.normal, groups, stream, *inside, question.watch
-    ):
-        learned.put(rows, range(values.shape[1]), found)
+    learned = replace(question.nothing_learned(question.errors), derived=None)
+    if mechanism.is_normal and len(question.parts) == 1 and question.own_prior is None:
+        assert mechanism.normal is not None
+        inside = (question.radius, replace(question.near, functions=None))
+        for rows, found in measure_groups(
+            values, question.release, mechanism.normal, groups, stream, *inside, question.watch
+        ):
+            learned.put(rows, range(values.shape[1]), found)
+        return learned
+    near = replace(question.near.take(np.arange(len(values)), question.places), functions=None)
+    told = measure_missing_in_cells(
+        question.leave_one_out(), groups, stream, near, question.radius, question.known_categories,
+        question.points, question.watch,
+    )  # fmt: skip
+    for rows, found, of_categories in told:
+        learned.put(rows, question.places, found)
+        for name, whole in learned.beliefs.levels.items():
+            for column, part in zip(whole, of_categories[mechanism.categories.index(name)], strict=True):
+                column[rows] = part
     return learned
 
 
@@ -799,9 +1060,11 @@ def _with_guarantee(question: Question) -> tuple[Question, Learned]:
         )
     require_processor(question.device, "a release with a guarantee")
     assert isinstance(question.release, Release)
-    records, near, gain, after, error, before, bounds = private_beliefs(question.records, question.release)
-    learned = Learned({"information_gain": gain}, records.values, after, error, before, {}, bounds)
-    return replace(question, records=records, near=near), learned
+    found = private_beliefs(question.records, question.release, question.judged_categories)
+    # the noise is all that hides a person: there is one release, whose evidence is the gain
+    measures = {"information_gain": found.gain, EVIDENCE: found.gain}
+    learned = Learned(measures, found.records.values, found.beliefs, found.rest_known, found.bounds)
+    return replace(question, records=found.records, near=found.near), learned
 
 
 # ------------------------------------------------------------------------------------------- in an engine
@@ -811,7 +1074,7 @@ def can_be_streamed(release: Released) -> bool:
     """Say whether the records of the release's table can come in blocks: gaps and kept columns take all."""
     mechanism = release.mechanism
     guaranteed = isinstance(release, Release) and release.noisy is not None
-    return not (guaranteed or mechanism.keep or mechanism.missing != REFUSE)
+    return not (guaranteed or mechanism.keep or mechanism.missing != REFUSE or mechanism.has_classes)
 
 
 def stream_risk(
@@ -869,37 +1132,32 @@ def _others(mechanism: Mechanism, block: Records, far: MixedRecords, near: Momen
 
 
 KEPT = 3000  # people of whom all is held to the end: as many as a figure shows
+MEMBERS_KEPT = 100  # people besides, whose membership is told most surely
 
 
 @dataclass
 class WorstSoFar:
     """What is held of the blocks that have passed: how many are disclosed, and those who come closest to it.
 
-    found: as `risk_columns` has it, of these people.
+    found: as `risk_columns` has it, of these people: by their values, and some by their membership. among: of how
+    many these are the worst.
     """
 
     rule: Rule
-    people: int = 0
-    disclosed: int = 0
-    undecided: int = 0
+    among: JudgedPeople = field(default_factory=lambda: JudgedPeople(0, 0))
     found: dict[str, np.ndarray] = field(default_factory=dict)
 
     def add(self, block: dict[str, np.ndarray]) -> None:
         """Count a block, and keep of it and of those kept so far the people first in order."""
-        self.people += len(block["row"])
-        self.disclosed += int(np.sum(block["disclosed"]))
-        self.undecided += int(np.sum(ToldValues.of(block, self.rule).undecided))
+        self.among = self.among.plus(JudgedPeople.of(block, self.rule))
         both = {
             name: np.concatenate([self.found[name], column]) if self.found else column
             for name, column in block.items()
         }
-        kept = np.sort(ToldValues.of(both, self.rule).order[:KEPT])
-        self.found = {name: column[kept] for name, column in both.items()}
-
-    @property
-    def among(self) -> JudgedPeople:
-        """Of how many these are the worst."""
-        return JudgedPeople(self.people, self.disclosed, self.undecided)
+        kept = ToldValues.of(both, self.rule).order[:KEPT]
+        if MEMBERSHIP in both:
+            kept = np.concatenate([kept, by_membership(both)[:MEMBERS_KEPT]])
+        self.found = {name: column[np.unique(kept)] for name, column in both.items()}
 
 
 # How the risk of some records falls with what the adversary lacks: other records, or columns of everyone.

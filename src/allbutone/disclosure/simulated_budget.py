@@ -12,7 +12,7 @@ from allbutone.support.text import counted
 RELEASES = 200  # that are simulated
 ACCEPTED = 4  # of them may disclose anyone: were it one in twenty, so few would be seen in 3 cases of 100
 ACCEPTED_SHARE = 0.02  # of simulated releases that disclose somebody: four of two hundred
-STEP = 40  # releases between two looks at how many have disclosed someone
+FIRST, STEP = 8, 40  # releases before the first look at how many have disclosed someone, and between two
 
 Watch = Callable[[int], None]
 
@@ -50,7 +50,7 @@ class Simulated:
     """The largest number of datasets that simulated releases call safe, and all that were tried on the way.
 
     accepted: how many of `releases` may disclose anybody. cut_short: whether it was ended before it was done; then
-    `count` is the largest found safe so far.
+    `count` is the largest found safe so far. exactly: whether attacks are exact, and not averages over draws.
     """
 
     count: int
@@ -58,6 +58,7 @@ class Simulated:
     cut_short: bool = False
     accepted: int = ACCEPTED
     releases: int = RELEASES
+    exactly: bool = True
 
     @property
     def in_words(self) -> str:
@@ -67,7 +68,8 @@ class Simulated:
             return "simulated releases of this very table, and was cut short before the first number was judged"
         words = (
             f"{counted(at.releases, 'simulated release')} of this very table, whose likeliest records were "
-            f"attacked exactly: {at.disclosing:,} disclosed someone (up to {self.accepted} of {self.releases} may)"
+            f"attacked{' exactly' * self.exactly}: {at.disclosing:,} disclosed someone (up to {self.accepted} of "
+            f"{self.releases} may)"
         )
         return words + ". It was cut short: more may be allowed than was tried" * self.cut_short
 
@@ -120,30 +122,10 @@ def try_count(
     count: int,
     people: Int[np.ndarray, " m"],
     releases: int,
-    enough: int | None = None,
     watch: Watch = lambda done: None,
 ) -> Tried:
-    """Attack these people in so many releases of `count`; more than `enough` that disclose anyone end it early."""
-    return _try(simulates, count, people, releases, enough, watch)[0]
-
-
-def _try(
-    simulates: Simulates,
-    count: int,
-    people: Int[np.ndarray, " m"],
-    releases: int,
-    enough: int | None,
-    watch: Watch,
-) -> tuple[Tried, list[int]]:
-    """Return the same, and the numbers of the releases that disclose anyone."""
-    each, disclosing, done = np.zeros(len(people), dtype=int), list[int](), 0
-    while done < releases and (enough is None or len(disclosing) <= enough):
-        some = range(done, min(done + STEP, releases))
-        flags = simulates.discloses(count, people, some)
-        each, done = each + flags.sum(axis=0), some.stop
-        disclosing += [some[place] for place in np.flatnonzero(flags.any(axis=1))]
-        watch(len(some))
-    return Tried(count, done, len(disclosing), each), disclosing
+    """Attack these people in so many releases of `count`."""
+    return _Attacks(simulates, people, watch).on(count, releases)[0]
 
 
 def most_safe(
@@ -153,8 +135,11 @@ def most_safe(
     watch: Watch,
     releases: int | None = None,
     accepted: int | None = None,
+    first: int | None = None,
 ) -> Simulated:
     """Return the largest number of datasets, at most so many, that simulated releases call safe.
+
+    `first`: the number that is tried first, `most` by default.
 
     The datasets of a release are those of a shorter one and some more, so that releases which disclose nobody
     mostly do not with fewer datasets: where a number is not safe, lower ones are sought with the releases that
@@ -163,61 +148,70 @@ def most_safe(
     releases, accepted = releases or RELEASES, ACCEPTED if accepted is None else accepted
     tried: dict[int, Tried] = {}
     try:
-        count = _sought(simulates, people, most, watch, (releases, accepted), tried)
+        count = _Attacks(simulates, people, watch).sought(first or most, most, releases, accepted, tried)
         return Simulated(count, tried, False, accepted, releases)
     except CutShort:
         fine = [at for at, one in tried.items() if one.releases == releases and one.disclosing <= accepted]
         return Simulated(max(fine, default=0), tried, True, accepted, releases)
 
 
-def _sought(
-    simulates: Simulates,
-    people: Int[np.ndarray, " m"],
-    most: int,
-    watch: Watch,
-    bar: tuple[int, int],
-    tried: dict[int, Tried],
-) -> int:
-    """Seek downwards from `most`; every number that is returned was tried with all releases."""
-    releases, accepted = bar
-    low, high, count, is_exact = 0, most + 1, most, False
-    while count > low:
-        # where many disclose, some are enough to show how far down to go
-        tried[count], disclosing = _try(simulates, count, people, releases, max(4 * accepted, STEP // 2), watch)
-        done = tried[count].releases
-        if len(disclosing) <= accepted:
-            low = count
-            if is_exact or high - low <= max(1, high // 20):
+@dataclass(frozen=True, eq=False)
+class _Attacks:
+    """Attacks on some people in simulated releases; `watch` is told of every release that is finished."""
+
+    simulates: Simulates
+    people: Int[np.ndarray, " m"]
+    watch: Watch
+
+    def on(self, count: int, releases: int, accepted: int | None = None) -> tuple[Tried, list[int]]:
+        """Return what releases of `count` disclose, and which ones do.
+
+        With `accepted` it ends where so many more do that some are enough to show how far down to go.
+        """
+        each, disclosing, done = np.zeros(len(self.people), dtype=int), list[int](), 0
+        enough = max(4 * (accepted or 0), STEP // 2)
+        while done < releases:
+            step = STEP - done % STEP if done or accepted is None else FIRST
+            some = range(done, min(done + step, releases))
+            flags = self.simulates.discloses(count, self.people, some)
+            each, done = each + flags.sum(axis=0), some.stop
+            disclosing += [some[place] for place in np.flatnonzero(flags.any(axis=1))]
+            self.watch(len(some))
+            if accepted is not None and len(disclosing) > max(accepted, min(enough, done // 2)):
                 break
-            count = (low + high) // 2
-            continue
-        high, is_exact = count, done == releases
-        count = _lower(simulates, people, (low, high), disclosing, -(-accepted * done // releases), watch)
-        if count == low and high - low > 1 and not is_exact:
-            count = low + 1
-    return low
+        return Tried(count, done, len(disclosing), each), disclosing
 
+    def sought(self, first: int, most: int, releases: int, accepted: int, tried: dict[int, Tried]) -> int:
+        """Seek from the first number on; every number that is returned was tried with all releases."""
+        low, high, count, is_exact = 0, most + 1, first, False
+        while count > low:
+            tried[count], disclosing = self.on(count, releases, accepted)
+            done = tried[count].releases
+            if len(disclosing) <= accepted:
+                low = count
+                if is_exact or high - low <= max(1, high // 20):
+                    break
+                count = min((low + high) // 2, 2 * low)  # what was too much was often far too much
+                continue
+            high, is_exact = count, done == releases
+            count = self._lower(low, high, disclosing, -(-accepted * done // releases))
+            if count == low and high - low > 1 and not is_exact:
+                count = low + 1
+        return low
 
-def _lower(
-    simulates: Simulates,
-    people: Int[np.ndarray, " m"],
-    between: tuple[int, int],
-    disclosing: list[int],
-    accepted: int,
-    watch: Watch,
-) -> int:
-    """Return the largest number in between with which no more than so many of these releases disclose anyone."""
-    bottom, top = between
-    surely = 0  # how many disclose already at the bottom
-    while top - bottom > 1:
-        middle = (bottom + top) // 2
-        flags = np.asarray(simulates.discloses(middle, people, disclosing).any(axis=1))
-        watch(0)
-        some = {
-            found: [one for one, flag in zip(disclosing, flags, strict=True) if flag == found] for found in (0, 1)
-        }
-        if surely + len(some[1]) > accepted:
-            top, disclosing = middle, some[1]
-        else:
-            bottom, surely, disclosing = middle, surely + len(some[1]), some[0]
-    return bottom
+    def _lower(self, bottom: int, top: int, disclosing: list[int], accepted: int) -> int:
+        """Return the largest number below the top with which no more than so many of these disclose anyone."""
+        surely = 0  # how many disclose already at the bottom
+        while top - bottom > 1:
+            middle = (bottom + top) // 2
+            flags = np.asarray(self.simulates.discloses(middle, self.people, disclosing).any(axis=1))
+            self.watch(0)
+            still, no_more = (
+                [one for one, flag in zip(disclosing, flags, strict=True) if flag == wanted]
+                for wanted in (True, False)
+            )
+            if surely + len(still) > accepted:
+                top, disclosing = middle, still
+            else:
+                bottom, surely, disclosing = middle, surely + len(still), no_more
+        return bottom

@@ -68,8 +68,9 @@ class Standing:
         """Return each person with the columns in which they stand out most, and those of the widest intervals."""
         if self.deviation.shape[1] <= most:
             return self
-        far = np.argsort(-np.abs(self.deviation), axis=1)[:, : most - most // 4]
-        wide = np.argsort(self.low - self.high, axis=1)[:, : most // 4]
+        can_be = np.isfinite(self.needed)  # what cannot be disclosed comes last
+        far = np.argsort(np.where(can_be, -np.abs(self.deviation), 1.0), axis=1)[:, : most - most // 4]
+        wide = np.argsort(np.where(can_be, self.low - self.high, 1.0), axis=1)[:, : most // 4]
         chosen = np.concatenate([far, wide], axis=1)
         names = ("deviation", "low", "high", "needed")
         picked = {name: np.take_along_axis(getattr(self, name), chosen, axis=1) for name in names}

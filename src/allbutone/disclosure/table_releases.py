@@ -13,20 +13,23 @@ from allbutone.adversary.gaps import FilledTable, GapAdversary, noticed_bounds, 
 from allbutone.adversary.integrate import Intervals, estimated_within, integrate
 from allbutone.adversary.leave_one_out import UpdatedModels, WholeTable
 from allbutone.adversary.log_quadratic import LogQuadratic, stacked
-from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs
+from allbutone.adversary.membership import evidence_in_cells
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs, log_density_without
 from allbutone.adversary.modes import find_modes
+from allbutone.adversary.one_value import Nearness, value_beliefs
 from allbutone.adversary.proposal import Points
+from allbutone.disclosure.draw_loss import DrawLoss
 from allbutone.disclosure.gap_risk import pattern_chances, risk_with_gaps
 from allbutone.disclosure.measures import prior_probability
-from allbutone.disclosure.rule import USUAL, Rule
+from allbutone.disclosure.rule import MEMBERSHIP, USUAL, Rule
 from allbutone.model.incomplete import GapPatterns, IncompleteRecords
-from allbutone.model.location import LocationModel, Parameters, Regression
+from allbutone.model.location import LocationModel, MixedRecords, Parameters, Regression
 from allbutone.model.moments import Cells, Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
 from allbutone.releases.sampling import draw_tables
 from allbutone.releases.statistics import ParameterStatistics
-from allbutone.support.arrays import solve_rows
+from allbutone.support.arrays import half_log_det, log_sum_exp, solve_rows
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 
@@ -55,6 +58,10 @@ class DrawnParameters:
     noise: Float[np.ndarray, "k own r p"]
     draws: int  # that they stand for: more than their number where one holds the sums
 
+    def __len__(self) -> int:
+        """Return how many are held."""
+        return len(self.root)
+
     def of(self, own: int, points: Float[np.ndarray, "g r"]) -> tuple[np.ndarray, np.ndarray]:
         """Return the sums of precisions and of pulls at some points R⁻ᵀz of a regression: LLᵀ and LNᵀ(R⁻ᵀz)."""
         root, noise = self.root[:, own], self.noise[:, own]
@@ -73,6 +80,10 @@ class DrawnDatasets:
     design: Float[np.ndarray, "k own q r"]
     outcomes: Float[np.ndarray, "k own q p"]
     within: Float[np.ndarray, "k own p p"]
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return len(self.counts)
 
     @cached_property
     def inner(self) -> Float[np.ndarray, "k own r r"]:
@@ -291,10 +302,12 @@ class CountedCells:
         weights: Float[np.ndarray, " cells"],
         people: Float[np.ndarray, " cells"],
         known: tuple[int, ...],
+        public: tuple[int, ...] = (),
     ) -> "CountedCells":
-        """Group the cells by the categories that are known."""
+        """Group the cells by the categories that are known; those that are public are not judged."""
         _, groups = np.unique(cells.codes[:, list(known)], axis=0, return_inverse=True)
-        judged = tuple(place for place in range(len(cells.sizes)) if place not in known and cells.sizes[place] > 1)
+        unknown = (place for place in range(len(cells.sizes)) if place not in (*known, *public))
+        judged = tuple(place for place in unknown if cells.sizes[place] > 1)
         return cls(
             cells, weights, people, np.asarray(groups).ravel() if known else np.zeros(cells.count, int), judged
         )
@@ -378,6 +391,7 @@ POINTS, REPLICATES = 256, 2  # of the integrals: their own noise is far below th
 AT_ONCE = 1 << 22  # numbers in the wells that are held at a time
 
 Drawn = DrawnDatasets | DrawnParameters
+KINDS = ("measurements", "categories", MEMBERSHIP)  # of what can be disclosed of a person
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,7 +402,9 @@ class TableReleases:
     what counts as knowing a measurement. `rows` a dataset, None for parameters. `seed`: dataset number d of
     release number r has the same random numbers for any count, so that the first k datasets of a longer release
     are a release of k. `known`: measurements, and categories, that the adversary knows of everybody (positions);
-    kept ones belong there.
+    kept ones belong there. nearness: what counts as knowing a value for who knows all others of the person, where
+    that is judged, too; membership: whether that is. public: categories that are not secret. outside: what people
+    outside can know, measurements and categories, where a second adversary knows just that.
     """
 
     everyone: MixedLeaveOneOut
@@ -398,6 +414,17 @@ class TableReleases:
     rule: Rule
     seed: int
     known: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    nearness: Nearness | None = None
+    membership: bool = False
+    public: tuple[int, ...] = ()
+    outside: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+    @property
+    def informed(self) -> "TableReleases | None":
+        """The same releases, judged by who knows what people outside can know."""
+        if self.outside is None:
+            return None
+        return replace(self, known=self.outside, nearness=None, membership=False, outside=None)
 
     @cached_property
     def draws(self) -> TableDraws:
@@ -418,20 +445,41 @@ class TableReleases:
         self, count: int, people: Int[np.ndarray, " m"], releases: Sequence[int]
     ) -> Bool[np.ndarray, "r m"]:
         """Say which of these people each of these releases of `count` discloses."""
-        return np.asarray(self.by_kind(count, people, releases).any(axis=2))
+        return np.asarray(self.by_kind(count, people, releases, all_of_them=False).any(axis=2))
 
     def by_kind(
-        self, count: int, people: Int[np.ndarray, " m"], releases: Sequence[int]
-    ) -> Bool[np.ndarray, "r m 2"]:
-        """Say the same of their measurements and of their categories apart."""
-        p, wells = self.everyone.whole.p, 1 if self.rows is None else count
-        many = max(1, AT_ONCE // (len(people) * wells * p * p))
-        blocks = [releases[at : at + many] for at in range(0, len(releases), many)]
-        flags = np.zeros((len(releases), len(people), 2), dtype=bool)
+        self, count: int, people: Int[np.ndarray, " m"], releases: Sequence[int], all_of_them: bool = True
+    ) -> Bool[np.ndarray, "r m 3"]:
+        """Say the same of their measurements, of their categories and of their membership apart.
+
+        If not `all_of_them` are wanted, measurements are looked at where nothing else is disclosed.
+        """
+        blocks = self._blocks(count, len(people), releases)
+        flags = np.zeros((len(releases), len(people), len(KINDS)), dtype=bool)
         for some, rest in self._alike(people):
-            judge = partial(self._judged, _People.of(self, people[some], rest), count)
+            judge = partial(self._judged, _People.of(self, people[some], rest), count, all_of_them)
             flags[:, some] = np.concatenate(in_parallel(judge, blocks))
-        return flags
+        return (
+            flags if self.informed is None else flags | self.informed.by_kind(count, people, releases, all_of_them)
+        )
+
+    def losses(
+        self, count: int, people: Int[np.ndarray, " m"], releases: Sequence[int]
+    ) -> Float[np.ndarray, "r m"]:
+        """Return what each of these releases of `count` says for these people's membership."""
+        some = _People.of(self, people)
+
+        def judged(block: Sequence[int]) -> Float[np.ndarray, "b m"]:
+            every = [self.draw(count, release) for release in block]
+            return some.evidence(every, some.as_they_are.told(every)[..., 0])
+
+        return np.concatenate(in_parallel(judged, self._blocks(count, len(people), releases)))
+
+    def _blocks(self, count: int, people: int, releases: Sequence[int]) -> list[Sequence[int]]:
+        """Split releases such that the wells of so many people in each part can be held."""
+        p, wells = self.everyone.whole.p, 1 if self.rows is None else count
+        many = max(1, AT_ONCE // (people * wells * p * p))
+        return [releases[at : at + many] for at in range(0, len(releases), many)]
 
     def _alike(self, people: Int[np.ndarray, " m"]) -> list[tuple[np.ndarray, tuple[MixedLeaveOneOut, ...]]]:
         """Split people by which of the earlier releases were made from them."""
@@ -443,43 +491,75 @@ class TableReleases:
         parts = [tuple(part for part, inside in zip(rest, kind, strict=True) if inside) for kind in kinds]
         return [(np.flatnonzero(which.ravel() == number), part) for number, part in enumerate(parts)]
 
-    def _judged(self, people: "_People", count: int, releases: Sequence[int]) -> Bool[np.ndarray, "r m 2"]:
+    def _judged(
+        self, people: "_People", count: int, all_of_them: bool, releases: Sequence[int]
+    ) -> Bool[np.ndarray, "r m 3"]:
         every = [self.draw(count, release) for release in releases]
-        flags = np.zeros((len(every), len(people.places), 2), dtype=bool)
-        if people.measured:
-            flags[:, :, 0] = self._finds_measurements(people, every)
+        flags = np.zeros((len(every), len(people.places), len(KINDS)), dtype=bool)
+        alone = people.counted is not None and self.nearness is not None
+        if alone or self.membership:
+            told = people.as_they_are.told(every)
+            if alone:
+                flags[:, :, 1] = people.as_they_are.finds_levels(told)
+            if self.membership:
+                member = self.rule.membership_of(people.evidence(every, told[..., 0]))
+                flags[:, :, 2] = self.rule.discloses_membership(member)
         if people.counted is not None:
             for number, (drawn, release) in enumerate(zip(every, releases, strict=True)):
-                flags[number, :, 1] = self._finds_categories(people, drawn, release)
+                flags[number, :, 1] |= self._finds_categories(people, drawn, release, ~flags[number, :, 1])
+        asked = np.full(flags.shape[:2], people.measured)
+        if not all_of_them:
+            asked &= ~flags.any(axis=2)
+        if np.any(asked):
+            flags[:, :, 0] = self._finds_measurements(people, every, asked)
         return flags
 
-    def _finds_measurements(self, people: "_People", every: list[Drawn]) -> Bool[np.ndarray, "r m"]:
-        problem = stacked([people.posteriors(drawn) for drawn in every])
-        known = self.known[0]
-        places = np.tile(people.places[people.order], len(every))
+    def _finds_measurements(
+        self, people: "_People", every: list[Drawn], asked: Bool[np.ndarray, "r m"]
+    ) -> Bool[np.ndarray, "r m"]:
+        """Say of whom, among those asked for, a measurement is disclosed: to who lacks the record, or it."""
+        asked = asked[:, people.order]
+        problem = stacked(
+            [people.posteriors(drawn, some) for drawn, some in zip(every, asked, strict=True) if np.any(some)]
+        )
+        known, (release, who) = self.known[0], np.nonzero(asked)
+        places = people.places[people.order][who]
         unknown = [place for place in range(problem.p) if place not in known]
         near = self.near.take(places, unknown)
+        flags = np.zeros(len(places), dtype=bool)
+        if self.nearness is not None:
+            own = people.before
+            alone = value_beliefs(
+                problem,
+                self.everyone.records.values[places],
+                self.nearness.take(places, unknown),
+                None if own is None else own.take(who),
+            )
+            flags |= np.any(self.rule.discloses(alone.probability, alone.baseline), axis=1)
         if known:
             problem = problem.given(known, self.everyone.records.values[places][:, list(known)])
         modes = find_modes(problem)
-        likely = np.max(estimated_within(problem, modes, near), axis=1) >= SCREEN * self.rule.probability
-        flags = np.zeros(len(places), dtype=bool)
-        (chosen,) = np.nonzero(likely | ~np.isfinite(modes.value))
+        judged = (near.low > -np.inf) | (near.high < np.inf)  # else any value would count as known
+        estimated = np.where(judged, estimated_within(problem, modes, near), 0.0)
+        likely = np.max(estimated, axis=1) >= SCREEN * self.rule.probability
+        (chosen,) = np.nonzero((likely | ~np.isfinite(modes.value)) & ~flags)
         if len(chosen):
             some, around = problem.take(chosen), near.take(chosen)
             found = integrate(some, modes.take(chosen), None, Points(), POINTS, REPLICATES, around)
             baseline = people.baselines
-            before = prior_probability(some, around) if baseline is None else baseline[chosen % len(people.places)]
+            before = prior_probability(some, around) if baseline is None else baseline[who[chosen]]
             flags[chosen] = np.any(self.rule.discloses(found.within, before), axis=1)
-        sorted_back = np.empty((len(every), len(people.places)), dtype=bool)
-        sorted_back[:, people.order] = flags.reshape(len(every), -1)
-        return sorted_back
+        disclosed = np.zeros(asked.shape, dtype=bool)
+        disclosed[release, people.order[who]] = flags
+        return disclosed
 
-    def _finds_categories(self, people: "_People", drawn: Drawn, release: int) -> Bool[np.ndarray, " m"]:
-        """Say whose level of any category that is not known is disclosed; integrated where counts allow it."""
+    def _finds_categories(
+        self, people: "_People", drawn: Drawn, release: int, asked: Bool[np.ndarray, " m"]
+    ) -> Bool[np.ndarray, " m"]:
+        """Say whose level of any category is disclosed to who lacks the record: integrated where likely."""
         found = np.zeros(len(people.places), dtype=bool)
-        likely = people.likely_by_counts(drawn)
-        if not np.any(likely):
+        (places,) = np.nonzero(asked & people.likely_by_counts(drawn))
+        if not len(places):
             return found
         few = people.alone
         if isinstance(drawn, DrawnParameters):
@@ -492,12 +572,167 @@ class TableReleases:
             updated = tuple(few.whole.plus(data) for data in datasets)
             after = replace(few, datasets=(*few.datasets, *datasets), after=(*few.after, *updated))
         points = Points.of(np.random.default_rng([self.seed, release]))
-        integrals = CellIntegrals.of(after, points, self.known[0])
-        beliefs = cell_beliefs(integrals, np.flatnonzero(likely), self.known[1])
         assert people.counted is not None
+        beliefs = cell_beliefs(CellIntegrals.of(after, points, self.known[0]), places, self.known[1])
         levels = [beliefs.of_true_level(category) for category in people.counted.judged]
-        found[likely] = np.any([self.rule.discloses(share, baseline) for share, _, baseline in levels], axis=0)
+        found[places] = np.any([self.rule.discloses(share, base) for share, _, base in levels], axis=0)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """People, each in a cell that they could be in, by one regression: their own and others in one category.
+
+    `person`, `column`: whose, and the number of the cell among theirs. `points`: R⁻ᵀz there; `white`: the record
+    in the regression's coordinates. `own`: which of the pairs is the person in the own cell; `knows`: whether the
+    regression knows the person.
+    """
+
+    regression: int
+    person: Int[np.ndarray, " n"]
+    column: Int[np.ndarray, " n"]
+    points: Float[np.ndarray, "n r"]
+    white: Float[np.ndarray, "n p"]
+    own: Int[np.ndarray, " n"]
+    knows: Float[np.ndarray, " n"]
+
+    def log_density(
+        self,
+        df: Float[np.ndarray, "k 1"],
+        inner: Float[np.ndarray, "k r r"],
+        effects: Float[np.ndarray, "k r p"],
+        scale: Float[np.ndarray, "k p p"],
+    ) -> Float[np.ndarray, "k n"]:
+        """Return log t of each record in its cell by models that know it, without it: ν′, (I + AᵀA)⁻¹, RB′, Λ′."""
+        root = np.linalg.cholesky(scale)
+        away = (self.white - self.points @ effects) @ np.linalg.inv(root).mT
+        turned = self.points @ inner
+        mine = self.knows[:, None] * away[:, self.own]
+
+        spread = np.sum(turned * self.points, axis=-1)
+        return log_density_without(
+            df + 1 - self.knows,
+            self.white.shape[1],
+            half_log_det(root)[:, None],
+            (self.knows * spread[:, self.own], np.vecdot(mine, mine)),
+            (spread, np.vecdot(away, away)),
+            (self.knows * np.sum(turned * self.points[self.own], axis=-1), np.vecdot(mine, away)),
+        )
+
+    @staticmethod
+    def of(draws: TableDraws, records: MixedRecords, cells: Int[np.ndarray, "m c"]) -> "list[_Pairs]":
+        """Bring records into the coordinates of each regression, in every one of their cells."""
+        person, column = (each.ravel() for each in np.indices(cells.shape))
+        flat, known = cells.ravel(), records.covariates[person]
+        points, own = draws.points(flat, known), draws.own(flat)
+        away = records.values[person] - np.asarray(draws.whole.at(flat, known).mean)
+        found = []
+        for number in np.unique(own):
+            (here,) = np.nonzero(own == number)
+            place = np.zeros(len(cells), dtype=int)  # of each person's own cell among these, if it is
+            place[person[here][column[here] == 0]] = np.flatnonzero(column[here] == 0)
+            knows = np.ones(len(here)) if not draws.whole.is_separate else (column[here] == 0).astype(float)
+            white = solve_rows(draws.roots[number], away[here])
+            found.append(
+                _Pairs(int(number), person[here], column[here], points[here], white, place[person[here]], knows)
+            )
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _AsTheyAre:
+    """What releases say of people's records as they are, in the own cell and in those that differ in one category.
+
+    All is closed, and all releases are looked at together. `cells`: the own one of each person first; `category`:
+    in which each of the others differs. `odds`: the log odds of the cells before any release, and with the earlier
+    ones, what is known of the measurements in it.
+    """
+
+    releases: TableReleases
+    cells: Int[np.ndarray, "m c"]
+    category: Int[np.ndarray, " c"]
+    pairs: list[_Pairs]
+    odds: tuple[Float[np.ndarray, "m c"], Float[np.ndarray, "m c"]]
+
+    @classmethod
+    def of(cls, releases: TableReleases, places: Int[np.ndarray, " m"], judged: Sequence[int]) -> "_AsTheyAre":
+        """Look at some people, of whom these categories are judged."""
+        everyone, table = releases.everyone, releases.everyone.whole.cells
+        codes = table.codes[everyone.records.cells[places]]
+        every, category = [codes], [-1]
+        for place in judged:
+            for step in range(1, table.sizes[place]):
+                other = codes.copy()
+                other[:, place] = (other[:, place] + step) % table.sizes[place]
+                every.append(other)
+                category.append(place)
+        cells = table.of_codes(np.stack(every, axis=1))
+        pairs = _Pairs.of(releases.draws, everyone.records.take(places), cells)
+        odds: list[np.ndarray] = []
+        if judged:
+            rows = np.repeat(places, cells.shape[1])
+            measured = everyone.log_density(rows, cells.ravel())
+            for counts, density in zip(everyone.log_cell_odds(places), measured, strict=True):
+                odds.append(np.take_along_axis(counts, cells, axis=1) + density.reshape(cells.shape))
+        nothing = np.zeros(cells.shape)
+        before, earlier = odds or (nothing, nothing)
+        return cls(releases, cells, np.array(category), pairs, (before, earlier))
+
+    @cached_property
+    def without(self) -> list[Float[np.ndarray, "1 n"]]:
+        """The log density of each pair by the table alone, without the person."""
+        found = []
+        for pairs in self.pairs:
+            r, p = pairs.points.shape[1], pairs.white.shape[1]
+            df = np.array([[self.releases.draws.regressions[pairs.regression].df]])
+            found.append(pairs.log_density(df, np.eye(r)[None], np.zeros((1, r, p)), np.eye(p)[None]))
+        return found
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, "m c"]:
+        """The weight of each cell without the person."""
+        return self.releases.everyone.whole.weights[self.cells] - (self.category < 0)
+
+    def told(self, every: Sequence[Drawn]) -> Float[np.ndarray, "r m c"]:
+        """Return by how much each release moves the log odds of every cell: by counts, and by measurements."""
+        ends = np.cumsum([0, *map(len, every)])
+        found = np.zeros((ends[-1], *self.cells.shape))
+        for pairs, before in zip(self.pairs, self.without, strict=True):
+            found[:, pairs.person, pairs.column] = self._densities(pairs, every) - before
+        return np.add.reduceat(found + self._by_counts(every), ends[:-1], axis=0)
+
+    def _densities(self, pairs: _Pairs, every: Sequence[Drawn]) -> Float[np.ndarray, "k n"]:
+        own, df = pairs.regression, self.releases.draws.regressions[pairs.regression].df
+        if self.releases.rows is None:
+            root, noise = (_joined(every, name)[:, own] for name in ("root", "noise"))
+            away = pairs.white @ root - pairs.points @ noise  # Lᵀx − Nᵀu: standard normal under the draw
+            height = half_log_det(root) - 0.5 * root.shape[-1] * np.log(2 * np.pi)
+            return np.asarray(height[:, None] - 0.5 * np.vecdot(away, away))
+        rows, inner, effects, scale = (
+            _joined(every, name)[:, own] for name in ("rows", "inner", "effects", "scale")
+        )
+        return pairs.log_density(df + rows[:, None], inner, effects, scale)
+
+    def _by_counts(self, every: Sequence[Drawn]) -> Float[np.ndarray, "k m c"]:
+        if self.releases.rows is not None:
+            return np.log1p(_joined(every, "counts")[:, self.cells] / self.weights)
+        with np.errstate(divide="ignore"):  # a share can be drawn as 0
+            return np.log(_joined(every, "shares"))[:, self.cells] - np.log(self.weights)
+
+    def finds_levels(self, told: Float[np.ndarray, "r m c"]) -> Bool[np.ndarray, "r m"]:
+        """Say whose level of any category is disclosed to who knows all else of the person."""
+        before, earlier = self.odds
+        after, found = earlier + told, np.zeros(told.shape[:2], dtype=bool)
+        for place in np.unique(self.category[1:]):
+            alike = (self.category == place) | (self.category < 0)
+            shares = [np.exp(odds[..., 0] - log_sum_exp(odds[..., alike], axis=-1)) for odds in (after, before)]
+            found |= self.releases.rule.discloses(shares[0], np.broadcast_to(shares[1], shares[0].shape))
+        return found
+
+
+def _joined(every: Sequence[Drawn], name: str) -> np.ndarray:
+    """Return what all the releases have of something, one after the other."""
+    return np.concatenate([getattr(drawn, name) for drawn in every])
 
 
 @dataclass(frozen=True, eq=False)
@@ -545,8 +780,10 @@ class _Group:
             parameters=_parameters(everyone, whole, root, cell, known),
         )
 
-    def posteriors(self, drawn: Drawn | None = None) -> LogQuadratic:
-        """Return the posteriors of the measurements after a release, if any, and the earlier ones."""
+    def posteriors(
+        self, drawn: Drawn | None = None, asked: Bool[np.ndarray, " m"] | slice = slice(None)
+    ) -> LogQuadratic:
+        """Return the posteriors of some people's measurements after a release, if any, and the earlier ones."""
         parameters, models = self.parameters, self.earlier
         if isinstance(drawn, DrawnParameters):
             precision, pull = drawn.of(self.own, self.point[None])
@@ -573,9 +810,9 @@ class _Group:
         both = len(released) > 1
         known = tuple(released) if both else released[0]
         table = WholeTable(self.whole, self.own_prior, self.root, known, together(*fitted) if both else fitted[0])
-        found = table.without(self.targets, self.white)
+        found = table.without(self.targets[asked], self.white[asked])
         for other in self.rest:
-            found = with_another_prior(found, other)
+            found = with_another_prior(found, other.take(np.arange(len(self.people))[asked]))
         return found
 
 
@@ -592,6 +829,7 @@ class _People:
     groups: tuple[_Group, ...]
     measured: bool
     counted: CountedCells | None
+    rest: tuple[MixedLeaveOneOut, ...] = ()  # earlier releases by other mechanisms that were made from them
 
     @classmethod
     def of(
@@ -609,9 +847,11 @@ class _People:
             parts = [_Group.of(part, TableDraws(part.whole, None), places[people] - part.start) for part in rest]
             groups.append(replace(group, people=people, rest=tuple(part.posteriors() for part in parts)))
         people = np.rint(everyone.whole.weights - everyone.prior.weights)
-        counted = CountedCells.of(everyone.whole.cells, everyone.whole.weights, people, releases.known[1])
+        counted = CountedCells.of(
+            everyone.whole.cells, everyone.whole.weights, people, releases.known[1], releases.public
+        )
         measured = len(releases.known[0]) < everyone.whole.p
-        return cls(releases, places, tuple(groups), measured, counted if counted.judged else None)
+        return cls(releases, places, tuple(groups), measured, counted if counted.judged else None, rest)
 
     @cached_property
     def order(self) -> Int[np.ndarray, " m"]:
@@ -619,11 +859,16 @@ class _People:
         return np.concatenate([group.people for group in self.groups])
 
     @cached_property
-    def baselines(self) -> Float[np.ndarray, "m f"] | None:
+    def before(self) -> LogQuadratic | None:
         """What an adversary with an own prior believes without a release, group by group; None for others."""
-        everyone, known = self.releases.everyone, self.releases.known[0]
         places = self.places[self.order]
-        problem = everyone.problem_before(places, everyone.records.cells[places])
+        return self.releases.everyone.problem_before(places, self.releases.everyone.records.cells[places])
+
+    @cached_property
+    def baselines(self) -> Float[np.ndarray, "m f"] | None:
+        """The probabilities that follow from that."""
+        everyone, known = self.releases.everyone, self.releases.known[0]
+        places, problem = self.places[self.order], self.before
         if problem is None:
             return None
         near = self.releases.near.take(places, [place for place in range(problem.p) if place not in known])
@@ -631,20 +876,58 @@ class _People:
             problem = problem.given(known, everyone.records.values[places][:, list(known)])
         return integrate(problem, find_modes(problem), None, Points(), POINTS, REPLICATES, near).within
 
-    def posteriors(self, drawn: Drawn) -> LogQuadratic:
-        """Return the posteriors of the measurements after a release and the earlier ones, group by group."""
-        every = [group.posteriors(drawn) for group in self.groups]
-        return every[0] if len(every) == 1 else stacked([_with_own_numbers(each) for each in every])
+    @cached_property
+    def earlier_evidence(self) -> Float[np.ndarray, " m"]:
+        """What earlier releases say for each one's membership."""
+        everyone = self.releases.everyone
+        if not everyone.opinions and not everyone.rest:
+            return np.zeros(len(self.places))
+        problem = everyone.problem(self.places, everyone.records.cells[self.places])
+        return evidence_in_cells(everyone, self.places, *problem)
+
+    @cached_property
+    def as_they_are(self) -> _AsTheyAre:
+        """What is closed: what releases say of the records as they are."""
+        judged = self.counted.judged if self.counted is not None and self.releases.nearness is not None else ()
+        return _AsTheyAre.of(self.releases, self.places, judged)
+
+    def evidence(self, every: Sequence[Drawn], told: Float[np.ndarray, "r m"]) -> Float[np.ndarray, "r m"]:
+        """Return what each release, and the earlier ones, say for membership: the log likelihood ratio.
+
+        `told`: by how much each moves the log odds of the record as it is.
+        """
+        total = np.sum(self.releases.everyone.whole.weights) - 1
+        if isinstance(every[0], DrawnParameters):
+            if every[0].draws > len(every[0].root):
+                return self.earlier_evidence + np.stack([self._losses_of_many(drawn) for drawn in every])
+            return self.earlier_evidence + told + every[0].draws * np.log(total)
+        rows = np.stack([np.sum(drawn.counts, axis=1) for drawn in every])  # type: ignore[union-attr]
+        return self.earlier_evidence + told - np.sum(np.log1p(rows / total), axis=1)[:, None]
+
+    def _losses_of_many(self, drawn: Any) -> Float[np.ndarray, " m"]:
+        """Return the evidence of very many draws, of which only the sums are known: losses add up to a normal."""
+        (group,) = self.groups  # very many are drawn as sums where there is one cell
+        whole = group.whole
+        hat = np.sum(group.white**2, axis=-1) + 1 / whole.mean_weight
+        loss = DrawLoss(whole.p, float(whole.mean_weight) - 1, float(whole.df) - 1, hat / (1 - hat))
+        _, mean, variance = loss.slopes(np.ones(len(hat)))
+        return drawn.draws * mean + np.sqrt(drawn.draws * variance) * float(drawn.noise.flat[0])
+
+    def posteriors(self, drawn: Drawn, asked: Bool[np.ndarray, " m"]) -> LogQuadratic:
+        """Return the posteriors of the measurements after a release and the earlier ones, group by group.
+
+        `asked`: whose, as they stand so.
+        """
+        ends = np.cumsum([len(group.people) for group in self.groups])[:-1]
+        some = zip(self.groups, np.split(asked, ends), strict=True)
+        every = [group.posteriors(drawn, these) for group, these in some if np.any(these)]
+        return every[0] if len(self.groups) == 1 else stacked([_with_own_numbers(each) for each in every])
 
     @cached_property
     def alone(self) -> MixedLeaveOneOut:
         """The attacks on these people alone: of the others only the moments are needed."""
-        everyone = self.releases.everyone
-        prior, some = everyone.prior, everyone.records.take(self.places)
-        others = prior.moments(everyone.records).without(prior.moments(some))
-        if everyone.elsewhere is not None:
-            others = others.merge(everyone.elsewhere)
-        return replace(everyone, records=some, elsewhere=others)
+        rest = tuple(_of_some(part, self.places - part.start) for part in self.rest)
+        return replace(_of_some(self.releases.everyone, self.places), rest=rest)
 
     def likely_by_counts(self, drawn: Drawn) -> Bool[np.ndarray, " m"]:
         """Say for whom the counts of the cells alone go a good part of the way to a level's disclosure."""
@@ -672,6 +955,15 @@ class _People:
         doubled = with_it * (1 - without) >= np.sqrt(2) * without * (1 - with_it)  # half of the way there
         likely = np.any((with_it >= LIKELY * self.releases.rule.probability) & doubled, axis=-1)
         return np.asarray(likely[everyone.records.cells[self.places]])
+
+
+def _of_some(everyone: MixedLeaveOneOut, places: Int[np.ndarray, " m"]) -> MixedLeaveOneOut:
+    """Return the attacks on some of the people: the others enter by their moments."""
+    prior, some = everyone.prior, everyone.records.take(places)
+    others = prior.moments(everyone.records).without(prior.moments(some))
+    if everyone.elsewhere is not None:
+        others = others.merge(everyone.elsewhere)
+    return replace(everyone, records=some, elsewhere=others, start=0)
 
 
 def _one(model: NIW) -> NIW:
@@ -735,8 +1027,9 @@ GAP_PEOPLE = 12  # who are attacked in each
 class GapReleases:
     """Releases of a table with gaps, simulated beside those that were made earlier, and what they are judged by.
 
-    `near`, `rule`, `rows`, `seed` and `known` are those of `TableReleases`. Limits and rounding are those of the
-    released tables, and which values a record lacks is judged, too, where synthetic tables have gaps of their own.
+    `near`, `rule`, `rows`, `seed`, `known`, `public` and `outside` are those of `TableReleases`. Limits and
+    rounding are those of the released tables, and which values a record lacks is judged, too, where synthetic
+    tables have gaps of their own.
     """
 
     records: Records
@@ -746,6 +1039,10 @@ class GapReleases:
     rule: Rule
     seed: int
     known: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    nearness: Nearness | None = None
+    membership: bool = False
+    public: tuple[int, ...] = ()
+    outside: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     earlier: tuple[Records, ...] = ()
     parameters: Parameters | None = None
 
@@ -786,7 +1083,11 @@ class GapReleases:
         self, count: int, people: Int[np.ndarray, " m"], releases: Sequence[int]
     ) -> Bool[np.ndarray, "r m"]:
         """Say which of these people each of these releases of `count` discloses."""
-        return np.stack(in_parallel(lambda release: self._judged(count, people, release), list(releases)))
+        found = np.stack(in_parallel(lambda release: self._judged(count, people, release), list(releases)))
+        if self.outside is None:
+            return found
+        informed = replace(self, known=self.outside, nearness=None, membership=False, outside=None)
+        return found | informed.discloses(count, people, releases)
 
     def _judged(self, count: int, people: Int[np.ndarray, " m"], release: int) -> Bool[np.ndarray, " m"]:
         drawn, parameters = self.draw(count, release)
@@ -807,17 +1108,27 @@ class GapReleases:
             known_categories=categories,
             size=GAP_POINTS,
             near=self.near,
+            nearness=self.nearness,
         )
         unknown = [place for place in range(prior.p) if place not in columns]
         pairs = [(found.probability[people][:, unknown], found.baseline[people][:, unknown])]
         codes = self.table.codes[people]
         for place in range(codes.shape[1]):
-            if place not in categories:
+            if place not in (*categories, *self.public):
                 own = np.arange(len(people)), np.maximum(codes[:, place], 0)
                 levels = (found.probabilities[place][people][own], found.baselines[place][people][own])
                 pairs.append(tuple(np.where(codes[:, place] < 0, np.nan, each)[:, None] for each in levels))  # type: ignore[arg-type]
         if self.mechanism.missing == KEEP_GAPS and tables:
             gaps = pattern_chances(self.table, [self.mechanism.incomplete(each) for each in tables])
             pairs.append((gaps[0][people, None], gaps[1][people, None]))
+        if self.nearness is not None and self.outside is None:
+            alone = found.rest_known.of(people)
+            pairs.append((alone.probability[:, unknown], alone.baseline[:, unknown]))
+            judged = (
+                level for place, level in alone.levels.items() if int(place) not in (*categories, *self.public)
+            )
+            pairs += [(level[0][:, None], level[2][:, None]) for level in judged]
         flags = [self.rule.discloses(after_it, before_it).any(axis=1) for after_it, before_it in pairs]
+        if self.membership and self.nearness is not None:
+            flags.append(self.rule.discloses_membership(self.rule.membership_of(found.evidence[people])))
         return np.any(flags, axis=0)

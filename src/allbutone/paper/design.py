@@ -4,7 +4,6 @@ import ast
 import csv
 import io
 import json
-import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +24,8 @@ from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.safe_io import read_text
 
-# What was published about the cells of a design, beside ours: printed numbers and a verdict on each.
-#
-# The numbers are kept as they were printed, in a CSV file beside the design, so that they can be shown in the
-# paper's own form and their rounding is known.
+# What was published about the cells of a design, beside ours. The numbers are kept as they were printed, in a CSV
+# file beside the design, so that they can be shown in the paper's own form and their rounding is known.
 
 
 PLACE = ("release", "p", "n", "count", "rows")
@@ -99,28 +96,24 @@ def another_thousand(
     ends["min"] = low, high
     high, typical_max, low = (None if end is None else -end for end in _smallest(-ordered[::-1], again))
     ends["max"] = low, high
-    found = {side.format(name): end for name, pair in ends.items() for side, end in zip(_SIDE, pair, strict=True)}
-    found |= {TYPICAL["min"]: typical_min, TYPICAL["max"]: typical_max}
-    return {name: None if end is None else float(end) for name, end in found.items()}
+    every = {side.format(name): end for name, pair in ends.items() for side, end in zip(_SIDE, pair, strict=True)}
+    every |= {TYPICAL["min"]: typical_min, TYPICAL["max"]: typical_max}
+    return {name: None if end is None else float(end) for name, end in every.items()}
 
 
 def _smallest(ordered: Float[np.ndarray, " r"], again: int) -> tuple[Any, Any, Any]:
     """Return the low end, the middle and the high end of the smallest of another 1000; None where ours end."""
     below, middle, above = _places(len(ordered), again)
-    return (
-        ordered[below - 1] if below else None,
-        ordered[max(middle - 1, 0)],
-        ordered[above] if above < len(ordered) else None,
-    )
+    low, high = ordered[below - 1] if below else None, ordered[above] if above < len(ordered) else None
+    return low, ordered[max(middle - 1, 0)], high
 
 
 @lru_cache
-def _places(count: int, again: int) -> tuple[int, int, int]:
+def _places(count: int, again: int) -> tuple[int, ...]:
     """Return how many of our smallest theirs exceeds with a chance of 0.995, 0.5 and 0.005."""
     place = np.arange(count)
     beyond = np.cumprod((count - place) / (count + again - place))  # chance that theirs exceeds our (place + 1)-th
-    below, middle, above = (int(np.sum(beyond > chance - _TINY)) for chance in (1 - MISS, 0.5, MISS))
-    return below, middle, above
+    return tuple(int(np.sum(beyond > chance - _TINY)) for chance in (1 - MISS, 0.5, MISS))
 
 
 def beside(row: Mapping[str, Any], printed: Printed | None) -> dict[str, Any]:
@@ -143,18 +136,19 @@ def verdicts(row: Mapping[str, Any], printed: Printed) -> dict[str, str | None]:
     It does if it lies, give or take half a unit of its last printed digit, in the 99 % interval for another 1000
     replicates; None where too few replicates have no such interval.
     """
-    return {name: _verdict(row, name, printed[name]) for name in printed if name != "table"}
-
-
-def _verdict(row: Mapping[str, Any], name: str, printed: str) -> str | None:
-    low, high = (row.get(side.format(name)) for side in _SIDE)
-    if low is None and high is None:
-        return None
-    # R prints 13.0 as 13: one digit was meant
-    allowed = 0.5 * 10.0 ** -max(1, len(printed.partition(".")[2])) + 1e-9
-    value = float(printed)
-    beyond = (low is not None and value < low - allowed) or (high is not None and value > high + allowed)
-    return "differs" if beyond else "agrees"
+    judged: dict[str, str | None] = {}
+    for name, text in printed.items():
+        low, high = (row.get(side.format(name)) for side in _SIDE)
+        if name == "table":
+            continue
+        # R prints 13.0 as 13: one digit was meant
+        allowed = 0.5 * 10.0 ** -max(1, len(text.partition(".")[2])) + 1e-9
+        below, above = (
+            low is not None and float(text) < low - allowed,
+            high is not None and float(text) > high + allowed,
+        )
+        judged[name] = None if low is high is None else "differs" if below or above else "agrees"
+    return judged
 
 
 def agreement(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -339,30 +333,32 @@ def correlations(structure: str, p: int, strength: float, rank: int) -> Float[np
     return eye
 
 
-# Choosing cells by an expression such as "p == 2 and n in [10, 50]": comparisons only, nothing is executed.
+# Choosing cells by an expression such as "p == 2 and n in [10, 50]": comparisons with values, and nothing else.
 
 
 NAMES = (
     "release", "p", "n", "count", "rows", "structure", "correlation", "distance", "leverage", "lacking_columns",
     "lacking_records",
 )  # fmt: skip
-_COMPARE: dict[type[ast.cmpop], Any] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda one, many: one in many,
-    ast.NotIn: lambda one, many: one not in many,
-}
+_COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn)
+_ALLOWED = (
+    *(ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.Not, ast.USub, ast.Compare, *_COMPARISONS),
+    *(ast.Name, ast.Load, ast.Constant, ast.List, ast.Tuple, ast.UnaryOp),
+)
 
 
 def choose(cells: Sequence[Cell], expression: str) -> list[Cell]:
     """Return the cells for which the expression is true; refuse one that none fulfils."""
     try:
-        tree = ast.parse(expression.strip(), mode="eval").body
-        chosen = [cell for cell in cells if _holds(tree, cell)]
+        tree = ast.parse(expression.strip(), mode="eval")
+        if not isinstance(tree.body, ast.Compare | ast.BoolOp | ast.UnaryOp):
+            raise ValueError("no comparison")
+        for node in ast.walk(tree):
+            known = node.id in NAMES if isinstance(node, ast.Name) else isinstance(node, _ALLOWED)
+            if not known:
+                raise ValueError(f"{ast.unparse(node)!r} is neither a comparison nor a value")
+        code = compile(tree, "the choice of cells", "eval")
+        chosen = [cell for cell in cells if eval(code, {"__builtins__": {}}, _values(cell))]
     except (SyntaxError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"the choice of cells {expression!r:.80} cannot be read",
@@ -373,29 +369,19 @@ def choose(cells: Sequence[Cell], expression: str) -> list[Cell]:
     return chosen
 
 
-def _holds(node: ast.expr, cell: Cell) -> bool:
-    if isinstance(node, ast.BoolOp):
-        each = (_holds(part, cell) for part in node.values)
-        return all(each) if isinstance(node.op, ast.And) else any(each)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return not _holds(node.operand, cell)
-    if isinstance(node, ast.Compare) and all(type(op) in _COMPARE for op in node.ops):
-        values = [_value(part, cell) for part in (node.left, *node.comparators)]
-        pairs = zip(node.ops, values, values[1:], strict=False)
-        return all(_compare(op, one, two) for op, one, two in pairs)
-    raise ValueError(f"{ast.unparse(node)!r} is no comparison")
+class _Nothing:
+    """What a cell does not have, such as the rows of parameters: None, and neither less nor more than anything."""
 
+    def __eq__(self, other: object) -> bool:
+        return other is None
 
-def _compare(op: ast.cmpop, one: Any, two: Any) -> bool:
-    # what a cell does not have, such as the rows of released parameters, is neither smaller nor larger
-    if isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) and (one is None or two is None):
+    def __lt__(self, other: object) -> bool:
         return False
-    return bool(_COMPARE[type(op)](one, two))
+
+    __le__ = __gt__ = __ge__ = __lt__
+    __hash__ = None  # type: ignore[assignment]
 
 
-def _value(node: ast.expr, cell: Cell) -> Any:
-    if isinstance(node, ast.Name):
-        if node.id not in NAMES:
-            raise ValueError(f"there is no {node.id!r}")
-        return getattr(cell, node.id)
-    return ast.literal_eval(node)
+def _values(cell: Cell) -> dict[str, Any]:
+    values = {name: getattr(cell, name) for name in NAMES}
+    return {name: _Nothing() if value is None else value for name, value in values.items()}

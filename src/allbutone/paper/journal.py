@@ -3,9 +3,9 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,8 @@ from allbutone.support.arrays import to_numpy
 from allbutone.support.errors import Cure, InputError, reason
 from allbutone.tables.safe_io import read_bytes
 
-# The journal of a study: a header and a line a cell, written by one run at a time, read by anyone.
-#
-# A cell's result is one line appended in one write. A killed run leaves at most one broken line at the end, which
-# the next run cuts off.
+# A cell's result is one line appended in one write, by one run at a time. A killed run leaves at most one broken
+# line at the end, which the next run cuts off.
 
 
 try:
@@ -142,9 +140,6 @@ def _is_number(value: Any) -> bool:
 # What came of the replicates of a cell, and its row in the table of results.
 
 
-_MEASURED = ("guess", "distance", "exposure", "baseline_distance", "leverage")
-
-
 @dataclass(frozen=True, eq=False)
 class Replicates:
     """What came of each replicate of a cell: the adversary's guess, its distance from the target, and baselines.
@@ -160,79 +155,55 @@ class Replicates:
     unconverged: Int[np.ndarray, " r"]
 
     @classmethod
-    def of(cls, found: Mapping[str, np.ndarray], rows: slice = slice(None)) -> "Replicates":
-        """Return what was measured (`measured`), or some rows of it, as the replicates of a cell."""
-        guess, distance, exposure, baseline, leverage = (found[name][rows] for name in _MEASURED)
-        return cls(
-            candidate=guess,
-            distance=distance,
-            exposure=exposure,
-            baseline=baseline,
-            leverage=leverage,
-            unconverged=found["unconverged"][rows],
-        )
+    def of(cls, measures: Measures) -> "Replicates":
+        """Return what a study keeps of the measures, as NumPy's arrays from whatever device they are on."""
+        names = ("guess", "distance", "exposure", "baseline_distance", "leverage")
+        kept = [to_numpy(getattr(measures, name)) for name in names]
+        lost = np.zeros(len(kept[0])) if measures.modes is None else ~to_numpy(measures.modes.converged)
+        return cls(*(*kept, lost.astype(int)))
+
+    def part(self, rows: slice) -> "Replicates":
+        """Return some of them."""
+        return Replicates(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @classmethod
     def joined(cls, blocks: list["Replicates"]) -> "Replicates":
         """Put the blocks of a cell one after the other."""
-        if len(blocks) == 1:
-            return blocks[0]
-        return cls(
-            *(np.concatenate([getattr(block, name) for block in blocks]) for name in cls.__dataclass_fields__)
-        )
-
-
-def measured(found: Measures) -> dict[str, np.ndarray]:
-    """Return what a study keeps of the measures, as NumPy's arrays from whatever device they are on."""
-    kept = {name: to_numpy(getattr(found, name)) for name in _MEASURED}
-    lost = np.zeros(len(kept["distance"])) if found.modes is None else ~to_numpy(found.modes.converged)
-    return kept | {"unconverged": lost.astype(int)}
+        columns = ([getattr(block, field.name) for block in blocks] for field in fields(cls))
+        return blocks[0] if len(blocks) == 1 else cls(*(np.concatenate(column) for column in columns))
 
 
 def summarize(cells: Sequence[Cell], found: Sequence[Replicates]) -> list[tuple[dict[str, Any], list[float]]]:
     """Return, of cells with as many replicates each, the row in the table of results and quantiles of distance."""
-    distance, exposure, *rest = (
-        np.sort([getattr(one, name) for one in found], axis=1)
+    distance, exposure, baseline, leverage = (
+        np.array([getattr(one, name) for one in found])
         for name in ("distance", "exposure", "baseline", "leverage")
     )
-    quarters = np.array([0.25, 0.5, 0.75])
-    quantiles = _quantiles(distance, np.linspace(0, 1, QUANTILES))
+    quantiles = np.quantile(distance, np.linspace(0, 1, QUANTILES), axis=1)
+    low, middle, high = np.quantile(exposure, (0.25, 0.5, 0.75), axis=1)
     columns = {
-        **_named(("q25", "median", "q75"), _quantiles(distance, quarters)),
-        "min": distance[:, 0],
-        "max": distance[:, -1],
-        **_named(("baseline_median", "leverage_median"), [_median(each) for each in rest]),
-        **_named(("exposure_q25", "exposure_median", "exposure_q75"), _quantiles(exposure, quarters)),
+        "q25": quantiles[25],
+        "median": quantiles[50],
+        "q75": quantiles[75],
+        "min": quantiles[0],
+        "max": quantiles[-1],
+        "baseline_median": np.median(baseline, axis=1),
+        "leverage_median": np.median(leverage, axis=1),
+        "exposure_q25": low,
+        "exposure_median": middle,
+        "exposure_q75": high,
         "right_mode": np.mean(exposure > 0, axis=1),
     }
     rows = (dict(zip(columns, row, strict=True)) for row in np.stack([*columns.values()], axis=1).tolist())
     return [
-        ({**_setting(cell), "replicates": len(one.distance), **row, **_of_records(one)}, each)
+        (_setting(cell) | {"replicates": len(one.distance)} | row | _of_records(one), each)
         for cell, one, row, each in zip(cells, found, rows, quantiles.T.tolist(), strict=True)
     ]
 
 
-def _quantiles(ordered: Float[np.ndarray, "c r"], levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q c"]:
-    """Return NumPy's quantiles of rows that are sorted already, to the bit."""
-    place = levels * (ordered.shape[1] - 1)
-    below = np.floor(place).astype(int)
-    share, low = (place - below)[:, None], ordered[:, below].T
-    high = ordered[:, np.minimum(below + 1, ordered.shape[1] - 1)].T
-    return np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share))
-
-
-def _median(ordered: Float[np.ndarray, "c r"]) -> Float[np.ndarray, " c"]:
-    count = ordered.shape[1]
-    return ordered[:, [(count - 1) // 2, count // 2]].mean(axis=1)
-
-
-def _named(names: Sequence[str], columns: Iterable[np.ndarray]) -> dict[str, np.ndarray]:
-    return dict(zip(names, columns, strict=True))
-
-
 def _setting(cell: Cell) -> dict[str, Any]:
     names = ("release", "p", "n", "count", "rows", "structure", "correlation", "position")
-    return {name: getattr(cell, name) for name in (*names, "lacking_columns", "lacking_records")}
+    return {name: getattr(cell, name) for name in (*names, *LACKING)}
 
 
 def _of_records(found: Replicates) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Figures that set simulated exposure beside the expected exposure in closed form, and what an adversary lacks."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -10,78 +9,23 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from allbutone.disclosure.measures import HALF
-from allbutone.figures.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    smaller,
-    style,
-    style_panels,
-)
+from allbutone.figures.risk import CONFIDENTIAL
+from allbutone.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, add_line, stand_alone
 from allbutone.paper.design import Cell
-from allbutone.paper.run import Study
+from allbutone.paper.run import CellResult, Study
 from allbutone.support.text import counted, number, percent
-
-# Figures of a study that set simulated exposure beside the expected exposure in closed form.
-
 
 COLOURS = (VERMILION, ORANGE, GREEN, SKY, BLUE, PURPLE, INK, GREY)
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
 MOST_SERIES = len(COLOURS)
 EXPOSURE = "Exposure: 0 at the centre of the others, 1 at the record"
-
-
-def where(study: Study, **wanted: Any) -> list[int]:
-    """Return the places of the cells whose fields have these values."""
-    return [
-        place
-        for place, cell in enumerate(study.cells)
-        if all(getattr(cell, name) == value for name, value in wanted.items())
-    ]
+KINDS = {"records": "Other records lacking, besides the target", "columns": "Columns of everyone lacking"}
+_PANELS = {"information_gain": ("Information gain, nats", BLUE), "exposure": ("Exposure", VERMILION)}
 
 
 def released(count: int, release: str) -> str:
     """Say how much is released: 1 draw, 2 draws, 5 datasets."""
     return counted(count, "draw" if release == "parameters" else "dataset")
-
-
-@dataclass(frozen=True)
-class Series:
-    """Cells that differ only in how much is released: their places in the study, and what sets them apart."""
-
-    name: str
-    places: list[int]
-
-
-def series_of(study: Study, places: Sequence[int]) -> list[Series]:
-    """Group cells that differ only in count and rows; name each group by what differs between groups."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for place in places:
-        cell = study.cells[place]
-        strength = f"{cell.structure} {cell.correlation:g}" if cell.correlation else cell.structure
-        towards = "" if cell.target else f"towards {direction_of(cell)}"
-        hidden = (f"{cell.mean}", f"{cell.covariance}")
-        lacking = f"lacking {cell.lacking or 'nothing'}"
-        words = (f"n = {cell.n:,}", position_of(cell), strength, towards, lacking)
-        groups.setdefault((*words, *hidden), []).append(place)
-    # a direction tells apart only those that have one
-    told = [len(set(column) - {""}) > 1 for column in zip(*groups, strict=True)]
-    names = [
-        ", ".join(word for word, tells in zip(each[:5], told, strict=False) if tells and word) for each in groups
-    ]
-    return [Series(name, held) for name, held in zip(names, groups.values(), strict=True)]
-
-
-def position_of(cell: Cell) -> str:
-    """Say where the target lies, in few words."""
-    if cell.target is not None and len(cell.target) > 2 and len(set(cell.target)) == 1:
-        return f"({cell.target[0]:g}, …, {cell.target[0]:g})"
-    return cell.position.removeprefix("at ")
 
 
 def direction_of(cell: Cell) -> str:
@@ -90,10 +34,30 @@ def direction_of(cell: Cell) -> str:
     return ", ".join(f"{value:.2g}" for value in values)
 
 
+def series_of(results: Sequence[CellResult]) -> list[tuple[str, list[CellResult]]]:
+    """Group cells that differ only in count and rows; name each group by what differs between groups."""
+    groups: dict[tuple[str, ...], list[CellResult]] = {}
+    for one in results:
+        cell, position = one.cell, one.cell.position.removeprefix("at ")
+        if cell.target is not None and len(cell.target) > 2 and len(set(cell.target)) == 1:
+            position = f"({cell.target[0]:g}, …, {cell.target[0]:g})"
+        strength = f"{cell.structure} {cell.correlation:g}" if cell.correlation else cell.structure
+        towards = "" if cell.target else f"towards {direction_of(cell)}"
+        words = (f"n = {cell.n:,}", position, strength, towards, f"lacking {cell.lacking or 'nothing'}")
+        groups.setdefault((*words, f"{cell.mean}", f"{cell.covariance}"), []).append(one)
+    # a direction tells apart only those that have one
+    tells = [len(set(column) - {""}) > 1 for column in zip(*groups, strict=True)][:5]
+    names = [
+        ", ".join(word for word, tell in zip(words, tells, strict=False) if tell and word) for words in groups
+    ]
+    return list(zip(names, groups.values(), strict=True))
+
+
 def exposure_figure(study: Study, release: str, p: int) -> go.Figure:
     """Draw exposure against the number released: the closed form, and simulated medians and quartiles."""
-    series = series_of(study, where(study, release=release, p=p))
-    sizes = sorted({study.cells[place].rows for one in series for place in one.places}, key=lambda rows: rows or 0)
+    results = study.where(release=release, p=p)
+    series = series_of(results)
+    sizes = sorted({one.cell.rows for one in results}, key=lambda rows: rows or 0)
     columns = min(3, len(sizes))
     lines = -(-len(sizes) // columns)
     figure = make_subplots(
@@ -101,68 +65,35 @@ def exposure_figure(study: Study, release: str, p: int) -> go.Figure:
         subplot_titles=[f"{rows:,} rows a dataset" for rows in sizes if rows is not None],
     )  # fmt: skip
     halves: list[tuple[float, str]] = []
-    named: set[str] = set()
-    for (panel, rows), (turn, one) in product(enumerate(sizes), enumerate(series)):
-        places = [place for place in one.places if study.cells[place].rows == rows]
-        if places:
-            for trace in _law_and_dots(study, places, COLOURS[turn], turn - (len(series) - 1) / 2):
-                trace.update(name=one.name, legendgroup=one.name)
-                trace.showlegend = bool(one.name) and trace.mode == "lines" and one.name not in named
-                figure.add_trace(trace, row=panel // columns + 1, col=panel % columns + 1)
-            named.add(one.name)
-            words = [f"{rows:,} rows" if len(sizes) > 1 else "", one.name]
-            halves.append((_half_exposed(study, places), " and ".join(filter(None, words))))
-    held = [place for one in series for place in one.places]
-    below = f"Dots: simulated medians and quartiles. Curves: {closed_form_words(study, held)}."
-    style_panels(figure, _exposure_title(release, halves), below)
-    counts = sorted({study.cells[place].count for place in held})
+    for (panel, rows), (turn, (name, every)) in product(enumerate(sizes), enumerate(series)):
+        held = [one for one in every if one.cell.rows == rows]
+        if not held:
+            continue
+        leverage = float(np.median([one.row["leverage_median"] for one in held]))
+        counts, law = np.array([float(one.cell.count) for one in held]), held[0].cell.law
+        fine = np.geomspace(counts.min(), max(counts.max(), counts.min() + 1), 80)
+        line = {"color": COLOURS[turn], "width": 2.5, "simplify": False}
+        curve = go.Scatter(x=fine, y=law.exposure(leverage, fine), mode="lines", line=line, hoverinfo="skip")
+        aside = 1.01 ** (turn - (len(series) - 1) / 2)  # a hair
+        dots = quartile_dots(held, counts * aside, COLOURS[turn])
+        add_named(figure, (curve, dots), name, row=panel // columns + 1, col=panel % columns + 1)
+        words = [f"{rows:,} rows" if len(sizes) > 1 else "", name]
+        halves.append((float(law.most(leverage, HALF)) + 1, " and ".join(filter(None, words))))
+    below = f"Dots: simulated medians and quartiles. Curves: {closed_form_words(results)}."
+    stand_alone(figure, _exposure_title(release, halves), below, legend=True)
+    numbers = sorted({one.cell.count for one in results})
     figure.update_xaxes(
-        type="log", tickvals=counts, ticktext=[f"{count:,}" for count in counts], tickangle=0,
-        range=[np.log10(counts[0] * 0.85), np.log10(counts[-1] * 1.2)],
+        type="log", tickvals=numbers, ticktext=[f"{count:,}" for count in numbers], tickangle=0,
+        range=[np.log10(numbers[0] * 0.85), np.log10(numbers[-1] * 1.2)],
     )  # fmt: skip
-    show_exposure(figure, study, held)
-    label_axes(figure, lines, columns, "Draws released" if release == "parameters" else "Datasets released")
+    name_exposure(
+        figure, results, lines, columns, f"{'Draws' if release == 'parameters' else 'Datasets'} released"
+    )
     return figure
 
 
-def _law_and_dots(study: Study, places: list[int], colour: str, aside: float) -> list[go.Scatter]:
-    """Draw one series: the closed form at its leverage, and the simulated medians, a hair aside."""
-    counts = np.array([study.cells[place].count for place in places], dtype=float)
-    leverage = float(np.median([study.rows[place]["leverage_median"] for place in places]))
-    fine = np.geomspace(counts.min(), max(counts.max(), counts.min() + 1), 80)
-    law = go.Scatter(
-        x=fine,
-        y=study.cells[places[0]].law.exposure(leverage, fine),
-        mode="lines",
-        line={"color": colour, "width": 2.5, "simplify": False},
-        hoverinfo="skip",
-    )
-    return [law, quartile_dots(study, places, counts * 1.01**aside, colour)]
-
-
-def quartile_dots(study: Study, places: Sequence[int], x: np.ndarray, colour: str) -> go.Scatter:
-    """Draw simulated median exposures between their quartiles."""
-    low, median, high = (
-        np.array([study.rows[place][f"exposure_{name}"] for place in places]) for name in ("q25", "median", "q75")
-    )
-    return go.Scatter(
-        x=x,
-        y=median,
-        error_y={"array": high - median, "arrayminus": median - low, "thickness": 1.2, "width": 0},
-        mode="markers",
-        marker={"color": colour, "size": 8, "line": {"width": 1, "color": "white"}},
-        hovertext=[described(study, place) for place in places],
-        hoverinfo="text",
-    )
-
-
-def _half_exposed(study: Study, places: list[int]) -> float:
-    """Return the fewest that are expected to expose by more than half."""
-    leverage = float(np.median([study.rows[place]["leverage_median"] for place in places]))
-    return float(study.cells[places[0]].law.most(leverage, HALF)) + 1
-
-
 def _exposure_title(release: str, halves: list[tuple[float, str]]) -> str:
+    """Say how many are expected to expose by more than half, at least and at most."""
     (few, easy), (many, hard) = min(halves), max(halves)
     least, most = released(int(few), release), released(int(many), release)
     if few == many:
@@ -170,33 +101,46 @@ def _exposure_title(release: str, halves: list[tuple[float, str]]) -> str:
     return f"It takes {least} to come halfway to the record at {easy}, {most} at {hard}"
 
 
-def expected_exposure(study: Study, place: int) -> float:
-    """Return the expected exposure (closed form) at a cell's median leverage."""
-    return float(study.rows[place]["law_exposure"])
+def add_named(figure: go.Figure, traces: Iterable[Any], name: str, **at: int) -> None:
+    """Add traces of one series to a panel; the first of that name stands in the legend for all."""
+    for trace in traces:
+        known = any(each.name == name for each in figure.data)
+        trace.update(name=name, legendgroup=name, showlegend=bool(name) and not known)
+        figure.add_trace(trace, **at)
 
 
-def gaps(study: Study, places: Sequence[int]) -> np.ndarray:
-    """Return how far each cell's median exposure is from the closed form's."""
-    return np.array(
-        [abs(study.rows[place]["exposure_median"] - expected_exposure(study, place)) for place in places]
+def quartile_dots(results: Sequence[CellResult], x: np.ndarray, colour: str) -> go.Scatter:
+    """Draw simulated median exposures between their quartiles."""
+    low, median, high = (
+        np.array([one.row[f"exposure_{name}"] for one in results]) for name in ("q25", "median", "q75")
     )
+    return go.Scatter(
+        x=x, y=median, mode="markers", marker={"color": colour, "size": 8, "line": {"width": 1, "color": "white"}},
+        error_y={"array": high - median, "arrayminus": median - low, "thickness": 1.2, "width": 0},
+        hovertext=[described(one) for one in results], hoverinfo="text",
+    )  # fmt: skip
 
 
-def closed_form_words(study: Study, places: Sequence[int]) -> str:
+def gaps(results: Sequence[CellResult]) -> np.ndarray:
+    """Return how far each cell's median exposure is from the closed form's."""
+    return np.array([abs(one.row["exposure_median"] - one.row["law_exposure"]) for one in results])
+
+
+def closed_form_words(results: Sequence[CellResult]) -> str:
     """Name the closed form, and say how far it is from the simulation."""
-    found = gaps(study, places)
-    return f"expected (closed form), typically {np.median(found):.1g} and at most {found.max():.2f} off"
+    off = gaps(results)
+    return f"expected (closed form), typically {np.median(off):.1g} and at most {off.max():.2f} off"
 
 
-def described(study: Study, place: int) -> str:
+def described(one: CellResult) -> str:
     """Say all about a cell, for those who hover over it."""
-    cell, row = study.cells[place], study.rows[place]
+    cell, row = one.cell, one.row
     lines = [
         f"<b>{released(cell.count, cell.release)}{f' of {cell.rows:,} rows' if cell.rows else ''}</b>",
         f"n = {cell.n:,}, p = {cell.p}, {cell.structure}{f' {cell.correlation:g}' if cell.correlation else ''}",
         f"target {cell.position:.40}, leverage {row['leverage_median']:.3g}",
         f"exposure {row['exposure_median']:.2f} ({row['exposure_q25']:.2f} to {row['exposure_q75']:.2f}), "
-        f"expected {expected_exposure(study, place):.2f}",
+        f"expected {row['law_exposure']:.2f}",
         f"distance {row['median']:.1f} ({row['q25']:.1f} to {row['q75']:.1f}), expected {row['law_median']:.1f}",
     ]
     if row["published_median"] is not None:
@@ -205,16 +149,12 @@ def described(study: Study, place: int) -> str:
     return "<br>".join(lines)
 
 
-def show_exposure(figure: go.Figure, study: Study, places: Sequence[int]) -> None:
-    """Let all vertical axes show exposures from 0 to 1, and the quartiles beyond."""
-    lowest = min(study.rows[place]["exposure_q25"] for place in places)
+def name_exposure(figure: go.Figure, results: Sequence[CellResult], lines: int, columns: int, x: str) -> None:
+    """Let all vertical axes show exposures from 0 to 1 and the quartiles beyond; name axes once, at the edge."""
+    lowest = min(one.row["exposure_q25"] for one in results)
     figure.update_yaxes(range=[min(-0.08, lowest - 0.04), 1.07], dtick=0.25, tickformat=".2~f")
-
-
-def label_axes(figure: go.Figure, lines: int, columns: int, x: str, y: str = EXPOSURE) -> None:
-    """Name the axes once a row or column of panels, at the edge."""
     for line in range(1, lines + 1):
-        figure.update_yaxes(title_text=y if lines == 1 else y.split(":")[0], row=line, col=1)
+        figure.update_yaxes(title_text=EXPOSURE if lines == 1 else EXPOSURE.split(":")[0], row=line, col=1)
     for column in range(1, columns + 1):
         figure.update_xaxes(title_text=x, row=lines, col=column)
 
@@ -222,58 +162,51 @@ def label_axes(figure: go.Figure, lines: int, columns: int, x: str, y: str = EXP
 # How the risk falls with what the adversary lacks: columns of everyone, or records besides the target.
 
 
-KINDS = {"records": "Other records lacking, besides the target", "columns": "Columns of everyone lacking"}
-_PANELS = {"information_gain": "Information gain, nats", "exposure": "Exposure"}
-_COLOURS = {"information_gain": BLUE, "exposure": VERMILION}
-
-
-def lacking_figure(found: Mapping[str, np.ndarray], rows: Sequence[int]) -> go.Figure:
+def lacking_figure(risk: Mapping[str, np.ndarray], rows: Sequence[int]) -> go.Figure:
     """Draw gain and exposure of some records (`rows`, from 1) by how much is lacking.
 
-    `found` as `risk_by_lacking` returns it. Thin lines are records, the thick one their median.
+    `risk` as `risk_by_lacking` returns it. Thin lines are records, the thick one their median.
     """
-    kinds = [kind for kind in KINDS if np.any(found["lacking"] == kind)]
+    kinds = [kind for kind in KINDS if np.any(risk["lacking"] == kind)]
     share = {"shared_xaxes": "columns", "shared_yaxes": "rows"}
     figure = make_subplots(len(_PANELS), len(kinds), vertical_spacing=0.06, horizontal_spacing=0.06, **share)
-    for column, kind in enumerate(kinds, 1):
-        for line, (name, words) in enumerate(_PANELS.items(), 1):
-            at, (numbers, values) = {"row": line, "col": column}, _by_number(found, kind, name, rows)
-            for row, each in zip(rows, values, strict=True):
-                told = [f"row {row}, {n} lacking: {number(v)}" for n, v in zip(numbers, each, strict=True)]
-                look = {"mode": "lines", "line": {"color": GREY, "width": 1}, "hoverinfo": "text"}
-                figure.add_scatter(x=numbers, y=each, hovertext=told, **look, **at)
-            look = {"mode": "lines+markers", "line": {"color": _COLOURS[name], "width": 3}, "hoverinfo": "skip"}
-            figure.add_scatter(x=numbers, y=np.median(values, axis=0), **look, **at)
-            if column == 1:
-                figure.update_yaxes(title_text=words, **at)
-            if name == "exposure":  # next to the others' centre it is anything
-                figure.update_yaxes(range=[-0.55, 1.25], **at)
-        figure.update_xaxes(title_text=KINDS[kind], row=len(_PANELS), col=column)
-    below = (
-        f"Thin: the {counted(len(rows), 'record')} most exposed to one who lacks nothing; thick: their median. "
-    )
-    below += "Confidential: it describes individual records."
-    style(figure, _message(found, rows, kinds) + smaller(below))
+    for (column, kind), (line, (name, (words, colour))) in product(
+        enumerate(kinds, 1), enumerate(_PANELS.items(), 1)
+    ):
+        at, (numbers, values) = {"row": line, "col": column}, _by_number(risk, kind, name, rows)
+        for row, each in zip(rows, values, strict=True):
+            add_line(figure, numbers, each, GREY, 1, None, **at)
+            told = [f"row {row}, {n} lacking: {number(v)}" for n, v in zip(numbers, each, strict=True)]
+            figure.data[-1].update(hovertext=told, hoverinfo="text")
+        add_line(figure, numbers, np.median(values, axis=0), colour, 3, None, **at)
+        figure.data[-1].mode = "lines+markers"
+        if column == 1:
+            figure.update_yaxes(title_text=words, **at)
+        if name == "exposure":  # next to the others' centre it is anything
+            figure.update_yaxes(range=[-0.55, 1.25], **at)
+            figure.update_xaxes(title_text=KINDS[kind], **at)
+    thin = f"Thin: the {counted(len(rows), 'record')} most exposed to one who lacks nothing; thick: their median."
+    stand_alone(figure, _lacking_message(risk, rows, kinds), f"{thin} {CONFIDENTIAL}")
     return figure.update_layout(height=640)
 
 
 def _by_number(
-    found: Mapping[str, np.ndarray], kind: str, name: str, rows: Sequence[int]
+    risk: Mapping[str, np.ndarray], kind: str, name: str, rows: Sequence[int]
 ) -> tuple[list[int], np.ndarray]:
     """Return the numbers lacking, and a measure of each record at each of them."""
-    held = found["lacking"] == kind
-    numbers = sorted(set(found["number"][held].tolist()))
+    held = risk["lacking"] == kind
+    numbers = sorted(set(risk["number"][held].tolist()))
     values = [
-        [found[name][held & (found["number"] == n) & (found["row"] == row)][0] for n in numbers] for row in rows
+        [risk[name][held & (risk["number"] == n) & (risk["row"] == row)][0] for n in numbers] for row in rows
     ]
     return numbers, np.array(values)
 
 
-def _message(found: Mapping[str, np.ndarray], rows: Sequence[int], kinds: Sequence[str]) -> str:
+def _lacking_message(risk: Mapping[str, np.ndarray], rows: Sequence[int], kinds: Sequence[str]) -> str:
     """Say how the gain falls of the record that the release tells most of."""
     parts, best, start = [], 0, ""
     for kind in kinds:
-        numbers, gain = _by_number(found, kind, "information_gain", rows)
+        numbers, gain = _by_number(risk, kind, "information_gain", rows)
         best = int(np.argmax(gain[:, 0]))
         start, lacking = number(gain[best, 0]), counted(numbers[-1], kind.removesuffix("s"))
         parts.append(f"to {number(gain[best, -1])} where the adversary lacks {lacking}")
@@ -282,38 +215,28 @@ def _message(found: Mapping[str, np.ndarray], rows: Sequence[int], kinds: Sequen
 
 def study_lacking_figure(study: Study, release: str) -> go.Figure:
     """Draw simulated exposure against what is lacking, a colour for each number released."""
-    places = where(study, release=release)
-    kinds = [kind for kind in KINDS if any(getattr(study.cells[at], f"lacking_{kind}") for at in places)]
-    counts = sorted({study.cells[at].count for at in places})
+    results = study.where(release=release)
+    kinds = [kind for kind in KINDS if any(getattr(one.cell, f"lacking_{kind}") for one in results)]
+    counts = sorted({one.cell.count for one in results})
     titles = [KINDS[kind] for kind in kinds]
     figure = make_subplots(1, len(kinds), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04)
-    for column, kind in enumerate(kinds, 1):
-        other = next(name for name in KINDS if name != kind)
-        alone = [at for at in places if not getattr(study.cells[at], f"lacking_{other}")]
-        for turn, count in enumerate(counts):
-            held = [at for at in alone if study.cells[at].count == count]
-            x = np.array([getattr(study.cells[at], f"lacking_{kind}") for at in held]) + 0.06 * turn
-            dots = quartile_dots(study, held, x, COLOURS[turn % len(COLOURS)])
-            dots.update(mode="lines+markers", name=released(count, release), showlegend=column == 1)
-            figure.add_trace(dots, row=1, col=column)
-    first, last = (_median_at(study, places, kinds[0], pick) for pick in (min, max))
-    head = f"The guess comes {percent(first[1])} of the way to the record where nothing is lacking, "
-    head += f"{percent(last[1])} where "
-    head += f"{counted(last[0], kinds[0].removesuffix('s'))} {'are' if last[0] != 1 else 'is'}"
-    style_panels(figure, head, f"After {released(counts[-1], release)}. Dots: medians between quartiles.")
-    figure.update_yaxes(title_text=EXPOSURE, row=1, col=1)
-    return figure
+    for (column, kind), (turn, count) in product(enumerate(kinds, 1), enumerate(counts)):
+        by_number = _lacking_alone(study, release, kind, count)
+        x = np.array([number for number, _ in by_number]) + 0.06 * turn
+        dots = quartile_dots([one for _, one in by_number], x, COLOURS[turn % len(COLOURS)])
+        add_named(figure, [dots.update(mode="lines+markers")], released(count, release), row=1, col=column)
+    lacking = dict(_lacking_alone(study, release, kinds[0], counts[-1]))
+    most = max(lacking)
+    least, last = (percent(lacking[at].row["exposure_median"]) for at in (min(lacking), most))
+    what = f"{counted(most, kinds[0].removesuffix('s'))} {'are' if most != 1 else 'is'}"
+    head = f"The guess comes {least} of the way to the record where nothing is lacking, {last} where {what}"
+    below = f"After {released(counts[-1], release)}. Dots: medians between quartiles."
+    stand_alone(figure, head, below, legend=True)
+    return figure.update_yaxes(title_text=EXPOSURE, row=1, col=1)
 
 
-def _median_at(study: Study, places: Sequence[int], kind: str, pick: object) -> tuple[int, float]:
-    """Return the fewest or most lacking, and the median exposure there after the most that is released."""
-    assert callable(pick)
+def _lacking_alone(study: Study, release: str, kind: str, count: int) -> list[tuple[int, CellResult]]:
+    """Return the cells of one count where nothing but this kind is lacking, each after how much of it is."""
     other = next(name for name in KINDS if name != kind)
-    most = max(study.cells[at].count for at in places)
-    held = {
-        getattr(study.cells[at], f"lacking_{kind}"): study.rows[at]["exposure_median"]
-        for at in places
-        if study.cells[at].count == most and not getattr(study.cells[at], f"lacking_{other}")
-    }
-    number = pick(held)
-    return number, held[number]
+    alone = study.where(**{"release": release, "count": count, f"lacking_{other}": 0})
+    return [(getattr(one.cell, f"lacking_{kind}"), one) for one in alone]

@@ -8,23 +8,11 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.figures.style import GREY, style_panels
+from allbutone.figures.style import GREY, round_numbers, stand_alone
+from allbutone.paper import law_figures
 from allbutone.paper.design import Cell
-from allbutone.paper.law_figures import (
-    COLOURS,
-    SYMBOLS,
-    closed_form_words,
-    described,
-    direction_of,
-    expected_exposure,
-    gaps,
-    label_axes,
-    quartile_dots,
-    released,
-    show_exposure,
-    where,
-)
-from allbutone.paper.run import Study
+from allbutone.paper.law_figures import COLOURS, closed_form_words, gaps, name_exposure
+from allbutone.paper.run import CellResult, Study
 from allbutone.support.errors import InputError
 
 SAME_RATIO = 1.08  # settings whose ratios differ by less share a curve
@@ -37,19 +25,19 @@ _FACTORS: dict[str, Callable[[Cell], Any]] = {
     "number of records": lambda cell: cell.n,
     "structure": lambda cell: cell.structure,
     "correlation": lambda cell: cell.correlation,
-    "direction": lambda cell: direction_of(cell) if cell.target is None else "",
+    "direction": lambda cell: law_figures.direction_of(cell) if cell.target is None else "",
 }
 
 
-def on_one_law(study: Study) -> dict[str, list[int]]:
+def on_one_law(study: Study) -> dict[str, list[CellResult]]:
     """Return the cells of each release if one curve a count holds for them all: their ratios are the same."""
-    found = {}
-    for release in ("parameters", "datasets"):
-        places = where(study, release=release, lacking="")
-        ratios = [study.cells[place].law.ratio for place in places]
-        if len(places) > 1 and max(ratios) < SAME_RATIO * min(ratios):
-            found[release] = places
-    return found
+    every = {release: study.where(release=release, lacking="") for release in ("parameters", "datasets")}
+    ratios = {release: [one.cell.law.ratio for one in results] for release, results in every.items()}
+    return {
+        release: every[release]
+        for release, each in ratios.items()
+        if len(each) > 1 and max(each) < SAME_RATIO * min(each)
+    }
 
 
 def leverage_figure(study: Study) -> go.Figure:
@@ -57,201 +45,158 @@ def leverage_figure(study: Study) -> go.Figure:
     groups = on_one_law(study)
     if not groups:
         raise InputError("no release of this study has the same ratio of table to dataset in all its cells")
-    places = [place for held in groups.values() for place in held]
-    counts = sorted({study.cells[place].count for place in places})
+    results = [one for held in groups.values() for one in held]
+    counts = sorted({one.cell.count for one in results})
     colours = {count: COLOURS[turn % len(COLOURS)] for turn, count in enumerate(counts)}
-    kind, words = _kinds([study.cells[place] for place in places])
-    symbols = dict(zip(sorted({kind(study.cells[place]) for place in places}), SYMBOLS * 9, strict=False))
+    # what shapes the dots: the structure where there are several, else p
+    shaped = "structure" if len({one.cell.structure for one in results}) > 1 else "p"
+    kinds = sorted({getattr(one.cell, shaped) for one in results})
+    symbols = dict(zip(kinds, law_figures.SYMBOLS * 9, strict=False))
     titles = [f"{release.capitalize()} released" for release in groups]
     figure = make_subplots(1, len(groups), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.03)
-    leverage = [study.rows[place]["leverage_median"] for place in places]
+    leverage = [one.row["leverage_median"] for one in results]
     low, high = np.log10(min(leverage) / REACH), np.log10(max(leverage) * REACH)
     fine = np.logspace(low, high, 400)
     for column, held in enumerate(groups.values(), 1):
-        for trace in _curves(study, held, colours, fine, column == 1) + _dots(study, held, colours, symbols, kind):
+        for trace in _curves(held, colours, fine, legend=column == 1):
             figure.add_trace(trace, row=1, col=column)
-    for name, symbol in symbols.items():
-        key = {"color": "white", "size": 9, "symbol": symbol, "line": {"width": 1.5, "color": GREY}}
-        figure.add_scatter(x=[None], y=[None], mode="markers", marker=key, name=words(name), row=1, col=1)
-    style_panels(figure, _leverage_title(study, places), _leverage_words(study, places))
-    ticks = [digit * 10.0**power for power in range(-6, 7) for digit in (1, 2, 5)]
-    figure.update_xaxes(
-        type="log", tickvals=ticks, ticktext=[f"{tick:,.15g}" for tick in ticks], range=[low, high]
-    )
-    show_exposure(figure, study, places)
-    label_axes(figure, 1, len(groups), "Leverage of the record attacked")
+        for count, colour in colours.items():
+            dots = [one for one in held if one.cell.count == count]
+            # hollow, so that several at a place are seen
+            shape = [symbols[getattr(one.cell, shaped)] for one in dots]
+            figure.add_scatter(
+                x=[one.row["leverage_median"] for one in dots], y=[one.row["exposure_median"] for one in dots],
+                mode="markers", marker=_hollow(shape, colour), legendgroup=f"{count}", showlegend=False,
+                hovertext=[law_figures.described(one) for one in dots], hoverinfo="text", row=1, col=column,
+            )  # fmt: skip
+    for kind, symbol in symbols.items():
+        name, key = f"{kind}" if shaped == "structure" else f"p = {kind}", _hollow(symbol, GREY)
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=key, name=name, row=1, col=1)
+    stand_alone(figure, _leverage_title(results), _leverage_words(results), legend=True)
+    ticks = round_numbers(10**low, 10**high)
+    figure.update_xaxes(type="log", range=[low, high], tickvals=ticks, ticktext=[f"{t:,.15g}" for t in ticks])
+    name_exposure(figure, results, 1, len(groups), "Leverage of the record attacked")
     return figure
 
 
-def _kinds(cells: Sequence[Cell]) -> tuple[Callable[[Cell], Any], Callable[[Any], str]]:
-    """Return what shapes the dots, and its words: the structure where there are several, else p."""
-    if len({cell.structure for cell in cells}) > 1:
-        return (lambda cell: cell.structure), str
-    return (lambda cell: cell.p), "p = {}".format
+def _hollow(symbol: str | list[str], colour: str) -> dict[str, Any]:
+    return {"symbol": symbol, "size": 9, "color": "white", "line": {"width": 1.5, "color": colour}}
 
 
 def _curves(
-    study: Study, places: list[int], colours: dict[int, str], fine: np.ndarray, legend: bool
+    results: list[CellResult], colours: dict[int, str], fine: np.ndarray, legend: bool
 ) -> list[go.Scatter]:
     """Draw the closed form of each count; where cells have several, each where its own cells are."""
-    traces = []
-    for count, colour in colours.items():
-        held = [place for place in places if study.cells[place].count == count]
-        for turn, (law, near) in enumerate(_told_apart(study, held, fine)):
-            traces.append(
-                go.Scatter(
-                    x=fine[near],
-                    y=law.exposure(fine[near], count),
-                    mode="lines",
-                    line={"color": colour, "width": 2, "simplify": False},
-                    name=f"{count:,} released",
-                    legendgroup=f"{count}",
-                    showlegend=legend and not turn,
-                    hoverinfo="skip",
-                )
-            )
-    return traces
+    return [
+        go.Scatter(
+            x=fine[near], y=law.exposure(fine[near], count), mode="lines", name=f"{count:,} released",
+            line={"color": colour, "width": 2, "simplify": False}, hoverinfo="skip",
+            legendgroup=f"{count}", showlegend=legend and not turn,
+        )
+        for count, colour in colours.items()
+        for turn, (law, near) in enumerate(_told_apart([one for one in results if one.cell.count == count], fine))
+    ]  # fmt: skip
 
 
-def _told_apart(study: Study, places: list[int], fine: np.ndarray) -> list[tuple[ExposureLaw, np.ndarray]]:
+def _told_apart(results: list[CellResult], fine: np.ndarray) -> list[tuple[ExposureLaw, np.ndarray]]:
     """Return the laws of cells of one count that the eye tells apart, and where their cells are.
 
     A law that is nowhere near its cells further than a hair from one before it is drawn as that one.
     """
-    found: list[tuple[ExposureLaw, np.ndarray]] = []
-    for law in sorted({study.cells[place].law for place in places}, key=lambda law: (-law.df, law.p)):
-        leverage = [study.rows[place]["leverage_median"] for place in places if study.cells[place].law == law]
+    apart: list[tuple[ExposureLaw, np.ndarray]] = []
+    for law in sorted({one.cell.law for one in results}, key=lambda law: (-law.df, law.p)):
+        leverage = [one.row["leverage_median"] for one in results if one.cell.law == law]
         near = (fine >= min(leverage) / REACH) & (fine <= max(leverage) * REACH)
-        count = study.cells[places[0]].count
-        for turn, (other, there) in enumerate(found):
-            apart = np.abs(law.exposure(fine[near], count) - other.exposure(fine[near], count))
-            if np.max(apart, initial=0.0) <= SAME_CURVE:
+        count = results[0].cell.count
+        for turn, (other, there) in enumerate(apart):
+            off = np.abs(law.exposure(fine[near], count) - other.exposure(fine[near], count))
+            if np.max(off, initial=0.0) <= SAME_CURVE:
                 every = np.flatnonzero(near | there)
                 joined = np.zeros(len(fine), dtype=bool)
                 joined[every[0] : every[-1] + 1] = True
-                found[turn] = (other, joined)
+                apart[turn] = (other, joined)
                 break
         else:
-            found.append((law, near))
-    return found
+            apart.append((law, near))
+    return apart
 
 
-def _dots(
-    study: Study, places: list[int], colours: dict[int, str], symbols: dict[Any, str], kind: Callable[[Cell], Any]
-) -> list[go.Scatter]:
-    """Draw simulated medians: coloured by count, shaped by kind, hollow so that several at a place are seen."""
-    traces = []
-    for count, colour in colours.items():
-        held = [place for place in places if study.cells[place].count == count]
-        traces.append(
-            go.Scatter(
-                x=[study.rows[place]["leverage_median"] for place in held],
-                y=[study.rows[place]["exposure_median"] for place in held],
-                mode="markers",
-                marker={
-                    "symbol": [symbols[kind(study.cells[place])] for place in held],
-                    "size": 9,
-                    "color": "white",
-                    "line": {"width": 1.5, "color": colour},
-                },
-                legendgroup=f"{count}",
-                showlegend=False,
-                hovertext=[described(study, place) for place in held],
-                hoverinfo="text",
-            )
-        )
-    return traces
-
-
-def varied(cells: Sequence[Cell]) -> str:
+def varied(results: Sequence[CellResult]) -> str:
     """Say in words what, besides the position and the count, differs between cells."""
-    names = [name for name, of in _FACTORS.items() if len({of(cell) for cell in cells} - {""}) > 1]
+    names = [name for name, of in _FACTORS.items() if len({of(one.cell) for one in results} - {""}) > 1]
     return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + names[-1:])
 
 
-def _leverage_title(study: Study, places: Sequence[int]) -> str:
-    on, factors = int(np.sum(gaps(study, places) <= CLOSE)), varied([study.cells[place] for place in places])
-    head = (
-        "Exposure follows leverage" if on >= FOLLOWS * len(places) else "Exposure does not follow leverage alone"
-    )
+def _leverage_title(results: Sequence[CellResult]) -> str:
+    on, every, factors = int(np.sum(gaps(results) <= CLOSE)), len(results), varied(results)
+    head = "Exposure follows leverage" if on >= FOLLOWS * every else "Exposure does not follow leverage alone"
     whatever = f", whatever the {factors}" if factors else ""
-    return f"{head}: {on:,} of {len(places):,} settings within {CLOSE:g} of their curve{whatever}"
+    return f"{head}: {on:,} of {every:,} settings within {CLOSE:g} of their curve{whatever}"
 
 
-def _leverage_words(study: Study, places: Sequence[int]) -> str:
+def _leverage_words(results: Sequence[CellResult]) -> str:
     """Say what is drawn, and how many of those off the curve stand near its threshold, where noise matters."""
-    words = f"Dots: simulated medians. Curves: {closed_form_words(study, places)}; several where n or p matters."
-    off = [place for place, far in zip(places, gaps(study, places), strict=True) if far > CLOSE]
+    words = f"Dots: simulated medians. Curves: {closed_form_words(results)}; several where n or p matters."
+    off = [one for one, far in zip(results, gaps(results), strict=True) if far > CLOSE]
     if not off:
         return words
-    near = 0
-    for place in off:
-        cell = study.cells[place]
-        threshold = float(cell.law.threshold(study.rows[place]["leverage_median"]))
-        near += threshold / 2 <= cell.count <= 2 * threshold
+    thresholds = [float(one.cell.law.threshold(one.row["leverage_median"])) for one in off]
+    near = sum(most / 2 <= one.cell.count <= 2 * most for one, most in zip(off, thresholds, strict=True))
     share = "all" if near == len(off) else f"{near:,}"
     return f"{words} Of the {len(off):,} further off, {share} are within a factor 2 of its threshold."
 
 
 def fixed_leverage_figure(study: Study, release: str) -> go.Figure:
     """Draw exposure at a fixed leverage against p, or correlation where p is one; the closed form is level."""
-    places = [
-        place for place in where(study, release=release, lacking="") if study.cells[place].leverage is not None
-    ]
-    if not places:
+    results = [one for one in study.where(release=release, lacking="") if one.cell.leverage is not None]
+    if not results:
         raise InputError(f"no cell of this study with released {release} has a fixed leverage")
-    cells = [study.cells[place] for place in places]
-    by_p = len({cell.p for cell in cells}) > 1
-    panels = [f"leverage {cell.leverage:g}" if by_p else cell.structure for cell in cells]
-    across = [cell.p if by_p else cell.correlation for cell in cells]
-    names, ticks = list(dict.fromkeys(panels)), sorted(set(across))
-    figure = make_subplots(1, len(names), shared_yaxes=True, subplot_titles=names, horizontal_spacing=0.025)
-    for turn, count in enumerate(sorted({cell.count for cell in cells})):
-        first = next(panel for panel, cell in zip(panels, cells, strict=True) if cell.count == count)
-        for column, name in enumerate(names, 1):
-            held = [at for at, cell in enumerate(cells) if (panels[at], cell.count) == (name, count)]
-            at_ticks = {places[at]: ticks.index(across[at]) for at in held}
-            for trace in _level(study, at_ticks, COLOURS[turn % len(COLOURS)]) if held else ():
-                trace.update(name=released(count, release), legendgroup=f"{count}")
-                trace.showlegend = trace.mode == "lines" and name == first
-                figure.add_trace(trace, row=1, col=column)
-    style_panels(figure, *_steady_words(study, places))
+    by_p = len({one.cell.p for one in results}) > 1
+    along, what = ("p", "Number of columns") if by_p else ("correlation", "Correlation")
+    panels: dict[str, list[CellResult]] = {}
+    for one in results:
+        name = f"leverage {one.cell.leverage:g}" if by_p else one.cell.structure
+        panels.setdefault(name, []).append(one)
+    ticks = sorted({getattr(one.cell, along) for one in results})
+    figure = make_subplots(
+        1, len(panels), shared_yaxes=True, subplot_titles=list(panels), horizontal_spacing=0.025
+    )
+    for turn, count in enumerate(sorted({one.cell.count for one in results})):
+        for column, every in enumerate(panels.values(), 1):
+            held = [one for one in every if one.cell.count == count]
+            places = [ticks.index(getattr(one.cell, along)) for one in held]
+            if held:
+                traces = _level(held, places, COLOURS[turn % len(COLOURS)])
+                law_figures.add_named(figure, traces, law_figures.released(count, release), row=1, col=column)
+    stand_alone(figure, *_steady_words(results), legend=True)
     figure.update_xaxes(
         tickvals=np.arange(len(ticks)), ticktext=[f"{t:g}" for t in ticks], range=[-0.5, len(ticks) - 0.5]
     )
-    show_exposure(figure, study, places)
-    label_axes(figure, 1, len(names), "Number of columns" if by_p else "Correlation")
+    name_exposure(figure, results, 1, len(panels), what)
     return figure
 
 
-def _steady_words(study: Study, places: Sequence[int]) -> tuple[str, str]:
+def _steady_words(results: Sequence[CellResult]) -> tuple[str, str]:
     """Return title and subtitle: the range of median exposures among cells of one leverage and count."""
     groups: dict[tuple[Any, ...], list[float]] = {}
-    for place in places:
-        cell = study.cells[place]
-        key = (cell.leverage, cell.count, cell.rows)
-        groups.setdefault(key, []).append(study.rows[place]["exposure_median"])
-    spreads = [max(found) - min(found) for found in groups.values()]
-    factors = varied([study.cells[place] for place in places])
+    for one in results:
+        key = (one.cell.leverage, one.cell.count, one.cell.rows)
+        groups.setdefault(key, []).append(one.row["exposure_median"])
+    spreads, factors = [max(held) - min(held) for held in groups.values()], varied(results)
     return (
         f"At one leverage the {factors} {'move' if ' and ' in factors else 'moves'} the median exposure by "
         f"{np.median(spreads):.2f} typically, {max(spreads):.2f} at most",
-        f"Dots: simulated medians and quartiles. Lines: {closed_form_words(study, places)}.",
+        f"Dots: simulated medians and quartiles. Lines: {closed_form_words(results)}.",
     )
 
 
-def _level(study: Study, places: dict[int, int], colour: str) -> list[go.Scatter]:
+def _level(results: list[CellResult], ticks: list[int], colour: str) -> list[go.Scatter]:
     """Draw cells of one count side by side at their ticks, and the closed form across."""
-    ticks = list(places.values())
-    law = {tick: expected_exposure(study, place) for place, tick in places.items()}
+    law = {tick: float(one.row["law_exposure"]) for tick, one in zip(ticks, results, strict=True)}
     heights = [law[tick] for tick in sorted(law)]
-    line = go.Scatter(
-        x=[min(law) - 0.4, *sorted(law), max(law) + 0.4],
-        y=[heights[0], *heights, heights[-1]],
-        mode="lines",
-        line={"color": colour, "width": 2},
-        hoverinfo="skip",
-    )
+    x = [min(law) - 0.4, *sorted(law), max(law) + 0.4]
+    y, line = [heights[0], *heights, heights[-1]], {"color": colour, "width": 2}
+    across = go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip")
     beside = [ticks[:turn].count(tick) - (ticks.count(tick) - 1) / 2 for turn, tick in enumerate(ticks)]
     step = min(0.15, 0.6 / max(ticks.count(tick) for tick in ticks))
-    return [line, quartile_dots(study, list(places), np.array(ticks) + step * np.array(beside), colour)]
+    return [across, law_figures.quartile_dots(results, np.array(ticks) + step * np.array(beside), colour)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from allbutone.adversary.leave_one_out import attack_all
+from allbutone.disclosure.attack import attack
 from allbutone.figures.export import NO_REQUESTS, embedded, library
 from allbutone.model.niw import NIW
 from allbutone.paper.design import DISTANCES, TYPICAL, Cell, Design, Printed, agreement, verdicts
@@ -19,17 +19,32 @@ from allbutone.paper.run import Study
 from allbutone.paper.study_figures import in_the_paper, study_drawings
 from allbutone.releases.release import Release
 from allbutone.reports.assessment import PAPER_COUNTS, Step
-from allbutone.reports.report import application_figures, environment, software_versions, words_of
+from allbutone.reports.report import environment, paper_figures, software_versions, words_of
 from allbutone.support.text import counted
 from allbutone.tables.records import Records
 from allbutone.utility.fidelity import Fidelity, fidelity
 
-# The paper's tables in the paper's own form, ours beside them: rows of text that any front end can show.
-
-
-Mark = Callable[[str], str]
-
 RECORD, DISTANCE = "mean guess", "median distance (range)"
+KS = ("mean_D", "sd_D", "mean_p", "sd_p", "share_p_above_0.05")
+KS_WORDS = ("mean D", "SD", "mean p", "SD", "share of p above 0.05")
+ENOUGH = 199_000
+# what each is in the paper, by the beginning of its name
+CAPTIONS = {
+    "figure-1A": "The log posterior of the missing record as more parameter draws are released, p = 2, n = 100.",
+    "figure-1B": "The same with datasets of 100 rows.",
+    "figure-2": "Distances after released parameters, by number of draws, columns and n.",
+    "figure-3": "Distances after released datasets, by number of datasets, rows and n; p = 2.",
+    "figure-A1": "As Figure 3, p = 3.",
+    "figure-A2": "As Figure 3, p = 5.",
+    "figure-A3": "As Figure 3, p = 10.",
+    "figure-4": "Correlations of the scores, real below the diagonal, synthetic (median, quartiles) above.",
+    "figure-5": "Distances of the guesses from every record, by number of datasets.",
+    "figure-A4": "Mean differences of correlations.",
+    "figure-A5": "Mean standardized differences, with quartiles.",
+    "figure-A6": "Densities of the Kolmogorov-Smirnov p-values.",
+}
+
+# The paper's tables in the paper's own form, ours beside them: rows of text that any front end can show.
 
 
 @dataclass(frozen=True)
@@ -46,10 +61,10 @@ class PrintedRow:
         """The numbers that differ, in the table's order."""
         return [name for name, verdict in self.verdicts.items() if verdict == "differs"]
 
-    def as_printed(self, mark: Mark) -> tuple[str, str]:
+    def as_printed(self, mark: Callable[[str], str]) -> tuple[str, str]:
         """Return the mean record and the distances as the paper prints them; `mark` marks those that differ."""
-        differing = self.differing
-        return in_paper_form({k: mark(self.printed[k]) if k in differing else self.printed[k] for k in self.ours})
+        texts = {name: self.printed[name] for name in self.ours}
+        return in_paper_form({n: mark(text) if n in self.differing else text for n, text in texts.items()})
 
     def as_ours(self, digits: int) -> tuple[str, str]:
         """Return our own numbers in the same form."""
@@ -78,19 +93,21 @@ def printed_tables(study: Study) -> list[PrintedTable]:
 
 def tables_of(design: Design, cells: Sequence[Cell], rows: Sequence[Mapping[str, Any]]) -> list[PrintedTable]:
     """Return a design's printed tables beside the rows of some of its cells."""
-    found: dict[tuple[str, str, int], list[PrintedRow]] = {}
+    tables: dict[tuple[str, str, int], list[PrintedRow]] = {}
     for cell, row in zip(cells, rows, strict=True):
-        printed = design.printed(cell)
-        if printed is not None:
+        if (printed := design.printed(cell)) is not None:
             judged = verdicts(row, printed)
             ours = {name: row[shown] for name in judged if (shown := TYPICAL.get(name, name)) in row}
-            line = PrintedRow(_names(cell), printed, ours, judged)
-            found.setdefault((printed["table"], cell.release, cell.p), []).append(line)
-    return [
-        PrintedTable(_title(*key), ("n_θ", "n") if key[1] == "parameters" else ("n_k", "n", "n_z"), ordered)
-        for key, lines in found.items()
-        if (ordered := sorted(lines, key=lambda line: line.names))
-    ]
+            names = (cell.count, cell.n) if cell.rows is None else (cell.count, cell.n, cell.rows)
+            lines = tables.setdefault((printed["table"], cell.release, cell.p), [])
+            lines.append(PrintedRow(names, printed, ours, judged))
+    found = []
+    for (table, release, p), lines in tables.items():
+        title = f"released {release}, p = {p}"
+        title = f"Table {table}: {title}" if table else f"{title[0].upper()}{title[1:]}"
+        headings = ("n_θ", "n") if release == "parameters" else ("n_k", "n", "n_z")
+        found.append(PrintedTable(title, headings, sorted(lines, key=lambda line: line.names)))
+    return found
 
 
 def in_paper_form(numbers: Mapping[str, str]) -> tuple[str, str]:
@@ -106,35 +123,7 @@ def starred(text: str) -> str:
     return f"{text}*"
 
 
-def _names(cell: Cell) -> tuple[int, ...]:
-    return (cell.count, cell.n) if cell.rows is None else (cell.count, cell.n, cell.rows)
-
-
-def _title(table: str, release: str, p: int) -> str:
-    what = f"released {release}, p = {p}"
-    return f"Table {table}: {what}" if table else f"{what[0].upper()}{what[1:]}"
-
-
 # Every figure and table of the paper on one page, made again, the printed numbers beside ours.
-
-
-KS = ("mean_D", "sd_D", "mean_p", "sd_p", "share_p_above_0.05")
-KS_WORDS = ("mean D", "SD", "mean p", "SD", "share of p above 0.05")
-# what each is in the paper, by the beginning of its name
-CAPTIONS = {
-    "figure-1A": "The log posterior of the missing record as more parameter draws are released, p = 2, n = 100.",
-    "figure-1B": "The same with datasets of 100 rows.",
-    "figure-2": "Distances after released parameters, by number of draws, columns and n.",
-    "figure-3": "Distances after released datasets, by number of datasets, rows and n; p = 2.",
-    "figure-A1": "As Figure 3, p = 3.",
-    "figure-A2": "As Figure 3, p = 5.",
-    "figure-A3": "As Figure 3, p = 10.",
-    "figure-4": "Correlations of the scores, real below the diagonal, synthetic (median, quartiles) above.",
-    "figure-5": "Distances of the guesses from every record, by number of datasets.",
-    "figure-A4": "Mean differences of correlations.",
-    "figure-A5": "Mean standardized differences, with quartiles.",
-    "figure-A6": "Densities of the Kolmogorov-Smirnov p-values.",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,14 +145,8 @@ def apply_paper(records: Records, datasets: int, seed: int, step: Step) -> Appli
     people, p = records.values.shape
     prior = papers_prior(p)
     with step("Drawing datasets", None):
-        release = Release.draw(
-            prior.update(records.values),
-            [people] * datasets,
-            np.random.default_rng(seed),
-            columns=records.columns,
-            prior=prior,
-            schema=records.schema,
-        )
+        drawn = prior.update(records.values), [people] * datasets, np.random.default_rng(seed)
+        release = Release.draw(*drawn, columns=records.columns, prior=prior, schema=records.schema)
     by_count = {}
     for count in sorted({*(each for each in PAPER_COUNTS if each < datasets), datasets}):
         with step(f"Attacking records after {counted(count, 'dataset')}", people) as watch:
@@ -176,7 +159,7 @@ def _distances(
     values: np.ndarray, release: Release, prior: NIW, watch: Callable[[int], None]
 ) -> dict[str, np.ndarray]:
     """Return how far from each record the guess is, and the centre of the others: the paper's measure alone."""
-    guess = attack_all(values, release, prior, watch=watch).mode
+    guess = attack(values, release, prior=prior, rows="all", watch=watch).mode
     whole = prior.update(values)
     centre = (whole.mean_weight * whole.mean - values) / (whole.mean_weight - 1)  # of all but this one
     far = (np.linalg.norm(place - values, axis=1) for place in (guess, centre))
@@ -195,14 +178,9 @@ class Paper:
     def figures(self) -> dict[str, go.Figure]:
         """Every figure of the paper under its number there, in the paper's order."""
         drawings = {in_the_paper(name): draw for name, draw in study_drawings(self.study).items()}
-        found = {name: draw() for name, draw in drawings.items() if name.startswith("figure")}
-        found |= application_figures(self.application.fidelity, self.application.by_count)
-        return dict(sorted(found.items(), key=lambda item: (item[0][7] == "A", item[0])))
-
-    @property
-    def tables(self) -> list[PrintedTable]:
-        """Tables A.1 to A.3."""
-        return printed_tables(self.study)
+        figures = {name: draw() for name, draw in drawings.items() if name.startswith("figure")}
+        figures |= paper_figures(self.application.fidelity, self.application.by_count)
+        return dict(sorted(figures.items(), key=lambda item: (item[0][7] == "A", item[0])))
 
     @cached_property
     def ks_lines(self) -> list[dict[str, Any]]:
@@ -250,7 +228,7 @@ def paper_page(paper: Paper) -> str:
         numbered=figures,
         study=paper.study,
         agreement=agreement(paper.study.rows),
-        tables=[_rows_of(table) for table in paper.tables],
+        tables=[_rows_of(table) for table in printed_tables(paper.study)],
         ks=paper.ks_lines,
         ks_words=KS_WORDS,
         about_scores=paper.about_scores,
@@ -259,9 +237,7 @@ def paper_page(paper: Paper) -> str:
 
 
 def _rows_of(table: PrintedTable) -> Mapping[str, Any]:
-    rows: Sequence[Any] = [
-        [*map(str, row.names), *row.as_printed(lambda text: f"{text}*"), *row.as_ours(1)] for row in table.rows
-    ]
+    rows: list[Any] = [[*map(str, row.names), *row.as_printed(starred), *row.as_ours(1)] for row in table.rows]
     return {"title": table.title, "headings": table.headings, "agreement": table.agreement, "rows": rows}
 
 
@@ -281,7 +257,6 @@ _REACH = (
     "minima are judged only as too large and maxima only as too small, and a rare guess on the mirror hill, which "
     "moves a mean, may be missing from ours."
 )
-ENOUGH = 199_000
 
 
 def published_page(study: Study) -> str:

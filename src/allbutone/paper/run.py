@@ -3,10 +3,10 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,37 +17,27 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from allbutone.disclosure.exposure_law import SpikedExposure
+from allbutone.paper import journal as books
 from allbutone.paper.design import Cell, Design, beside
 from allbutone.paper.design_file import read_design
-from allbutone.paper.journal import (
-    JOURNAL,
-    LACKING,
-    TEXTS,
-    WHOLES,
-    Replicates,
-    append_entry,
-    cut_broken_line,
-    lock_journal,
-    read_journal,
-    summarize,
-)
+from allbutone.paper.journal import JOURNAL, LACKING, Replicates, lock_journal, read_journal, summarize
 from allbutone.paper.simulate import alike, numbers_of, require_for_devices, simulate_cell, simulate_together
 from allbutone.support.devices import HERE, DeviceStreams, device_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.safe_io import fresh_files, fresh_folder, restore_replaced
 
-# What the closed form expects of the cells of a study, beside what their simulation found.
-
-
-AT_ONCE = 1000  # cells
+CELLS_AT_ONCE = 1000  # whose closed form is computed together
+DESIGN = "design.toml"
+DEVICE = "cuda"  # whose random numbers differ from the processor's
+_MADE = {JOURNAL, DESIGN, "cells.csv", "cells.parquet", "published.md", "replicates", "figures"}
 
 
 def by_law(held: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, float]]:
     """Return, for cells with their rows of results, the expected exposure and distance at the median leverage."""
-    found = []
-    for start in range(0, len(held), AT_ONCE):
-        part = held[start : start + AT_ONCE]
+    expected = []
+    for start in range(0, len(held), CELLS_AT_ONCE):
+        part = held[start : start + CELLS_AT_ONCE]
         laws = [cell.law for cell, _ in part]
         leverage, baseline = (
             np.array([row[name] for _, row in part], dtype=float)
@@ -62,18 +52,8 @@ def by_law(held: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, flo
             np.array([float(cell.count) for cell, _ in part]),
         ).over_releases()
         medians = zip(np.median(exposure, axis=0), np.median(error, axis=0) * baseline, strict=True)
-        found += [{"law_exposure": float(one), "law_median": float(other)} for one, other in medians]
-    return found
-
-
-# Running a study into a folder: on any number of threads, interrupted and resumed at will, with the same result.
-#
-# Results go to the journal (`studies.journal`); the tables are made from it alone, in the design's order.
-
-
-DESIGN = "design.toml"
-DEVICE = "cuda"  # whose random numbers differ from the processor's
-_MADE = {JOURNAL, DESIGN, "cells.csv", "cells.parquet", "published.md", "replicates", "figures"}
+        expected += [{"law_exposure": float(one), "law_median": float(other)} for one, other in medians]
+    return expected
 
 
 @cache
@@ -95,15 +75,8 @@ class StudyRun:
 
     def identity(self, cell: Cell) -> str:
         """Name the cell's result: two runs that agree on it agree on every bit."""
-        parts = [
-            cell.key,
-            self.replicates,
-            self.design.seed,
-            self.design.solver,
-            self.records,
-            _version(),
-            *([] if self.device == HERE else [DEVICE]),  # another stream of random numbers
-        ]
+        parts = [cell.key, self.replicates, self.design.seed, self.design.solver, self.records, _version()]
+        parts += [] if self.device == HERE else [DEVICE]  # another stream of random numbers
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
     def work(self, cells: Sequence[Cell]) -> list[list[Cell]]:
@@ -127,13 +100,35 @@ class StudyRun:
 
 
 @dataclass(frozen=True)
+class CellResult:
+    """What came of a cell: its row in the table of results, and the quantiles of its distances."""
+
+    cell: Cell
+    row: dict[str, Any]
+    quantiles: list[float]
+
+
+@dataclass(frozen=True)
 class Study:
-    """A study's results: a row a cell, in the design's order, and the quantiles of its distances."""
+    """A study's results, a cell each, in the design's order."""
 
     run: StudyRun
-    cells: list[Cell]
-    rows: list[dict[str, Any]]
-    quantiles: list[list[float]]
+    results: list[CellResult]
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """The cells that are finished."""
+        return [one.cell for one in self.results]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Their rows in the table of results."""
+        return [one.row for one in self.results]
+
+    def where(self, **wanted: Any) -> list[CellResult]:
+        """Return the results of the cells whose fields have these values."""
+        asked = wanted.items()
+        return [one for one in self.results if all(getattr(one.cell, name) == value for name, value in asked)]
 
 
 def run_study(
@@ -148,34 +143,37 @@ def run_study(
     watch: Callable[[int], None] = lambda done: None,
 ) -> Study:
     """Run the cells (all by default) that the folder does not hold yet, and write the tables of all it holds."""
-    if run.device != HERE:
+    chosen, here = list(run.design.cells if cells is None else cells), run.device == HERE
+    if not here:
         device_of(run.device)
-        require_for_devices(run.design.cells if cells is None else cells, run.design.solver, run.records)
+        require_for_devices(chosen, run.design.solver, run.records)
     restore_replaced(folder)
     if resume and folder.exists():
         _require_same(run, folder)
     else:
         _begin(run, folder, force)
-    chosen = list(run.design.cells if cells is None else cells)
 
-    def lacks_file(cell: Cell) -> bool:
-        return keep_replicates and not _replicates_file(folder, run, cell).exists()
+    def file_of(cell: Cell) -> Path:
+        return folder / "replicates" / f"cell-{run.design.number(cell):05}.parquet"
 
     with lock_journal(folder / JOURNAL) as journal:
-        cut_broken_line(journal)
+        books.cut_broken_line(journal)
         held = {entry["cell"] for entry in read_journal(folder / JOURNAL)[1]}
-        left = [cell for cell in chosen if run.identity(cell) not in held or lacks_file(cell)]
+        left = [
+            cell
+            for cell in chosen
+            if run.identity(cell) not in held or (keep_replicates and not file_of(cell).exists())
+        ]
         watch(len(chosen) - len(left))
 
         def keep(done: tuple[list[dict[str, Any]], list[tuple[Cell, Replicates]]]) -> None:
             entries, replicates = done
-            for cell, found in replicates:
-                _write_replicates(_replicates_file(folder, run, cell), found)
+            for cell, each in replicates:
+                _write_replicates(file_of(cell), each)
             for entry in entries:
-                append_entry(journal, entry)
+                books.append_entry(journal, entry)
             watch(len(entries))
 
-        here = run.device == HERE
         work = partial(_simulated, run, keep_replicates)
         in_parallel(work, run.work(left), threads=threads if here else 1, watch=keep, anywhere=here)
         study = _held(run, folder)
@@ -187,16 +185,12 @@ def _simulated(
     run: StudyRun, keep_replicates: bool, group: list[Cell]
 ) -> tuple[list[dict[str, Any]], list[tuple[Cell, Replicates]]]:
     """Run cells; return their lines of the journal, and their replicates if they are to be kept."""
-    found = run.simulate(group)
-    return _entries(run, group, found), list(zip(group, found, strict=True)) if keep_replicates else []
-
-
-def _entries(run: StudyRun, cells: list[Cell], found: list[Replicates]) -> list[dict[str, Any]]:
-    """Return the line of the journal for each cell."""
-    return [
+    replicates = run.simulate(group)
+    entries: list[dict[str, Any]] = [
         {"cell": run.identity(cell), "row": {"cell": run.design.number(cell), **row}, "quantiles": quantiles}
-        for cell, (row, quantiles) in zip(cells, summarize(cells, found), strict=True)
+        for cell, (row, quantiles) in zip(group, summarize(group, replicates), strict=True)
     ]
+    return entries, list(zip(group, replicates, strict=True)) if keep_replicates else []
 
 
 def load_study(folder: Path) -> Study:
@@ -211,32 +205,32 @@ def load_study(folder: Path) -> Study:
 
 def _held(run: StudyRun, folder: Path) -> Study:
     """Return what a folder holds of a run."""
-    found = {entry["cell"]: entry for entry in read_journal(folder / JOURNAL)[1]}
-    held = [(cell, found[name]) for cell in run.design.cells if (name := run.identity(cell)) in found]
-    rows = [
-        dict.fromkeys(LACKING, 0) | entry["row"] | law | beside(entry["row"], run.design.printed(cell))
-        for (cell, entry), law in zip(held, by_law([(cell, entry["row"]) for cell, entry in held]), strict=True)
-    ]
-    return Study(run, [cell for cell, _ in held], rows, [entry["quantiles"] for _, entry in held])
+    entries = {entry["cell"]: entry for entry in read_journal(folder / JOURNAL)[1]}
+    held = [(cell, entries[name]) for cell in run.design.cells if (name := run.identity(cell)) in entries]
+    laws = by_law([(cell, entry["row"]) for cell, entry in held])
+    results = []
+    for (cell, entry), law in zip(held, laws, strict=True):
+        row = dict.fromkeys(LACKING, 0) | entry["row"] | law | beside(entry["row"], run.design.printed(cell))
+        results.append(CellResult(cell, row, entry["quantiles"]))
+    return Study(run, results)
 
 
 def is_study(folder: Path) -> bool:
-    """Say whether a folder is a study and holds nothing else."""
+    """Say whether a folder is a study and holds nothing else; what a killed run left of it is of it, too."""
     if not (folder / JOURNAL).is_file() or not (folder / DESIGN).is_file():
         return False
     published = read_design(folder / DESIGN).published_file
     made = _MADE | ({published.name} if published else set())
-    return all(_is_ours(path, made) for path in folder.iterdir())
+    endings = {"figures": (".html", ".png", ".svg"), "replicates": (".parquet",)}
 
+    def is_ours(path: Path) -> bool:
+        if ".partial-" in path.name and path.name.startswith("."):
+            return True
+        if path.name in endings and path.is_dir():
+            return all(part.suffix in endings[path.name] for part in path.iterdir())
+        return path.name in made
 
-def _is_ours(path: Path, made: set[str]) -> bool:
-    """Say whether a part of a study folder is one we wrote; what a killed run left of it is, too."""
-    if ".partial-" in path.name and path.name.startswith("."):
-        return True
-    endings = {"figures": (".html", ".png", ".svg"), "replicates": (".parquet",)}.get(path.name)
-    if endings and path.is_dir():
-        return all(part.suffix in endings for part in path.iterdir())
-    return path.name in made
+    return all(map(is_ours, folder.iterdir()))
 
 
 def _begin(run: StudyRun, folder: Path, force: bool) -> None:
@@ -279,14 +273,13 @@ def _require_same(run: StudyRun, folder: Path) -> None:
             )
 
 
-def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
+def _write_tables(rows: Sequence[dict[str, Any]], folder: Path) -> None:
     """Write cells.csv and cells.parquet."""
-    rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
     # the means of the candidates come last, by number: cells differ in how many they have
     names.sort(key=lambda name: int(name.removeprefix("mean_x").split("_")[0]) if name.startswith("mean_x") else 0)
-    kinds = dict.fromkeys((*TEXTS, "verdict", "differs_in"), pa.string()) | dict.fromkeys(
-        WHOLES + LACKING, pa.int64()
+    kinds = dict.fromkeys((*books.TEXTS, "verdict", "differs_in"), pa.string()) | dict.fromkeys(
+        books.WHOLES + LACKING, pa.int64()
     )
     columns = {name: pa.array([row.get(name) for row in rows], kinds.get(name, pa.float64())) for name in names}
     table = pa.table(columns)
@@ -296,14 +289,10 @@ def _write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
         pyarrow.parquet.write_table(table, parquet)
 
 
-def _replicates_file(folder: Path, run: StudyRun, cell: Cell) -> Path:
-    return folder / "replicates" / f"cell-{run.design.number(cell):05}.parquet"
-
-
-def _write_replicates(path: Path, found: Replicates) -> None:
+def _write_replicates(path: Path, replicates: Replicates) -> None:
     """Write every replicate of a cell to a file of its own."""
     path.parent.mkdir(exist_ok=True)
-    columns = {"distance": found.distance, "exposure": found.exposure}
-    columns |= {f"x{place}": column for place, column in enumerate(found.candidate.T.copy(), 1)}
+    columns = {"distance": replicates.distance, "exposure": replicates.exposure}
+    columns |= {f"x{place}": column for place, column in enumerate(replicates.candidate.T.copy(), 1)}
     with fresh_files([path], force=True) as [work], work.open("wb") as file:
         pyarrow.parquet.write_table(pa.table(columns), file)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -13,58 +13,27 @@ from allbutone.adversary.build import from_parameters, from_statistics, with_own
 from allbutone.adversary.log_quadratic import LogQuadratic, stacked
 from allbutone.adversary.missing import sample_missing
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.measures import Measures, measure, measure_missing
+from allbutone.disclosure.measures import measure, measure_missing
 from allbutone.disclosure.simulation import SimulatedReleases, releases_at_once
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.paper.design import Cell
-from allbutone.paper.journal import Replicates, measured
+from allbutone.paper.journal import Replicates
 from allbutone.paper.methods import lbfgsb
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import ParameterStatistics, Statistics
-from allbutone.support.arrays import append_axes, array_namespace, as_array, contiguous, solve_lower, zeros
+from allbutone.support.arrays import append_axes, array_namespace, as_array, contiguous, solve_rows, zeros
 from allbutone.support.devices import Stream, normals, triangle
 from allbutone.support.errors import Cure, InputError
 
 Array = Any
+# the others' moments, the targets, and in coordinates of each itself and what the releases say of it
+Attack = tuple[Moments, Any, Any, LogQuadratic]
 
 RECORD_NUMBERS = 1 << 22  # numbers held when whole records are drawn
 LACKING_AT_ONCE = 100  # replicates whose missing records are sampled together
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """The random part of some replicates: how many people are known, their mean and scatter, and the releases."""
-
-    known: Any
-    mean: Float[Array, "r p"]
-    half: Float[Array, "p p r"]
-    releases: SimulatedReleases
-
-    @classmethod
-    def of(cls, cells: Sequence[Cell], size: int, rng: Stream) -> "Drawn":
-        """Draw what is random in so many replicates of each cell, whose shapes agree; nothing else.
-
-        One cell takes a generator of NumPy's, several as many streams.
-        """
-        first, p = cells[0], cells[0].p
-        one = isinstance(rng, np.random.Generator)
-
-        def each(numbers: list[Any]) -> Any:
-            return numbers[0] if one else np.array(numbers, dtype=float)
-
-        known = each([float(cell.n - 1) for cell in cells])
-        mean = normals(rng, (size, p), axis=0)
-        half = triangle(rng, append_axes(known, 1) - 1.0 - np.arange(p), size)
-        law = ExposureLaw(
-            len(first.known),
-            each([cell.law.mean_weight for cell in cells]),
-            each([cell.law.df for cell in cells]),
-            None if first.rows is None else each([cell.rows for cell in cells]),
-        )
-        count = each([cell.count for cell in cells]) if first.rows is None else first.count
-        releases = SimulatedReleases.of(law, count, size, rng)
-        return cls(known if one else as_array(np.repeat(known, size), like=mean), mean, half, releases)
+WELL_NUMBERS = 1 << 27  # held in the wells at a time: 1 GB, and several times that while it is made
+VARYING = ("release", "n", "rows", "count")  # among cells that are simulated together
 
 
 def simulate_cell(
@@ -85,8 +54,8 @@ def simulate_cell(
         elif cell.lacking_records:
             blocks.append(_lacking_several(cell, size, rng))
         else:
-            drawn = _from_records(cell, size, rng) if whole else from_drawn(cell, Drawn.of([cell], size, rng))
-            blocks.append(Replicates.of(measured(attacked(cell, *drawn))))
+            drawn = _from_records(cell, size, rng) if whole else _from_statistics([cell], size, rng)
+            blocks.append(_attacked(cell, *drawn))
     return Replicates.joined(blocks)
 
 
@@ -111,23 +80,39 @@ def _replicates_at_once(cell: Cell, whole: bool) -> int:
     return min(size, LACKING_AT_ONCE) if cell.lacking_records else size
 
 
-def from_drawn(cell: Cell, drawn: Drawn) -> tuple[Moments, Any, Any, LogQuadratic]:
-    """Return the others' moments, the targets, and in coordinates of each itself and what the releases say of it.
+def _from_statistics(cells: Sequence[Cell], size: int, rng: Stream) -> Attack:
+    """Draw no more than the attack sees of so many replicates of each cell; the cells differ in `VARYING` alone.
 
-    In its own coordinates a target lies on the last axis.
+    One cell takes a generator of NumPy's, several as many streams. In its own coordinates a target lies on the
+    last axis.
     """
-    xp, known = array_namespace(drawn.mean), drawn.known
-    root = as_array(np.linalg.cholesky(np.array(cell.covariance)), like=drawn.mean)
-    centre = as_array(np.array(cell.mean), like=drawn.mean)
-    half = xp.reshape(root @ xp.reshape(drawn.half, (cell.p, -1)), drawn.half.shape)
+    cell, p, one = cells[0], cells[0].p, isinstance(rng, np.random.Generator)
+
+    def each(numbers: list[Any]) -> Any:
+        return numbers[0] if one else np.array(numbers, dtype=float)
+
+    people = each([float(cell.n - 1) for cell in cells])
+    centred = normals(rng, (size, p), axis=0)
+    half = triangle(rng, append_axes(people, 1) - 1.0 - np.arange(p), size)
+    law = ExposureLaw(
+        len(cell.known),
+        each([cell.law.mean_weight for cell in cells]),
+        each([cell.law.df for cell in cells]),
+        None if cell.rows is None else each([cell.rows for cell in cells]),
+    )
+    count = each([cell.count for cell in cells]) if cell.rows is None else cell.count
+    releases = SimulatedReleases.of(law, count, size, rng)
+    xp, known = array_namespace(centred), people if one else as_array(np.repeat(people, size), like=centred)
+    root = as_array(np.linalg.cholesky(np.array(cell.covariance)), like=centred)
+    half = xp.reshape(root @ xp.reshape(half, (p, -1)), half.shape)
     half = contiguous(xp.moveaxis(half, 2, 0))
-    mean = centre + drawn.mean @ root.T / append_axes(known**0.5, 1)
+    mean = as_array(np.array(cell.mean), like=centred) + centred @ root.T / append_axes(known**0.5, 1)
     moments = Moments(known, mean, half @ xp.matrix_transpose(half))
     given_others = cell.prior_of(cell.prior).moved(like=mean).update(moments)
     moments, given_others, targets = _as_known(cell, moments, given_others, cell.targets(given_others))
-    white = solve_lower(given_others.root, targets - given_others.mean)
+    white = solve_rows(given_others.root, targets - given_others.mean)
     inflation = given_others.mean_weight / (given_others.mean_weight + 1)
-    problem, place = drawn.releases.problem(inflation * xp.sum(white * white, axis=1))
+    problem, place = releases.problem(inflation * xp.sum(white * white, axis=1))
     own = replace(problem, centre=given_others.mean, root=_turned_to(white, given_others.root))
     return moments, targets, place, own
 
@@ -145,7 +130,7 @@ def _turned_to(direction: Float[Array, "r p"], root: Float[Array, "r p p"]) -> F
     return (root @ unit[:, :, None]) * scaled[:, None, :] - sign[:, :, None] * root
 
 
-def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> tuple[Moments, Any, Any, LogQuadratic]:
+def _from_records(cell: Cell, size: int, rng: np.random.Generator) -> Attack:
     """Draw every record of every table and dataset, and summarize them: the long way round."""
     _, moments, given_others, targets = _tables(cell, size, rng)
     released = _released(cell, given_others, targets, rng)
@@ -191,7 +176,7 @@ def _lacking_several(cell: Cell, size: int, rng: np.random.Generator) -> Replica
     _, model, truth = _as_known(cell, moments, cell.prior_of(cell.prior).update(moments), targets)
     effort: dict[str, Any] = {"chains": 4, "sweeps": 24, "warm_up": 8, "parts": 64}
     found = sample_missing(model, released, cell.lacking_records + 1, rng, **effort)
-    return Replicates.of(measured(measure_missing(found, truth, np.arange(size))))
+    return Replicates.of(measure_missing(found, truth, np.arange(size)))
 
 
 def _tables(cell: Cell, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Moments, NIW, np.ndarray]:
@@ -223,55 +208,47 @@ def _drawn_datasets(
     return means[:, :, None] + white @ roots.swapaxes(-1, -2)
 
 
-def attacked(
+def _attacked(
     cell: Cell, moments: Moments, targets: Float[Array, "r p"], white: Float[Array, "r p"], problem: LogQuadratic
-) -> Measures:
+) -> Replicates:
     """Attack, as an adversary with a prior of their own if the cell says so, and measure; `white`: the targets."""
     if cell.adversary_prior is not None and cell.reading == "record":
         own = cell.prior_of(cell.adversary_prior).marginal(cell.known).moved(like=targets)
         problem = with_own_prior(problem, own.update(moments))
-    return measure(problem, targets, white=white)
+    return Replicates.of(measure(problem, targets, white=white))
 
 
 def _as_printed(cell: Cell, size: int, rng: np.random.Generator) -> Replicates:
     """Attack with the paper's own method: L-BFGS-B from its starting value, one release after the other."""
     others, _, given_others, targets = _tables(cell, size, rng)
     means, roots = _drawn_parameters(cell, given_others, targets, rng)
-    prior, found = cell.prior_of(cell.prior), []
     datasets = None if cell.rows is None else _drawn_datasets(cell, means, roots, rng)
+    prior, guesses = cell.prior_of(cell.prior), []
     for place in range(size):
-        release: Release
         if datasets is None:
             release = Release.of_parameters(means[place], roots[place] @ roots[place].swapaxes(-1, -2))
         else:
             release = Release.of(tuple(datasets[place]))
-        found.append(lbfgsb(others[place], release, prior).mode)
-    nothing = from_parameters(
-        given_others, given_others.root, 0, np.zeros((size, cell.p, cell.p)), np.zeros((size, cell.p))
-    )
-    return Replicates.of(measured(measure(nothing, targets, guess=np.array(found))))
+        guesses.append(lbfgsb(others[place], release, prior).mode)
+    zeros_of = (np.zeros((size, cell.p, cell.p)), np.zeros((size, cell.p)))
+    nothing = from_parameters(given_others, given_others.root, 0, *zeros_of)
+    return Replicates.of(measure(nothing, targets, guess=np.array(guesses)))
 
 
 # Cells of one shape simulated together: one cell alone would not keep a graphics card busy.
 
 
-VARYING = ("release", "n", "rows", "count")  # among cells that are simulated together
-WELL_NUMBERS = (
-    1 << 27
-)  # numbers in the wells that are held at a time: 1 GB, and several times that while it is made
-
-
 def require_for_devices(cells: Iterable[Cell], solver: str, records: bool) -> None:
     """Refuse what only the processor can do."""
-    cure = Cure("compute on the processor", "device", "cpu")
-    if solver != "exact":
-        raise InputError("the paper's own solver runs on the processor alone", cure)
-    if records:
-        raise InputError("whole records are drawn on the processor alone", cure)
-    if any(cell.reading == "mechanism" for cell in cells):
-        raise InputError("an adversary who mistakes the mechanism is simulated on the processor alone", cure)
-    if any(cell.lacking_records for cell in cells):
-        raise InputError("an adversary who lacks several records is simulated on the processor alone", cure)
+    problems = {
+        "the paper's own solver runs": solver != "exact",
+        "whole records are drawn": records,
+        "an adversary who mistakes the mechanism is simulated": any(cell.reading != "record" for cell in cells),
+        "an adversary who lacks several records is simulated": any(cell.lacking_records for cell in cells),
+    }
+    for problem in (problem for problem, asked in problems.items() if asked):
+        cure = Cure("compute on the processor", "device", "cpu")
+        raise InputError(f"{problem} on the processor alone", cure)
 
 
 def alike(cells: Iterable[Cell], replicates: int) -> list[list[Cell]]:
@@ -313,28 +290,29 @@ def simulate_together(
     kinds: dict[Any, list[Cell]] = {}
     for cell in cells:
         kinds.setdefault(cell.rows and cell.count, []).append(cell)
-    rounds = zip_longest(*(_rounds(kind, replicates, seed) for kind in kinds.values()))
+    # of each kind, for each block of replicates, a seed a cell and the block's size
+    blocks = (
+        zip(*(blocks_of(cell, replicates, seed, _size(cell, replicates)) for cell in kind), strict=True)
+        for kind in kinds.values()
+    )
     parts: dict[str, list[Replicates]] = {cell.key: [] for cell in cells}
-    for now in rounds:
-        some = [(kind, *drawn) for kind, drawn in zip(kinds.values(), now, strict=True) if drawn is not None]
-        every = [from_drawn(cells[0], Drawn.of(kind, size, streams(seeds))) for kind, seeds, size in some]
-        found = measured(attacked(cells[0], *_joined(every)))
+    for now in zip_longest(*blocks):
+        some = [
+            (kind, [sequence for sequence, _ in block], block[0][1])
+            for kind, block in zip(kinds.values(), now, strict=True)
+            if block is not None
+        ]
+        every = [_from_statistics(kind, size, streams(seeds)) for kind, seeds, size in some]
+        found = _attacked(cells[0], *_joined(every))
         end = 0
         for kind, _, size in some:
             for cell in kind:
-                parts[cell.key].append(Replicates.of(found, slice(end, end + size)))
+                parts[cell.key].append(found.part(slice(end, end + size)))
                 end += size
     return [Replicates.joined(parts[cell.key]) for cell in cells]
 
 
-def _rounds(kind: list[Cell], replicates: int, seed: int) -> Iterator[tuple[list[np.random.SeedSequence], int]]:
-    """Yield, for each block of replicates of cells of one kind, a seed a cell and the block's size."""
-    blocks = (blocks_of(cell, replicates, seed, _size(cell, replicates)) for cell in kind)
-    for each in zip(*blocks, strict=True):
-        yield [sequence for sequence, _ in each], each[0][1]
-
-
-def _joined(parts: list[tuple[Moments, Any, Any, LogQuadratic]]) -> tuple[Moments, Any, Any, LogQuadratic]:
+def _joined(parts: list[Attack]) -> Attack:
     moments, targets, white, problems = zip(*parts, strict=True)
     if len(parts) == 1:
         return parts[0]

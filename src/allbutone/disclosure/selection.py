@@ -1,0 +1,102 @@
+"""What it tells that a release was given out because it passed (docs/selection.md): q, for the release at hand."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from allbutone.disclosure.exposure_law import leverages
+from allbutone.disclosure.risk import EVIDENCE, risk_columns
+from allbutone.disclosure.rule import Rule
+from allbutone.model.moments import Moments
+from allbutone.releases.several import Released, parts_of
+from allbutone.tables.records import Records
+
+DRAWS = 80  # values that the person may have
+NEXT_TO_NOTHING = 0.005  # a share so small that no other value gains by it
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How probable the values are of which a release would have failed, were they a person's own.
+
+    row: the person, counted from 1. share: q, by the adversary's posterior; error: its standard error.
+    """
+
+    row: int
+    share: float
+    error: float
+
+    @property
+    def gain(self) -> float:
+        """By what every value that would have passed becomes more probable, of one draw that passed."""
+        return 1 / max(1 - self.share, 1e-3)
+
+    @property
+    def tells(self) -> bool:
+        """Whether anything worth telling can be excluded."""
+        return self.share >= NEXT_TO_NOTHING
+
+    @property
+    def in_words(self) -> str:
+        """What the adversary can exclude because it was given out."""
+        return (
+            f"Of the values that row {self.row} may have by this release, it would have failed for "
+            f"{self.share:.1%} (standard error {100 * self.error:.1f} points): who knows that it was given "
+            "out because it passed excludes these, and every other becomes up to "
+            f"{self.gain:.2f} times as probable, and more if it was drawn until one passed."
+        )
+
+
+def selection_of(
+    records: Records,
+    release: Released,
+    columns: dict[str, np.ndarray],
+    rule: Rule,
+    draws: int = DRAWS,
+    **asked: Any,
+) -> Selection | None:
+    """Return of whom most can be excluded if a release goes out because it passed.
+
+    Of who is nearest to being disclosed by it, or who stands out most. None where the table has more than complete
+    measurements released in one way, or membership is not judged.
+    """
+    if (
+        not release.mechanism.is_normal
+        or records.has_gaps
+        or len(parts_of(release)) > 1
+        or EVIDENCE not in columns
+    ):
+        return None
+    nearest = np.argmax(np.maximum(columns["risk"], columns["membership"]))
+    farthest = np.argmax(leverages(records.values, release.mechanism.require_prior()))
+    every = [
+        would_have_failed(records, release, int(place), rule, draws, **asked)
+        for place in dict.fromkeys((nearest, farthest))
+    ]
+    return max(every, key=lambda one: one.share)
+
+
+def would_have_failed(
+    records: Records, release: Released, place: int, rule: Rule, draws: int = DRAWS, **asked: Any
+) -> Selection:
+    """Return how probable the values of somebody are of which the release would have failed.
+
+    Values are drawn as the others' records let expect, and weighed by the likelihood of the release, which is what
+    their membership is told by: so they are the adversary's posterior. Each is judged as if it were the person's
+    own. Only that person's verdict counts: those of others hardly depend on it.
+    """
+    others = Moments.of(np.delete(records.values, place, axis=0))
+    before = release.mechanism.require_prior().update(others).predictive()
+    person, evidence, failed = records.take(np.array([place])), np.empty(draws), np.empty(draws, dtype=bool)
+    for number, values in enumerate(before.draw(np.random.default_rng(0), draws)):
+        one = risk_columns(
+            replace(person, values=values[None]), release, elsewhere=others, rule=rule, mass=False, **asked
+        )
+        evidence[number] = one[EVIDENCE][0]
+        failed[number] = one["disclosed"][0] or one["membership_disclosed"][0]
+    weights = np.exp(evidence - evidence.max())
+    weights /= weights.sum()
+    share = float(weights @ failed)
+    error = float(np.sqrt(np.sum((weights * (failed - share)) ** 2)))
+    return Selection(int(records.rows[place]), share, error)
