@@ -90,6 +90,20 @@ def few_trials(monkeypatch):
     monkeypatch.setattr(budget, "alternatives_of", lambda *_: ())
     for room, name in ((simulated_budget, "RELEASES"), (budget, "RELEASES"), (budget, "GAP_RELEASES")):
         monkeypatch.setattr(room, name, 2)
+    monkeypatch.setattr(budget, "CLASS_RELEASES", 2)
+    monkeypatch.setattr(budget, "MOST_WITH_CLASSES", 1)
+
+
+@pytest.fixture
+def fewer_releases(monkeypatch):
+    """A fifth of the usual simulated releases, in which the few are attacked who stand out most."""
+    from allbutone.disclosure import budget, simulated_budget  # not above: the hook must come first
+
+    monkeypatch.setattr(budget, "PEOPLE", budget.FEWEST)
+    monkeypatch.setattr(budget, "SMALLER", (10,))
+    for room in (simulated_budget, budget):
+        monkeypatch.setattr(room, "RELEASES", 40)
+    monkeypatch.setattr(simulated_budget, "ACCEPTED", 1)
 
 
 @pytest.fixture

@@ -29,9 +29,10 @@ def ranked(page):
     return [int(cell.replace(",", "")) for cell in page.locator("#ranking tbody th").all_inner_texts()]
 
 
-def likeliest_first(plan, count):
-    """The rows by their chances to be disclosed by so many, then by leverage, then as they come."""
-    return plan.rows[np.lexsort((-plan.leverage, -plan.chances(count).round(9)))].tolist()
+def likeliest_first(plan, count, of=None):
+    """The rows by their chances to be disclosed by so many, then by leverage, then as they come; `of` whose."""
+    chances = (of or plan).chances(count)
+    return plan.rows[np.lexsort((-plan.leverage, -chances.round(9)))].tolist()
 
 
 def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
@@ -43,12 +44,12 @@ def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
     assert tab.get_attribute("#verdict", "aria-live") == "polite"
     assert "nobody in it is real" in tab.inner_text("#note")
     assert "Not bell-shaped: all columns together" in tab.inner_text("#model")
-    assert ranked(tab) == likeliest_first(plan, 10)[:25]
+    assert ranked(tab) == likeliest_first(plan, 10, plan.case)[:25]
     first = tab.locator("#ranking tbody tr").first.locator("th, td").all_inner_texts()
-    assert first[:2] == ["212", chance(plan.chances(10)[211])]
+    assert first[:2] == ["212", chance(plan.case.chances(10)[211])]
     tab.click("#more")
     settled(tab)
-    assert ranked(tab) == likeliest_first(plan, 10)[:50]
+    assert ranked(tab) == likeliest_first(plan, 10, plan.case)[:50]
     assert "shown=50" in tab.url
 
 
@@ -69,7 +70,7 @@ def test_a_file_in_its_records_out(tab, address):
     assert "columns" not in tab.url
     plan = budget(abo.Records(VALUES, NAMES), abo.NIW.flat(3), rows=40, rng=0)
     assert tab.inner_text("#verdict") == plan.sentence
-    assert ranked(tab) == likeliest_first(plan, 10)[:25]
+    assert ranked(tab) == likeliest_first(plan, 10, plan.case)[:25]
     assert "Confidential" in tab.inner_text("#note")
     # a record, by keyboard
     before = tab.url
@@ -89,7 +90,10 @@ def test_a_file_in_its_records_out(tab, address):
     assert tab.inner_text("#told .verdict")[2:].startswith(
         "By the rule this trial release of 10 datasets discloses"
     )
-    assert tab.locator("#values tbody th").all_inner_texts() == list(NAMES)
+    # each value twice: to who knows nothing of the person, and to who knows all else of them
+    twice = [f"{name} {adversary}" for name in NAMES for adversary in ("lacks the record", "knows the rest")]
+    assert tab.locator("#values tbody th").all_inner_texts() == twice
+    assert "sure that it is in the table" in tab.inner_text("#membership")
     tab.get_by_text("For experts: how it comes about").click()
     assert "Information gain" in tab.inner_text("#measures")
     assert "confidential, and not a guarantee" in " ".join(tab.inner_text("#measures").split())
@@ -136,7 +140,7 @@ def test_all_records_come_as_a_file(tab, address):
 def test_one_column_has_no_landscape(tab, address):
     opened(tab, f"{address}/data?columns=BMI&row=212&count=5")
     assert "one column" in tab.inner_text("#record")
-    assert tab.locator("#values tbody tr").count() == 1
+    assert tab.locator("#values tbody tr").count() == 2
     assert "Expected exposure (closed form)" in tab.text_content("#measures")
     assert tab.is_hidden("#figure-landscape")
     tab.check("[value=T2D]")

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
-from allbutone.app.forms import FieldError
+from allbutone.app.forms import FieldError, read
 from allbutone.app.jobs import Progress
 from allbutone.app.page import RequestContext, Session, Settings
 from allbutone.app.pages import explore
@@ -25,7 +25,7 @@ def answer(name, **fields):
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 def test_every_preset_is_a_cell_of_the_papers_study(preset):
-    asked = explore.read(explore.GROUPS, preset.fields)
+    asked = read(explore.GROUPS, preset.fields)
     attack = attack_of(**preset.fields)
     wanted = (asked["kind"], int(asked["p"]), asked["n"], asked["count"])
     [cell] = [

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import allbutone as abo
-from allbutone.releases.ledger import ledger_path, read_ledger
 from app_server import Browser, last_line
 
 
@@ -22,8 +21,8 @@ def used(serve_app, tmp_path):
     path.write_text("a,b\n" + "\n".join(f"{one},{two}" for one, two in values) + "\n")
     records = abo.Records.of(path)
     abo.save_release(abo.Synthesizer().fit(records).sample(datasets=2), tmp_path / "before")
-    abo.record_release(ledger_path(path), records, tmp_path / "before")
-    browser = Browser(serve_app(ledgers=(ledger_path(path),)).host)
+    abo.Ledger.of(path).record(records, tmp_path / "before")
+    browser = Browser(serve_app(ledgers=(abo.Ledger.place_of(path),)).host)
     browser.ask("/data")
     return path, browser
 
@@ -51,11 +50,15 @@ def test_what_is_taken_home_is_recorded_and_judged_with_what_was_before(used, tm
     with browser.stay():
         state, page = drawn(browser, path.read_bytes(), "people.csv")
         assert "Judged together with 1 earlier release (1: 2 datasets of 40 rows" in page
-        assert len(read_ledger(ledger_path(path)).releases) == 1, "what is drawn and left is not counted"
+        (_, noted), counted = abo.Ledger.of(path).releases, abo.Ledger.of(path).counted
+        assert noted.is_attempt
+        assert noted.voided.reason == "drawn and judged in the app, not taken home"
+        assert len(counted) == 1, "what is drawn and left is not counted"
         for _ in range(2):
             content = browser.ask(f"/release/release.zip?{state}")[2]
-        _, second = read_ledger(ledger_path(path)).releases
+        _, second = abo.Ledger.of(path).releases
         assert (second.place, second.how, second.what) == ("release", "drawn", "1 dataset of 40 rows")
+        assert second.counts
         report = browser.ask(f"/release/report.html?{state}")[2].decode()
         assert "Judged together with 1 earlier release (1: 2 datasets of 40 rows" in report
         # the same numbers as the command line has for both together
@@ -67,6 +70,24 @@ def test_what_is_taken_home_is_recorded_and_judged_with_what_was_before(used, tm
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+def test_who_draws_again_is_told_that_it_is_another_attempt(used):
+    path, browser = used
+    with browser.stay():
+        drawn(browser, path.read_bytes(), "people.csv")
+        _, page = drawn(browser, path.read_bytes(), "people.csv")
+        assert "This is attempt 2: 1 release of the table was drawn before it, judged, and not given out" in page
+    first, *attempts = abo.Ledger.of(path).releases
+    assert first.counts
+    assert [entry.is_attempt for entry in attempts] == [True, True]
+
+
+def test_draws_are_counted_without_a_ledger_too(used):
+    path, browser = used
+    with browser.stay():
+        assert "of this table here" not in drawn(browser, path.read_bytes(), "others.csv")[1]
+        assert "This is draw 2 of this table here" in drawn(browser, path.read_bytes(), "others.csv")[1]
+
+
 def test_a_table_of_another_name_is_no_affair_of_the_ledger(used):
     path, browser = used
     with browser.stay():
@@ -74,7 +95,7 @@ def test_a_table_of_another_name_is_no_affair_of_the_ledger(used):
         assert "Judged together" not in page
         assert "allbutone ledger add others.csv FOLDER" in page
         assert browser.ask(f"/release/release.zip?{state}")[0] == 200
-    assert len(read_ledger(ledger_path(path)).releases) == 1
+    assert len(abo.Ledger.of(path).releases) == 1
 
 
 def test_only_files_named_as_ledgers_are_taken(allbutone, tmp_path):

@@ -74,7 +74,9 @@ def drawn(asked, **fields):
     after = asked("release/after", drawn=name, **fields)
     files = zipfile.ZipFile(io.BytesIO(asked("release/release.zip", drawn=name, **fields)))
     lines = list(csv.DictReader(io.StringIO(asked("release/risk.csv", drawn=name, **fields).decode())))
-    numbers = [column for column in lines[0] if column not in ("disclosed", "riskiest")]
+    numbers = [
+        column for column in lines[0] if "disclosed" not in column and column not in ("riskiest", "adversary")
+    ]
     risk = {column: np.array([float(line[column]) for line in lines]) for column in numbers}
     return name, after, files, risk
 
@@ -144,7 +146,8 @@ def test_the_budget_is_that_of_the_package_and_more_is_drawn_only_when_confirmed
     assert "Within the budget" in asked("release/ahead", number=within)["parts"]["ahead"]
     refused = asked("release/draw", "POST", b"confirm=yes", number=beyond)
     assert "may be released" in refused["error"]
-    named = re.search(r"may disclose values of rows? ((?:\d+, )*\d+)", words(refused["parts"]["confirm"]))[1]
+    whom = r"(?:may disclose|discloses) values or the membership of rows? ((?:\d+, )*\d+)"
+    named = re.search(whom, words(refused["parts"]["confirm"]))[1]
     assert named.split(", ")[0] == str(plan.limiting_row)
     assert refused["fields"] == {}
     after = asked("release/after", number=beyond, drawn=draw(asked, number=beyond))["parts"]["after"]
@@ -163,6 +166,7 @@ def test_a_release_is_that_of_the_package_and_tells_whose_category_is_found_out(
     said = words(after["parts"]["after"])
     assert verdict.headline in said
     assert words(verdict.how_sure) in said
+    assert words(verdict.membership) in said
     report, public = (asked(f"release/{name}.html", drawn=drawn_as, **how) for name in ("report", "public"))
     assert verdict.headline in report
     assert "--table-file table.json" in html.unescape(report)

@@ -6,10 +6,10 @@ import pytest
 from app_server import opened, settled
 
 
-def told(page, name):
+def told(page, name, adversary):
     """Return the tolerance and both probabilities of a column, with all digits, and the verdict in words."""
-    line = page.locator("#values tbody tr", has=page.get_by_role("rowheader", name=name, exact=True))
-    *numbers, words = line.locator("td").all()
+    header = page.get_by_role("rowheader", name=f"{name} {adversary}", exact=True)
+    *numbers, words = page.locator("#values tbody tr", has=header).locator("td").all()
     return [float(cell.get_attribute("data-value")) for cell in numbers], words.inner_text()
 
 
@@ -27,10 +27,14 @@ def test_the_verdict_is_that_of_risk(tab, address, target, count, words):
     assert words in tab.inner_text("#told")
     assert (words != "no value") == found["disclosed"][59].as_py()
     for place, name in enumerate(stage.columns, 1):
-        numbers, verdict = told(tab, f"column {place}")
-        expected = [found[f"{of}_{name}"][59].as_py() for of in ("tolerance", "probability", "baseline")]
-        assert numbers == pytest.approx(expected, abs=0.03)
-        assert (verdict == "disclosed") == (words != "no value")
+        for prefix, adversary in (("", "lacks the record"), ("rest_known_", "knows the rest")):
+            numbers, verdict = told(tab, f"column {place}", adversary)
+            kinds = ("tolerance", "probability", "baseline")
+            expected = [found[f"{prefix}{of}_{name}"][59].as_py() for of in kinds]
+            assert numbers == pytest.approx(expected, abs=0.03)
+            assert (verdict == "disclosed") == (words != "no value")
+    member = float(tab.get_attribute("#membership meter", "value"))
+    assert member == pytest.approx(found["membership"][59].as_py(), abs=1e-9)
     assert not tab.locator("#measures").is_visible(), "for experts alone"
 
 
@@ -60,22 +64,44 @@ def own_chance(count):
     return 100 * lineup.chances(count)[lineup.order == 211].item()
 
 
-def test_a_draw_that_happens_to_disclose_nothing_is_no_tick(tab, address):
-    own = own_chance(10)
-    mark, headline, remark = verdict_on(tab, address, "count=10")
-    assert own > 5
-    assert mark == "!"
-    assert headline.startswith("By the rule this trial release of 10 datasets discloses no value of this record;")
-    assert headline.endswith(f"; but about {own:.0f} of 100 such releases would.")
-    assert remark == "This is the verdict on one draw alone."
+def piece_of(disclosed, evidence, own):
+    from allbutone.app.pages.record import OneDraw, verdict_piece
+    from allbutone.disclosure.rule import Rule
+    from allbutone.reports.verdict import Value
+
+    value = Value(7, "age", 0.9 if disclosed else 0.2, 0.1, 0.0, 1.0, disclosed=disclosed)
+    return verdict_piece([value], Rule(), "this trial release", evidence, OneDraw(own))
 
 
-def test_a_draw_of_what_mostly_discloses_nothing_is_a_tick_of_this_draw(tab, address):
-    mark, headline, remark = verdict_on(tab, address, "count=1")
-    assert own_chance(1) < 0.5
-    assert (mark, headline.endswith("discloses no value of this record.")) == ("✔", True)
-    few = "fewer than one of 100 such releases would disclose this record"
-    assert remark == f"This is the verdict on one draw alone; {few}."
+STRANGER = "to somebody who knows everybody else, and nothing of this person"
+
+
+def test_a_draw_that_happens_to_disclose_nothing_is_no_tick():
+    said = piece_of(False, 0.0, 0.4)
+    assert (
+        "! By the rule this trial release discloses no value of this record, nor that it is in the table; but "
+        f"about 40 of 100 such releases would {STRANGER}." in said
+    )
+    assert "<p>This is the verdict on one draw alone.</p>" in said
+
+
+def test_that_a_record_is_in_the_table_is_disclosed_as_a_value_is(tab, address):
+    said = piece_of(False, 3.0, 0.0)  # e³ to 1
+    assert "✘ By the rule this trial release discloses that it is in the table." in said
+    assert "becomes <b>95.3\u00a0%</b> sure that it is in the table" in said
+    assert "discloses 1 value of this record (age) and that it is in the table." in piece_of(True, 3.0, 0.0)
+    mark, headline, _ = verdict_on(tab, address, "count=10")
+    assert mark == "✘"
+    assert headline.endswith("that it is in the table.")
+
+
+def test_a_draw_of_what_mostly_discloses_nothing_is_a_tick_of_this_draw():
+    said = piece_of(False, 0.1, 0.001)
+    assert (
+        "✔ By the rule this trial release discloses no value of this record, nor that it is in the table." in said
+    )
+    few = f"fewer than one of 100 such releases would disclose a value of this record {STRANGER}"
+    assert f"This is the verdict on one draw alone; {few}." in said
 
 
 @pytest.mark.parametrize(
@@ -87,7 +113,7 @@ def test_a_draw_of_what_mostly_discloses_nothing_is_a_tick_of_this_draw(tab, add
 )
 def test_a_weaker_adversary_is_named(tab, address, query, lacking):
     own = own_chance(10)
-    usual = "to the usual one, who has all of everybody else’s records and learns more"
+    usual = f"{STRANGER}, and who learns more"
     mark, headline, _ = verdict_on(tab, address, f"count=10&{query}")
     assert mark == "!"
     assert headline.startswith(f"By the rule, and to an adversary who lacks {lacking}, this trial release")
@@ -96,11 +122,8 @@ def test_a_weaker_adversary_is_named(tab, address, query, lacking):
 
 @pytest.mark.parametrize(("own", "share"), [(0.0, "fewer than one"), (0.06, "about 6"), (0.999, "more than 99")])
 def test_what_is_disclosed_is_so_whatever_other_draws_do(own, share):
-    from allbutone.app.pages.record import OneDraw, verdict_piece
-    from allbutone.disclosure.rule import Rule
-    from allbutone.reports.verdict import Value
-
-    value = Value(7, "age", 0.9, 0.1, 0.0, 1.0, disclosed=True)
-    said = verdict_piece([value], Rule(), "this trial release", OneDraw(own))
-    assert "✘ By the rule this trial release discloses 1 value of this record: age." in said
-    assert f"one draw alone; {share} of 100 such releases would disclose this record." in said
+    said = piece_of(True, None, own)
+    assert "✘ By the rule this trial release discloses 1 value of this record (age)." in said
+    assert (
+        f"one draw alone; {share} of 100 such releases would disclose a value of this record {STRANGER}." in said
+    )

@@ -162,5 +162,5 @@ def test_from_the_application_to_the_budget(allbutone, people):
 
 def test_from_the_demo_and_from_a_study(allbutone, people):
     # which runs, as another test shows
-    assert hints_of(allbutone("demo")[1]) == [["allbutone", "risk", "demo/cohort.csv", "demo/release"]]
+    assert hints_of(allbutone("demo")[1]) == [["allbutone", "risk", "demo/others.csv", "demo/release"]]
     assert follow(allbutone, "study", "mine.toml", "--out", "my study")[1:] == [["study", "show", "my study"]]

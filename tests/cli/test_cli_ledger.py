@@ -9,7 +9,6 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import allbutone as abo
-from allbutone.releases.ledger import ledger_path, read_ledger
 
 # each runs ten commands; `make test-long` runs them all
 LONG = pytest.mark.skipif(not os.environ.get("ALLBUTONE_TEST_LONG"), reason="takes long")
@@ -73,10 +72,10 @@ def test_neither_seed_nor_key_is_in_it_and_a_repeated_release_counts_once(allbut
     key = re.search("Repeat key: ([0-9a-f]+)", out).group(1)
     again = ("synthesize", table, "--repeat-key", key)
     assert allbutone(*again, "--out", "b")[0] == 0
-    text = ledger_path(table).read_text()
+    text = abo.Ledger.place_of(table).read_text()
     assert key not in text
     assert "seed" not in text
-    [entry] = read_ledger(ledger_path(table)).releases
+    [entry] = abo.Ledger.of(table).releases
     assert (entry.place, entry.how) == ("b", "drawn")
     # in another format it is another entry, and still the same draws
     assert allbutone(*again, "--out", "c", "--format", "parquet")[0] == 0
@@ -147,7 +146,7 @@ def test_force_does_not_replace_what_counts(allbutone, two, tmp_path):
     assert abo.load_release(tmp_path / "r1").rows == (12, 12, 12)
     assert allbutone("ledger", "void", two, 1, "--reason", "never given out")[0] == 0
     assert allbutone("synthesize", two, "--out", "r1", "--force")[0] == 0
-    assert [entry.number for entry in read_ledger(ledger_path(two)).counted] == [2, 3]
+    assert [entry.number for entry in abo.Ledger.of(two).counted] == [2, 3]
 
 
 def test_nothing_is_drawn_that_cannot_be_recorded(allbutone, two, tmp_path):
@@ -156,7 +155,7 @@ def test_nothing_is_drawn_that_cannot_be_recorded(allbutone, two, tmp_path):
         assert code == 2
         assert len(err.splitlines()) == 1
         assert words in err
-    path = ledger_path(two)
+    path = abo.Ledger.place_of(two)
     path.write_text(path.read_text()[:-80])
     for command in (("synthesize", two, "--out", "r3"), ("risk", two, "r1"), ("ledger", two), ("budget", two)):
         code, _, err = allbutone(*command)
@@ -175,7 +174,7 @@ def test_a_ledger_kept_elsewhere(allbutone, table, tmp_path):
         code, out, _ = allbutone("synthesize", table, "--out", name, *where)
         assert code == 0
     assert "--ledger safe/ledger.toml" in out, "the next command is told"
-    assert not ledger_path(table).exists()
+    assert not abo.Ledger.place_of(table).exists()
     assert "Judged together with 1 earlier release" in risks(allbutone, table, "r2", *where)[1]
     assert allbutone("risk", table, "r2", "--ledger", "safe/other.toml")[0] == 2
     assert "2 releases of this table count" in allbutone("ledger", "show", table, *where)[1]
@@ -205,15 +204,25 @@ def test_a_table_with_categories_has_its_ledger_too(allbutone, tmp_path, rng):
     joint = risks(allbutone, "t.csv", "r2", "r1", "--alone")[0]
     assert_frame_equal(together, joint)
     assert allbutone("synthesize", "t.csv", "--out", "r3", "--cell-weight", 2)[0] == 0
-    assert "made with another prior, other cells" in risks(allbutone, "t.csv", "r3")[1]
+    assert "Judged together with 2 earlier releases" in risks(allbutone, "t.csv", "r3")[1]  # of other weights
+    (tmp_path / "t.csv").write_text("sex,x\n" + "\n".join([*lines, "f,0.12"]) + "\n")
+    assert allbutone("synthesize", "t.csv", "--out", "r4")[0] == 0
+    grown = risks(allbutone, "t.csv", "r4")[1]
+    assert "1 dataset of 40 rows" in grown
+    assert "made when the table had 40 records" in grown
+    code, _, errors = allbutone("report", "t.csv", "r4")
+    assert code == 0, errors
+    assert allbutone("synthesize", "t.csv", "--out", "r5", "--keep", "sex")[0] == 0
+    assert "it keeps other columns as they are" in risks(allbutone, "t.csv", "r5")[1]
 
 
 def test_a_limit_is_declared_and_wrong_words_are_answered_in_one_line(allbutone, two):
     assert "ε = 3, δ = 1e-06" in allbutone("ledger", "limit", two, "--epsilon", 3, "--delta", 1e-6)[1]
-    assert "ε = 3, δ = 1e-06" in allbutone("ledger", "show", two)[1]
+    assert "A total of ε = 3 at δ = 1e-06 was declared" in allbutone("ledger", "show", two)[1]
     for wrong in (
         ("show",), ("void", two), ("void", two, "r1", "--reason", "x"), ("void", two, 1),
         ("void", two, 9, "--reason", "x"),
+        ("limit", two, "--epsilon", 1, "--rho", 1), ("limit", two, "--epsilon", 1, "--delta", 0),
         ("limit", two), ("show", two, "--reason", "x"), ("show", two, "--epsilon", 1), ("give", two, "x"),
     ):  # fmt: skip
         code, _, err = allbutone("ledger", *wrong)
@@ -222,12 +231,13 @@ def test_a_limit_is_declared_and_wrong_words_are_answered_in_one_line(allbutone,
 
 
 def test_the_demo_is_recorded(allbutone, tmp_path):
-    assert "Recorded as release 1 in demo/cohort.csv.ledger.toml" in allbutone("demo")[1]
-    [entry] = read_ledger(tmp_path / "demo" / "cohort.csv.ledger.toml").counted
+    assert "Recorded as release 1 in demo/others.csv.ledger.toml" in allbutone("demo")[1]
+    [entry] = abo.Ledger.at(tmp_path / "demo" / "others.csv.ledger.toml").counted
     assert entry.place == "release"
-    assert "Not counted" not in risks(allbutone, "demo/cohort.csv", "demo/release")[1]
+    assert "Not counted" not in risks(allbutone, "demo/others.csv", "demo/release")[1]
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_what_is_left_of_a_table_with_gaps_is_asked_as_it_was_released(allbutone, tmp_path):
     lines = [f"{row % 7 + row / 10},{'' if row == 3 else row * 7 % 11}" for row in range(30)]
     (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(lines) + "\n")
@@ -238,3 +248,20 @@ def test_what_is_left_of_a_table_with_gaps_is_asked_as_it_was_released(allbutone
     code, _, said = allbutone("risk", "t.csv", "r")
     assert code == 0
     assert "Left out 1 row of 30 with gaps; 29 are used" in said
+
+
+def test_a_second_attempt_is_told_and_has_no_pass_unless_it_is_within_the_budget(allbutone, table):
+    """Where the budget is not asked (another adversary) an attempt that passes is not called safe."""
+    weak = ("--lacking-records", 8, "--no-mass", "--out", "x.csv", "--force")
+    for name in ("r1", "r2"):
+        assert allbutone("synthesize", table, "--out", name, "--datasets", 1, "--rows", 3)[0] == 0
+        out = allbutone("risk", table, name, *weak)[1]
+        if name == "r1":
+            assert "This is attempt" not in out
+            assert allbutone("ledger", "void", table, 1, "--reason", "drawn, never given out")[0] == 0
+    assert "This is attempt 2: 1 release of the table was drawn before it, judged, and not given out (1: " in out
+    first = next(line for line in out.splitlines() if line.startswith(("✔", "!", "✘")))
+    assert first.startswith(("! It passes, but it is attempt 2", "✘"))
+    usual = allbutone("risk", table, "r2", *weak[2:])[1]
+    assert "This is attempt 2" in usual
+    assert allbutone("ledger", "show", table)[0] == 0

@@ -42,11 +42,30 @@ def test_categories_go_in_and_come_out_and_what_is_public_is_said(allbutone, pat
         assert set(table["stage"].astype(str)) <= {"I", "II", "III"}
 
 
+@pytest.mark.parametrize(("people", "crowded"), [(60, False), (24, True), (20, True)])
+def test_as_many_cells_as_people_are_told_before_anything_is_drawn(allbutone, patients, people, crowded):
+    patients.head(people).to_csv("few.csv", index=False)
+    patients["stage"] = pd.Categorical(patients["stage"], ["I", "II", "III"])
+    asked = ("synthesize", "few.csv", "--drop", "bili", "--out", "r", "--rows-are-people")
+    code, out, err = allbutone(*asked)
+    assert code == 0, err
+    warned = re.search(r"the categories make ([0-9,]+) cells for ([0-9,]+) people", " ".join(out.split()))
+    cells = abo.load_release("r").mechanism.prior.cells.count
+    assert (warned is not None) == (cells >= people) == crowded
+    if warned:
+        assert warned.groups() == (f"{cells}", f"{people}")
+        assert out.index("Before it is drawn") < out.index("the first synthetic dataset")
+        assert "(--model classes)" in " ".join(out.split())
+        code, out, err = allbutone(*asked, "--model", "classes", "--force", "--ledger", "other.toml")
+        assert code == 0, err
+        assert "Before it is drawn" not in out
+
+
 @pytest.mark.parametrize("kind", ["datasets", "parameters", "both"])
 def test_a_release_can_be_repeated_and_continued(allbutone, patients, tmp_path, kind):
     asked = ("synthesize", "patients.csv", "--drop", "patient", "--release", kind, "--datasets", 2)
     chosen = ("--keep", "sex,arm", "--cell-weight", "0.25")
-    key = ("--repeat-key", abo.new_repeat_key())
+    key = ("--repeat-key", abo.Synthesizer.new_repeat_key())
     assert allbutone(*asked, *chosen, *key, "--out", "one")[0] == 0
     assert allbutone(*asked, *chosen, *key, "--out", "two")[0] == 0
     for path in (tmp_path / "one").iterdir():
@@ -103,6 +122,7 @@ def test_the_release_holds_no_statistic_of_the_table(allbutone, patients, tmp_pa
     assert {path.name for path in (tmp_path / "one").iterdir()} == {"release.json", *one["files"]}
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_describe_synthesize_and_risk_lead_to_each_other(allbutone, patients):
     done = follow(allbutone, "describe", "patients.csv")
     assert [each[0] for each in done[:4]] == ["describe", "describe", "synthesize", "risk"]
@@ -178,7 +198,7 @@ def test_risk_speaks_of_categories_as_of_measurements(allbutone, released, tmp_p
     found, same = columns_of("risk.csv"), abo.risk("patients.csv", released, rng=np.random.default_rng(0))
     assert list(found) == same.column_names
     for name, column in found.items():
-        if name == "riskiest":
+        if name in ("riskiest", "adversary"):
             assert list(column) == list(same[name].to_numpy())
         else:
             np.testing.assert_allclose(column, same[name].to_numpy(), rtol=1e-9, atol=1e-12)
@@ -187,6 +207,25 @@ def test_risk_speaks_of_categories_as_of_measurements(allbutone, released, tmp_p
     assert verdict.how_sure in out
     assert "The values closest to being disclosed" in out
     assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
+
+
+def test_who_knows_nothing_alone(allbutone, released, tmp_path):
+    code, out, err = allbutone("risk", "patients.csv", "r", "--known", "", "--no-mass", "--out", "a.csv")
+    assert code == 0, err
+    found = columns_of("a.csv")
+    assert not [name for name in found if name.startswith("rest_known_")]
+    assert "membership" in found  # somebody who has the record is another question
+    assert "who knows all else" not in out
+
+
+def test_membership_by_another_limit_and_from_other_odds(allbutone, released, tmp_path):
+    asked = ("--membership", 0.99, "--membership-odds", 0.1, "--no-mass", "--out", "a.csv")
+    code, out, err = allbutone("risk", "patients.csv", "r", *asked)
+    assert code == 0, err
+    found = columns_of("a.csv")
+    odds = found["membership"] / (1 - found["membership"])
+    np.testing.assert_allclose(odds, 0.1 * np.exp(found["membership_evidence"]), rtol=1e-6)
+    assert "at least 99 % sure of it, from odds of 0.1 to 1" in out
 
 
 def test_who_knows_categories_or_all_measurements(allbutone, released, tmp_path):
@@ -232,7 +271,6 @@ def test_what_goes_out_as_it_is_is_known_to_the_adversary(allbutone, patients):
 @pytest.mark.parametrize(
     "asked",
     [
-        ("risk", "patients.csv", "r", "--lacking-records", 2),
         ("risk", "patients.csv", "r", "--lacking-columns", "sex"),
         ("risk", "patients.csv", "r", "--known", "height"),
         ("risk", "patients.csv", "r", "--drop", "age"),
@@ -274,8 +312,11 @@ def test_the_next_commands_run_where_values_are_missing(allbutone, rng, tmp_path
     table.to_csv(tmp_path / "t.csv", index=False)
     assert allbutone("synthesize", "t.csv", "--missing", "keep", "--out", "r")[0] == 0
     [[_, *hint]] = hints_of(allbutone("risk", "t.csv", "r", "--no-mass", "--out", "a.csv")[1])
-    assert hint[hint.index("--known") + 1] == "ldl"
-    assert allbutone(*hint)[0] == 0
+    assert hint[:3] == ["report", "t.csv", "r"]  # the verdict holds against who knows the rest already
+    _, out, _ = allbutone("risk", "t.csv", "r", "--known", "ldl", "--out", "risk-known.csv")
+    [[_, *hint]] = hints_of(out)
+    assert hint[:3] == ["risk", "t.csv", "r"]  # after one adversary alone, the verdict against all
+    assert "--known" not in hint
     found = columns_of("risk-known.csv")
     assert {"probability_sex", "probability_gaps"} <= set(found)
     assert "relative_error" not in found  # all measurements are known

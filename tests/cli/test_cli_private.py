@@ -5,6 +5,10 @@ import json
 import numpy as np
 import pytest
 
+SEX = """[columns.sex]
+kind = "category"
+levels = ["f", "m", "x"]
+"""
 LIMITS = """[columns.bmi]
 low = 10
 high = 60
@@ -71,3 +75,64 @@ def test_what_would_void_the_guarantee_is_refused_in_one_line(allbutone, declare
     assert (code, err.count("\n")) == (2, 1)
     assert words in err
     assert not (tmp_path / "r").exists()
+
+
+def test_a_table_with_categories_has_a_guarantee(allbutone, declared, tmp_path):
+    table, file = declared
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([f"{lines[0]},sex", *(f"{row},{'fm'[k % 2]}" for k, row in enumerate(lines[1:]))]))
+    file.write_text(LIMITS + SEX)
+    code, out, err = allbutone("synthesize", table, "--table-file", file, "--epsilon", 8, "--out", "r")
+    assert (code, err) == (0, "")
+    assert "the limits, levels, centres and spreads" in " ".join(out.split())
+    assert json.loads((tmp_path / "r" / "release.json").read_text())["noisy_counts"][0]["of"] == ["sex"]
+    code, out, err = allbutone("risk", table, "r")
+    assert (code, err) == (0, "")
+    assert "noisy moments and counts" in " ".join(out.split())
+    assert "rest_known_probability_sex" in (tmp_path / "risk.csv").read_text().splitlines()[0]
+    code, out, err = allbutone("guarantee", file, "--people", 60, "--epsilon", "8")
+    assert (code, err) == (0, "")
+    assert "level's share" in out
+    file.write_text(LIMITS + SEX.replace('levels = ["f", "m", "x"]', ""))
+    code, _, err = allbutone("synthesize", table, "--table-file", file, "--epsilon", 8, "--out", "s")
+    assert (code, "public levels" in err, err.count("\n")) == (2, True, 1)
+
+
+def test_the_report_the_public_page_and_what_the_total_leaves(allbutone, declared, tmp_path):
+    table, file = declared
+    assert allbutone("ledger", "limit", table, "--epsilon", 4, "--delta", 1e-6)[0] == 0
+    made = (
+        "synthesize",
+        table,
+        "--table-file",
+        file,
+        "--epsilon",
+        3,
+        "--delta",
+        1e-6,
+        "--out",
+        "r",
+        "--datasets",
+        2,
+    )
+    assert allbutone(*made)[0] == 0
+    code, out, err = allbutone("report", table, "r")
+    assert (code, err) == (0, "")
+    assert "Guaranteed: (3, 1e-06)" in out
+    page = " ".join((tmp_path / "report.html").read_text().split())
+    for words in ("CONFIDENTIAL", "OpenSSL", "one person's whole record", "ε = 3 is spent", "draw_more"):
+        assert words.replace("'", "&#39;") in page, words
+    assert (tmp_path / "report.html").stat().st_mode & 0o077 == 0
+    code, _, err = allbutone("report", table, "r", "--public", "--out", "public.html")
+    assert (code, err) == (0, "")
+    page = " ".join((tmp_path / "public.html").read_text().split())
+    assert "What is guaranteed" in page
+    assert "is spent" not in page
+    code, out, err = allbutone("budget", table)
+    assert (code, err) == (0, "")
+    assert "ε = 3 is spent: one more release may have ε = 2.41" in out
+    assert "synthesize" in out
+    assert not (tmp_path / "budget.csv").exists()
+    assert "2.41" in allbutone("ledger", "show", table)[1]
+    code, _, err = allbutone("report", table, "r", "--prior", "p.json", "--force")
+    assert (code, "prior" in err) == (2, True)

@@ -95,7 +95,7 @@ def test_the_application_on_a_table(allbutone, table, tmp_path):
     whole = abo.Release.draw(
         prior.update(records.values), [30] * 12, np.random.default_rng(1), columns=("bmi", "ldl"), prior=prior
     )
-    guess = abo.attack_all(records, whole.first(5), prior).mode
+    guess = abo.attack(records, whole.first(5), rows="all", prior=prior).mode
     found = [float(row["distance_5"]) for row in rows]
     assert found == pytest.approx(np.linalg.norm(guess - records.values, axis=1), rel=1e-6)
     assert "distance_100" not in rows[0]

@@ -77,10 +77,12 @@ def test_risk_of_released_parameters_names_a_budget_for_parameters(allbutone, ta
     assert re.search(r"budget .* --release parameters", out)
 
 
+@pytest.mark.usefixtures("fewer_releases")
 def test_budget_answers_in_words_numbers_and_a_picture(allbutone, table, tmp_path):
     options = ("--rows", 10, "--counts", "5,1", "--verify", 3, "--seed", 1)
     code, out, err = allbutone("budget", table, *options)
-    assert (code, err) == (0, "")
+    # how long it takes is said on a slow computer
+    assert (code, re.sub("Simulating releases: this will take .*\n", "", err)) == (0, "")
     for words in (
         "sets the limit",
         "The ten people at most risk",
@@ -94,12 +96,12 @@ def test_budget_answers_in_words_numbers_and_a_picture(allbutone, table, tmp_pat
     header = _header(tmp_path / "budget.csv")
     assert header[:2] == ("row", "leverage")
     assert [name.startswith("chance_at_") for name in header[2:4]] == [True, True]
-    assert header[4:] == ("threshold_datasets", "exposure_at_1", "exposure_at_5")
+    assert header[4:7] == ("threshold_datasets", "exposure_at_1", "exposure_at_5")
     assert _asks_nothing_of_servers((tmp_path / "budget.html").read_text(encoding="utf-8"))
     assert all(_is_private(tmp_path / name) for name in ("budget.csv", "budget.html"))
     assert allbutone("budget", table, *options, "--force")[1] == out
-    following = shlex.split(re.search(r"allbutone (synthesize .*)", out).group(1))
-    assert allbutone(*following)[0] == 0
+    proposed = shlex.split(re.search(r"allbutone ((?:synthesize|budget) .*)", out).group(1))
+    assert allbutone(*proposed)[0] == 0
 
 
 @pytest.mark.usefixtures("few_trials")

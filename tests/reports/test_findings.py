@@ -110,7 +110,7 @@ def test_remedies_name_the_number_that_each_allows(plan):
     told = remedies(replace(plan, in_all=7, before=20, alternatives=others), 20)
     assert told[:3] == [
         "Fewer: up to 7 datasets of 50 rows, drawn once, in place of this.",
-        "Leave row 8 out: up to 30 datasets, which is enough for as many as these.",
+        "Leave row 8 out: up to 30 datasets, as many as this release has or more.",
         "Leave the five people furthest from the others out: up to 12 datasets (the others then vary less).",
     ]
     assert not any("500 rows" in words for words in told)
@@ -147,6 +147,7 @@ def test_a_guarantee_is_suggested_only_where_one_can_be_had(plan, rng):
     assert not any(each.startswith(words) for each in remedies(lazy, 20))
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_public_names_are_the_classes_that_a_report_returns(rng, tmp_path):
     values = rng.standard_normal((40, 2))
     table = abo.Records(values, ("a", "b"))

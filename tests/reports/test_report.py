@@ -111,9 +111,9 @@ CUT_OFF = """() => {
   return found;
 }"""
 FIGURES = {
-    "datasets": {"disclosure", "risk", "epsilon", "budget", "qq", "distance-qq", "correlations",
+    "datasets": {"disclosure", "membership", "risk", "epsilon", "budget", "qq", "distance-qq", "correlations",
                  "correlation-differences", "means", "ks", "densities", "propensity"},
-    "parameters": {"disclosure", "risk", "epsilon", "budget", "qq", "distance-qq"},
+    "parameters": {"disclosure", "membership", "risk", "epsilon", "budget", "qq", "distance-qq"},
 }  # fmt: skip
 FIGURES["one dataset"] = FIGURES["datasets"]
 FIGURES["application"] = FIGURES["datasets"] | {"distances", "relative-errors"}

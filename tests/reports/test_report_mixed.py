@@ -68,27 +68,37 @@ def test_lines_and_verdict_are_those_of_the_risk(rng, tmp_path):
     verdict = verdict_of(columns, Rule())
     assert not verdict.passed
     assert set(verdict.rows) == set(columns["row"][columns["disclosed"]])
-    assert {(value.row, value.column) for value in verdict.disclosed} == {
-        (row, name)
+    told = {
+        (row, name, prefix)
         for name in table.columns
-        for row in columns["row"][Rule().discloses(columns[f"probability_{name}"], columns[f"baseline_{name}"])]
+        for prefix in ("", "rest_known_")
+        for row in columns["row"][
+            Rule().discloses(columns[f"{prefix}probability_{name}"], columns[f"{prefix}baseline_{name}"])
+        ]
     }
+    assert sorted((value.row, value.column) for value in verdict.disclosed) == sorted({one[:2] for one in told})
+    counts = verdict.judged.lacking_record, verdict.judged.knowing_rest
+    assert counts == tuple(len({row for row, _, of in told if of == prefix}) for prefix in ("", "rest_known_"))
+    assert verdict.judged.members == columns["membership_disclosed"].sum()
     for value in values_of(columns, Rule(), 96):
-        assert value.after == columns[f"probability_{value.column}"][value.row - 1]
-        assert value.before == columns[f"baseline_{value.column}"][value.row - 1]
+        prefix = "rest_known_" * value.rest_known
+        assert value.after == columns[f"{prefix}probability_{value.column}"][value.row - 1]
+        assert value.before == columns[f"{prefix}baseline_{value.column}"][value.row - 1]
         assert (value.tolerance is None) == (value.column in ("sex", "stage"))
 
 
-def test_of_a_table_with_gaps_what_is_not_computed_is_said(rng, tmp_path):
+@pytest.mark.usefixtures("few_trials")
+def test_of_a_table_with_gaps_it_is_said_how_the_model_was_checked(rng, tmp_path):
     table = people(rng)
     table.loc[::7, "age"] = np.nan
     table.loc[3, "sex"] = None
     synthesizer = abo.Synthesizer(missing="impute").fit(table, schema=LOG)
     found = abo.report(table, synthesizer.sample(datasets=2), out=tmp_path / "report.html")
-    assert "Model" not in [finding.subject for finding in found.findings]
+    (model,) = (finding for finding in found.findings if finding.subject == "Model")
+    assert "Gaps were filled by one draw of the model" in model.words
     told = words_of(tmp_path / "report.html")
     assert "may be released" in told
-    assert "Not checked: the table has gaps" in told
+    assert model.words in told
 
 
 def test_nothing_is_said_of_categories_that_are_kept(rng, tmp_path):

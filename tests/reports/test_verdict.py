@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
+from allbutone.disclosure.risk import WorstSoFar
 from allbutone.disclosure.rule import Rule
-from allbutone.figures.risk import disclosure_figure
-from allbutone.reports.verdict import told_of, values_of, verdict_of
+from allbutone.figures.risk import disclosure_figure, membership_figure
+from allbutone.reports.verdict import value_lines, values_of, verdict_of
 from allbutone.support.text import chance
 
 
@@ -80,7 +82,7 @@ def test_what_is_no_worse_than_without_the_release_is_said_so():
         "The closest call is the sex of row 12: somebody who knows everybody else can say it with a probability "
         "of 12 %; without the release it would be 2 %."
     )
-    assert [line["verdict"] for line in told_of(values_of(found, Rule(), 5))] == [
+    assert [line["verdict"] for line in value_lines(values_of(found, Rule(), 5))] == [
         "not disclosed", "not worse than without the release",
     ]  # fmt: skip
 
@@ -106,7 +108,7 @@ def test_what_could_not_be_computed_counts_as_disclosed_and_comes_first():
     verdict = verdict_of(found, Rule())
     assert verdict.rows == [12, 11]
     assert "row 12: what the release tells of it could not be computed, so it counts" in verdict.how_sure
-    assert told_of(values_of(found, Rule(), 1))[0]["verdict"] == "not computed: counts as disclosed"
+    assert value_lines(values_of(found, Rule(), 1))[0]["verdict"] == "not computed: counts as disclosed"
 
 
 def test_many_people_are_counted_not_listed():
@@ -124,7 +126,7 @@ def test_the_table_holds_disclosed_values_first_then_one_for_each_person():
 
 
 def test_another_probability_is_named_in_the_rule():
-    assert "at least 90 %" in plain(Rule(0.9).in_full)
+    assert "at least 90 %" in plain(Rule(0.9).in_full())
     found = risk_table(bmi=([0.8], [0.1], [1.0]))
     assert not verdict_of(found, Rule()).passed
     found |= Rule(0.9).judge({name: found[name] for name in found if "_" in name})
@@ -136,10 +138,10 @@ def test_the_shaded_area_of_the_figure_is_the_rule(probability):
     rng, rule = np.random.default_rng(1), Rule(probability)
     after, before = rng.random((2, 4000))
     area = disclosure_figure(risk_table(x=(after, before, None)), rule).data[0]
-    # the odds double at y = 2x/(1 + x); above that, above P, and left of P
+    # the odds double at y = 2x/(1 + x); above that, above P, and left of P, or of even odds
     edge = np.interp(before, area.x[:-2], area.y[:-2])
-    inside = (before < probability) & (after >= edge)
-    sure = np.abs(after - edge) > 0.002  # the curve is drawn by 30 points
+    inside = (before < max(probability, 0.5)) & (after >= edge)
+    sure = np.abs(after - edge) > 0.006  # the curve is drawn by 60 points
     np.testing.assert_array_equal(inside[sure], rule.discloses(after, before)[sure])
 
 
@@ -156,6 +158,114 @@ def test_dots_that_share_a_probability_are_drawn_apart_on_their_own_side_of_the_
     # what the pointer tells is the probability itself
     np.testing.assert_array_equal(np.sort(dots.customdata), np.sort(before))
     assert "%{customdata:.1%}" in dots.hovertemplate
+
+
+def known_to_two(rest_known, **columns):
+    """A risk table as above whose column bmi is judged against who knows the rest, too: probability, baseline."""
+    (after, before), found = rest_known, risk_table(**columns)
+    found |= {"rest_known_probability_bmi": np.array(after), "rest_known_baseline_bmi": np.array(before)}
+    found |= {"rest_known_probability_error_bmi": np.zeros(len(after))}
+    found |= {"rest_known_tolerance_bmi": np.full(len(after), 7.0)}
+    return found | Rule().judge(found)
+
+
+def test_the_verdict_names_the_adversary_and_counts_people_against_both():
+    columns = {
+        "bmi": ([0.9, 0.2, 0.2], [0.05, 0.1, 0.1], [4.0, 1.0, 1.0]),
+        "sex": ([0.8, 0.5, 0.1], [0.3, 0.5, 0.1], None),
+    }
+    found = known_to_two(([0.95, 0.7, 0.1], [0.1, 0.2, 0.1]), **columns)
+    verdict = verdict_of(found, Rule())
+    assert plain(verdict.sentence) == (
+        "By the rule this should not be given out: it discloses values of 2 of 3 people, of 1 to somebody who "
+        "knows nothing of them, of 2 to somebody who knows all else of them. Row 11 (bmi, sex) and row 12 (bmi). "
+        "The surest is the bmi of row 11: somebody who knows everybody else and all else of row 11 can say it to "
+        "within ±7 with a probability of 95 %; without the release it would be 10 %."
+    )
+    lines = value_lines(values_of(found, Rule(), 9))  # each value once, to whom it is surest
+    assert [(line["row"], line["column"], line["adversary"]) for line in lines] == [
+        (11, "bmi", "knows the rest"), (11, "sex", "lacks the record"), (12, "bmi", "knows the rest"),
+        (13, "bmi", "lacks the record"),
+    ]  # fmt: skip
+    declared = verdict_of(found, Rule(), outside=("age", "sex"))
+    assert "of 2 to somebody who knows the age and sex of them" in declared.headline
+    assert "somebody who knows everybody else and the age and sex of row 11 can say it" in declared.how_sure
+    figure = disclosure_figure(found, Rule())
+    assert "of 1 to who knows nothing of them, of 2 to who knows them" in figure.layout.meta["message"]
+    symbols = {trace.marker.symbol: len(trace.x) for trace in figure.data if trace.mode == "markers"}
+    assert symbols == {"circle": 1, "diamond": 2}
+
+
+def test_of_who_is_far_from_what_the_rest_lets_expect_it_is_said_so():
+    found = known_to_two(([0.9], [0.1]), bmi=([0.2], [0.1], [4.0]))
+    found |= {"rest_known_beyond_bmi": np.array([63.0]), "rest_known_others_bmi": np.array([50.0])}
+    words = "can say that it is far above what the rest lets expect (over 63, where 50 would be expected)"
+    assert words in verdict_of(found, Rule()).how_sure
+    assert value_lines(values_of(found, Rule(), 1))[0]["within"] == "over 63 (expected: 50)"
+
+
+def with_members(found, rule, *evidence):
+    found["membership_evidence"] = np.array(evidence)
+    found["membership"] = rule.membership_of(found["membership_evidence"])
+    return found | rule.judge(found)
+
+
+def test_membership_is_a_second_line_of_the_verdict():
+    nothing = {"bmi": ([0.2, 0.12, 0.2], [0.2, 0.1, 0.2], [1.25, 1.0, 1.0])}
+    verdict = verdict_of(with_members(risk_table(**nothing), Rule(), 0.1, 2.0, -1.0), Rule())
+    assert verdict.passed
+    assert verdict.headline.endswith("no value of any of 3 people, and nobody’s membership")
+    assert plain(verdict.membership) == (
+        "Nobody’s is disclosed. The closest call: somebody who has the record of row 12, and everybody else’s, "
+        "becomes 88 % sure that it is in the table, from 50 % without the release."
+    )
+    assert "becomes at least 90 % sure of it, from even odds" in verdict.rule_words
+    found = with_members(risk_table(**nothing), Rule(), 3.0, 9.0, np.nan)
+    verdict = verdict_of(found, Rule())
+    assert not verdict.passed
+    assert not verdict.may_go_out
+    assert (verdict.mark, verdict.standing) == ("✘", "against")
+    assert verdict.headline.endswith("it discloses the membership of 3 of 3 people")
+    assert verdict.who == "Row 13 (membership), row 12 (membership) and row 11 (membership)."
+    assert "whether row 13 is in the table could not be computed" in verdict.sentence.lower()
+    assert "And of row 12 (more than 99.9 %) and row 11 (95.3 %)." in plain(verdict.membership)
+
+
+def test_membership_from_other_odds_says_from_which():
+    rule = Rule(membership=0.5, membership_odds=0.01)
+    table = risk_table(bmi=([0.2, 0.12], [0.2, 0.1], [1.25, 1.0]))
+    verdict = verdict_of(with_members(table, rule, np.log(300), 0.0), rule)
+    assert "becomes 75 % sure that it is in the table, from 1 % without" in plain(verdict.membership)
+    assert verdict.who == "Row 11 (membership)."
+
+
+def test_the_worst_of_very_many_carry_the_counts_of_all():
+    rng = np.random.default_rng(3)
+    found = known_to_two(rng.random((2, 900)), bmi=(*rng.random((2, 900)), np.ones(900)))
+    found = with_members(found, Rule(), *rng.normal(0, 1.5, 900))
+    kept = WorstSoFar(Rule())
+    for places in np.array_split(np.arange(900), 7):
+        kept.add({name: column[places] for name, column in found.items()})
+    ours, theirs = verdict_of(kept.found, Rule(), kept.among), verdict_of(found, Rule())
+    assert kept.among == theirs.judged
+    for said in ("headline", "who", "how_sure", "membership"):
+        assert getattr(ours, said) == getattr(theirs, said)
+
+
+def test_the_picture_of_membership_counts_everybody_beside_what_chance_alone_would_give():
+    """Of a normal likelihood ratio, L ~ N(d²/2, d²) inside and N(−d²/2, d²) outside, both are drawn."""
+    rng, d, n = np.random.default_rng(5), 0.8, 40_000
+    found = risk_table(x=(np.full(n, 0.2), np.full(n, 0.2), None))
+    found = with_members(found, Rule(), *rng.normal(d * d / 2, d, n))
+    figure = membership_figure(found, Rule())
+    bars, chance_alone = figure.data[:2], np.asarray(figure.data[2].y)
+    assert sum(np.sum(each.y) for each in bars) == n
+    assert np.sum(bars[1].y) == np.sum(found["membership_disclosed"])
+    x, width = np.asarray(figure.data[2].x), bars[0].width
+    expected = n * (ndtr((x + width / 2 + d * d / 2) / d) - ndtr((x - width / 2 + d * d / 2) / d))
+    error = np.sqrt(expected * np.exp(-x + d * d)) + 1  # of a sum of weights e^(−L), generously
+    assert np.all(np.abs(chance_alone - expected) < 5 * error + 0.02 * expected)
+    assert "the membership of" in figure.layout.meta["message"]
 
 
 def test_the_figure_names_who_is_disclosed():
@@ -185,7 +295,7 @@ def test_people_are_called_by_their_keys_where_there_are_some():
     verdict = verdict_of(keyed, Rule())
     assert verdict.who == "Record P<7> (bmi) and record P4 (bmi)."
     assert "the bmi of record P<7>:" in verdict.how_sure
-    assert [line["record"] for line in told_of(values_of(keyed, Rule(), 3))] == ["P<7>", "P4", "P9"]
+    assert [line["record"] for line in value_lines(values_of(keyed, Rule(), 3))] == ["P<7>", "P4", "P9"]
     drawn = disclosure_figure(keyed, Rule()).to_json()
     assert "record P&lt;7&gt;" in drawn or r"record P\u0026lt;7\u0026gt;" in drawn
     assert "row 11" not in verdict.sentence + drawn
@@ -205,5 +315,7 @@ def test_of_people_far_out_it_is_said_that_they_are(beyond, others, words, short
         f"The surest is the rate of row 11: somebody who knows everybody else can say that it is {words} with a "
         "probability of 90 %; without the release it would be 5 %."
     )
-    assert [line["within"] for line in told_of(values_of(found, Rule(), 2))] == [short, "±3.1"]
-    assert "what the table file declares; without that a quarter" in Rule().in_full
+    assert [line["within"] for line in value_lines(values_of(found, Rule(), 2))] == [short, "±3.1"]
+    assert "what the table file declares; without that a quarter" in Rule().in_full()
+    assert "know nothing of the person or all but this value, can" in Rule().in_words
+    assert "know nothing of the person or age, sex, can" in Rule().in_full(("age", "sex"))

@@ -65,7 +65,7 @@ def planted(releases, tmp_path):
 
 def found_in(release, *words, **how):
     """Check a release in which something is found that is told in these words."""
-    check = abo.check_release(release, **how)
+    check = abo.check(release, **how)
     assert not check.is_clean
     told = str(check)
     assert all(word in told for word in words), told

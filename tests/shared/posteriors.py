@@ -5,8 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 import allbutone as abo
-from allbutone.adversary.build import log_posterior
+from allbutone.adversary.attack import describe
+from allbutone.adversary.build import from_statistics, log_posterior
 from allbutone.adversary.log_quadratic import LogQuadratic
+from allbutone.adversary.missing import sampled_posterior
+from allbutone.adversary.modes import find_modes
+from allbutone.adversary.who import admit
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.simulation import SimulatedReleases
 from targets import make
@@ -14,9 +18,26 @@ from targets import make
 KINDS = ["parameters", "datasets"]
 
 
+def who(known=None, adversary_prior=None, **further):
+    """Keywords of an attack by an adversary who knows, or believes, this."""
+    return {"adversary": abo.Adversary(known=known, prior=adversary_prior), **further}
+
+
+def attack_statistics(others, released):
+    """Attack many targets of many tables at once, from sufficient statistics."""
+    problem = from_statistics(others, released)
+    return describe(problem, find_modes(problem))
+
+
+def sampled(others, release, prior, missing, rng, own=None, reading="record", **length):
+    """The posterior when `missing` records are, by sampling even where there is but one."""
+    given = admit(others, release, abo.Adversary(prior=own), prior, reading)
+    return sampled_posterior(*given, missing, rng, **{"chains": 32, "sweeps": 200, "warm_up": 50} | length)
+
+
 def posterior_of(seed, kind, releases=6, p=3):
     target = make(np.random.default_rng(seed), kind, p, 25, releases, outlying=8.0)
-    return log_posterior(target.others, target.release, target.prior)
+    return log_posterior(target.others, target.release, prior=target.prior)
 
 
 def many(kind, replicates=40, p=3, count=8, leverage=2.0, people=60):

@@ -54,7 +54,7 @@ class Field:
 
     What depends on another field is said here, and only here: `only`, such as `kind=datasets` or `p!=2`, when the
     control is shown; `begins_as`, the field whose value it takes when it comes to be shown; `reset_by`, the field
-    that sends it back to its default by changing.
+    that sends it back to its default by changing. `blank`: what it means where nothing is written, if that may be.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Field:
     only: str = field(default="", kw_only=True)
     begins_as: str = field(default="", kw_only=True)
     reset_by: str = field(default="", kw_only=True)
+    blank: Any = field(default=None, kw_only=True)
     kind: ClassVar[str] = "text"
 
     def value(self, text: str) -> Any:
@@ -225,5 +226,9 @@ def takes(fields: Iterable[str], name: str) -> bool:
 
 def read(groups: Iterable[Group], query: Mapping[str, str], *names: str) -> dict[str, Any]:
     """Return the value of every field, or of those named, in an address; its default where that is silent."""
-    fields = every(groups)
-    return {name: fields[name].value(query.get(name, fields[name].default)) for name in names or fields}
+    fields, values = every(groups), {}
+    for name in names or fields:
+        text = query.get(name, fields[name].default)
+        empty = fields[name].blank is not None and not text.strip()
+        values[name] = fields[name].blank if empty else fields[name].value(text)
+    return values

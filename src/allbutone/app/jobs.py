@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -23,8 +24,6 @@ from allbutone.figures.export import typed
 from allbutone.support.errors import InputError
 from allbutone.support.parallel import cores
 
-# What a page answers: pieces of HTML and figures, as one line of JSON.
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -40,16 +39,15 @@ class Answer:
 
     def to_json(self) -> str:
         """Return one line."""
-        figures = ",".join(f"{json.dumps(name)}:{_as_json(figure)}" for name, figure in self.figures.items())
+        drawn = {  # figures, or their plain data and layout
+            name: json.dumps(figure, default=typed) if isinstance(figure, dict) else figure.to_json()
+            for name, figure in self.figures.items()
+        }
+        figures = ",".join(f"{json.dumps(name)}:{text}" for name, text in drawn.items())
         rest = json.dumps(
             {"parts": dict(self.parts), "fields": dict(self.fields), "error": self.error}, ensure_ascii=False
         )
         return f'{rest[:-1]},"figures":{{{figures}}}}}\n'
-
-
-def _as_json(figure: Any) -> str:
-    """Return a figure, or its plain data and layout, as JSON."""
-    return json.dumps(figure, default=typed) if isinstance(figure, dict) else figure.to_json()
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,7 @@ class Download:
 
     def response(self) -> Response:
         """Return it so that a browser saves it."""
-        quoted = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_"
-                         for letter in self.name)  # fmt: skip
+        quoted = re.sub(r"[^A-Za-z0-9_.-]", "_", self.name)
         headers = {"Content-Disposition": f'attachment; filename="{quoted}"'}
         return Response(self.content, media_type=self.media_type, headers=headers)
 
@@ -73,9 +70,6 @@ def as_csv(name: str, columns: Mapping[str, Sequence[Any]]) -> Download:
     content = io.BytesIO()
     pyarrow.csv.write_csv(pa.table(dict(columns)), content)
     return Download(name, content.getvalue())
-
-
-# Work beside the server's loop: quick answers at once, slow ones with their progress, unwanted ones dropped.
 
 
 PATIENCE = 0.4  # seconds before progress is shown
@@ -102,14 +96,11 @@ class Progress:
     def __call__(self, step: str, parts: int | None) -> Iterator[Callable[[int], None]]:
         """Open a step; what it yields counts the parts done, and ends the job if nobody waits for it."""
         self.step, self.done, self.parts = step, 0, parts
-        self._go_on()
+        self._count(0)
         yield self._count
 
     def _count(self, done: int) -> None:
         self.done += done
-        self._go_on()
-
-    def _go_on(self) -> None:
         if self.unwanted.is_set():
             raise Unwanted
 

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,9 +21,6 @@ from allbutone.releases.ledger import ENDING
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.support.errors import InputError
 from allbutone.support.text import at_most, chance, listed, number
-
-# What a browser has uploaded or drawn: in memory, seen by that browser alone, gone when it leaves.
-
 
 GRACE = 20.0  # seconds without an open page after which a session ends: enough to go from one page to the next
 MOST_HELD = 6  # tables and releases of a session; of more the one not used for longest goes
@@ -83,6 +81,7 @@ class Session:
     held: dict[str, Held] = field(default_factory=dict)
     pages: int = 0
     seen: float = field(default_factory=time.monotonic)
+    draws: Counter[str] = field(default_factory=Counter)  # releases of each table that were drawn
     elsewhere: Callable[[], int] = lambda: 0  # the bytes that all other sessions hold
 
     @property
@@ -154,9 +153,6 @@ class Sessions:
         for token, session in list(self._by_token.items()):
             if session.pages == 0 and now - session.seen > GRACE:
                 del self._by_token[token]
-
-
-# A page: what can be asked on it, who answers, and what can be taken home from it.
 
 
 MEGABYTE = 1_000_000
@@ -245,17 +241,12 @@ templates: Environment = Environment(
 )
 
 
-def _link(page: Page, other: Page, query: QueryParams) -> str:
-    """Return the address of another page, with what that takes along from here."""
+def _link(page: Page, other: Page, query: QueryParams, preset: Preset | None = None) -> str:
+    """Return the address of another page, or of a preset of this one, with what is taken along from here."""
     both = set(page.carried) & set(other.carried)
     taken = [(name, text) for name, text in query.multi_items() if takes(both, name)]
+    taken += preset.fields.items() if preset else ()
     return f"/{other.name}" + (f"?{urlencode(taken)}" if taken else "")
-
-
-def _preset_link(page: Page, preset: Preset, query: QueryParams) -> str:
-    """Return the address of a preset, with what other pages take along from here."""
-    kept = [(name, text) for name, text in query.multi_items() if takes(page.carried, name)]
-    return f"/{page.name}?{urlencode([*kept, *preset.fields.items()])}"
 
 
 templates.globals["GLOSSARY"] = GLOSSARY
@@ -265,7 +256,6 @@ templates.filters |= {
     "at_most": at_most,
     "listed": listed,
     "link": _link,
-    "preset_link": _preset_link,
 }
 
 

@@ -20,8 +20,9 @@ import plotly
 import uvicorn
 from plotly.offline import get_plotlyjs
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,9 +33,6 @@ from allbutone.app.page import MEGABYTE, Act, Fetch, Page, RequestContext, Sessi
 from allbutone.app.pages import data, explore, release, studies
 from allbutone.support.errors import Cure, InputError, reason
 from allbutone.support.parallel import one_thread
-
-# The server: addresses to pages, a session for each browser, and headers that keep everything at home.
-
 
 PAGES = (explore.PAGE, data.PAGE, release.PAGE, studies.PAGE)
 JAVASCRIPT = "text/javascript"
@@ -62,23 +60,30 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
     """
     sessions, jobs = Sessions(), JobRunner()
 
+    async def sweep() -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            sessions.sweep()
+
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        sweeper = asyncio.create_task(_sweep(sessions))
+        sweeper = asyncio.create_task(sweep())
         yield
         sweeper.cancel()
 
     routes: list[BaseRoute] = [
         Route("/", lambda request: RedirectResponse("/explore")),
         Route("/favicon.ico", lambda request: RedirectResponse("/static/mark.svg")),
-        Route("/glossary", _glossary),
+        Route("/glossary", lambda request: HTMLResponse(piece("glossary.html"))),
         Route("/static/plotly.js", _plotly),
         Mount("/static", _OwnFiles(packages=[("allbutone.app", "static")])),
         WebSocketRoute("/here", partial(_stay, sessions)),
     ]
     for page in PAGES:
         routes += _routes(page, settings, sessions, jobs)
-    app = Starlette(routes=routes, lifespan=life, exception_handlers={ClientDisconnect: _nobody})
+    # the browser left while it was sending
+    gone = {ClientDisconnect: lambda request, error: Response(status_code=204)}
+    app = Starlette(routes=routes, lifespan=life, exception_handlers=gone)
     app.state.sessions, app.state.jobs = sessions, jobs
     app.add_middleware(SecurityMiddleware, hosts=tuple(hosts))
     return app
@@ -113,21 +118,18 @@ class SecurityMiddleware:
                 ]
             await send(message)
 
-        if self._refused(HTTPConnection(scope)):
+        if self._refused(Headers(scope=scope)):
             refuse = PlainTextResponse("This address is not one that the app was started with.", 421)
             await refuse(scope, receive, send_guarded)
         else:
             await self._app(scope, receive, send_guarded)
 
-    def _refused(self, asked: HTTPConnection) -> bool:
-        host, origin = asked.headers.get("host", ""), asked.headers.get("origin")
-        if self._hosts and host not in self._hosts:
-            return True
+    def _refused(self, headers: Headers) -> bool:
+        host, origin = headers.get("host", ""), headers.get("origin")
         # other sites may link here, and nothing else
-        fetch = asked.headers
-        if fetch.get("sec-fetch-site") == "cross-site" and fetch.get("sec-fetch-mode") != "navigate":
-            return True
-        return origin is not None and origin.partition("://")[2] != host
+        cross = headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate"
+        strange = bool(self._hosts) and host not in self._hosts
+        return strange or cross or (origin is not None and origin.partition("://")[2] != host)
 
 
 def _routes(page: Page, settings: Settings, sessions: Sessions, jobs: JobRunner) -> list[BaseRoute]:
@@ -145,8 +147,7 @@ def _routes(page: Page, settings: Settings, sessions: Sessions, jobs: JobRunner)
 
     async def show(request: Request, context: RequestContext) -> Response:
         where = {"page": page, "pages": PAGES, "query": request.query_params, "settings": settings}
-        content = piece(f"{page.name}.html", **where, plotly_version=plotly.__version__)
-        return Response(content, media_type="text/html")
+        return HTMLResponse(piece(f"{page.name}.html", **where, plotly_version=plotly.__version__))
 
     async def answer(source: Source, request: Request, context: RequestContext) -> Response:
         return await jobs.answer(partial(source.ask, request.query_params, context), source.slow)
@@ -191,9 +192,8 @@ async def _done(jobs: JobRunner, act: Act, request: Request, context: RequestCon
     async for block in request.stream():
         form += block
         if len(form) > SHORT:
-            return Response(
-                refusal(InputError("this form is longer than any of ours", "send less")), 413, media_type=MEDIA
-            )
+            error = InputError("this form is longer than any of ours", "send less")
+            return Response(refusal(error), 413, media_type=MEDIA)
     sent = dict(parse_qsl(form.decode("utf-8", "replace"), keep_blank_values=True))
     return await jobs.answer(partial(act, request.query_params, sent, context), slow=True)
 
@@ -218,26 +218,9 @@ async def _stay(sessions: Sessions, socket: WebSocket) -> None:
         sessions.leave(session)
 
 
-async def _sweep(sessions: Sessions) -> None:
-    while True:
-        await asyncio.sleep(SWEEP_SECONDS)
-        sessions.sweep()
-
-
-async def _glossary(request: Request) -> Response:
-    return Response(piece("glossary.html"), media_type="text/html")
-
-
 async def _plotly(request: Request) -> Response:
     keep = {"Cache-Control": "max-age=31536000, immutable"} if request.query_params.get("v") else {}
     return Response(get_plotlyjs(), media_type=JAVASCRIPT, headers=keep)
-
-
-async def _nobody(request: Request, error: Exception) -> Response:
-    return Response(status_code=204)  # the browser left while it was sending
-
-
-# Start the app on this computer, and open it.
 
 
 OWN = ("127.0.0.1", "localhost", "[::1]")

@@ -4,33 +4,31 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from allbutone.cli.options import command, option
+from allbutone.cli import options as ask
 from allbutone.cli.output import console, notes, program
 from allbutone.paper.run import load_study
-from allbutone.releases.ledger import ENDING, require_recordable
+from allbutone.releases.ledger import ENDING, Ledger
 from allbutone.support.errors import InputError
 
 
-@command
+@ask.command
 def app(
     *,
-    port: int = option("The port to listen on.", 8503, min=1, max=65535),
-    host: str = option(
+    port: int = ask.option("The port to listen on.", 8503, min=1, max=65535),
+    host: str = ask.option(
         "The address to listen on; any but this computer's own can be reached by others.", "127.0.0.1"
     ),
-    study: list[Path] | None = option("The folder of a study to show. May be repeated."),
-    ledger: list[Path] | None = option(
+    study: list[Path] | None = ask.option("The folder of a study to show. May be repeated."),
+    ledger: list[Path] | None = ask.option(
         "The ledger of a table, TABLE.ledger.toml: what is released of a table uploaded as TABLE is recorded "
         "in it, and judged with all that it names. May be repeated."
     ),
-    upload_limit: int = option("The largest file to take, in megabytes.", 200, min=1),
-    browser: bool = option("Open the app in a browser.", True, "--browser/--no-browser"),
+    upload_limit: int = ask.option("The largest file to take, in megabytes.", 200, min=1),
+    browser: bool = ask.option("Open the app in a browser.", True, "--browser/--no-browser"),
 ) -> None:
     """Open the app: see the adversary think, judge your own table, release from it, look at studies."""
-    from allbutone.app.page import (
-        MEGABYTE,
-        Settings,  # not above: a web server is not for every command to load
-    )
+    # not above: a web server is not for every command to load
+    from allbutone.app.page import MEGABYTE, Settings
     from allbutone.app.server import is_home, serve
 
     for folder in study or ():
@@ -38,7 +36,7 @@ def app(
     for path in ledger or ():
         if not path.name.endswith(ENDING):
             raise InputError(f"{path} is not named as a ledger", f"name it after its table: TABLE{ENDING}")
-        require_recordable(path)
+        Ledger.at(path).require_writable()
     if not is_home(host):
         notes.print(
             f"[yellow]Warning:[/yellow] {escape(host)} can be reached from other computers. Whoever reaches it "

@@ -6,24 +6,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from allbutone.adversary.plug_in import PlugInTable
-from allbutone.cli.onward import next_after_audit
-from allbutone.cli.options import (
-    OF_TABLE,
-    REQUIRED,
-    TABLE_FILE,
-    AttackOptions,
-    Force,
-    NumbersFile,
-    TableOptions,
-    argument,
-    command,
-    offers,
-    option,
-)
-from allbutone.cli.output import console, late_progress, outputs, show_files, show_notes, show_values, show_verdict
+from allbutone.cli import options as ask
+from allbutone.cli import output as terminal
 from allbutone.cli.reading import named_columns, read_content, read_records
 from allbutone.disclosure.audit import audit_columns, departure, error_of_differencing, fitted_table, law_of_means
 from allbutone.disclosure.rule import QUARTER
@@ -33,6 +19,9 @@ from allbutone.reports.verdict import verdict_of
 from allbutone.support.text import bell_curves, counted, number
 from allbutone.tables.records import Records
 
+# limits and decimals change what goes out, not what was fitted
+OF_FITTED = tuple(name for name in ask.OF_TABLE if name not in ("positive", "decimals"))
+
 
 class Mechanism(StrEnum):
     """How the rows were made."""
@@ -41,33 +30,29 @@ class Mechanism(StrEnum):
 
 
 class Divisor(StrEnum):
-    """What the scatter of the records is divided by."""
+    """Of the scatter of the records."""
 
     n = "n"
     less = "n-1"
 
 
-# limits and decimals change what goes out, not what was fitted
-OF_FITTED = tuple(name for name in OF_TABLE if name not in ("positive", "decimals"))
-
-
-@command
+@ask.command
 def audit(
     *,
     context: typer.Context,
-    source: Annotated[TableOptions, offers(*OF_FITTED, table=TABLE_FILE)],
-    synthetic: list[Path] = argument(
-        "The file of synthetic rows that another tool has drawn, or several files of one fit.", REQUIRED
+    source: Annotated[ask.TableOptions, ask.Offers(*OF_FITTED, table=ask.TABLE_FILE)],
+    synthetic: list[Path] = ask.argument(
+        "The file of synthetic rows that another tool has drawn, or several files of one fit.", ask.REQUIRED
     ),
-    attack: Annotated[AttackOptions, offers("known", "probability", "radius", "no_mass")],
-    mechanism: Mechanism = option(
+    attack: Annotated[ask.AttackOptions, ask.Offers("known", "probability", "radius", "no_mass")],
+    mechanism: Mechanism = ask.option(
         "How the rows were made: plug-in is mean and covariance fitted once, then rows drawn.", Mechanism.plug_in
     ),
-    divisor: Divisor | None = option(
+    divisor: Divisor | None = ask.option(
         "What the covariance was divided by; by default the one that fits the rows better."
     ),
-    out: NumbersFile = Path("audit.csv"),
-    force: Force = False,
+    out: ask.NumbersFile = Path("audit.csv"),
+    force: ask.Force = False,
 ) -> None:
     """Say whose values another tool's synthetic rows disclose, to somebody who knows everybody else.
 
@@ -75,12 +60,12 @@ def audit(
     normal margins does.
     """
     rule = attack.rule
-    with outputs(out, force, [source.table, *synthetic]) as save:
+    with terminal.outputs(out, force, [source.table, *synthetic]) as save:
         records = read_records(source)
-        known = tuple(named_columns(attack.known, records.columns))
+        known = tuple(named_columns(attack.known_names, records.columns))
         rows = [read_content(source, each) for each in synthetic]
         fitted = fitted_table(records, rows, divisor)
-        with late_progress("Attacking records", len(records.values)) as watch:
+        with terminal.late_progress("Attacking records", len(records.values)) as watch:
             columns = audit_columns(
                 records,
                 fitted,
@@ -98,28 +83,26 @@ def audit(
             figure.layout.meta = {**figure.layout.meta, "message": f"No verdict: {doubt}."}
         save(columns, figure, _by_rows(records, fitted, columns))
     if no_verdict:
-        console.print(f"[red]✘[/red] [bold]No verdict:[/bold] {escape(doubt)}.")
+        terminal.headline("✘", "red", "No verdict:", f" {doubt}.")
     else:
-        show_verdict(verdict_of(columns, rule))
-    show_values(columns, rule)
-    console.print(escape(_law_in_words(fitted)))
-    show_files(out)
-    console.print(escape(_assumed(records, fitted, known, divisor)))
-    next_after_audit(context, source.table, int(fitted.released.count))
-    show_notes([*records.notes, f"{doubt}." if doubt and not no_verdict else ""])
-
-
-def _error(records: Records, columns: dict[str, np.ndarray]) -> float:
-    """Return the root mean square error of the guesses, in standard deviations on the scale of the model."""
-    natural = records.natural + np.column_stack([columns[f"error_{name}"] for name in records.columns])
-    off = (records.schema.to_model(natural) - records.values) / np.std(records.values, axis=0, ddof=1)
-    return float(np.sqrt(np.mean(off**2)))
+        terminal.show_verdict(verdict_of(columns, rule))
+    terminal.show_values(columns, rule)
+    terminal.say(_law_in_words(fitted))
+    terminal.show_files(out)
+    terminal.say(_assumed(records, fitted, known, divisor))
+    words = "rows of which no number finds everybody: the parameters are drawn, not plugged in:"
+    options = {"rows": int(fitted.released.count), "out": "release"}
+    terminal.propose(context, words, "synthesize", source.table, **options)
+    terminal.show_notes([*records.notes, f"{doubt}." if doubt and not no_verdict else ""])
 
 
 def _by_rows(records: Records, fitted: PlugInTable, columns: dict[str, np.ndarray]) -> Any:
-    """Draw where these rows stand among all numbers of rows."""
+    """Draw where these rows stand among all numbers of rows, by the root mean square error of the guesses."""
     (people, p), rows = records.values.shape, fitted.released.count
-    exact, means = _error(records, columns), float(np.sqrt(np.mean(error_of_differencing(fitted) ** 2)))
+    natural = records.natural + np.column_stack([columns[f"error_{name}"] for name in records.columns])
+    # in standard deviations, on the scale of the model
+    off = (records.schema.to_model(natural) - records.values) / np.std(records.values, axis=0, ddof=1)
+    exact, means = (float(np.sqrt(np.mean(errors**2))) for errors in (off, error_of_differencing(fitted)))
     marks = [
         Marks("these rows, exact attack", [rows], [exact], VERMILION),
         Marks("these rows, means alone", [rows], [means], BLUE, "diamond"),

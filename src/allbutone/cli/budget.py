@@ -1,139 +1,120 @@
 """The commands about how much may be released: by the rule, before anyone is disclosed, or with a guarantee."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 
-from allbutone.cli.ledger import TableLedger, require_no_ledger, show_together
-from allbutone.cli.onward import next_after_budget
-from allbutone.cli.options import (
-    OF_ENGINE,
-    OF_TABLE,
-    REQUIRED,
-    AttackOptions,
-    EarlierReleases,
-    Force,
-    Kind,
-    ModelOptions,
-    NumbersFile,
-    ReleaseKind,
-    Rows,
-    TableOptions,
-    argument,
-    command,
-    offers,
-    option,
-    require_page,
-    require_rows_of_datasets,
-    whole_numbers,
-)
-from allbutone.cli.output import console, late_progress, outputs, show, show_files, show_notes
-from allbutone.cli.reading import TableAsRead, inputs_of, read, source_of
-from allbutone.cli.synthesize import describe_prior, fit_normal
-from allbutone.disclosure.budget import COUNTS, EXPECTED_RELEASES, Budget
+from allbutone.cli import options as ask
+from allbutone.cli import output as terminal
+from allbutone.cli.reading import in_memory, open_ledger, read, show_together
+from allbutone.cli.synthesize import describe_prior, fit
+from allbutone.disclosure.budget import COUNTS, EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget
 from allbutone.disclosure.budget import budget as planned
-from allbutone.disclosure.guarantee_plan import ERRORS, ROUTES, plan_guarantee, useful
+from allbutone.disclosure.guarantee import LEAST_EPSILON, left_in_words, left_of_limit, rounded_down
+from allbutone.disclosure.guarantee_plan import ERRORS, NO_PRIVACY, ROUTES, SHARE_ERROR, plan_guarantee, useful
 from allbutone.figures.budget import budget_figure, guarantee_figure
 from allbutone.figures.export import write_figure
-from allbutone.releases.private_mechanism import DELTA
-from allbutone.releases.together import Together
-from allbutone.support.errors import Cure, InputError, count_of
-from allbutone.support.text import counted, number
-from allbutone.tables.engines.lazy_records import LazyRecords
-from allbutone.tables.records import Records
+from allbutone.releases.gaussian_account import DELTA
+from allbutone.releases.ledger import Ledger
+from allbutone.releases.mechanism import CLASSES
+from allbutone.support.errors import count_of
+from allbutone.support.text import counted
 from allbutone.tables.safe_io import fresh_file, require_distinct
 from allbutone.tables.schema import Schema
 
 USUAL_COUNTS = ",".join(map(str, COUNTS))
 
 
-@command
+@ask.command
 def budget(
     *,
     context: typer.Context,
-    source: Annotated[TableOptions, offers(*OF_TABLE, *OF_ENGINE, "key", "worst")],
-    model: Annotated[ModelOptions, offers("prior", "like", "keep", "cells", "cell_weight", "missing")],
-    attack: Annotated[AttackOptions, offers("probability")],
-    book: EarlierReleases,
-    rows: Rows = None,
-    release: Kind = ReleaseKind.datasets,
-    counts: str = option("The numbers of datasets for which the file gives every exposure.", USUAL_COUNTS),
-    verify: int | None = option("Check the verdict on so many simulated releases of this very table."),
-    out: NumbersFile = Path("budget.csv"),
-    seed: int = option(
-        "Of the simulations; another one shows how much chance decides.", 0, min=0
-    ),  # as in a report, so that both say the same
-    force: Force = False,
+    source: Annotated[ask.TableOptions, ask.Offers(*ask.OF_TABLE, *ask.OF_ENGINE, "key", "worst")],
+    model: Annotated[
+        ask.ModelOptions,
+        ask.Offers("prior", "like", "keep", "model", "classes", "cells", "cell_weight", "missing"),
+    ],
+    attack: Annotated[ask.AttackOptions, ask.Offers("secret", *ask.RULE)],
+    book: ask.EarlierReleases,
+    rows: ask.Rows = None,
+    release: ask.Kind = ask.ReleaseKind.datasets,
+    counts: str = ask.option("The numbers of datasets for which the file gives every exposure.", USUAL_COUNTS),
+    verify: int | None = ask.option("Check the verdict on so many simulated releases of this very table."),
+    out: ask.NumbersFile = Path("budget.csv"),
+    # as in a report, so that both say the same
+    seed: int = ask.option("Of the simulations; another one shows how much chance decides.", 0, min=0),
+    force: ask.Force = False,
 ) -> None:
     """Say how many datasets, or parameter draws, may be released before a value of anyone is disclosed.
 
     What was released before, according to the ledger, counts.
     """
-    require_rows_of_datasets(rows, release)
-    numbers, rule = tuple(whole_numbers("counts", counts)), attack.rule
+    ask.require_rows_of_datasets(rows, release)
+    numbers, rule = tuple(ask.counts_in("counts", counts)), attack.rule
     if verify is not None:
         count_of("verify", verify)
-    elsewhere = source_of(source) is not None
-    if elsewhere:
-        require_no_ledger(book)
-    with outputs(out, force, [*inputs_of(source), model.prior]) as save:
-        ledger = TableLedger(book, source.table)
-        table = read(source, model, None if elsewhere else ledger.content, categories=True, may_impute=True)
-        judged = None if elsewhere else _out_already(ledger, table)
+    ledger = open_ledger(source, book)
+    if left := "" if source.stays or book.alone else left_in_words(ledger.content):
+        _show_left(left, ledger.content, source.table)
+        return
+    with terminal.outputs(out, force, [*source.files, model.prior]) as save:
+        table = read(source, model, ledger.content, categories=True, may_impute=True)
+        judged = None
+        if not source.stays:  # out is what the ledger counts, and the release to be like, unless it was voided
+            like = [model.like] if model.like and not ledger.voids(model.like) else []
+            records, release_like = in_memory(table.records), model.release_like if like else None
+            judged = ledger.judged(records, release_like, like, table.is_mixed)
         # who has the parameters learns nothing more from the datasets drawn from them
-        size = (rows or table.people) if release is ReleaseKind.datasets else None
+        size = (rows or table.people) if release is ask.ReleaseKind.datasets else None
+        how, note = table.mechanism, ""
+        if not table.is_mixed:
+            synthesizer, note = fit(table.records, how["prior"])
+            how = {"prior": synthesizer.prior}
+        if source.stays:
+            how |= {"key": source.key, "most": source.worst}
         stream = np.random.default_rng(seed)
-        plan, note = _planned(source, table, judged, {"rows": size, "probability": rule, "rng": stream})
+        how |= {"rows": size, "probability": rule, "adversary": attack.adversary, "rng": stream}
+        expected = EXPECTED_WITH_CLASSES if how.get("model") == CLASSES else EXPECTED_RELEASES
+        with terminal.late_progress("Simulating releases", expected, cut_short=True) as watch:
+            earlier = judged.release if judged and judged.any else None
+            plan = planned(table.records, release=earlier, alternatives=True, watch=watch, **how)
+            if not plan.closed_form_holds:
+                plan = plan.tried(watch)
         save(plan.columns(numbers), budget_figure(plan))
-        checked = _verified(plan, verify, stream)
-    console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
-    if judged:
-        show_together(judged)
+        checked = _verified(plan, verify, stream) if verify else ""
+    terminal.say(f"{plan.sentence}\n", "bold")
+    show_together(judged)
     _show_plan(plan)
     if checked:
-        console.print(checked)
-    show_files(out)
-    in_use = describe_prior(model.prior, plan.case.mechanism.require_prior())
-    console.print(f"{escape(plan.assumptions)} In use: {escape(in_use)}.")
-    next_after_budget(context, source.table, plan, out, table.keeps, elsewhere)
-    show_notes([*table.records.notes, note])
+        terminal.say(checked)
+    terminal.show_files(out)
+    terminal.say(f"{plan.assumptions} In use: {describe_prior(model.prior, plan.case.mechanism.normal)}.")
+    _show_next(context, source, plan, out, table.keeps)
+    terminal.show_notes([*table.records.notes, note])
 
 
-def _out_already(ledger: TableLedger, table: TableAsRead) -> Together:
-    """Return what is out: what the ledger counts, and the release to be like, unless the ledger says it is not."""
-    assert isinstance(table.records, Records)
-    folder = table.model.like
-    if folder is None or ledger.voids(folder):
-        return ledger.judged(table.records, mixed=table.is_mixed)
-    return ledger.judged(table.records, table.model.release_like, [folder])
-
-
-def _planned(
-    source: TableOptions, table: TableAsRead, judged: Together | None, asked: dict[str, Any]
-) -> tuple[Budget, str]:
-    """Plan by the closed form and simulated releases; return also what there is to note about the prior."""
-    note = ""
-    if table.is_mixed:
-        how = table.mechanism
+def _show_left(words: str, ledger: Ledger, table: Path | ask.Address) -> None:
+    """Say what a declared total still allows: that is the budget then, since nothing else may be released."""
+    terminal.say(f"{words}\n", "bold")
+    terminal.say(
+        "Releases of this table without a guarantee are refused, and so is what would pass the total. Guarantees "
+        "add up by μ²: two halves of a total have more than half of its ε each. --alone plans by the rule instead."
+    )
+    left = left_of_limit(ledger)
+    if left and left[0] >= LEAST_EPSILON:
+        asked = ["synthesize", str(table), "--epsilon", rounded_down(left[0]), "--delta", f"{left[1]:g}"]
+        terminal.say("\nTo spend it, once and for all:")
+        terminal.say(f"  allbutone {shlex.join(asked)} --table-file TABLE_FILE --out release", "bold")
     else:
-        synthesizer, note = fit_normal(table.records, table.prior)
-        how = {"prior": synthesizer.prior}
-    if isinstance(table.records, LazyRecords):
-        how |= {"key": source.key, "most": source.worst}
-    earlier = judged.release if judged and judged.any else None
-    with late_progress("Simulating releases", EXPECTED_RELEASES, cut_short=True) as watch:
-        plan = planned(table.records, release=earlier, alternatives=True, watch=watch, **asked, **how)
-    return plan, note
+        terminal.show_next("see what was released:", ["ledger", "show", str(table)])
 
 
-def _verified(plan: Budget, releases: int | None, stream: np.random.Generator) -> str:
+def _verified(plan: Budget, releases: int, stream: np.random.Generator) -> str:
     """Check the number on as many simulated releases more as were asked for, and say what came of it."""
-    if not releases:
-        return ""
-    with late_progress("Simulating releases", releases) as watch:
+    with terminal.late_progress("Simulating releases", releases) as watch:
         checked = plan.verify(releases, stream, watch)
     return (
         f"Checked on {counted(checked['releases'], 'simulated release')} of {max(plan.in_all, 1):,} "
@@ -147,81 +128,97 @@ def _show_plan(plan: Budget) -> None:
     """Show whose values are likeliest to be disclosed, what sets the limit, and what would allow more."""
     at, standing = max(plan.in_all, 1), plan.standing
     here, twice = plan.chances(at), plan.chances(2 * at)
-    names = standing.keys if standing and standing.keys else plan.rows
-    rows = [
-        [escape(f"{names[place]}"), f"{here[place]:.1%}", f"{twice[place]:.1%}", number(plan.leverage[place])]
-        for place in plan.places[:10]
-    ]
+    names, first = standing.keys if standing and standing.keys else plan.rows, plan.places[:10]
+    rows: list[list[Any]] = [[f"{names[place]}", f"{here[place]:.1%}", f"{twice[place]:.1%}"] for place in first]
     who = "record" if standing and standing.keys else "row"
-    headings = (who, f"disclosed by {at:,}{' in all' * bool(plan.before)}", f"by {2 * at:,}", "leverage")
-    title = "The ten people at most risk: how often releases would disclose a value of theirs"
-    show(title, headings, rows)
-    console.print()
+    headings = [who, f"disclosed by {at:,}{' in all' * bool(plan.before)}", f"by {2 * at:,}"]
+    if plan.case.has_law:
+        headings.append("leverage")
+        rows = [[*row, plan.leverage[place]] for row, place in zip(rows, first, strict=True)]
+    terminal.show(
+        "The ten people at most risk: how often releases would disclose something of them", headings, rows
+    )
+    terminal.say("")
+    if plan.membership_words:
+        terminal.say(f"{plan.membership_words}\n")
     if plan.parts:
-        console.print(f"{plan.parts}\n")
+        terminal.say(f"{plan.parts}\n")
     if plan.alternatives:
-        changes = [[escape(each.in_words), f"{each.datasets:,}"] for each in plan.alternatives]
-        title = "What another choice would allow" + " in all" * bool(plan.before) + " (closed form)"
-        show(title, ("change", f"{plan.noun}s"), changes, words=("change",))
-        console.print()
+        changes = [[each.in_words, f"{each.datasets:,}"] for each in plan.alternatives]
+        how = "closed form" if plan.closed_form_holds else "each was simulated as this was"
+        title = "What another choice would allow" + " in all" * bool(plan.before) + f" ({how})"
+        terminal.show(title, ("change", f"{plan.noun}s"), changes, words=("change",))
+        terminal.say("")
     if plan.ladder:  # a strong prior may leave nobody above the average
-        lines = [[number(value) for value in step.values()] for step in plan.ladder]
-        show("How many stand out, and what a record of that leverage allows", list(plan.ladder[0]), lines)
+        lines = [list(step.values()) for step in plan.ladder]
+        terminal.show("How many stand out, and what a record of that leverage allows", list(plan.ladder[0]), lines)
     if standing is not None:
-        console.print(f"\nFetched: {standing.in_words}; {standing.others:,} stayed where they are.")
+        terminal.say(f"\nFetched: {standing.in_words}; {standing.others:,} stayed where they are.")
 
 
-@command
+def _show_next(context: typer.Context, source: ask.TableOptions, plan: Budget, out: Path, keeps: bool) -> None:
+    """Propose to release as much as the budget has left, or a budget that may have more."""
+    table, left, size = source.table, plan.confident_count, plan.rows_of_each
+    options: dict[str, Any] = {"out": "release", "datasets": left}
+    if source.stays:
+        if left:
+            options["datasets"] = min(left, 5)
+            terminal.propose(context, "draw some of it, and judge that:", "synthesize", table, **options)
+    elif left > 0:
+        options |= {"rows": None} if keeps else {}  # then there is a row for each person
+        words = "release so many more:" if plan.before else "release that much:"
+        terminal.propose(context, words, "synthesize", table, **options)
+    elif plan.before and plan.in_all:
+        words = "it is used up; see what was released before, and void what nobody has:"
+        terminal.propose(context, words, "ledger", "show", table)
+    elif size is None or size == 1 or keeps:
+        terminal.show_next("see what leaving columns out would allow:", ["budget", "--help"])
+    else:
+        fewer = {"rows": max(1, size // 10), "out": out}
+        terminal.propose(context, "see what smaller datasets would allow:", "budget", table, **fewer)
+
+
+@ask.command
 def guarantee(
     *,
-    table_file: Path = argument(
-        "The table file: limits, and best also centre and spread, of every column.", REQUIRED
+    table_file: Path = ask.argument(
+        "The table file: limits, best also centre and spread, of every measurement; levels of every category.",
+        ask.REQUIRED,
     ),
-    people: int = option("The number of people in the table; it is public.", REQUIRED),
-    epsilon: str = option("The ε to try, separated by commas.", "0.5,1,2,5,10"),
-    delta: float = option("The δ of the guarantee, below one over the people.", DELTA),
-    correlation: float = option("A public guess of the correlation of all pairs of columns.", 0.5),
-    out: Path = option("The .html file to write the figure to.", Path("guarantee.html")),
-    force: Force = False,
+    people: int = ask.option("The number of people in the table; it is public.", ask.REQUIRED),
+    epsilon: str = ask.option("The ε to try, separated by commas.", "0.5,1,2,5,10"),
+    delta: float = ask.option("The δ of the guarantee, below one over the people.", DELTA),
+    correlation: float = ask.option("A public guess of the correlation of all pairs of columns.", 0.5),
+    out: Path = ask.option("The .html file to write the figure to.", Path("guarantee.html")),
+    force: ask.Force = False,
 ) -> None:
-    """Tell, from public figures alone, what a guarantee would cost in accuracy, and which way to take.
+    """Tell, from public figures alone, what a guarantee would cost in accuracy.
 
     The table itself is not read.
     """
-    require_page(out, "guarantee.html")
+    ask.require_page(out, "guarantee.html")
     require_distinct([out], [table_file])
     with fresh_file(out, force=force) as page:
-        plan = plan_guarantee(
-            Schema.of(table_file), people, _numbers(epsilon), delta=delta, correlation=correlation
-        )
+        tried = ask.numbers_in("epsilon", epsilon, float, "1,3,10")
+        plan = plan_guarantee(Schema.of(table_file), people, tried, delta=delta, correlation=correlation)
         write_figure(guarantee_figure(plan), page)
-    console.print(f"[bold]{escape(plan.sentence)}[/bold]\n")
-    headings = ("route", "ε", "mean (spreads)", "spread (share)", "correlation", "")
-    rows = [
-        [
-            words,
-            f"{row['epsilon']:g}",
-            *(f"{row[key]:.3f}" for key in ERRORS),
-            "" if useful(row) else "too inexact",
-        ]
-        for route, words in ROUTES.items()
-        for row in plan.of(route)[: 1 if route == "no privacy" else None]
-    ]
-    show("Expected errors of one release, by route", headings, rows, words=(headings[0], headings[-1]))
-    console.print(
-        f"Written: {escape(str(out))} (the figure; opens in any browser, offline). It tells nothing of the table, "
+    terminal.say(f"{plan.sentence}\n", "bold")
+    shown = [*ERRORS, SHARE_ERROR] if SHARE_ERROR in plan.rows[0] else [*ERRORS]
+    errors = ("mean (spreads)", "spread (share)", "correlation", "level's share")[: len(shown)]
+    headings = ("", "ε", *errors, "")
+    rows = []
+    for route, words in ROUTES.items():
+        for row in plan.of(route)[: 1 if route == NO_PRIVACY else None]:
+            doubt = "" if useful(row) else "too inexact"
+            rows.append([words, f"{row['epsilon']:g}", *(f"{row[key]:.3f}" for key in shown), doubt])
+    terminal.show("Expected errors of one release", headings, rows, words=(headings[0], headings[-1]))
+    terminal.say(
+        f"Written: {out} (the figure; opens in any browser, offline). It tells nothing of the table, "
         "which was not read.\nAssumed: normal columns whose means lie near the centre of the limits, and the "
         f"correlation {correlation:g} for all pairs; one release. The guarantee itself assumes none of that. "
         "Datasets drawn by `synthesize --epsilon` have the errors of its noise, however many there are."
     )
     if plan.useful_from is not None:
         asked = f"synthesize TABLE --epsilon {plan.useful_from:g} --delta {delta:g} --table-file {table_file}"
-        console.print(f"\nTo spend it, once and for all: [bold]allbutone {escape(asked)} --out release[/bold]")
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        cure = Cure("list some", "epsilon", "1,3,10")
-        raise InputError(f"--epsilon are numbers separated by commas, got {text!r}", cure) from error
+        terminal.say("\nTo spend it, once and for all:")
+        terminal.say(f"  allbutone {asked} --out release", "bold")

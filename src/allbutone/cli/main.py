@@ -2,8 +2,10 @@
 
 import ast
 import os
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -108,7 +110,7 @@ def _run(app: "typer.Typer") -> int | None:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
     except InputError as error:
-        from allbutone.cli.onward import in_flags
+        from allbutone.cli.output import in_flags
 
         options = _flags_that_help(typer.main.get_command(app), sys.argv[1:])
         _fail(error.worded(lambda cure: in_flags(cure, options)), keep_lines=True)
@@ -154,5 +156,15 @@ def _fail(message: str, keep_lines: bool = False) -> NoReturn:
     """Print what went wrong; a list of columns keeps its lines, anything else is one line."""
     lines = message.splitlines()
     listed = keep_lines and all(line.startswith(("  ", "- ")) for line in lines[1:])
-    print("Error:", ("\n" if listed else " ").join(lines), file=sys.stderr)
+    shown = ["Error: " + lines[0], *lines[1:]] if listed else ["Error: " + " ".join(lines)]
+    if _is_terminal():  # a file or a pipe gets whole lines
+        width = shutil.get_terminal_size().columns
+        wrap = textwrap.TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        shown = [wrap.fill(line) for line in shown]
+    print("\n".join(shown), file=sys.stderr)
     sys.exit(2)
+
+
+def _is_terminal() -> bool:
+    """Say whether what is wrong is shown to somebody."""
+    return sys.stderr.isatty()

@@ -1,13 +1,14 @@
 """What can be asked: the options that commands share, in groups that arrive as one frozen object each."""
 
 import inspect
+import os
 from collections.abc import Callable
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -17,15 +18,22 @@ from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.standing import MOST_FETCHED
 from allbutone.releases.folder import load_release
-from allbutone.releases.private_mechanism import DELTA
+from allbutone.releases.gaussian_account import DELTA
+from allbutone.releases.mechanism import CLASSES, NORMAL
 from allbutone.releases.release import Release
 from allbutone.support.errors import Cure, InputError, count_of
-from allbutone.tables.engines.sources import is_source
-from allbutone.tables.files import READABLE
+from allbutone.tables.engines.lazy_records import LazyRecords
+from allbutone.tables.engines.sources import Source, is_source, require_no_password
+from allbutone.tables.files import LIMITS, READABLE
+from allbutone.tables.records import Records
+
+Number = TypeVar("Number", int, float)
+AnyRecords = TypeVar("AnyRecords", bound=Records | LazyRecords)
+REQUIRED: Any = MISSING  # of an argument or option that has no default
 
 
 class ReleaseKind(StrEnum):
-    """What to release."""
+    """What is released."""
 
     datasets = "datasets"
     parameters = "parameters"
@@ -50,13 +58,10 @@ class Engine(StrEnum):
 
 
 class ImageFormat(StrEnum):
-    """A format for pictures besides HTML."""
+    """Of pictures besides HTML."""
 
     png = "png"
     svg = "svg"
-
-
-REQUIRED: Any = MISSING  # of an argument or option that has no default
 
 
 def option(help: str, default: Any = None, *names: str, **more: Any) -> Any:
@@ -71,10 +76,6 @@ def argument(help: str, default: Any = None, **more: Any) -> Any:
 
 class Address(str):
     """The address of a table that is not one file: a pattern, or a database."""
-
-
-def _address(text: str) -> Path | Address:
-    return Address(text) if is_source(text) else Path(text)
 
 
 ReleaseDir = Annotated[Path, typer.Argument(help="The folder of the release.")]
@@ -123,7 +124,7 @@ class TableOptions:
         f"The confidential table: a {READABLE} file, many files ('data/*.parquet'), or a database "
         "(postgresql://HOST/NAME or a .duckdb file, with --from or --query).",
         REQUIRED,
-        parser=_address,
+        parser=lambda text: Address(text) if is_source(text) else Path(text),
         metavar="TABLE",
     )
     columns: list[str] | None = option(
@@ -179,6 +180,49 @@ class TableOptions:
         """The columns to leave out, if any are named."""
         return list(self.drop or ()) or None
 
+    @cached_property
+    def place(self) -> Source | None:
+        """Where the table lies if it stays there; None if it is a file to be read."""
+        require_no_password(str(self.table))  # before anyone says that there is no such file
+        inside = self.from_table or self.query
+        if isinstance(self.table, Path) and not (self.engine or inside or _beyond_memory(self.table)):
+            return None
+        engine = self.engine and str(self.engine)
+        return Source(str(self.table), engine, from_table=self.from_table, query=self.query)
+
+    @property
+    def stays(self) -> bool:
+        """Whether the records stay where they are, and an engine answers for them."""
+        return self.place is not None
+
+    @property
+    def as_released(self) -> dict[str, None]:
+        """What a release says itself, for the next command; without a header --columns are the names of all."""
+        return {"prior": None, "drop": None} | ({} if self.no_header else {"columns": None})
+
+    @property
+    def files(self) -> list[Path | None]:
+        """The files that are read, so that none is written over."""
+        if isinstance(self.table, Address) and "://" in self.table:
+            return [self.table_file]
+        return [*((self.place and self.place.files) or [Path(self.table)]), self.table_file]
+
+
+def _beyond_memory(path: Path) -> bool:
+    """Say whether a file of a kind that engines read is larger than what is read into memory."""
+    name = path.name.lower()
+    if not path.is_file() or not name.endswith((".parquet", ".csv", ".csv.gz")):
+        return False
+    if not name.endswith(".parquet"):
+        return os.path.getsize(path) > LIMITS.bytes / (10 if name.endswith(".gz") else 1)
+    import pyarrow.parquet
+
+    try:
+        about = pyarrow.parquet.read_metadata(path)
+    except (OSError, pyarrow.ArrowException):  # who reads it says what is wrong with it
+        return False
+    return about.num_rows * about.num_columns > LIMITS.values
+
 
 @dataclass(frozen=True)
 class ModelOptions:
@@ -193,6 +237,12 @@ class ModelOptions:
         "A public column that goes out as it is, a row for each person, or several separated by commas; the "
         "others are drawn given it."
     )
+    model: str | None = option(
+        "How columns hang together: normal (bell-shaped, within each combination of levels, the default), or "
+        "classes (any shape: each person is of a class that nobody has observed).",
+        metavar="normal|classes",
+    )
+    classes: int | None = option("At most how many classes, with --model classes; 10 by default.")
     cells: str | None = option(
         "Whether each level of a category moves the means, with one spread for all (main-effects, the "
         "default), or each combination of levels has a normal of its own (separate).",
@@ -210,6 +260,15 @@ class ModelOptions:
     )
     delta: float | None = option(f"The δ of the guarantee, below one over the people; {DELTA:g} by default.")
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether classes are asked for."""
+        if self.model not in (None, NORMAL, CLASSES):
+            raise InputError(f"--model is {NORMAL} or {CLASSES}, got {self.model!r}", "give one of them")
+        if self.classes is not None and self.model != CLASSES:
+            raise InputError("--classes goes with --model classes", Cure("ask for classes", "model", CLASSES))
+        return self.model == CLASSES
+
     @cached_property
     def release_like(self) -> Release | None:
         """The release that --like names, read once: it may have many datasets, and several ask for it."""
@@ -226,8 +285,13 @@ class AttackOptions:
 
     title: ClassVar[str] = "Who attacks, and by which rule"
     known: list[str] | None = option(
-        "A column the adversary knows of everyone, or several separated by commas, categories among them; "
-        "those that were kept are known anyway."
+        "A column that one adversary knows of everyone, or several separated by commas, categories among them; "
+        "those that were kept are known anyway. By default there are two: one who knows nothing of a person, "
+        "--known '' alone, and one who knows all but one value."
+    )
+    secret: list[str] | None = option(
+        "A column that is judged, or several separated by commas; all others count as public of people anyway. "
+        "By default all are secret but those that the table file declares as secret = false."
     )
     lacking_columns: list[str] | None = option(
         "A column the adversary lacks of everyone, or several separated by commas."
@@ -244,18 +308,37 @@ class AttackOptions:
     probability: float = option(
         "How sure the adversary must be of a value, within its tolerance, for it to be disclosed.", 0.5
     )
+    membership: float = option(
+        "How sure somebody must become that a person is in the table for that to be disclosed.", 0.9
+    )
+    membership_odds: float = option(
+        "The odds that they give to it before they see the release; 1 stands for even odds.", 1.0
+    )
     radius: float = option("How near the truth counts as near: a Mahalanobis distance.", RADIUS)
     no_mass: bool = option("Leave out the mass near the truth, which takes most of the time.", False)
 
     @cached_property
     def rule(self) -> Rule:
         """The rule of the verdict."""
-        return Rule.of(self.probability)
+        return Rule.of(self.probability, self.membership, self.membership_odds)
+
+    @property
+    def known_names(self) -> list[str] | None:
+        """The columns that one adversary knows, none of them for --known ''; None where there are two."""
+        return [name for name in self.known if name.strip()] if self.known else None
+
+    def judging(self, records: AnyRecords) -> AnyRecords:
+        """Return the records with what is secret of them, where that was said here and not in a table file."""
+        if self.secret is None:
+            return records
+        names = Adversary(secret=self.secret).of(records.order, records.schema.derived_names).secret
+        return records.with_schema(records.schema.with_secret(names))  # type: ignore[return-value]  # of its kind
 
     @property
     def adversary(self) -> Adversary:
         """Who attacks."""
-        return Adversary(self.known or (), self.lacking_columns or (), self.lacking_records, self.adversary_prior)
+        lacking = self.lacking_columns or ()
+        return Adversary(self.known_names, lacking, self.lacking_records, self.adversary_prior, self.secret)
 
 
 @dataclass(frozen=True)
@@ -273,40 +356,36 @@ class LedgerOptions:
 GROUPS = (TableOptions, ModelOptions, AttackOptions, LedgerOptions)
 
 
-@dataclass(frozen=True)
 class Offers:
-    """Which options of a group a command has; `reworded` are those that it declares in its own way."""
+    """Which options of a group a command has, some in words of its own: for `Annotated[Group, Offers(…)]`."""
 
-    names: tuple[str, ...]
-    reworded: dict[str, Any]
-
-
-def offers(*names: str, **reworded: Any) -> Offers:
-    """Say which options of a group a command has, for `Annotated[Group, offers(…)]`."""
-    return Offers((*names, *reworded), reworded)
+    def __init__(self, *names: str, **reworded: Any) -> None:
+        self.names: tuple[str, ...] = (*names, *reworded)
+        self.reworded: dict[str, Any] = reworded
 
 
 TABLE_FILE = (  # a table that is read into memory
     Path,
     argument(f"The confidential table: a {READABLE} file (Excel, SPSS, SAS and Stata among them).", REQUIRED),
 )
+RULE = ("probability", "membership", "membership_odds")
 OF_RELEASE = "The columns of the table to use; those of the release by default. May be repeated."
 OF_FILE = ("table", "columns", "drop", "no_header", "encoding", "sheet", "missing_codes")
 OF_TABLE = (
     *OF_FILE, "complete_cases", "drop_unusable", "rows_are_people", "table_file", "log", "positive", "decimals"
 )  # fmt: skip
 OF_ENGINE = ("engine", "from_table", "query")
-TableInMemory = Annotated[TableOptions, offers(*OF_TABLE, table=TABLE_FILE)]
-TableAnywhere = Annotated[TableOptions, offers(*OF_TABLE, *OF_ENGINE)]
-JudgedTable = Annotated[TableOptions, offers(*OF_FILE, "complete_cases", table=TABLE_FILE, columns=OF_RELEASE)]
+TableInMemory = Annotated[TableOptions, Offers(*OF_TABLE, table=TABLE_FILE)]
+TableAnywhere = Annotated[TableOptions, Offers(*OF_TABLE, *OF_ENGINE)]
+JudgedTable = Annotated[TableOptions, Offers(*OF_FILE, "complete_cases", table=TABLE_FILE, columns=OF_RELEASE)]
 JudgedAnywhere = Annotated[
-    TableOptions, offers(*OF_FILE, "complete_cases", *OF_ENGINE, "key", "worst", columns=OF_RELEASE)
+    TableOptions, Offers(*OF_FILE, "complete_cases", *OF_ENGINE, "key", "worst", columns=OF_RELEASE)
 ]
 PriorOfRelease = Annotated[
     ModelOptions,
-    offers(prior="The prior file the release was made with, if the release does not say: another one is refused."),
+    Offers(prior="The prior file the release was made with, if the release does not say: another one is refused."),
 ]
-EarlierReleases = Annotated[LedgerOptions, offers("ledger", "alone")]
+EarlierReleases = Annotated[LedgerOptions, Offers("ledger", "alone")]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -379,14 +458,18 @@ def flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def whole_numbers(option: str, text: str) -> list[int]:
-    """Read whole numbers between commas."""
+def numbers_in(option: str, text: str, kind: type[Number], example: str) -> list[Number]:
+    """Read numbers between commas, whole ones or any."""
     try:
-        counts = {int(part) for part in text.split(",")}
+        return [kind(part) for part in text.split(",")]
     except ValueError as error:
-        cure = Cure("list some", option, "1,5,10")
-        raise InputError(f"--{option} are whole numbers separated by commas, got {text!r}", cure) from error
-    return sorted(count_of(option, count) for count in counts)
+        what = f"--{option} are {'whole ' * (kind is int)}numbers separated by commas, got {text!r}"
+        raise InputError(what, Cure("list some", option, example)) from error
+
+
+def counts_in(option: str, text: str) -> list[int]:
+    """Read whole numbers between commas, each once, from the smallest up."""
+    return sorted({count_of(option, count) for count in numbers_in(option, text, int, "1,5,10")})
 
 
 def require_page(out: Path, usual: str) -> None:

@@ -1,73 +1,94 @@
-"""What commands show and write: words, small tables, a bar when work takes long; numbers with their figure."""
+"""What commands show and write: words, tables, a bar for long work, numbers with their figure, what is next."""
 
+import os
 import shlex
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
-from threading import Timer, current_thread, main_thread
+from threading import Event, Timer, current_thread, main_thread
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+import typer
+from rich import progress
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
-from allbutone.cli.options import ImageFormat
+from allbutone.cli.options import ImageFormat, flag_of
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort
 from allbutone.figures.export import write_figure, write_images
-from allbutone.reports.verdict import Verdict, told_of, values_of
-from allbutone.support.errors import InputError
-from allbutone.support.text import number
+from allbutone.reports.verdict import Verdict, value_lines, values_of
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import fitted_widths, number
 from allbutone.tables.files import TableWriter
 from allbutone.tables.safe_io import fresh_file, fresh_files, require_distinct
 
-console: Console = Console(highlight=False, soft_wrap=True, emoji=False)
-notes: Console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+class Prose(Console):
+    """A console whose lines are broken between words at a terminal's width; a file or a pipe gets whole lines."""
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:
+        """Print as `Console` does; soft_wrap: leave long lines as they are."""
+        super().print(*objects, soft_wrap=not self.is_terminal if soft_wrap is None else soft_wrap, **how)
+
+
+console: Prose = Prose(highlight=False, emoji=False)
+notes: Prose = Prose(stderr=True, highlight=False, emoji=False)
 
 PROGRESS_AFTER_SECONDS = 2.0
 LONG = 20.0  # seconds that are worth a word beforehand
 WIDEST = 1000  # characters of a table
 SHOWN = 10  # values in the table of those closest to being disclosed
+# where and how a command writes is its own affair; all else that it was asked holds for the next one, too
+OWN = frozenset({"out", "force", "seed", "new_repeat_key", "repeat_key", "format", "public"})
+
+Watch = Callable[[int], None]
 
 
 @contextmanager
-def late_progress(what: str, total: int | None, cut_short: bool = False) -> Iterator[Callable[[int], None]]:
+def late_progress(what: str, total: int | None, cut_short: bool = False) -> Iterator[Watch]:
     """Yield a function that counts work done; a bar with the time left appears after two seconds.
 
     Of what takes long it is said how long, as soon as that can be told. With `cut_short` Ctrl-C ends it with what
     is there (`CutShort`); pressed twice, it ends everything, as ever.
     """
-    estimate = _Estimate(what, total, cut_short)
-    shown = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    shown = (
+        progress.TextColumn(what), progress.BarColumn(), progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(), progress.TimeRemainingColumn(),
+    )  # fmt: skip
     # a file or a pipe would get an empty line for a bar
-    bar = Progress(*shown, console=notes, transient=True, disable=not notes.is_terminal)
-    task = bar.add_task(what, total=total)
+    bar = progress.Progress(*shown, console=notes, transient=True, disable=not notes.is_terminal)
+    task, start, ended, estimated = bar.add_task(what, total=total), time.monotonic(), Event(), Event()
     # by the clock, not by the work: its first part may itself be long
     timer = Timer(PROGRESS_AFTER_SECONDS, bar.start)
     timer.daemon = True
     timer.start()
+
+    def watch(done: int) -> None:
+        bar.advance(task, done)
+        if ended.is_set():
+            raise CutShort
+        seconds = time.monotonic() - start
+        if total and seconds >= PROGRESS_AFTER_SECONDS and not estimated.is_set():
+            estimated.set()
+            left = seconds * (total / bar.tasks[task].completed - 1)
+            if left >= LONG:
+                how = "Ctrl-C ends it with what is there." if cut_short else ""
+                notes.print(f"{escape(what)}: this will take about {_duration(left)} more. {how}")
+
     try:
-        with estimate.asked_to_end():
-
-            def watch(count: int) -> None:
-                bar.advance(task, count)
-                estimate.count(count)
-
+        if cut_short and current_thread() is main_thread():
+            with _first_interrupt(ended):
+                yield watch
+        else:
             yield watch
     finally:
         timer.cancel()
@@ -76,44 +97,21 @@ def late_progress(what: str, total: int | None, cut_short: bool = False) -> Iter
             bar.stop()
 
 
-class _Estimate:
-    """Says once how long something will take, if that is long, and whether Ctrl-C was pressed."""
+@contextmanager
+def _first_interrupt(ended: Event) -> Iterator[None]:
+    """Take the first Ctrl-C as a wish to end this step."""
 
-    def __init__(self, what: str, total: int | None, cut_short: bool) -> None:
-        self.what, self.total, self.cut_short = what, total, cut_short
-        self.start, self.done, self.told, self.ended = time.monotonic(), 0, False, False
+    def pressed(signum: int, frame: object) -> None:
+        if ended.is_set():
+            raise KeyboardInterrupt
+        ended.set()
+        notes.print("Ending with what is there; Ctrl-C once more ends everything.")
 
-    def count(self, count: int) -> None:
-        """Count work done; end it where Ctrl-C was pressed."""
-        self.done += count
-        if self.ended:
-            raise CutShort
-        if self.told or not self.total or time.monotonic() - self.start < PROGRESS_AFTER_SECONDS:
-            return
-        self.told = True
-        left = (time.monotonic() - self.start) / self.done * (self.total - self.done)
-        if left >= LONG:
-            how = "Ctrl-C ends it with what is there." if self.cut_short else ""
-            notes.print(f"{escape(self.what)}: this will take about {_duration(left)} more. {how}")
-
-    @contextmanager
-    def asked_to_end(self) -> Iterator[None]:
-        """Take the first Ctrl-C as a wish to end this step, where it can be."""
-        if not self.cut_short or current_thread() is not main_thread():
-            yield
-            return
-
-        def pressed(signum: int, frame: object) -> None:
-            if self.ended:
-                raise KeyboardInterrupt
-            self.ended = True
-            notes.print("Ending with what is there; Ctrl-C once more ends everything.")
-
-        before = signal.signal(signal.SIGINT, pressed)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    before = signal.signal(signal.SIGINT, pressed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _duration(seconds: float) -> str:
@@ -121,15 +119,23 @@ def _duration(seconds: float) -> str:
     return f"{10 * round(seconds / 10)} seconds" if seconds < 90 else f"{round(seconds / 60)} minutes"
 
 
-def show(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> None:
+def say(words: str, style: str = "", soft_wrap: bool | None = None) -> None:
+    """Print words as they are: names of files and columns may hold anything."""
+    console.print(words, markup=False, style=style, soft_wrap=soft_wrap)
+
+
+def show(title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]], words: Sequence[str] = ()) -> None:
     """Print a small table; numbers stand to the right, the columns named in `words` to the left."""
-    picture = Table(title=title, title_justify="left", box=None)
-    for heading in headings:
-        picture.add_column(heading, justify="left" if heading in words else "right")
-    for row in rows:
-        picture.add_row(*row)
-    # as wide as it is: rich would cut headings to fit, and a terminal breaks long lines by itself
-    picture.width = picture.__rich_measure__(console, console.options.update(width=WIDEST)).maximum
+    lines = [[number(cell) for cell in row] for row in rows]
+    # as wide as it is, or as the terminal is, where cells are broken between words
+    room = (console.width if console.is_terminal else WIDEST) - 2 * len(headings)
+    widths = fitted_widths(list(zip(headings, *lines, strict=True)), room)
+    picture = Table(title=escape(title), title_justify="left", box=None)
+    for heading, width in zip(headings, widths, strict=True):
+        picture.add_column(heading, justify="left" if heading in words else "right", width=width, overflow="fold")
+    for line in lines:
+        picture.add_row(*map(escape, line))
+    picture.width = sum(widths) + 2 * len(headings)
     console.print(picture)
 
 
@@ -153,7 +159,13 @@ def show_notes(remarks: Sequence[str]) -> None:
 
 def show_next(words: str, command: Sequence[str]) -> None:
     """Print the command to run next, as it can be typed."""
-    console.print(f"\nNext: {words}\n  [bold]{escape(f'{program()} {shlex.join(command)}')}[/bold]")
+    say(f"\nNext: {words}")
+    say(f"  {program()} {shlex.join(command)}", "bold", soft_wrap=True)  # one line, to be copied
+
+
+def propose(context: typer.Context, words: str, command: str, *arguments: object, **options: Any) -> None:
+    """Print the command to run next, with all that was asked of this one and holds for that one, too."""
+    show_next(words, following(context, command, *arguments, **options))
 
 
 def program() -> str:
@@ -173,63 +185,126 @@ def sparkline(values: np.ndarray, width: int = 24) -> str:
     return "".join(" ▁▂▃▄▅▆▇█"[level] for level in levels)
 
 
-@dataclass
-class Outputs:
-    """Writes numbers, all at once or a block at a time, and the figures beside them."""
+def following(context: typer.Context, command: str, *arguments: object, **options: Any) -> list[str]:
+    """Return the command to run next: with every option given to this one that the next one has as well.
 
-    numbers: TableWriter
-    page: Path
+    `options` come on top, or in place of those; what is the default anyway is left out. What the next one writes
+    gets a name that is free, with the figure beside it.
+    """
+    if out := options.get("out"):
+        options["out"] = free_name(out, *[".html"] * (Path(out).suffix in (".csv", ".parquet")))
+    takes = {
+        parameter.name: parameter
+        for parameter in context.find_root().command.commands[command].params  # type: ignore[attr-defined]
+        if parameter.opts[0].startswith("--")
+    }
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if name in takes.keys() - OWN and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    }
+    typed = [command, *map(as_argument, arguments)]
+    for name, value in (given | options).items():
+        if str(value) != str(takes[name].default):
+            typed += as_typed(takes[name].opts[0], value)
+    return typed
 
-    def append(self, columns: dict[str, np.ndarray]) -> None:
-        """Write some rows more."""
-        self.numbers.write_columns(columns)
 
-    def draw(self, figure: Any, *below: Any) -> None:
-        """Write the figures."""
-        write_figure(figure, self.page, *below)
+def as_argument(value: object) -> str:
+    """Return a name as it is typed, so that none reads as an option."""
+    return f"./{value}" if str(value).startswith("-") else str(value)
 
-    def __call__(self, columns: dict[str, np.ndarray], figure: Any, *below: Any) -> None:
-        """Write everything."""
-        self.append(columns)
-        self.draw(figure, *below)
+
+def as_typed(option: str, value: Any) -> list[str]:
+    """Return an option and its value as they are typed: a list with commas, a flag without a value."""
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [option]
+    if not isinstance(value, list | tuple):
+        return [option, str(value)]
+    value = [each if isinstance(each, str) else f"{each:g}" for each in value]
+    if any("," in each for each in value):  # a name that holds a comma goes in an option of its own
+        return [word for each in value for word in (option, each)]
+    return [option, ",".join(value)] if value else []
+
+
+def in_flags(cure: Cure, options: Container[str]) -> str:
+    """Word a cure for the command line: the argument that does it as an option, if it is one of `options`."""
+    name, value = cure.argument, cure.value
+    if value is False:  # header=False is --no-header
+        name, value = f"no_{name}", True
+    if name not in options:
+        return cure.words
+    typed = f"{flag_of(name)} …" if value is None else shlex.join(as_typed(flag_of(name), value))
+    return f"{cure.words} ({typed})" if typed else cure.words
+
+
+def free_name(name: str | Path, *endings: str) -> Path:
+    """Return the name, or the first of name-2, name-3, … that is free, also with each of the other endings."""
+    first = Path(name)
+    places = chain([first], (first.with_stem(f"{first.stem}-{turn}") for turn in count(2)))
+    return next(
+        place
+        for place in places
+        if not any(os.path.lexists(each) for each in (place, *map(place.with_suffix, endings)))
+    )
+
+
+def from_here(path: Path) -> str:
+    """Return a path as one types it here, where it is not longer so."""
+    return min(str(path), os.path.relpath(path), key=len)
 
 
 @contextmanager
-def outputs(out: Path, force: bool, inputs: list[Path | None]) -> Iterator[Outputs]:
-    """Yield what writes the numbers and the figures, all or none; refuses at once where it could not."""
+def outputs(out: Path, force: bool, inputs: list[Path | None]) -> Iterator[Callable[..., None]]:
+    """Yield what writes rows of numbers, at once or some more, and the figures; at last all of it or nothing."""
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(
             f"--out names a .csv or .parquet file, got {str(out)!r}", "the figure goes beside it as .html"
         )
-    outputs = [out, out.with_suffix(".html")]
-    require_distinct(outputs, inputs)
-    with fresh_files(outputs, force=force, private=True) as [numbers, page], TableWriter(numbers) as writer:
-        yield Outputs(writer, page)
+    places = [out, out.with_suffix(".html")]
+    require_distinct(places, inputs)
+    with fresh_files(places, force=force, private=True) as [numbers, page], TableWriter(numbers) as writer:
+
+        def save(columns: dict[str, np.ndarray] | None, *figures: Any) -> None:
+            if columns is not None:
+                writer.write_columns(columns)
+            if figures:
+                write_figure(figures[0], page, *figures[1:])
+
+        yield save
 
 
 def show_files(out: Path, line: str = "one row for each person") -> None:
     """Say what was written, and that it is confidential."""
-    console.print(
-        f"Written: {escape(str(out))} ({line}) and {escape(str(out.with_suffix('.html')))} (the figure; "
-        "opens in any browser, offline).\nBoth are confidential, as the table is: they describe individual "
-        "records. Only you can read them."
+    say(
+        f"Written: {out} ({line}) and {out.with_suffix('.html')} (the figure; opens in any browser, offline).\n"
+        "Both are confidential, as the table is: they describe individual records. Only you can read them."
     )
 
 
+def headline(mark: str, colour: str, bold: str, words: str = "") -> None:
+    """Print a sign in its colour, and what it stands for."""
+    console.print(f"[{colour}]{mark}[/{colour}] [bold]{escape(bold)}[/bold]{escape(words)}")
+
+
 def show_verdict(verdict: Verdict) -> None:
-    """Print the decision, then who and what, and how sure."""
+    """Print the decision, then who and what, how sure, and of membership the same."""
     colour = {"for": "green", "luck": "yellow", "against": "red"}[verdict.standing]
-    console.print(f"[{colour}]{verdict.mark}[/{colour}] [bold]{escape(verdict.headline)}.[/bold]")
+    headline(verdict.mark, colour, f"{verdict.headline}.")
     if verdict.remark:
-        console.print(verdict.remark)
+        say(verdict.remark)
     if not verdict.passed:
-        console.print(f"Who, and what: {escape(verdict.who)}")
-    console.print(f"How sure: {escape(verdict.how_sure)}")
-    console.print(f"The rule: {escape(verdict.rule.in_full)}")
+        say(f"Who, and what: {verdict.who}")
+    say(f"How sure: {verdict.how_sure}")
+    if verdict.membership:
+        say(f"Membership: {verdict.membership}")
+    say(f"The rule: {verdict.rule_words}")
 
 
-def show_values(found: dict[str, np.ndarray], rule: Rule) -> None:
+def show_values(columns: dict[str, np.ndarray], rule: Rule, outside: Sequence[str] = ()) -> None:
     """Print the values that are disclosed, or come closest to it."""
-    lines = told_of(values_of(found, rule, SHOWN))
-    rows = [[escape(number(value)) for value in line.values()] for line in lines]
-    show("\nThe values closest to being disclosed", list(lines[0]), rows, words=("column", "verdict"))
+    lines = value_lines(values_of(columns, rule, SHOWN, outside))
+    rows = [list(line.values()) for line in lines]
+    show("\nThe values closest to being disclosed", list(lines[0]), rows, words=("column", "adversary", "verdict"))

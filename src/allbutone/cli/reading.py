@@ -1,36 +1,41 @@
-"""How a table is read: what the options about it come to, whether it is a file or stays where it is."""
+"""How a table is read, whether it is a file or stays where it is, and the ledger of what was released of it."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
 
-from allbutone.cli.options import Address, ModelOptions, TableOptions, flag_of
+from allbutone.cli.options import LedgerOptions, ModelOptions, TableOptions, flag_of
+from allbutone.cli.output import from_here, say
+from allbutone.disclosure.guarantee import passed_limit, total_in_words
 from allbutone.model.niw import NIW
 from allbutone.model.prior import read_prior
 from allbutone.releases.folder import is_release, load_release
-from allbutone.releases.ledger import Ledger
-from allbutone.releases.mechanism import REFUSE
-from allbutone.releases.private_mechanism import without_limits
+from allbutone.releases.ledger import Ledger, Together
+from allbutone.releases.ledger_file import DRAWN, Entry, Terms, digest_of_release
+from allbutone.releases.mechanism import CLASSES, REFUSE
+from allbutone.releases.private_release import ADJACENCY
+from allbutone.releases.public_ball import without_limits
 from allbutone.releases.release import Release, reading_of
 from allbutone.releases.several import Released
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.queries import names_in
-from allbutone.tables.engines.sources import Source, require_no_password
-from allbutone.tables.files import LIMITS, read_table
+from allbutone.tables.files import read_table
 from allbutone.tables.names import NO_HEADER, choose, reads_as_data, split_names
 from allbutone.tables.records import Records
+from allbutone.tables.safe_io import require_distinct, require_outside
 from allbutone.tables.schema import Schema
 
 # what says how a table is read, and how it is modelled: a release made before decides all of it
 HOW_READ = ("table_file", "log", "positive", "decimals", "drop", "drop_unusable")
-HOW_MODELLED = ("prior", "keep", "cells", "cell_weight", "missing")
+HOW_MODELLED = ("prior", "model", "classes", "keep", "cells", "cell_weight", "missing")
 
 
 @dataclass(frozen=True)
@@ -50,21 +55,12 @@ class TableAsRead:
         return len(self.records.values if isinstance(self.records, Records) else self.records)
 
     @property
-    def prior(self) -> NIW | Path | None:
-        """The prior file that was given, or the prior of the release to be like."""
-        return self.model.prior if self.like is None else self.like.prior
-
-    @property
     def is_mixed(self) -> bool:
         """Whether it takes more than the normal model: categories, columns to keep, or gaps."""
         if self.like is not None:
             return not self.like.mechanism.is_normal
-        return bool(self.records.categories.columns or self.model.keep or self.has_gaps)
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether values are missing that the model must see to; an engine gives complete rows alone."""
-        return isinstance(self.records, Records) and self.records.has_gaps
+        gaps = isinstance(self.records, Records) and self.records.has_gaps  # an engine gives complete rows alone
+        return self.model.has_classes or bool(self.records.categories.columns or self.model.keep or gaps)
 
     @property
     def keeps(self) -> bool:
@@ -76,13 +72,18 @@ class TableAsRead:
         """What a `Synthesizer` is asked by the options, or by the release to be like."""
         if self.like is not None and not self.like.mechanism.is_normal:
             old = self.like.mechanism
+            if old.has_classes:
+                return {"prior": None, "model": CLASSES, "classes": old.classes, "missing": old.missing}
             names = ("cells", "cell_weight", "keep", "missing")
             return {"prior": old.normal, **{name: getattr(old, name) for name in names}}
-        keep = list(dict.fromkeys(split_names(self.model.keep or (), set(self.records.order))))
-        told = {"keep": keep, "cell_weight": self.model.cell_weight, "missing": self.model.missing or REFUSE}
-        if self.model.cells is not None:
-            told["cells"] = self.model.cells.replace("-", " ")
-        return {"prior": self.prior, **told}
+        model = self.model
+        keep = list(dict.fromkeys(split_names(model.keep or (), set(self.records.order))))
+        asked = {"keep": keep, "cell_weight": model.cell_weight, "missing": model.missing or REFUSE}
+        if model.has_classes:
+            return {"prior": model.prior, "model": CLASSES, "classes": model.classes, **asked}
+        if model.cells is not None:
+            asked["cells"] = model.cells.replace("-", " ")
+        return {"prior": model.prior if self.like is None else self.like.prior, **asked}
 
 
 def read(
@@ -93,36 +94,41 @@ def read(
     categories: bool = False,
     may_impute: bool = False,
 ) -> TableAsRead:
-    """Read the table as the options of a command say, or as a release that it is to be like.
+    """Read the table, or have its engine add it up, as the options say or as a release that it is to be like.
 
     ledger: whose last release says how, where nothing is asked. Categories are let in where the command can do
     with them; may_impute: whether it has a word for gaps.
     """
     model = model or ModelOptions()
-    like = _release_like(source, model)
-    if source_of(source) is not None:
-        return _checked(source, TableAsRead(_lazy(source, like, categories), model, like))
-    content = read_content(source)
-    notes: tuple[str, ...] = ()
-    if like is None and (before := _made_before(source, model, ledger, content.column_names)):
-        like, notes = before
+    asked = [name for name in HOW_MODELLED if getattr(model, name)]
+    asked += [name for name in HOW_READ if getattr(source, name)]
+    asked += ["columns"] * bool(source.chosen)
+    if model.like is not None and asked:
+        raise InputError(f"--like and {flag_of(asked[0])} are both given", "leave one out: a release says it all")
+    like, notes = model.release_like, tuple[str, ...]()
+    content, names = _opened(source)
+    if like is None and ledger and not asked:
+        like, notes = _made_before(ledger, names)
     columns, missing = source.chosen, model.missing or REFUSE
     if like is not None:
-        columns = columns_of(like, content.column_names, source)
+        columns = columns_of(like, names, source)
         categories, missing = not like.mechanism.is_normal, like.mechanism.missing
+    how: dict[str, Any] = {
+        "columns": columns,
+        "drop": source.dropped,
+        "schema": declared(source, names, like),
+        "complete_cases": source.complete_cases,
+        "drop_unusable": source.drop_unusable,
+        "rows_are_people": source.rows_are_people or like is not None,
+        "categories": categories,
+    }
+    if source.stays:
+        return _checked(source, TableAsRead(LazyRecords.of(content, **how), model, like))
+    # a release that has no word for gaps was made from the rows without any
+    how["complete_cases"] |= like is not None and missing == REFUSE
     with ways_out(without=() if may_impute else ("missing",)):
-        records = Records.of(
-            content,
-            columns=columns,
-            drop=source.dropped,
-            schema=declared(source, content.column_names, like),
-            # a release that has no word for gaps was made from the rows without any
-            complete_cases=source.complete_cases or (like is not None and missing == REFUSE),
-            drop_unusable=source.drop_unusable,
-            rows_are_people=source.rows_are_people or like is not None,
-            categories=categories,
-            gaps=missing != REFUSE,
-        )
+        many = model.has_classes if like is None else like.mechanism.has_classes
+        records = Records.of(content, **how, gaps=missing != REFUSE, many_cells=many)
     return _checked(source, TableAsRead(replace(records, notes=(*notes, *records.notes)), model, like))
 
 
@@ -131,6 +137,8 @@ def _checked(source: TableOptions, table: TableAsRead) -> TableAsRead:
     if table.like is not None:
         return table
     for name in ("cells", "cell_weight"):
+        if getattr(table.model, name) is not None and table.model.has_classes:
+            raise InputError(f"{flag_of(name)} is about cells, and classes have none", "leave it out")
         if getattr(table.model, name) is not None and not table.records.categories.columns:
             raise InputError(
                 f"{flag_of(name)} is about categories, and none of the columns used is one", "leave it out"
@@ -145,134 +153,56 @@ def _checked(source: TableOptions, table: TableAsRead) -> TableAsRead:
 
 def read_records(source: TableOptions) -> Records:
     """Read a table of measurements into memory, as the options say."""
-    records = read(source).records
+    return in_memory(read(source).records)
+
+
+def in_memory(records: Records | LazyRecords) -> Records:
+    """Return records that were read; a command that takes no other has no options for an engine."""
     assert isinstance(records, Records)
     return records
 
 
-def records_like(source: TableOptions, release: Released) -> Records:
-    """Read the release's columns of the table, or those asked for."""
-    content = read_content(source)
-    if (
-        isinstance(release, Release) and release.noisy is not None
-    ):  # values that pass the limits were brought in when it was made
-        how: dict[str, Any] = {"columns": list(release.columns), "schema": without_limits(release.schema)}
-        return Records.of(content, **how, rows_are_people=True)
-    names, columns = content.column_names, source.chosen
-    drop = named_columns(source.drop, names)
-    if not columns and set(drop).isdisjoint(release.order):  # what is left out has no part in the release
+def records_like(source: TableOptions, release: Released) -> Records | LazyRecords:
+    """Read, or have the engine add up, the release's columns of the table, or those asked for."""
+    content, names = _opened(source)
+    if isinstance(release, Release) and release.noisy is not None:
+        # values that pass the limits were brought in when it was made
+        how = reading_of(release) | {"schema": without_limits(release.schema)}
+        return Records.of(content, **how)
+    columns, drop = source.chosen, named_columns(source.drop, names)
+    if not columns and set(drop).isdisjoint(release.released_order):  # what is left out has no part in the release
         columns, drop = columns_of(release, names, source), []
     how = reading_of(release)
     how |= {"columns": columns, "drop": drop or None, "schema": declared(source, names, release)}
+    gaps = how.pop("gaps", False)
+    if source.stays:
+        return LazyRecords.of(content, **how, complete_cases=source.complete_cases)
     # a release that has no word for gaps was made from the rows without any
-    how["complete_cases"] = source.complete_cases or not how.get("gaps", False)
-    return Records.of(content, **how)
-
-
-def lazy_like(source: TableOptions, release: Released) -> LazyRecords:
-    """Have the engine add up a table that stays where it is, in the release's columns."""
-    frame, names = _opened(source)
-    return LazyRecords.of(
-        frame,
-        columns=source.chosen or columns_of(release, names, source),
-        schema=declared(source, names, release),
-        complete_cases=source.complete_cases,
-        rows_are_people=True,
-        categories=not release.mechanism.is_normal,
-    )
-
-
-def _lazy(source: TableOptions, like: Release | None, categories: bool) -> LazyRecords:
-    """Have the engine of a table that stays where it is check it as the options say, and add it up."""
-    for name in ("no_header", "encoding", "sheet"):
-        if getattr(source, name):
-            raise InputError(f"{source.table} is not read line by line", f"leave {flag_of(name)} out")
-    frame, names = _opened(source)
-    columns = source.chosen
-    if like is not None:
-        columns, categories = columns_of(like, names, source), not like.mechanism.is_normal
-    return LazyRecords.of(
-        frame,
-        columns=columns,
-        drop=source.dropped,
-        schema=declared(source, names, like),
-        complete_cases=source.complete_cases,
-        drop_unusable=source.drop_unusable,
-        rows_are_people=source.rows_are_people,
-        categories=categories,
-    )
+    return Records.of(content, **how, gaps=gaps, complete_cases=source.complete_cases or not gaps)
 
 
 def require_columns(source: TableOptions, release: Released) -> None:
     """Refuse a table, wherever it lies, that lacks a column of the release."""
-    if source_of(source) is None:
-        records_like(source, release)
-    else:
+    if source.stays:
         columns_of(release, _opened(source)[1], source)
+    else:
+        records_like(source, release)
 
 
 def _opened(source: TableOptions) -> tuple[Any, list[str]]:
-    """Open a table that stays where it is; return it and the names of its columns."""
-    place = source_of(source)
-    assert place is not None
-    frame = place.open()
+    """Read the table, or open it where it stays; return it and the names of its columns."""
+    if source.place is None:
+        content = read_content(source)
+        return content, content.column_names
+    for name in ("no_header", "encoding", "sheet"):
+        if getattr(source, name):
+            raise InputError(f"{source.table} is not read line by line", f"leave {flag_of(name)} out")
+    frame = source.place.open()
     return frame, list(names_in(nw.from_native(frame)))
 
 
-def source_of(source: TableOptions) -> Source | None:
-    """Return where the table lies if it stays there; None if it is a file to be read."""
-    table, engine = source.table, source.engine and str(source.engine)
-    require_no_password(str(table))  # before anyone says that there is no such file
-    inside = source.from_table or source.query
-    if isinstance(table, Path) and engine is None and not inside and not _beyond_memory(table):
-        return None
-    return Source(str(table), engine, from_table=source.from_table, query=source.query)
-
-
-def inputs_of(source: TableOptions) -> list[Path | None]:
-    """Return the files that are read, so that none is written over."""
-    place = source_of(source)
-    if isinstance(source.table, Address) and "://" in source.table:
-        return [source.table_file]
-    return [*(place.files if place and place.files else [Path(source.table)]), source.table_file]
-
-
-def _beyond_memory(path: Path) -> bool:
-    """Say whether a file of a kind that engines read is larger than what is read into memory."""
-    name = path.name.lower()
-    if not path.is_file() or not name.endswith((".parquet", ".csv", ".csv.gz")):
-        return False
-    if not name.endswith(".parquet"):
-        return os.path.getsize(path) > LIMITS.bytes / (10 if name.endswith(".gz") else 1)
-    import pyarrow.parquet
-
-    try:
-        about = pyarrow.parquet.read_metadata(path)
-    except (OSError, pyarrow.ArrowException):  # who reads it says what is wrong with it
-        return False
-    return about.num_rows * about.num_columns > LIMITS.values
-
-
-def _release_like(source: TableOptions, model: ModelOptions) -> Release | None:
-    """Return the release that --like names; what it decides cannot be asked for as well."""
-    if model.like is not None and (asked := _asked(source, model)):
-        raise InputError(f"--like and {flag_of(asked[0])} are both given", "leave one out: a release says it all")
-    return model.release_like
-
-
-def _asked(source: TableOptions, model: ModelOptions) -> list[str]:
-    """Return which options were given about how the table is read and modelled."""
-    told = [name for name in HOW_MODELLED if getattr(model, name)]
-    told += [name for name in HOW_READ if getattr(source, name)]
-    return told + ["columns"] * bool(source.chosen)
-
-
-def _made_before(
-    source: TableOptions, model: ModelOptions, ledger: Ledger | None, names: Sequence[str]
-) -> tuple[Release, tuple[str]] | None:
+def _made_before(ledger: Ledger, names: Sequence[str]) -> tuple[Release | None, tuple[str, ...]]:
     """Return the last release of the table by its ledger, and a sentence: the table is read as that was made."""
-    if ledger is None or _asked(source, model):
-        return None
     for entry in reversed(ledger.counted):
         folder = ledger.folder_of(entry)
         if entry.guarantee is None and is_release(folder) and set(entry.columns) <= set(names):
@@ -280,7 +210,7 @@ def _made_before(
                 f"Read as release {entry.number} of the ledger was made: its columns, scales, limits, model and "
                 "prior. --table-file, --columns, --drop or --prior would read it anew.",
             )
-    return None
+    return None, ()
 
 
 @contextmanager
@@ -356,7 +286,7 @@ def _codes(asked: Sequence[str] | None) -> list[float]:
 
 def columns_of(release: Released, names: list[str], source: TableOptions) -> list[str]:
     """Return the release's columns, which the table must have."""
-    of_release = release.order
+    of_release = release.released_order
     absent = [name for name in of_release if name not in names]
     if not absent:
         return list(of_release)
@@ -365,6 +295,139 @@ def columns_of(release: Released, names: list[str], source: TableOptions) -> lis
         cures.append(Cure("name every column of the file, in order", "columns"))
     elif any(map(reads_as_data, names)):
         cures.append(NO_HEADER)
-    file = source.table.name if source_of(source) is None else source.table
+    file = source.table if source.stays else source.table.name
     listed = ", ".join(of_release)
     raise InputError(f"the release is of the columns {listed}, and {file} has no {', '.join(absent)}", *cures)
+
+
+@dataclass(frozen=True)
+class TableLedger:
+    """The ledger of a table: where it is, or would be, and what it says at the beginning of a command."""
+
+    options: LedgerOptions
+    table: Path | str
+
+    @property
+    def path(self) -> Path:
+        """Where it lies: beside the table, unless another place is named."""
+        return self.options.ledger or Ledger.place_of(self.table)
+
+    @cached_property
+    def content(self) -> Ledger:
+        """What it says, read once; nothing where it is to be left aside."""
+        return Ledger(path=self.path) if self.options.no_ledger else Ledger.at(self.path)
+
+    def judged(
+        self, records: Records, release: Released | None = None, folders: Sequence[Path] = (), mixed: bool = False
+    ) -> Together:
+        """Put what is asked about together with what was released before, unless it is to be judged alone."""
+        if self.options.alone:
+            return Together(records, release, attempts=self.content.attempts_before(folders) if release else ())
+        if not self.content.is_there and self.options.ledger is not None:
+            cure = "name the one that synthesize wrote, or leave --ledger out"
+            raise InputError(f"there is no ledger {from_here(self.path)}", cure)
+        return self.content.together(records, release, folders, mixed=mixed)
+
+    def judge(self, folders: Sequence[Path], *, passed: bool) -> tuple[str, ...]:
+        """Record that the verdict on these releases was read; return what is to be noted where that cannot be."""
+        try:
+            self.content.judge(folders, passed=passed)
+        except InputError as error:
+            return (f"That this was judged is not recorded: {error}",)
+        return ()
+
+    def entry_of(self, folder: Path) -> Entry | None:
+        """Return the entry that counts of the release in this folder, if there is one."""
+        if self.options.alone or not self.content.releases or not os.path.lexists(folder):
+            return None
+        return self.content.entry_of(folder) if is_release(folder) else None
+
+    def voids(self, folder: Path) -> bool:
+        """Say whether the release in this folder is recorded, and does not count."""
+        if self.options.alone or not self.content.releases:
+            return False
+        files = digest_of_release(folder)
+        same = [entry for entry in self.content.releases if entry.files == files]
+        return bool(same) and not any(entry.counts for entry in same)
+
+    def require_room(self, out: Path, others: Sequence[Path | None], planned: Terms | None = None) -> None:
+        """Refuse, before anything is drawn, what could not be recorded or would pass a declared total."""
+        if self.options.no_ledger:
+            if self.options.ledger:
+                raise InputError("--ledger and --no-ledger are both given", "leave one out")
+            return
+        require_outside(self.path, out)
+        require_distinct([self.path], list(others))
+        self.content.require_writable()
+        # a release that may have been given out is needed to judge those that follow
+        if entry := self.entry_of(out):
+            raise InputError(
+                f"{out} is release {entry.number} of the ledger, and without its files nobody can judge what "
+                "follows",
+                "choose another folder",
+                f"void it first, if it was never given out (allbutone ledger void {self.table} {entry.number} "
+                "--reason …)",
+            )
+        require_within_limit(self.content, planned)
+
+    def recording(self, records: Any, out: Path, **more: Any) -> Callable[[Path], object]:
+        """Return what records a release whose files all lie aside, just before they are put into `out`.
+
+        In this order no release is ever there unrecorded; a crash in between leaves an entry without a folder.
+        """
+        if self.options.no_ledger:
+            return lambda work: None
+        # once more, while nobody else writes: two may have been drawn at a time
+        check = partial(require_within_limit, planned=more.get("guarantee"))
+        return lambda work: self.content.record(records, work, how=DRAWN, place=out, check=check, **more)
+
+    def show_recorded(self, out: Path) -> None:
+        """Say where a release is counted, with what, and what all guarantees come to; or that it is not."""
+        if self.options.no_ledger:
+            say("Recorded in no ledger: what is judged later will not count it, unless you name it.")
+            return
+        now = Ledger.at(self.path)
+        entry, together = now.entry_of(out), len(now.counted)
+        assert entry is not None
+        judged = f"; risk, budget and report now judge {together} releases together" if together > 1 else ""
+        say(
+            f"Recorded as release {entry.number} in {from_here(self.path)}{judged}. Keep the ledger as you keep "
+            "the table, and the release's folder as it is."
+        )
+        if entry.guarantee and (words := total_in_words(now)):
+            say(words)
+
+
+def terms_of(release: Release) -> Terms:
+    """Return a release's guarantee as the ledger keeps it."""
+    noisy = release.noisy
+    assert noisy is not None
+    basis = "OpenDP's discrete Gaussian noise on the moments"
+    return Terms(epsilon=noisy.epsilon, delta=noisy.delta, rho=noisy.rho, adjacency=ADJACENCY, basis=basis)
+
+
+def open_ledger(source: TableOptions, options: LedgerOptions, *, moments: bool = False) -> TableLedger:
+    """Return the ledger of a table; none has one that stays where it is, which would have to be read whole."""
+    if not (source.stays or moments):
+        return TableLedger(options, source.table)
+    if options.ledger is not None:
+        raise InputError(
+            "a table that stays where it is has no ledger, which would have to read all of it",
+            "leave --ledger out, and name all releases of the table when you ask for its risk",
+        )
+    return TableLedger(LedgerOptions(alone=True, no_ledger=True), source.table)
+
+
+def require_within_limit(ledger: Ledger, planned: Terms | None) -> None:
+    """Refuse one more release, with this guarantee or none, that a declared total does not allow."""
+    if message := passed_limit(ledger, planned):
+        cure = "declare another total, if the board agrees (allbutone ledger limit)"
+        raise InputError(message, "release nothing more", cure)
+
+
+def show_together(judged: Together | None) -> None:
+    """Say what is judged together, what the ledger does not know, and which attempt this is."""
+    if judged and judged.selection:
+        say(f"{judged.selection}\n")
+    if judged and judged.sentence:
+        say(f"{judged.sentence} --alone leaves earlier releases out of account.\n")

@@ -1,153 +1,131 @@
 """The command that puts the whole case for or against a release into one file."""
 
 import shlex
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from allbutone.cli.ledger import TableLedger, require_no_ledger, show_together
-from allbutone.cli.onward import following, next_after_public_page, next_after_report
-from allbutone.cli.options import (
-    AttackOptions,
-    EarlierReleases,
-    Force,
-    JudgedAnywhere,
-    ModelOptions,
-    Page,
-    PriorOfRelease,
-    ReleaseDir,
-    TableOptions,
-    command,
-    offers,
-    option,
-    require_page,
-)
-from allbutone.cli.output import console, late_progress, show_notes, show_verdict
+from allbutone.cli import options as ask
+from allbutone.cli import output as terminal
 from allbutone.cli.reading import (
-    inputs_of,
-    lazy_like,
+    in_memory,
     mechanism_prior,
+    open_ledger,
     prior_of,
     records_like,
     require_columns,
-    source_of,
+    show_together,
 )
-from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.guarantee import left_in_words
 from allbutone.releases.folder import load_release
+from allbutone.releases.ledger_file import Entry
 from allbutone.releases.release import Release
 from allbutone.releases.several import of_measurements
-from allbutone.releases.together import Together
 from allbutone.reports.assessment import SIMULATING, Assessment, assess, assess_in_engine
-from allbutone.reports.findings import budget_words
-from allbutone.reports.report import confidential_report, public_report
+from allbutone.reports.findings import Finding, budget_words, instead_of, passing, private_risk_sentence
+from allbutone.reports.guaranteed import GuaranteedCase, assess_guaranteed, require_declared_prior
+from allbutone.reports.report import confidential_report, guaranteed_report, public_report
+from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.safe_io import fresh_file, require_distinct, require_outside
 
 Note = Annotated[str, typer.Option(help="A sentence about the data that the report must carry.")]
 
 
-@dataclass(frozen=True)
-class Assessed:
-    """The case for or against a release, what it was judged with, and what there is to note of the table."""
-
-    assessment: Assessment
-    notes: tuple[str, ...]
-    judged: Together | None = None
-
-
-@command
+@ask.command
 def report(
     *,
     context: typer.Context,
-    source: JudgedAnywhere,
-    release_dir: ReleaseDir,
-    model: PriorOfRelease,
-    attack: Annotated[AttackOptions, offers("probability")],
-    book: EarlierReleases,
-    out: Page = Path("report.html"),
-    public: bool = option("A page to go with the release, made from the release alone.", False),
+    source: ask.JudgedAnywhere,
+    release_dir: ask.ReleaseDir,
+    model: ask.PriorOfRelease,
+    attack: Annotated[ask.AttackOptions, ask.Offers("secret", *ask.RULE)],
+    book: ask.EarlierReleases,
+    out: ask.Page = Path("report.html"),
+    public: bool = ask.option("A page to go with the release, made from the release alone.", False),
     note: Note = "",
-    force: Force = False,
+    force: ask.Force = False,
 ) -> None:
     """Put the whole case for or against a release into one HTML file that a board can read."""
-    require_page(out, "report.html")
-    rule, elsewhere = attack.rule, source_of(source) is not None
+    ask.require_page(out, "report.html")
+    rule, table = attack.rule, source.table
     if not public:
         require_outside(out, release_dir)
-    if elsewhere:
-        require_no_ledger(book)
-    require_distinct([out], [*inputs_of(source), model.prior])
-    ledger = TableLedger(book, source.table)
+    ledger = open_ledger(source, book)
+    require_distinct([out], [*source.files, model.prior])
     with fresh_file(out, force=force, private=not public) as path:
         release = load_release(release_dir)
-        release.require_no_guarantee()
-        if elsewhere:
+        if source.stays:
             of_measurements(release)
         if public:
             require_columns(source, release)
             path.write_text(public_report(release, note), encoding="utf-8")
+        elif release.noisy is not None:
+            require_declared_prior(model.prior)
+            wide = attack.judging(records_like(source, release))
+            with terminal.late_progress("Attacking records", None):
+                guaranteed = assess_guaranteed(in_memory(wide), release, rule)
+            left, again = left_in_words(ledger.content), terminal.following(context, "report", table, release_dir)
+            with terminal.late_progress("Writing the report", None):
+                page = guaranteed_report(guaranteed, [shlex.join(["allbutone", *again])], note, left)
+            path.write_text(page, encoding="utf-8")
         else:
-            case = _assessed(source, model, release, release_dir, rule, ledger)
-            write_page(path, case.assessment, following(context, "report", source.table, release_dir), note)
+            records, judged = attack.judging(records_like(source, release)), None
+            if isinstance(records, LazyRecords):
+                how: dict[str, Any] = {"most": source.worst, "key": source.key, "step": terminal.late_progress}
+                how["prior"] = mechanism_prior(model, records, release)
+                case = assess_in_engine(records, release, probability=rule, **how)
+            else:
+                judged = ledger.judged(records, release, [release_dir])
+                prior = prior_of(model, records)
+                case = assess(records, release, prior, probability=rule, judged=judged, step=_step)
+            write_page(path, case, terminal.following(context, "report", table, release_dir), note)
     if public:
-        _show_public(out, source.table, note, release)
-        if not elsewhere:
-            next_after_public_page(context, source.table, release_dir)
+        _show_public(out, table, note, release)
+        if not source.stays:
+            words = "look at the folder itself once more, before it goes out:"
+            terminal.propose(context, words, "check", release_dir, table=table)
         return
-    describe_assessment(case.assessment)
-    if case.judged:
-        show_together(case.judged)
-    for words in case.assessment.left_out:
-        console.print(f"Not told, because the records stay where they are: {escape(words)}")
-    console.print(
-        f"Written: {escape(str(out))} (opens in any browser, offline, and prints). Confidential: keep it as "
-        "you keep the table; only you can read it."
+    if release.noisy is not None:
+        _show_guaranteed(guaranteed, left, out)
+        _show_next(context, source, release_dir, guaranteed, ledger.entry_of(release_dir), book.ledger)
+        terminal.show_notes([*wide.notes, *ledger.judge([release_dir], passed=guaranteed.verdict.passed)])
+        return
+    describe_assessment(case)
+    show_together(judged)
+    for words in case.left_out:
+        terminal.say(f"Not told, because the records stay where they are: {words}")
+    terminal.say(
+        f"Written: {out} (opens in any browser, offline, and prints). Confidential: keep it as you keep the "
+        "table; only you can read it."
     )
-    entry = None if elsewhere else ledger.entry_of(release_dir)
-    next_after_report(context, source.table, release_dir, case.assessment, entry, book.ledger)
-    show_notes([*case.notes, *(case.judged.remarks if case.judged else ())])
+    _show_next(context, source, release_dir, case, ledger.entry_of(release_dir), book.ledger)
+    unrecorded = ledger.judge([release_dir], passed=case.verdict.passed)
+    terminal.show_notes([*records.notes, *(judged.remarks if judged else ()), *unrecorded])
 
 
-def _assessed(
-    source: TableOptions,
-    model: ModelOptions,
-    release: Release,
-    folder: Path,
-    rule: Rule,
-    ledger: TableLedger,
-) -> Assessed:
-    """Assess a release with what the ledger names; of a table that stays where it is, by who stands out most."""
-    if source_of(source) is None:
-        records = records_like(source, release)
-        judged = ledger.judged(records, release, [folder])
-        prior = prior_of(model, records)
-        case = assess(records, release, prior, probability=rule, judged=judged, step=_step)
-        return Assessed(case, records.notes, judged)
-    lazy = lazy_like(source, release)
-    case = assess_in_engine(
-        lazy,
-        release,
-        mechanism_prior(model, lazy, release),
-        probability=rule,
-        most=source.worst,
-        key=source.key,
-        step=late_progress,
+def _show_guaranteed(case: GuaranteedCase, left: str, out: Path) -> None:
+    """Print the verdict on a release with a guarantee, what is guaranteed, and what else to know."""
+    terminal.show_verdict(case.verdict)
+    terminal.say(f"{private_risk_sentence(case.risk, case.noisy)}\n\nGuaranteed: {case.noisy.in_words}")
+    if left:
+        terminal.say(left)
+    _show_findings(case.findings)
+    terminal.say(
+        f"Written: {out} (opens in any browser, offline, and prints). Confidential: keep it as you keep the "
+        "table; only you can read it."
     )
-    return Assessed(case, lazy.notes)
 
 
-def _step(name: str, parts: int | None) -> AbstractContextManager[Callable[[int], None]]:
+def _step(name: str, parts: int | None) -> Any:
     """Show how far a step is; the longest, of a table with categories, ends with what is there on Ctrl-C."""
-    return late_progress(name, parts, cut_short=name == SIMULATING)
+    return terminal.late_progress(name, parts, cut_short=name == SIMULATING)
 
 
 def write_page(path: Path, assessment: Assessment, command: Sequence[str], note: str) -> None:
     """Write the report, with the command that makes it again."""
-    with late_progress("Writing the report", None):
+    with terminal.late_progress("Writing the report", None):
         again = shlex.join(["allbutone", *command])
         path.write_text(confidential_report(assessment, [again], note), encoding="utf-8")
 
@@ -157,27 +135,70 @@ def _show_public(out: Path, table: Path | str, note: str, release: Release) -> N
     mixed = not release.mechanism.is_normal
     names = "the names of columns and levels" if mixed else "the column names"
     unchecked = f"{names} and your note" if note else names
-    console.print(
-        f"Written: {escape(str(out))}, to go with the release. It was made from the release alone: its column "
+    terminal.say(
+        f"Written: {out}, to go with the release. It was made from the release alone: its column "
         f"names, sizes and prior, {'levels, their shares, ' * mixed}and the means and SDs of the released values"
         f"{', and your note' * bool(note)}. "
-        f"{escape(Path(table).name)} was read only to check that it has these columns.\n"
+        f"{Path(table).name} was read only to check that it has these columns.\n"
         f"Not checked: what the release gives away, and what {unchecked} may tell of anyone. Read the page first."
     )
 
 
 def describe_assessment(assessment: Assessment) -> None:
     """Print the verdict, what would pass, how much in all, and what else to know."""
-    show_verdict(assessment.verdict)
+    terminal.show_verdict(assessment.verdict)
     if assessment.remedies:
-        console.print("What would pass:")
+        terminal.say("What would pass:")
     for words in assessment.remedies:
-        console.print(f"  - {escape(words)}")
+        terminal.say(f"  - {words}")
     if assessment.budget:
         in_all = budget_words(assessment.budget, assessment.count, assessment.earlier_count)
-        console.print(f"How much in all: {escape(in_all)}")
-    console.print("\nBefore it goes out, read also:")
-    for finding in assessment.findings:
-        mark = "[yellow]![/yellow]" if finding.against else "·" if finding.noted else "[green]✔[/green]"
-        console.print(f"{mark} [bold]{finding.subject}[/bold]: {escape(finding.words)}")
-    console.print()
+        terminal.say(f"How much in all: {in_all}")
+    _show_findings(assessment.findings)
+
+
+def _show_findings(findings: Sequence[Finding]) -> None:
+    """Print what else to know."""
+    terminal.say("\nBefore it goes out, read also:")
+    for finding in findings:
+        sign = ("!", "yellow") if finding.against else ("·", "default") if finding.noted else ("✔", "green")
+        terminal.headline(*sign, finding.subject, f": {finding.words}")
+    terminal.say("")
+
+
+def _show_next(
+    context: typer.Context,
+    source: ask.TableOptions,
+    folder: Path,
+    assessment: Assessment | GuaranteedCase,
+    entry: Entry | None,
+    ledger: Path | None,
+) -> None:
+    """Propose the public page; where the release must not go out, how it is voided, and what to draw instead."""
+    table = source.table
+    if assessment.verdict.may_go_out:
+        words = "a page about the release that may go with it:"
+        terminal.propose(context, words, "report", table, folder, public=True, out="public.html")
+        return
+    if entry:
+        void = ["ledger", "void", str(table), f"{entry.number}", "--reason", "drawn, never given out"]
+        void += ["--ledger", str(ledger)] if ledger else []
+        terminal.show_next("do not give it out; if nobody has it, say so:", void)
+    if isinstance(assessment, GuaranteedCase):
+        return
+    budget = assessment.budget
+    options: dict[str, Any] = {"out": "release", "like": folder, **source.as_released}
+    if budget.noun == "parameter draw":
+        options["release"] = ask.ReleaseKind.parameters
+    elif not assessment.release.mechanism.keep:
+        options["rows"] = budget.rows_of_each
+    datasets = instead_of(budget, assessment.count)
+    if not datasets:
+        smaller = [one for one in passing(budget, assessment.count) if one.rows]
+        if not smaller:
+            return
+        options["rows"], datasets = smaller[-1].rows, smaller[-1].datasets
+    words = (
+        "then draw once what the budget allows:" if entry else "what the budget allows in its place, drawn once:"
+    )
+    terminal.propose(context, words, "synthesize", table, datasets=datasets, **options)

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from allbutone.cli.options import REQUIRED, Force, TableAnywhere, argument, command, option
-from allbutone.cli.output import console, show_next, show_notes
-from allbutone.cli.reading import inputs_of, read
+from allbutone.cli import options as ask
+from allbutone.cli.output import say, show_next, show_notes
+from allbutone.cli.reading import read
 from allbutone.model.sites import SiteMoments, moments_of_site
 from allbutone.model.sites import pool as pooled_moments
 from allbutone.support.errors import Cure, InputError
@@ -18,60 +17,60 @@ from allbutone.tables.safe_io import read_text, require_distinct
 Out = Annotated[Path, typer.Option(help="The .json file to write.")]
 
 
-@command
+@ask.command
 def moments(
     *,
-    source: TableAnywhere,
+    source: ask.TableAnywhere,
     out: Out,
-    site: str = option("The name of this site, by which the others know it.", ""),
-    pair: list[str] | None = option(
+    site: str = ask.option("The name of this site, by which the others know it.", ""),
+    pair: list[str] | None = ask.option(
         "OTHER=FILE: another site and the file of the key shared with it; for each other site. The moments "
         "are then masked, so that only the sum of all sites can be read."
     ),
-    round: str = option("The name of this sum, another one each time: masks are never used twice.", ""),
-    force: Force = False,
+    round: str = ask.option("The name of this sum, another one each time: masks are never used twice.", ""),
+    force: ask.Force = False,
 ) -> None:
     """Write the number of records, means and covariances of a table: what a site gives instead of its records."""
     keys = dict(_pair(each) for each in pair or ())
     if keys and not round:
         raise InputError("masks are for one sum and never used twice", Cure("name this sum", "round"))
-    require_distinct([out], inputs_of(source))
+    require_distinct([out], source.files)
     records = read(source).records
     summed = moments_of_site(records, site, keys, round)
     summed.save(out, force=force)
-    p, place = len(summed.columns), escape(str(out))
+    p = len(summed.columns)
     what = f"{counted(p, 'mean')} and {p * (p + 1) // 2:,} variances and covariances"
     if keys:
-        others = escape(", ".join(summed.partners))
-        console.print(
-            f"Written: {place}, masked: random numbers to whoever lacks the files of {others}.\n"
+        others = ", ".join(summed.partners)
+        say(
+            f"Written: {out}, masked: random numbers to whoever lacks the files of {others}.\n"
             f"Their sum gives away the exact number of records, {what} of all sites together. It protects this "
             "site as long as those who add up do not collude with all other sites; of two sites, each can take "
             "its own from the total and has the other's."
         )
     else:
-        console.print(
-            f"Written: {place}. It gives away the exact number of records ({len(summed):,}), {what} of this "
+        say(
+            f"Written: {out}. It gives away the exact number of records ({len(summed):,}), {what} of this "
             "table.\nIt is confidential, as the table is: whoever has it and all records but one has the missing "
             "one, exactly. Give it only to those who add up, or mask it (--pair)."
         )
-    console.print("When all sites have theirs, `allbutone pool` adds them up.")
+    say("When all sites have theirs, `allbutone pool` adds them up.")
     show_notes(records.notes)
 
 
-@command
+@ask.command
 def pool(
     *,
-    files: list[Path] = argument("The files of moments, one of each site.", REQUIRED),
+    files: list[Path] = ask.argument("The files of moments, one of each site.", ask.REQUIRED),
     out: Out,
-    force: Force = False,
+    force: ask.Force = False,
 ) -> None:
     """Add up the moments of several sites: as if all their records lay in one table."""
     require_distinct([out], list(files))
     total = pooled_moments([SiteMoments.load(path) for path in files])
     total.save(out, force=force)
-    console.print(
-        f"Written: {escape(str(out))}: {len(total):,} records of {counted(len(files), 'site')}, "
+    say(
+        f"Written: {out}: {len(total):,} records of {counted(len(files), 'site')}, "
         f"{counted(len(total.columns), 'column')}. It is confidential: exact means and covariances of all records."
     )
     show_next("draw a release from it:", ["synthesize", "--moments", str(out), "--out", "release"])

@@ -9,29 +9,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 
-from allbutone.cli.ledger import TableLedger, require_no_ledger, show_recorded, terms_of
-from allbutone.cli.onward import in_flags, next_after_release
-from allbutone.cli.options import (
-    REQUIRED,
-    Force,
-    Kind,
-    LedgerOptions,
-    ModelOptions,
-    ReleaseKind,
-    Rows,
-    TableAnywhere,
-    TableOptions,
-    argument,
-    command,
-    flag_of,
-    offers,
-    option,
-    require_rows_of_datasets,
-)
-from allbutone.cli.output import console, late_progress, show, show_notes, sparkline
-from allbutone.cli.reading import declared, inputs_of, read, read_content, source_of, ways_out
+from allbutone.cli import options as ask
+from allbutone.cli import output as terminal
+from allbutone.cli.reading import TableLedger, declared, open_ledger, read, read_content, terms_of, ways_out
 from allbutone.model.location import SEPARATE
 from allbutone.model.niw import NIW
 from allbutone.model.prior import PriorScaleWarning
@@ -39,147 +20,171 @@ from allbutone.model.sites import SiteMoments
 from allbutone.model.sites import pool as pooled_moments
 from allbutone.releases import sampling
 from allbutone.releases.folder import is_release, require_place, save_release, synthesize_to_folder
-from allbutone.releases.ledger import DRAWN, Terms, ledger_path, record_release
+from allbutone.releases.gaussian_account import DELTA, delta_of, gaussian_mu
+from allbutone.releases.ledger import Ledger
+from allbutone.releases.ledger_file import DRAWN, Terms
 from allbutone.releases.mechanism import Mechanism
-from allbutone.releases.private_mechanism import DELTA, delta_of, model_limits, without_limits, zcdp_rho
 from allbutone.releases.private_release import ADJACENCY, refuse_seed
+from allbutone.releases.public_ball import model_limits, require_levels, without_limits
 from allbutone.releases.release import MOST_DATASETS, Release
-from allbutone.releases.synthesizer import Synthesizer
+from allbutone.releases.synthesizer import GUARANTEED, Synthesizer
 from allbutone.support.errors import Cure, InputError, count_of
-from allbutone.support.text import bell_curves, counted, percent
+from allbutone.support.text import bell_curves, counted, joined, listed, percent
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import TableWriter
 from allbutone.tables.records import COLUMNS, OUTLIER, PEOPLE, Records, demo_cohort
 from allbutone.tables.safe_io import fresh_folder, require_distinct
-from allbutone.tables.schema import Schema
+from allbutone.tables.schema import Schema, refuse_derived
 from allbutone.utility.natural_scale import Oddity, ValueCounter, odd_values
+
+EVERYBODY, OTHERS = "cohort.csv", "others.csv"  # of the demo: all, and without the one who is far outside
+DEMO_DATASETS = 2  # what the budget of the others allows
+Recording = Callable[[Path], object]  # sees the files of a release when they all lie aside
 
 
 class FileFormat(StrEnum):
-    """How to write datasets."""
+    """Of the synthetic tables."""
 
     csv = "csv"
     parquet = "parquet"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Drawing:
     """What is to be drawn, and where it goes."""
 
     out: Path
     datasets: int
     rows: int | None
-    kind: ReleaseKind
+    kind: ask.ReleaseKind
     format: str
     repeat_key: str | None
     force: bool
-    record: Callable[[Path], object] = lambda work: None  # sees the files when they all lie aside
 
     def in_words(self, rows: int) -> str:
         """Say what was drawn, and where it is."""
-        if self.kind is ReleaseKind.parameters:
-            return f"{counted(self.datasets, 'parameter draw')} in {escape(str(self.out))}"
-        return f"{counted(self.datasets, 'dataset')} of {counted(rows, 'row')} in {escape(str(self.out))}"
+        if self.kind is ask.ReleaseKind.parameters:
+            return f"{counted(self.datasets, 'parameter draw')} in {self.out}"
+        return f"{counted(self.datasets, 'dataset')} of {counted(rows, 'row')} in {self.out}"
+
+    def written(self, record: Recording) -> dict[str, Any]:
+        """Return how it is written and recorded."""
+        return {"format": self.format, "force": self.force, "finished": record}
 
 
-@command
+@ask.command
 def synthesize(
     *,
     context: typer.Context,
-    source: TableAnywhere,
-    model: ModelOptions,
-    book: Annotated[LedgerOptions, offers("ledger", "no_ledger")],
-    out: Path = option("The folder to create for the release.", REQUIRED),
-    more: list[Path] | None = argument("The other sites' files, with --moments."),
-    moments: bool = option("TABLE and what follows are files of moments, one of each site, or pooled.", False),
-    datasets: int = option(f"How many datasets (or parameter draws) to release, at most {MOST_DATASETS:,}.", 1),
-    rows: Rows = None,
-    release: Kind = ReleaseKind.datasets,
-    format: FileFormat = option("The format of the datasets.", FileFormat.csv),
-    new_repeat_key: bool = option(
+    source: ask.TableAnywhere,
+    model: ask.ModelOptions,
+    book: Annotated[ask.LedgerOptions, ask.Offers("ledger", "no_ledger")],
+    out: Path = ask.option("The folder to create for the release.", ask.REQUIRED),
+    more: list[Path] | None = ask.argument("The other sites' files, with --moments."),
+    moments: bool = ask.option("TABLE and what follows are files of moments, one of each site, or pooled.", False),
+    datasets: int = ask.option(
+        f"How many datasets (or parameter draws) to release, at most {MOST_DATASETS:,}.", 1
+    ),
+    rows: ask.Rows = None,
+    release: ask.Kind = ask.ReleaseKind.datasets,
+    format: FileFormat = ask.option("The format of the datasets.", FileFormat.csv),
+    new_repeat_key: bool = ask.option(
         "Make a key of 128 bits that repeats this release, and show it once: a secret.", False
     ),
-    repeat_key: str | None = option(
+    repeat_key: str | None = ask.option(
         "The key that --new-repeat-key showed: draws the same release of the same table again."
     ),
-    seed: str | None = option("Refused: a seed can be found by trying.", hidden=True),
-    force: Force = False,
+    seed: str | None = ask.option("Refused: a seed can be found by trying.", hidden=True),
+    force: ask.Force = False,
 ) -> None:
     """Fit the model to a table and write a release: synthetic datasets, draws of the parameters, or both."""
     count_of("datasets", datasets, MOST_DATASETS)
-    private = _asks_for_guarantee(model)
-    if private and (seed is not None or repeat_key is not None or new_repeat_key):
+    if model.epsilon is None and model.delta is not None:
+        raise InputError("--delta goes with a guarantee", Cure("say how strong it is to be", "epsilon", 1.0))
+    if model.epsilon is not None and (seed is not None or repeat_key is not None or new_repeat_key):
         refuse_seed()
     key = _key(new_repeat_key, repeat_key, seed)
-    require_rows_of_datasets(rows, release)
-    require_distinct([out], [*inputs_of(source), *(more or ()), model.prior])
+    ask.require_rows_of_datasets(rows, release)
+    require_distinct([out], [*source.files, *(more or ()), model.prior])
     require_place(out, force=force)
-    wanted = Wanted(out, datasets, rows, release, format, key, force)
-    ledger = TableLedger(book, source.table)
-    if private:
-        _release_private(context, source, model, ledger, wanted, moments)
+    drawing = Drawing(out, datasets, rows, release, format, key, force)
+    if model.epsilon is not None:
+        _release_private(context, source, model, TableLedger(book, source.table), drawing, moments)
         return
     if more and not moments:
         raise InputError(f"{more[0]} is one table too many", "give one, or several files of --moments")
-    if moments or source_of(source) is not None:
-        require_no_ledger(book)
-        ledger = TableLedger(LedgerOptions(no_ledger=True), source.table)
+    ledger = open_ledger(source, book, moments=moments)
     if moments:
         sites = pooled_moments([SiteMoments.load(path) for path in (Path(source.table), *(more or ()))])
-        notes = [*sites.notes, *_release(sites, {"prior": model.prior}, model.prior, wanted)]
+        notes = [*sites.notes, *_release(sites, {"prior": model.prior}, model.prior, drawing, lambda work: None)]
     else:
         table = read(source, model, ledger.content, categories=True, may_impute=True)
-        ledger.require_room(out, [*inputs_of(source), model.prior])
-        wanted = replace(wanted, record=ledger.recording(table.records, out, table_file=source.table_file))
-        notes = [*table.records.notes, *_release(table.records, table.mechanism, model.prior, wanted)]
-    if release is ReleaseKind.both:
-        console.print(
+        ledger.require_room(out, [*source.files, model.prior])
+        record = ledger.recording(table.records, out, table_file=source.table_file)
+        notes = [*table.records.notes, *_release(table.records, table.mechanism, model.prior, drawing, record)]
+    if release is ask.ReleaseKind.both:
+        terminal.say(
             "With its parameters each dataset tells no more of the records than the parameters alone: `risk` "
             "attacks those, and the datasets are there to be used."
         )
-    show_recorded(None if ledger.options.no_ledger else ledger.path, out)
+    ledger.show_recorded(out)
     if new_repeat_key:
-        _show_key(key)
+        terminal.say(
+            f"Repeat key: {key}\nIt is shown this once and stored nowhere. Keep it as you keep the table, or not "
+            "at all: whoever has it, the release and the other records has the missing one."
+        )
     if moments:
-        console.print("Each site can judge it for its own records: allbutone risk TABLE RELEASE --pooled FILE.")
+        terminal.say("Each site can judge it for its own records: allbutone risk TABLE RELEASE --pooled FILE.")
     else:
-        told = {"prior": None} if table.is_mixed else {}  # the release has it
-        next_after_release(context, source.table, out, model.like, **told)
-    show_notes(notes)
+        known = {"prior": None} if table.is_mixed else {}  # the release has it
+        _show_next(context, source.table, out, model.like, **known)
+    terminal.show_notes(notes)
 
 
-@command
+@ask.command
 def demo(
     *,
     context: typer.Context,
-    out: Path = option("The folder to create.", Path("demo")),
-    force: Force = False,
+    out: Path = ask.option("The folder to create.", Path("demo")),
+    force: ask.Force = False,
 ) -> None:
     """Synthesize a simulated cohort of 503 people with five polygenic scores: a safe place to start."""
     cohort = demo_cohort()
-    synthesizer = Synthesizer().fit(cohort)
-    release = synthesizer.sample(datasets=5)
+    others = replace(cohort.take(np.delete(np.arange(PEOPLE), OUTLIER - 1)), rows=np.arange(1, PEOPLE))
+    synthesizer = Synthesizer().fit(others)
+    release = synthesizer.sample(datasets=DEMO_DATASETS)
     with fresh_folder(out, ours=_is_demo, force=force) as work:
-        with TableWriter(work / "cohort.csv", COLUMNS) as writer:
-            writer.write(cohort.values)
+        for name, records in ((EVERYBODY, cohort), (OTHERS, others)):
+            with TableWriter(work / name, COLUMNS) as writer:
+                writer.write(records.values)
         save_release(release, work / "release")
-        record_release(ledger_path(work / "cohort.csv"), cohort, work / "release", how=DRAWN)
-    table = escape(str(out / "cohort.csv"))
-    console.print(
+        Ledger.of(work / OTHERS).record(others, work / "release", how=DRAWN)
+    table = out / OTHERS
+    terminal.say(
         f"Simulated {PEOPLE} people with five polygenic scores; the person in row {OUTLIER} is far outside.\n"
-        f"{table} stands in for a confidential table.\n"
+        f"{out / EVERYBODY} stands in for a confidential table. Its budget, which is asked first, says who sets "
+        f"the limit of what may be released: row {OUTLIER}.\n"
+        f"{table} is the same without that row. Of this {DEMO_DATASETS} datasets were drawn, once.\n"
     )
-    what = f"5 datasets of {PEOPLE} rows in {escape(str(out / 'release'))}"
-    _show_values(what, synthesizer.columns, release.values[0])
-    console.print(escape(_assumed(synthesizer.mechanism, None)))
-    show_recorded(ledger_path(out / "cohort.csv"), out / "release")
-    next_after_release(context, out / "cohort.csv", out / "release")
+    _show_dataset(f"{DEMO_DATASETS} datasets of {PEOPLE - 1} rows in {out / 'release'}", release.tables[0])
+    terminal.say(_assumed(synthesizer.mechanism, None))
+    TableLedger(ask.LedgerOptions(), table).show_recorded(out / "release")
+    _show_next(context, table, out / "release")
 
 
 def _is_demo(folder: Path) -> bool:
     parts = {path.name for path in folder.iterdir()}
-    ours = {"cohort.csv", "release"}
-    return ours <= parts <= {*ours, ledger_path("cohort.csv").name} and is_release(folder / "release")
+    ours = {EVERYBODY, OTHERS, "release"}
+    return ours <= parts <= {*ours, Ledger.place_of(OTHERS).name} and is_release(folder / "release")
+
+
+def _show_next(
+    context: typer.Context, table: Path | ask.Address, release: Path, before: Path | None = None, **options: Any
+) -> None:
+    """Propose the risk of a release, with that of the release that it was made like: it is out already."""
+    releases, with_it = ([release], "") if before is None else ([before, release], f" together with {before}")
+    words = f"see what it gives away of each record{with_it}, before anyone else does:"
+    terminal.propose(context, words, "risk", table, *releases, out="risk.csv", **options)
 
 
 def _key(new: bool, given: str | None, seed: str | None) -> str | None:
@@ -198,14 +203,7 @@ def _key(new: bool, given: str | None, seed: str | None) -> str | None:
     return sampling.new_repeat_key() if new else given
 
 
-def _show_key(key: str | None) -> None:
-    console.print(
-        f"Repeat key: {key}\nIt is shown this once and stored nowhere. Keep it as you keep the table, or not "
-        "at all: whoever has it, the release and the other records has the missing one."
-    )
-
-
-def fit_normal(
+def fit(
     records: Records | LazyRecords | SiteMoments, prior: NIW | Path | None, **how: Any
 ) -> tuple[Synthesizer, str]:
     """Return the fitted synthesizer and what there is to note about its prior."""
@@ -215,70 +213,81 @@ def fit_normal(
     return synthesizer, "\n".join(str(warning.message) for warning in caught)
 
 
-def describe_prior(given: Path | None, prior: NIW) -> str:
-    """Return in words which prior is in use."""
+def describe_prior(given: Path | None, prior: NIW | None) -> str:
+    """Return in words which prior is in use; None: that of classes."""
+    if prior is None:
+        return "the prior of classes (it has no units and says nothing of the data)"
     if prior.is_flat:
         return "the flat prior (it has no units and says nothing of the data)"
     return f"the prior of {given}" if given else "the prior of the table file, or of the release to be like"
 
 
-def _prior_and_worth(given: Path | None, prior: NIW) -> str:
-    """Return in words which prior is in use, and how much it counts."""
-    weight = prior.mean_weight
-    worth = f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean" if weight else ""
-    return describe_prior(given, prior) + worth
-
-
-def _worded(odd: Oddity) -> str:
-    """Say what is odd about synthetic values, and which option cures it."""
-    return f"{odd.words}; {in_flags(odd.cure, {'log', 'decimals', 'positive'})}."
+def crowded_cells(mechanism: Mechanism, people: int) -> str:
+    """Say before drawing that there are as many cells as people, where there are: they copy rare combinations."""
+    drawn = set(mechanism.categories) - {*mechanism.keep}
+    if mechanism.has_classes or not drawn or (cells := mechanism.prior.cells.count) < people:
+        return ""
+    return (
+        f"Before it is drawn: the categories make {cells:,} cells for {people:,} people. With as many cells as "
+        "people rare combinations come out as they are in the table, and who knows the rest of a person can read "
+        "off the value that lacks. A table like that is better drawn with classes "
+        "(--model classes), or with fewer categories or levels (--drop)."
+    )
 
 
 def _release(
-    records: Records | LazyRecords | SiteMoments, how: dict[str, Any], given: Path | None, wanted: Wanted
+    records: Records | LazyRecords | SiteMoments,
+    how: dict[str, Any],
+    given: Path | None,
+    drawing: Drawing,
+    record: Recording,
 ) -> list[str]:
-    """Draw and write a release, say so, and return what there is to note; given: the file of the prior."""
-    synthesizer, note = fit_normal(records, **how)
+    """Draw, write and record a release, say so, and return what there is to note; given: the file of the prior."""
+    synthesizer, note = fit(records, **how)
+    if isinstance(records, Records | LazyRecords):
+        people = len(records.values) if isinstance(records, Records) else len(records)
+        if words := crowded_cells(synthesizer.mechanism, people):
+            terminal.say(f"{words}\n")
     odd: Sequence[Oddity] = ()
-    if synthesizer.mechanism.is_normal and wanted.kind is ReleaseKind.datasets:
+    if synthesizer.mechanism.is_normal and drawing.kind is ask.ReleaseKind.datasets:
         counter = ValueCounter(records.schema)
-        first = _stream(synthesizer, wanted, counter)
-        _show_values(wanted.in_words(synthesizer.sizes(1, wanted.rows)[0]), synthesizer.columns, first)
+        first = _stream(synthesizer, drawing, record, counter)
+        rows = synthesizer.sizes(1, drawing.rows)[0]
+        _show_dataset(drawing.in_words(rows), synthesizer.mechanism.table(first))
         odd = counter.oddities(records) if isinstance(records, Records) else ()
     else:
-        release = _draw(synthesizer, wanted)
+        release = _draw(synthesizer, drawing, record)
         if release.tables:
-            _show_tables(wanted.in_words(release.rows[0]), release)
+            _show_dataset(drawing.in_words(release.rows[0]), release.tables[0])
             odd = odd_values(records, release) if isinstance(records, Records) else ()
         else:
-            _show_parameters(wanted.in_words(0), release)
-    console.print(escape(_assumed(synthesizer.mechanism, given)))
+            _show_parameters(drawing.in_words(0), release)
+    terminal.say(_assumed(synthesizer.mechanism, given))
     if synthesizer.gaps_in_words:
-        console.print(escape(synthesizer.gaps_in_words))
-    return [*map(_worded, odd), note]
+        terminal.say(synthesizer.gaps_in_words)
+    curable = {"log", "decimals", "positive"}
+    return [*(f"{each.words}; {terminal.in_flags(each.cure, curable)}." for each in odd), note]
 
 
-def _draw(synthesizer: Synthesizer, wanted: Wanted) -> Release:
+def _draw(synthesizer: Synthesizer, drawing: Drawing, record: Recording) -> Release:
     """Draw a release and write it."""
-    with late_progress("Drawing", None):
-        if wanted.kind is ReleaseKind.parameters:
-            release = synthesizer.sample_parameters(wanted.datasets, repeat_key=wanted.repeat_key)
+    count, key = drawing.datasets, drawing.repeat_key
+    with terminal.late_progress("Drawing", None):
+        if drawing.kind is ask.ReleaseKind.parameters:
+            release = synthesizer.sample_parameters(count, repeat_key=key)
         else:
-            release = synthesizer.sample(
-                datasets=wanted.datasets,
-                rows=wanted.rows,
-                parameters=wanted.kind is ReleaseKind.both,
-                repeat_key=wanted.repeat_key,
-            )
-        save_release(release, wanted.out, format=wanted.format, force=wanted.force, finished=wanted.record)
+            both = drawing.kind is ask.ReleaseKind.both
+            release = synthesizer.sample(datasets=count, rows=drawing.rows, parameters=both, repeat_key=key)
+        save_release(release, drawing.out, **drawing.written(record))
     return release
 
 
-def _stream(synthesizer: Synthesizer, wanted: Wanted, counter: ValueCounter) -> np.ndarray:
+def _stream(synthesizer: Synthesizer, drawing: Drawing, record: Recording, counter: ValueCounter) -> np.ndarray:
     """Draw and write datasets of measurements block by block, none held whole; return the first block."""
     seen: list[np.ndarray] = []
-    sizes = synthesizer.sizes(wanted.datasets, wanted.rows)
-    with late_progress("Writing rows", sum(sizes)) as advance:
+    sizes = synthesizer.sizes(drawing.datasets, drawing.rows)
+    rng = synthesizer.generator("datasets", sizes, drawing.repeat_key)
+    with terminal.late_progress("Writing rows", sum(sizes)) as advance:
 
         def watch(drawn: np.ndarray, block: np.ndarray) -> None:
             advance(len(block))
@@ -286,47 +295,33 @@ def _stream(synthesizer: Synthesizer, wanted: Wanted, counter: ValueCounter) -> 
             if not seen:
                 seen.append(block)
 
-        synthesize_to_folder(
-            synthesizer.posterior,
-            sizes,
-            synthesizer.generator("datasets", sizes, wanted.repeat_key),
-            wanted.out,
-            mechanism=synthesizer.mechanism,
-            format=wanted.format,
-            force=wanted.force,
-            watch=watch,
-            finished=wanted.record,
-        )
+        how = {"mechanism": synthesizer.mechanism, "watch": watch, **drawing.written(record)}
+        synthesize_to_folder(synthesizer.posterior, sizes, rng, drawing.out, **how)
     return seen[0]
 
 
-def _show_values(what: str, columns: Sequence[str], first: np.ndarray) -> None:
-    """Show the shape of the first rows: synthetic values only."""
-    rows = [_line(name, values) for name, values in zip(columns, first.T, strict=True)]
-    headings = ("column", "mean", "SD", "from lowest to highest")
-    show(f"{what}: the first synthetic dataset", headings, rows, words=(headings[0], headings[-1]))
-
-
-def _line(name: str, values: np.ndarray) -> tuple[str, str, str, str]:
-    return escape(name), f"{values.mean():.4g}", f"{values.std():.4g}", sparkline(values)
-
-
-def _show_tables(what: str, release: Release) -> None:
-    """Show the shape of the first synthetic table."""
-    first = release.tables[0]
-    natural = dict(zip(first.columns, first.natural.T, strict=True))
+def _show_dataset(what: str, first: Records) -> None:
+    """Show the shape of the first synthetic table, or of its first rows: synthetic values only."""
+    schema = first.schema
+    values = dict(zip(first.columns, first.natural.T, strict=True)) | schema.derive(first.natural)
+    values |= {
+        name: np.where(codes < 0, np.nan, codes)
+        for name, codes in zip(first.categories.columns, first.categories.codes.T, strict=True)
+    }
     lines = []
-    for name in first.order:
-        if name in natural:
-            lines.append(_line(name, natural[name][~np.isnan(natural[name])]))
-        else:
-            place = first.categories.columns.index(name)
-            codes, levels = first.categories.codes[:, place], first.categories.levels[place]
-            there = codes[codes >= 0]
-            shares = np.bincount(there, minlength=len(levels)) / max(len(there), 1)
-            lines.append((escape(name), "", "", escape(_shares(levels, shares))))
-    headings = ("column", "mean", "SD", "from lowest to highest, or levels")
-    show(f"{what}: the first synthetic dataset", headings, lines, words=(headings[0], headings[-1]))
+    for column in schema.released_columns:
+        there = values[column.name][~np.isnan(values[column.name])]
+        if column.has_levels:
+            shares = np.bincount(there.astype(int), minlength=len(column.levels)) / max(len(there), 1)
+            lines.append((column.name, "", "", _shares(column.levels, shares)))
+        elif len(there):
+            shown = terminal.sparkline(there)
+            lines.append((column.name, f"{there.mean():.4g}", f"{there.std():.4g}", shown))
+    shape = "from lowest to highest" + ", or levels" * any(each.has_levels for each in schema.released_columns)
+    headings = ("column", "mean", "SD", shape)
+    terminal.show(f"{what}: the first synthetic dataset", headings, lines, words=("column", shape))
+    if derived := [f"{column.name} ({column.in_words})" for column in schema.derived]:
+        terminal.say(f"Computed again in every row, and no part of the model: {listed(derived)}.")
 
 
 def _show_parameters(what: str, release: Release) -> None:
@@ -336,54 +331,54 @@ def _show_parameters(what: str, release: Release) -> None:
     if mechanism.is_normal:
         means, covariances = np.asarray(release.normal.means)[0], np.asarray(release.normal.covariances)[0]
         rows = [
-            (escape(name), f"{mean:.4g}", f"{variance**0.5:.4g}")
+            (name, f"{mean:.4g}", f"{variance**0.5:.4g}")
             for name, mean, variance in zip(release.columns, means, np.diagonal(covariances), strict=True)
         ]
-        show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
-        return
-    codes = mechanism.prior.cells.codes
-    lines = [
-        (escape(name), escape(_shares(levels, np.bincount(codes[:, place], parameters.shares[0]))))
-        for place, (name, levels) in enumerate(zip(mechanism.categories, mechanism.levels, strict=True))
-    ]
-    if not lines:
-        console.print(f"{what}: coefficients and covariances.")
-        return
-    headings = ("column", "levels")
-    show(f"{what}: the first draw, beside coefficients and covariances", headings, lines, headings)
+        terminal.show(f"{what}: the first draw", ("column", "mean", "SD"), rows, words=("column",))
+    elif mechanism.categories:
+        codes, shares = mechanism.prior.cells.codes.T, parameters.shares[0]
+        lines = [
+            (name, _shares(levels, np.bincount(own, shares)))
+            for name, levels, own in zip(mechanism.categories, mechanism.levels, codes, strict=True)
+        ]
+        headings = ("column", "levels")
+        terminal.show(f"{what}: the first draw, beside coefficients and covariances", headings, lines, headings)
+    else:
+        terminal.say(f"{what}: coefficients and covariances.")
 
 
-def _shares(levels: tuple[str, ...], shares: np.ndarray, most: int = 8) -> str:
+def _shares(levels: tuple[str, ...], shares: np.ndarray) -> str:
     """Return levels, each with its share; of very many, the first."""
-    some = [f"{level} {percent(share)}" for level, share in zip(levels[:most], shares, strict=False)]
-    return ", ".join(some) + (f" and {len(levels) - most} more" if len(levels) > most else "")
+    return listed([f"{level} {percent(share)}" for level, share in zip(levels, shares, strict=True)], 8)
 
 
-def _assumed(mechanism: Mechanism, prior: Path | None) -> str:
+def _assumed(mechanism: Mechanism, given: Path | None) -> str:
     """Say what the model takes for granted, and what is public from now on."""
-    p, sizes = len(mechanism.measurements), mechanism.sizes
+    if mechanism.has_classes:
+        return _assumed_of_classes(mechanism)
+    p, sizes, prior = len(mechanism.measurements), mechanism.sizes, mechanism.require_prior()
     drawn = mechanism.schema.for_columns(mechanism.measurements)
     what = bell_curves(p, "column" if mechanism.is_normal else "measurement") + drawn.scales_in_words
-    parts, weight = [], ""
+    worth, parts = describe_prior(given, prior), []
+    if weight := prior.mean_weight:
+        worth += f", worth {weight:g} record{'' if weight == 1 else 's'} for the mean"
     if sizes:
         cells = mechanism.prior.cells.count
         named = [
             f"{name} ({counted(size, 'level')})" for name, size in zip(mechanism.categories, sizes, strict=True)
         ]
-        parts.append(f"{_and(named)} {'make' if len(sizes) > 1 else 'makes'} {counted(cells, 'cell')}")
+        parts.append(f"{joined(named)} {'make' if len(sizes) > 1 else 'makes'} {counted(cells, 'cell')}")
         what = f"in each cell {what}"
         if mechanism.cells == SEPARATE:
             what += ", with means and spreads of its own"
         else:
             what += ", with means that every level moves (main effects) and the same spread in all"
-        weight = f", and {_records(mechanism.cell_weight * cells)} for the shares of all cells"
+        records = f"{mechanism.cell_weight * cells:.2g} records"
+        records = {"1 records": "one record", "0.5 records": "half a record"}.get(records, records)
+        worth += f", and {records} for the shares of all cells"
     if mechanism.covariates:
-        what += f"; they depend on {_and(mechanism.covariates)} in straight lines"
-    parts += [
-        what,
-        _prior_and_worth(prior, mechanism.require_prior()) + weight,
-        "each dataset from parameters of its own, drawn at random",
-    ]
+        what += f"; they depend on {joined(mechanism.covariates)} in straight lines"
+    parts += [what, worth, "each dataset from parameters of its own, drawn at random"]
     lines = [f"Assumed: {'; '.join(parts)}."]
     if mechanism.keep:
         lines.append(
@@ -395,69 +390,73 @@ def _assumed(mechanism: Mechanism, prior: Path | None) -> str:
     return "\n".join(lines)
 
 
-def _records(weight: float) -> str:
-    told = f"{weight:.2g}"
-    return "one record" if told == "1" else "half a record" if told == "0.5" else f"{told} records"
+def _assumed_of_classes(mechanism: Mechanism) -> str:
+    """Say what classes take for granted, and what is public from now on."""
+    p, q = len(mechanism.measurements), len(mechanism.categories)
+    inside = [bell_curves(p, "measurement") + mechanism.schema.scales_in_words] if p else []
+    inside += ["categories independent of all else"] if q else []
+    return (
+        f"Assumed: each person is of one of at most {_classes(mechanism.classes)}, which nobody has observed; "
+        f"within a class {' and '.join(inside)}; a prior that has no units and says nothing of the data; each "
+        "dataset from classes and parameters of its own, drawn at random.\n"
+        f"Public with the release: the names of all columns{' and levels' if q else ''}, the model and its prior."
+    )
 
 
-def _and(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else str(last)
-
-
-def _asks_for_guarantee(model: ModelOptions) -> bool:
-    """Say whether a guarantee was asked for; a δ without an ε is refused."""
-    if model.epsilon is None and model.delta is not None:
-        raise InputError("--delta goes with a guarantee", Cure("say how strong it is to be", "epsilon", 1.0))
-    return model.epsilon is not None
+def _classes(count: int) -> str:
+    return f"{count} class" + "es" * (count != 1)
 
 
 def _release_private(
     context: typer.Context,
-    source: TableOptions,
-    model: ModelOptions,
+    source: ask.TableOptions,
+    model: ask.ModelOptions,
     ledger: TableLedger,
-    wanted: Wanted,
+    drawing: Drawing,
     moments: bool,
 ) -> None:
     """Spend ε on the table, write the release, and say what is guaranteed and what it rests on."""
-    if moments or source_of(source) is not None:
+    if moments or source.stays:
         raise InputError(
             "a guarantee takes the records themselves, and these stay where they are", "give one file that is read"
         )
-    _require_nothing_else(source, model, wanted.kind)
+    _require_nothing_else(source, model, drawing.kind)
     delta = DELTA if model.delta is None else model.delta
     assert model.epsilon is not None
     synthesizer = Synthesizer(epsilon=model.epsilon, delta=delta)
     records, schema = _read_wide(source)
-    planned = Terms(rho=zcdp_rho(model.epsilon, delta_of(delta, len(records.values))), adjacency=ADJACENCY)
-    ledger.require_room(wanted.out, inputs_of(source), planned)
-    release = synthesizer.fit(records, schema=schema).sample(datasets=wanted.datasets, rows=wanted.rows)
-    record = ledger.recording(records, wanted.out, guarantee=terms_of(release))
-    save_release(release, wanted.out, format=wanted.format, force=wanted.force, finished=record)
-    _show_values(wanted.in_words(release.rows[0]), release.columns, release.values[0])
+    mu = gaussian_mu(model.epsilon, delta_of(delta, len(records.values)))
+    ledger.require_room(drawing.out, source.files, Terms(rho=mu**2 / 2, adjacency=ADJACENCY))
+    release = synthesizer.fit(records, schema=schema).sample(datasets=drawing.datasets, rows=drawing.rows)
+    record = ledger.recording(records, drawing.out, guarantee=terms_of(release))
+    save_release(release, drawing.out, **drawing.written(record))
+    _show_dataset(drawing.in_words(release.rows[0]), release.tables[0])
     _show_guarantee(release)
-    show_recorded(None if ledger.options.no_ledger else ledger.path, wanted.out)
-    next_after_release(context, source.table, wanted.out, drop=None)
+    ledger.show_recorded(drawing.out)
+    _show_next(context, source.table, drawing.out, drop=None)
     assert release.convergence is not None
     settled = "" if release.convergence.reached else f"The draws have {release.convergence.words}."
-    show_notes([*records.notes, settled])
+    terminal.show_notes([*records.notes, settled])
 
 
-def _require_nothing_else(source: TableOptions, model: ModelOptions, kind: ReleaseKind) -> None:
+def _require_nothing_else(source: ask.TableOptions, model: ask.ModelOptions, kind: ask.ReleaseKind) -> None:
     """Refuse what does not go with a guarantee."""
-    asked = [name for name in ("prior", "like", "keep", "cells", "cell_weight", "missing") if getattr(model, name)]
+    asked = [
+        name
+        for name in ("prior", "model", "classes", "like", "keep", "cells", "cell_weight", "missing")
+        if getattr(model, name)
+    ]
     asked += [name for name in ("complete_cases", "drop_unusable") if getattr(source, name)]
     if asked:
         cure = "leave it out; what depends on the table must be done before, by rules that are fixed beforehand"
-        raise InputError(f"--epsilon and {flag_of(asked[0])} do not go together", cure)
-    if kind is not ReleaseKind.datasets:
+        raise InputError(f"--epsilon and {ask.flag_of(asked[0])} do not go together", cure)
+    if kind is not ask.ReleaseKind.datasets:
         raise InputError(
             "with --epsilon datasets are released, beside the noisy moments themselves", "leave --release out"
         )
 
 
-def _read_wide(source: TableOptions) -> tuple[Records, Schema]:
+def _read_wide(source: ask.TableOptions) -> tuple[Records, Schema]:
     """Read a table whose values may pass the limits, which must be declared."""
     content = read_content(source)
     schema = declared(source, content.column_names)
@@ -465,33 +464,37 @@ def _read_wide(source: TableOptions) -> tuple[Records, Schema]:
         raise InputError(
             "a guarantee needs public limits of every column", Cure("declare low and high", "table_file")
         )
+    refuse_derived(schema, GUARANTEED, "leave --epsilon out")
     with ways_out(("missing", "complete_cases"), "prepare the table before, by rules that are fixed beforehand"):
         records = Records.of(
             content,
             columns=source.chosen,
             drop=source.dropped,
             schema=without_limits(schema),
+            categories=bool(schema.categories),
             rows_are_people=source.rows_are_people,
         )
     schema = schema.for_columns(records.order)
     model_limits(schema)
+    require_levels(schema)
     return records, schema
 
 
 def _show_guarantee(release: Release) -> None:
     """Say what is guaranteed, and what that rests on."""
-    told = release.noisy
-    assert told is not None
-    console.print(f"[bold]Guaranteed: {told.in_words}[/bold]")
-    unit = "spreads" if told.ball.spread == 1.0 else "half widths of the limits"
-    console.print(
-        "It rests on this: the limits, centres and spreads in the table file and the number of people are "
-        "public and were fixed before anyone looked at the table; nothing else of the table is released, or it is "
-        f"counted with this (ρ = {told.rho:.3g}). Records beyond the limits, or farther than "
-        f"{told.ball.radius:.3g} {unit} from the centre, were brought in first. More datasets from these noisy "
+    noisy = release.noisy
+    assert noisy is not None
+    terminal.say(f"Guaranteed: {noisy.in_words}", "bold")
+    unit = "spreads" if noisy.ball.spread == 1.0 else "half widths of the limits"
+    terminal.say(
+        f"It rests on this: the limits, {'levels, ' if noisy.counts else ''}centres and spreads in the table file "
+        "and the number of people are public and were fixed before anyone looked at the table; nothing else of "
+        "the table is released, or it is "
+        f"counted with this (ρ = {noisy.rho:.3g}). Records beyond the limits, or farther than "
+        f"{noisy.ball.radius:.3g} {unit} from the centre, were brought in first. More datasets from these noisy "
         "moments cost nothing; running this command again costs ε again."
     )
-    if told.ball.spread != 1.0:
-        show_notes(
+    if noisy.ball.spread != 1.0:
+        terminal.show_notes(
             ["With a public centre and spread for every column in the table file there would be less noise."]
         )

@@ -15,19 +15,8 @@ from jaxtyping import Float
 from allbutone.adversary.landscape import Landscape
 from allbutone.disclosure.measures import HALF
 from allbutone.disclosure.record_view import AttackView, ExposureCurve
-from allbutone.figures.style import (
-    BLUE,
-    GREY,
-    INK,
-    ON_TOP,
-    ORANGE,
-    PURPLE,
-    SMALL,
-    VERMILION,
-    frame,
-    text_of,
-    wrapped,
-)
+from allbutone.figures import style
+from allbutone.figures.style import BLUE, GREY, INK, ORANGE, PURPLE, SMALL, VERMILION, text_of, wrapped
 from allbutone.support.text import counted, number
 
 MOST_DOTS = 2000  # other records shown in a landscape
@@ -117,8 +106,10 @@ def view_drawing(view: AttackView, names: Sequence[str], level: float = 0.95) ->
     }
     layout["coloraxis"] = {"colorscale": DEPTHS, "cmin": -DEEPEST, "cmax": 1, "showscale": False}
     first, second = (text_of(names[place], 24) for place in view.shown)
-    _axis(layout["xaxis"], _explained(first), one.x)
-    _axis(layout["yaxis"], second, one.y)
+    words = wrapped(first, "every ring inwards is likelier to the adversary")
+    for axis, name, along in (("xaxis", words, one.x), ("yaxis", second, one.y)):
+        layout[axis]["title"] |= {"text": name}
+        layout[axis] |= {"showgrid": False, "range": [float(along[0]), float(along[-1])]}
     return {"data": traces, "layout": layout}
 
 
@@ -222,23 +213,13 @@ def _curve_message(curve: ExposureCurve, noun: str) -> str:
     return words + whose
 
 
-def _explained(name: str) -> str:
-    return wrapped(name, "every ring inwards is likelier to the adversary")
-
-
 @cache
 def _framed(height: int, top: int) -> dict[str, Any]:
-    legend = ON_TOP | {"xref": "container", "font": {"size": SMALL}, "itemsizing": "constant"}
-    figure = frame(go.Figure(), "", height, t=top).update_layout(showlegend=True, legend=legend)
+    legend = style.ON_TOP | {"xref": "container", "font": {"size": SMALL}, "itemsizing": "constant"}
+    figure = style.frame(go.Figure(), "", height, t=top).update_layout(showlegend=True, legend=legend)
     return figure.to_dict()["layout"]
 
 
 def _blank(height: int, top: int) -> dict[str, Any]:
     """Return the house style's layout, made once: updating a figure takes longer than all else."""
     return deepcopy(_framed(height, top))
-
-
-def _axis(axis: dict[str, Any], name: str, along: Float[np.ndarray, " size"]) -> None:
-    """Name an axis and fix its range."""
-    axis["title"] = axis["title"] | {"text": name}
-    axis |= {"showgrid": False, "range": [float(along[0]), float(along[-1])]}

@@ -30,16 +30,21 @@ _CONFIG = {
     "responsive": True,
     "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
 }
-# what lies in a closed part of a page has no width to be drawn in, and is drawn when it is opened or printed
+# figures are drawn when all of a page is there, and each has its width; what lies in a closed part of it has none,
+# and is drawn when that is opened or printed
 _DRAW = """
 const waiting = [];
-function draw(name, figure) { waiting.push([document.getElementById(name), figure]); drawVisible(); }
+function draw(name, figure) {
+  waiting.push([document.getElementById(name), figure]);
+  if (document.readyState !== "loading") drawVisible();
+}
 function drawVisible() {
   for (const one of waiting.filter(([place]) => place.offsetWidth)) {
     waiting.splice(waiting.indexOf(one), 1);
     Plotly.newPlot(one[0], one[1].data, one[1].layout, %s);
   }
 }
+addEventListener("DOMContentLoaded", drawVisible);
 addEventListener("toggle", drawVisible, true);
 addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach(part => part.open = true);
@@ -88,9 +93,10 @@ def write_figure(figure: go.Figure, path: Path, *below: go.Figure) -> None:
     `below`, as many beside each other as fit, each under its message.
     """
     said = figure.layout.meta or {}
-    heads = [f"<h2>{html.escape(each.layout.meta['message'])}</h2>" for each in below]
-    drawn = [embedded(each, f"below-{turn}") for turn, each in enumerate(below, 1)]
-    parts = [f"<section>{head}{each}</section>" for head, each in zip(heads, drawn, strict=True)]
+    parts = [
+        f"<section><h2>{html.escape(each.layout.meta['message'])}</h2>{embedded(each, f'below-{turn}')}</section>"
+        for turn, each in enumerate(below, 1)
+    ]
     page = _FIGURES.format(
         meta=NO_REQUESTS,
         title=html.escape(said.get("message", "")),
@@ -147,11 +153,6 @@ def untitled(figure: go.Figure) -> go.Figure:
     return copy
 
 
-def write_image(figure: go.Figure, path: Path) -> None:
-    """Write a figure as a picture, PNG or SVG by the file's name."""
-    write_images({path: figure})
-
-
 def write_images(figures: Mapping[Path, go.Figure], width: int = 1280, height: int = 900) -> None:
     """Write figures as pictures, PNG or SVG by the files' names, in one start of a browser, offline.
 
@@ -185,27 +186,26 @@ def text_left_by(page: str, patience: float) -> str:
         command = [browser, *FLAGS, f"--user-data-dir={folder}/profile", "--dump-dom", place.as_uri()]
         # what it keeps from one start to the next goes with the folder
         kept = os.environ | {"XDG_CACHE_HOME": f"{folder}/cache", "XDG_CONFIG_HOME": f"{folder}/config"}
+        how: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "check": False, "env": kept}
         try:
-            done = subprocess.run(
-                command, capture_output=True, encoding="utf-8", timeout=patience, check=False, env=kept
-            )
+            done = subprocess.run(command, timeout=patience, **how)
         except subprocess.TimeoutExpired as error:
             raise InputError(f"{browser} did not finish in {patience:.0f} s", "ask for fewer pictures") from error
         except OSError as error:
             cure = "name another in BROWSER_PATH"
             raise InputError(f"cannot run {browser}: {error.strerror}", cure) from error
-    found = re.search(r"<body>(.*)</body>", done.stdout, re.DOTALL)
-    if found is None:
+    body = re.search(r"<body>(.*)</body>", done.stdout, re.DOTALL)
+    if body is None:
         fault = done.stderr.strip().splitlines() or ["it said nothing"]
         raise InputError(f"{browser} opened no page: {fault[-1]:.200}", "name another browser in BROWSER_PATH")
-    return html.unescape(found[1]).strip()
+    return html.unescape(body[1]).strip()
 
 
 def _browser() -> str:
     named = os.environ.get("BROWSER_PATH")
     for name in (named,) if named else KNOWN:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     raise InputError(
         f"pictures are drawn by a browser, and {named or 'Chromium or Chrome'} was not found",
         "install it (Debian: sudo apt-get install chromium)",

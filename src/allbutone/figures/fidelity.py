@@ -1,5 +1,6 @@
 """Figures of fidelity: the real table beside the synthetic datasets, measure by measure and test by test."""
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -7,31 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
-from allbutone.figures.style import (
-    BLUE,
-    FEW,
-    GREEN,
-    GREY,
-    INK,
-    MOST_ROWS,
-    SKY,
-    SMALL,
-    VERMILION,
-    empty,
-    frame,
-    furthest,
-    name_rows,
-    of_all,
-    room_for,
-    segments,
-    text_of,
-    wrapped,
-)
+from allbutone.figures import style
+from allbutone.figures.style import BLUE, FEW, GREEN, GREY, INK, SKY, SMALL, VERMILION, furthest, text_of, wrapped
 from allbutone.support.text import counted, number, percent
 from allbutone.utility.fidelity import LEVEL, MEAN_BAND, Fidelity
-
-# Figures of fidelity: the real table beside the synthetic datasets, measure by measure.
-
 
 MOST_QUARTILES = 7  # columns whose quartiles still fit the cells of a heatmap on a phone
 MOST_NUMBERS = 12  # columns whose correlations do
@@ -39,33 +19,38 @@ MOST_NAMES = 20  # columns whose names fit above it
 MOST_LABELS = 40  # columns whose names fit beside it; of more, some are named
 DIVERGING = [[0.0, BLUE], [0.25, "#7FB8D8"], [0.5, "#FFFFFF"], [0.75, "#EAAE7F"], [1.0, VERMILION]]
 PALE = "#F2F2F2"
-COLOUR_BAR: dict[str, Any] = {
-    "orientation": "h", "thickness": 12, "len": 0.9, "outlinewidth": 0, "x": 0.5, "y": 0, "yanchor": "top",
-    "ypad": 12, "title": {"text": "Pearson correlation", "side": "bottom", "font": {"size": 13}},
-    "tickvals": [-1, -0.5, 0, 0.5, 1], "ticktext": ["−1", "−0.5", "0", "0.5", "1"],
-    "tickfont": {"size": SMALL},
-}  # fmt: skip
+CELLS: dict[str, Any] = {"xgap": 1.5, "ygap": 1.5, "hoverongaps": False}
+NUMBERED: dict[str, Any] = {"texttemplate": "%{text}", "textfont": {"size": SMALL}}
 NO_MEASUREMENTS = "The release has categories alone, and no measurements."
+ONE_COLUMN = "A single column has no correlations."
+BINS = 20  # of p-values: the first holds those up to 0.05
+TALLEST = 0.25  # of the p-values in a bin; taller bars are cut, and say how tall they are
+
+
+def colour_bar(words: str, **ticks: Any) -> dict[str, Any]:
+    """Return a scale of colours below a heatmap."""
+    title = {"text": words, "side": "bottom", "font": {"size": 13}}
+    place = {"orientation": "h", "thickness": 12, "len": 0.9, "x": 0.5, "y": 0, "yanchor": "top", "ypad": 12}
+    return {"title": title, "outlinewidth": 0, **place, **ticks}
+
+
+def table_of(count: int, text: Callable[[int, int], str]) -> list[list[str]]:
+    """Return the texts of the cells of a square."""
+    return [[text(row, column) for column in range(count)] for row in range(count)]
 
 
 def correlation_figure(fidelity: Fidelity) -> go.Figure:
     """Draw the correlations as one square: real below the diagonal, synthetic medians and quartiles above it."""
     p, k = len(fidelity.columns), len(fidelity.rows)
     if p < 2:
-        return empty("A single column has no correlations." if p else NO_MEASUREMENTS)
-    upper, median = np.triu(np.ones((p, p), dtype=bool), 1), fidelity.correlation_quartiles[1]
-    shown = np.where(upper, median, fidelity.correlations)
+        return style.empty(ONE_COLUMN if p else NO_MEASUREMENTS)
+    median = fidelity.correlation_quartiles[1]
+    shown = np.where(np.triu(np.ones((p, p), dtype=bool), 1), median, fidelity.correlations)
     np.fill_diagonal(shown, np.nan)
+    ticks = {"tickvals": [-1, -0.5, 0, 0.5, 1], "ticktext": ["−1", "−0.5", "0", "0.5", "1"]}
+    bar = colour_bar("Pearson correlation", tickfont={"size": SMALL}, **ticks)
     figure = go.Figure(
-        go.Heatmap(
-            z=shown,
-            zmin=-1,
-            zmax=1,
-            colorscale=DIVERGING,
-            colorbar=COLOUR_BAR,
-            hoverongaps=False,
-            **_cells(fidelity),
-        )
+        go.Heatmap(z=shown, zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar, **_cells(fidelity))
     )
     height = p * (62 if p <= MOST_QUARTILES else 42 if p <= MOST_NUMBERS else 24)
     height = max(height, 150) if p <= MOST_LABELS else 600  # so wide are figures on a page
@@ -77,31 +62,48 @@ def correlation_figure(fidelity: Fidelity) -> go.Figure:
     # names may stand upright, words are above them; the room that plotly makes itself would leave none for a title
     upright = 7 * max(map(len, labels)) if 5 < p <= MOST_NAMES else 18
     above = 20 + upright + 18 * (1 + words.count("<br>"))
-    frame(figure, _correlation_message(fidelity, median), height + 90 + above, l=20, b=80, t=above)
+    style.frame(figure, _correlation_message(fidelity, median), height + 90 + above, l=20, b=80, t=above)
+    figure.update_layout(plot_bgcolor=PALE)
     figure.update_xaxes(
-        tickvals=np.arange(p), ticktext=labels, showticklabels=p <= MOST_NAMES, side="top", showgrid=False,
-        title_text=words, title_standoff=10, ticks="", showline=False, tickangle=0 if p <= 5 else -90,
+        tickvals=np.arange(p), ticktext=labels, showticklabels=p <= MOST_NAMES, side="top", title_text=words,
+        title_standoff=10, tickangle=0 if p <= 5 else -90, **style.BARE,
     )  # fmt: skip
     if every > 1:
         figure.update_xaxes(type="category", tickvals=None, ticktext=None).update_yaxes(type="category")
-    return figure.update_layout(plot_bgcolor=PALE).update_yaxes(
-        tickvals=np.arange(p)[::every], ticktext=labels[::every], autorange="reversed", showgrid=False, ticks="",
-        showline=False,
-    )  # fmt: skip
+    some = {"tickvals": np.arange(p)[::every], "ticktext": labels[::every]}
+    return figure.update_yaxes(autorange="reversed", **some, **style.BARE)
 
 
 def _cells(fidelity: Fidelity) -> dict[str, Any]:
     """Return what is written in the cells, and what they say under the pointer."""
-    p = len(fidelity.columns)
+    p, real, (low, median, high) = len(fidelity.columns), fidelity.correlations, fidelity.correlation_quartiles
     if p > MOST_LABELS:  # thousands of sentences would be most of a page's bytes
-        both = np.stack([fidelity.correlations, fidelity.correlation_quartiles[1]], -1).astype(np.float32)
         names = [text_of(name) for name in fidelity.columns]
         words = "%{y} and %{x}<br>real %{customdata[0]:.2f}<br>synthetic %{customdata[1]:.2f}<extra></extra>"
-        return {"customdata": both, "x": names, "y": names, "hovertemplate": words}
-    cells: dict[str, Any] = {"xgap": 1.5, "ygap": 1.5, "hovertext": _cell_words(fidelity), "hoverinfo": "text"}
-    if p <= MOST_NUMBERS:
-        cells |= {"text": _cell_texts(fidelity), "texttemplate": "%{text}", "textfont": {"size": SMALL}}
-    return cells
+        both = np.stack([real, median], -1).astype(np.float32)
+        return {"customdata": both, "x": names, "y": names, "hovertemplate": words, "hoverongaps": False}
+    names = [text_of(name, 40) for name in fidelity.columns]
+    single = len(fidelity.rows) == 1
+
+    def hover(a: int, b: int) -> str:
+        words = f"{names[a]} and {names[b]}<br>real {number(real[a, b], 2)}<br>synthetic {number(median[a, b])}"
+        return words + (
+            "" if single else f", half of the datasets from {number(low[a, b])} to {number(high[a, b])}"
+        )
+
+    def text(row: int, column: int) -> str:
+        """Write what fits a cell: all, or the correlation without its zero."""
+        if row == column:
+            return ""
+        value = number((median if row < column else real)[row, column], 2)
+        if p > MOST_QUARTILES:
+            return value.replace("0.", ".")
+        if row > column or single:
+            return value
+        return f"{value}<br>[{number(low[row, column], 2)},<br>{number(high[row, column], 2)}]"
+
+    cells = CELLS | {"hovertext": table_of(p, hover), "hoverinfo": "text"}
+    return cells | {"text": table_of(p, text)} | NUMBERED if p <= MOST_NUMBERS else cells
 
 
 def _correlation_message(fidelity: Fidelity, median: Float[np.ndarray, "p p"]) -> str:
@@ -115,49 +117,20 @@ def _correlation_message(fidelity: Fidelity, median: Float[np.ndarray, "p p"]) -
     )
 
 
-def _cell_texts(fidelity: Fidelity) -> list[list[str]]:
-    """Write what fits a cell: all, or the correlation without its zero."""
-    p = len(fidelity.columns)
-    low, median, high = fidelity.correlation_quartiles
-
-    def text(row: int, column: int) -> str:
-        if row == column:
-            return ""
-        value = number((median if row < column else fidelity.correlations)[row, column], 2)
-        if p > MOST_QUARTILES:
-            return value.replace("0.", ".")
-        if row > column or len(fidelity.rows) == 1:
-            return value
-        return f"{value}<br>[{number(low[row, column], 2)},<br>{number(high[row, column], 2)}]"
-
-    return [[text(row, column) for column in range(p)] for row in range(p)]
-
-
-def _cell_words(fidelity: Fidelity) -> list[list[str]]:
-    names = [text_of(name, 40) for name in fidelity.columns]
-    low, median, high = (np.vectorize(number)(part) for part in fidelity.correlation_quartiles)
-    between = "" if len(fidelity.rows) == 1 else ", half of the datasets from {} to {}"
-    return [
-        [
-            f"{names[a]} and {names[b]}<br>real {number(fidelity.correlations[a, b], 2)}<br>"
-            f"synthetic {median[a, b]}" + between.format(low[a, b], high[a, b])
-            for b in range(len(names))
-        ]
-        for a in range(len(names))
-    ]
+# Strips: a row for each column or pair, with every dataset on it, or a summary of many.
 
 
 def correlation_difference_figure(fidelity: Fidelity) -> go.Figure:
     """Draw how far each pair's correlation is from the real one, over the datasets."""
     pairs = list(combinations(range(len(fidelity.columns)), 2))
     if not pairs:
-        return empty("A single column has no correlations." if fidelity.columns else NO_MEASUREMENTS)
+        return style.empty(ONE_COLUMN if fidelity.columns else NO_MEASUREMENTS)
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
     values = fidelity.correlation_differences[:, first, second]
     quartiles = (fidelity.correlation_quartiles - fidelity.correlations)[:, first, second]
-    shown = furthest(np.abs(quartiles[1]), MOST_ROWS)
+    shown = furthest(np.abs(quartiles[1]), style.MOST_ROWS)
     names = [" and ".join(text_of(fidelity.columns[at], 40) for at in pairs[place]) for place in shown]
-    figure = ranges(values[:, shown], quartiles[:, shown], names, np.ones(len(shown), dtype=bool))
+    figure = strips(values[:, shown], quartiles[:, shown], names, np.ones(len(shown), dtype=bool))
     message = (
         f"Over {counted(len(values), 'dataset')} the correlations differ from the real ones by "
         f"{number(values.min(), 2)} to {number(values.max(), 2)}"
@@ -166,36 +139,30 @@ def correlation_difference_figure(fidelity: Fidelity) -> go.Figure:
         message += f"; the medians by {number(quartiles[1].min(), 2)} to {number(quartiles[1].max(), 2)}"
     elif len(values) > 1:
         message += f"; the median by {number(quartiles[1, 0], 2)}"
-    frame(figure, message + ".", 130 + room_for(len(shown), 34), l=20)
-    name_rows(figure, [" · ".join(text_of(fidelity.columns[at], 9) for at in pairs[place]) for place in shown])
-    key = range_key(len(values), of_all(len(shown), len(pairs), "pairs"))
-    figure.update_xaxes(
-        title_text=wrapped("Correlation, synthetic less real", key), range=_around(values[:, shown], 0.1)
-    )
-    return figure.add_vline(x=0, line={"color": INK, "width": 1})
+    style.frame(figure, message + ".", 130 + style.room_for(len(shown), 34), l=20)
+    labels = [" · ".join(text_of(fidelity.columns[at], 9) for at in pairs[place]) for place in shown]
+    style.name_rows(figure, labels)
+    key = strips_key(len(values), style.of_all(len(shown), len(pairs), "pairs"))
+    return centre_on_zero(figure, wrapped("Correlation, synthetic less real", key), values[:, shown], 0.1)
 
 
 def mean_difference_figure(fidelity: Fidelity) -> go.Figure:
     """Draw the standardized mean differences by column, with the band within which they are negligible."""
     if not fidelity.columns:
-        return empty(NO_MEASUREMENTS)
-    values, quartiles, within = (
-        fidelity.mean_differences,
-        fidelity.mean_difference_quartiles,
-        fidelity.means_within_band,
-    )
-    p = len(fidelity.columns)
-    shown = furthest(np.abs(quartiles[1]), MOST_ROWS)
+        return style.empty(NO_MEASUREMENTS)
+    values, quartiles = fidelity.mean_differences, fidelity.mean_difference_quartiles
+    within = fidelity.means_within_band
+    shown = furthest(np.abs(quartiles[1]), style.MOST_ROWS)
     names = [text_of(fidelity.columns[place], 40) for place in shown]
-    figure = ranges(values[:, shown], quartiles[:, shown], names, within[shown])
-    frame(figure, _mean_message(fidelity), 150 + room_for(len(shown), 44), l=20)
-    name_rows(figure, [text_of(fidelity.columns[place], 14) for place in shown])
-    figure.add_vrect(x0=-MEAN_BAND, x1=MEAN_BAND, fillcolor=GREEN, opacity=0.12, line_width=0, layer="below")
+    figure = strips(values[:, shown], quartiles[:, shown], names, within[shown])
+    style.frame(figure, _mean_message(fidelity), 150 + style.room_for(len(shown), 44), l=20)
+    style.name_rows(figure, [text_of(fidelity.columns[place], 14) for place in shown])
+    style.add_band(figure, -MEAN_BAND, MEAN_BAND, GREEN, along="x", opacity=0.12)
     beyond = "" if within.all() else "orange: middle half not within"
-    key = range_key(len(values), f"shaded: within ±{MEAN_BAND:g}", beyond, of_all(len(shown), p, "columns"))
+    some = style.of_all(len(shown), len(within), "columns")
+    key = strips_key(len(values), f"shaded: within ±{MEAN_BAND:g}", beyond, some)
     title = wrapped("Standardized mean difference, synthetic less real", key)
-    figure.update_xaxes(title_text=title, range=_around(values[:, shown], 1.4 * MEAN_BAND))
-    return figure.add_vline(x=0, line={"color": INK, "width": 1})
+    return centre_on_zero(figure, title, values[:, shown], 1.4 * MEAN_BAND)
 
 
 def _mean_message(fidelity: Fidelity) -> str:
@@ -215,7 +182,7 @@ def _mean_message(fidelity: Fidelity) -> str:
     )
 
 
-def ranges(
+def strips(
     values: Float[np.ndarray, "k rows"],
     quartiles: Float[np.ndarray, "3 rows"],
     names: list[str],
@@ -228,44 +195,39 @@ def ranges(
     figure = go.Figure()
     if k > FEW:
         low, high = values.min(axis=0), values.max(axis=0)
-        figure.add_scatter(**segments(low, high), line={"color": GREY, "width": 1.5})
-        figure.add_scatter(**segments(quartiles[0], quartiles[2]), line={"color": SKY, "width": 10})
+        style.add_rows(figure, low, high, GREY, 1.5)
+        style.add_rows(figure, quartiles[0], quartiles[2], SKY, 10)
         words = [
             f"{name}<br>median {number(middle, 3)}<br>half of the datasets from {number(one, 3)} to "
             f"{number(three, 3)}<br>all from {number(least, 3)} to {number(most, 3)}"
             for name, one, middle, three, least, most in zip(names, *quartiles, low, high, strict=True)
         ]
-        mark = {"size": 9, "color": colours}
-        return figure.add_scatter(
-            x=quartiles[1], y=height, mode="markers", marker=mark, hovertext=words, hoverinfo="text"
-        )
+        return style.add_dots(figure, quartiles[1], height, words, colours)
     words = [
         f"{name}<br>dataset {place + 1}<br>{number(value, 3)}"
         for place, row in enumerate(values)
         for name, value in zip(names, row, strict=True)
     ]
-    mark = {"size": 9, "color": np.tile(colours, k), "opacity": 0.75}
-    x, y = values.ravel(), np.tile(height, k)
-    return figure.add_scatter(x=x, y=y, mode="markers", marker=mark, hovertext=words, hoverinfo="text")
+    return style.add_dots(figure, values.ravel(), np.tile(height, k), words, np.tile(colours, k), opacity=0.75)
 
 
-def range_key(k: int, *more: str) -> str:
-    """Say what the marks of `ranges` are, and more."""
-    marks = "dot median, bar middle half, line all datasets" if k > FEW else "one dot for each dataset"
-    return "; ".join(part for part in (marks, *more) if part)
+def strips_key(k: int, *more: str) -> str:
+    """Say what the marks of `strips` are, and more."""
+    return style.key_of(
+        "dot median, bar middle half, line all datasets" if k > FEW else "one dot for each dataset", *more
+    )
 
 
-def _around(values: np.ndarray, least: float) -> list[float]:
-    """Return a range about zero with room for all values."""
-    reach = 1.08 * max(float(np.max(np.abs(values))), least)
-    return [-reach, reach]
+def centre_on_zero(
+    figure: go.Figure, title: str, values: np.ndarray, least: float, room: float = 1.08
+) -> go.Figure:
+    """Let the axis reach as far on both sides of zero as the values need, and mark zero."""
+    reach = room * max(float(np.max(np.abs(values))), least)
+    figure.update_xaxes(title_text=title, range=[-reach, reach])
+    return figure.add_vline(x=0, line={"color": INK, "width": 1})
 
 
-# Figures of the tests that tell real from synthetic data: Kolmogorov and Smirnov's, and propensity scores.
-
-
-BINS = 20  # of p-values: the first holds those up to 0.05
-TALLEST = 0.25  # of the p-values in a bin; taller bars are cut, and say how tall they are
+# Tests that tell real from synthetic data: Kolmogorov and Smirnov's, and propensity scores.
 
 
 def ks_figure(fidelity: Fidelity) -> go.Figure:
@@ -273,29 +235,20 @@ def ks_figure(fidelity: Fidelity) -> go.Figure:
 
     Of few datasets a dot a test.
     """
-    k, p = fidelity.ks_p.shape
+    (k, p), share = fidelity.ks_p.shape, fidelity.ks_p_share
     if not p:
-        return empty(NO_MEASUREMENTS)
-    shown = furthest(1 - fidelity.ks_p_share, MOST_ROWS)
-    figure = _p_value_bars(fidelity, shown) if k > FEW else _p_value_dots(fidelity, shown)
-    frame(figure, _ks_message(fidelity), 120 + room_for(len(shown), 62, 40), l=20)
-    labels = [
-        f"{text_of(fidelity.columns[at], 16)}<br>{_share(fidelity.ks_p_share[at], k)} above {LEVEL:g}"
-        for at in shown
-    ]
-    name_rows(figure, labels, 1.0 if k > FEW else 0.6, 0.1 if k > FEW else 0.6)
-    if k > FEW:
-        figure.update_yaxes(tickvals=np.arange(len(shown))[::-1] + 0.4)
-    key = "dashed: all p-values equally likely" if k > FEW else "one dot for each dataset"
-    key = "; ".join(filter(None, (key, f"orange: up to {LEVEL:g}", of_all(len(shown), p, "columns"))))
-    figure.update_xaxes(
-        title_text=wrapped("p-value of the test, real against synthetic", key), range=[-0.02, 1.02]
-    )
-    return figure.update_xaxes(tickvals=[0, 0.25, 0.5, 0.75, 1], ticktext=["0", "0.25", "0.5", "0.75", "1"])
-
-
-def _share(share: float, k: int) -> str:
-    return percent(share) if k > FEW else f"{round(k * float(share))} of {k}"
+        return style.empty(NO_MEASUREMENTS)
+    shown, many = furthest(1 - share, style.MOST_ROWS), k > FEW
+    figure = _p_value_bars(fidelity, shown) if many else _p_value_dots(fidelity, shown)
+    style.frame(figure, _ks_message(fidelity), 120 + style.room_for(len(shown), 62, 40), l=20)
+    above = [percent(share[at]) if many else f"{round(k * float(share[at]))} of {k}" for at in shown]
+    names = (text_of(fidelity.columns[at], 16) for at in shown)
+    labels = [f"{name}<br>{one} above {LEVEL:g}" for name, one in zip(names, above, strict=True)]
+    style.name_rows(figure, labels, standing=many)
+    marks = "dashed: all p-values equally likely" if many else "one dot for each dataset"
+    key = style.key_of(marks, f"orange: up to {LEVEL:g}", style.of_all(len(shown), p, "columns"))
+    title = wrapped("p-value of the test, real against synthetic", key)
+    return figure.update_xaxes(title_text=title, range=[-0.02, 1.02], dtick=0.25, tickformat="~g")
 
 
 def _ks_message(fidelity: Fidelity) -> str:
@@ -305,11 +258,11 @@ def _ks_message(fidelity: Fidelity) -> str:
         tests = counted(k * p, "Kolmogorov-Smirnov test")
         return f"{above:,} of {tests} {'gives' if k * p == 1 else 'give'} a p-value above {LEVEL:g}."
     worst, best = int(np.argmin(share)), int(np.argmax(share))
-    found = f"{percent(share[worst])} ({fidelity.columns[worst]})"
+    shares = f"{percent(share[worst])} ({fidelity.columns[worst]})"
     if worst != best:
-        found = f"{found} to {percent(share[best])} ({fidelity.columns[best]})"
+        shares = f"{shares} to {percent(share[best])} ({fidelity.columns[best]})"
     return (
-        f"{found} of the {k:,} Kolmogorov-Smirnov tests of a column give a p-value above {LEVEL:g}; "
+        f"{shares} of the {k:,} Kolmogorov-Smirnov tests of a column give a p-value above {LEVEL:g}; "
         f"of uniform p-values {percent(1 - LEVEL)} would."
     )
 
@@ -320,11 +273,11 @@ def _p_value_bars(fidelity: Fidelity, shown: np.ndarray) -> go.Figure:
     share = np.stack([np.bincount(column, minlength=BINS) / len(place) for column in place.T])
     tall = 0.85 / min(max(float(share.max()), 2 / BINS), TALLEST)
     rows = np.arange(len(shown))[::-1]
-    names = [text_of(fidelity.columns[at], 40) for at in shown]
     words = [
-        f"{name}<br>{percent(part)} of the p-values<br>from {at / BINS:g} to {(at + 1) / BINS:g}"
-        for name, parts in zip(names, share, strict=True)
-        for at, part in enumerate(parts)
+        f"{text_of(fidelity.columns[at], 40)}<br>{percent(part)} of the p-values<br>"
+        f"from {turn / BINS:g} to {(turn + 1) / BINS:g}"
+        for at, parts in zip(shown, share, strict=True)
+        for turn, part in enumerate(parts)
     ]
     figure = go.Figure(
         go.Bar(
@@ -338,32 +291,29 @@ def _p_value_bars(fidelity: Fidelity, shown: np.ndarray) -> go.Figure:
             x=(at + (at < BINS / 2)) / BINS, y=rows[row] + 0.5, text=percent(share[row, at]), showarrow=False,
             xanchor="left" if at < BINS / 2 else "right", font={"size": SMALL}, bgcolor="rgba(255,255,255,0.7)",
         )  # fmt: skip
-    level = segments(np.zeros(len(rows)), np.ones(len(rows)))
-    level["y"] = level["y"] + tall / BINS
-    figure.add_scatter(**segments(np.zeros(len(rows)), np.ones(len(rows))), line={"color": GREY, "width": 1})
-    return figure.add_scatter(**level, line={"color": INK, "width": 1.5, "dash": "dash"})
+    ends = np.zeros(len(rows)), np.ones(len(rows))
+    style.add_rows(figure, *ends, GREY, 1)
+    style.add_rows(figure, *ends, INK, 1.5, dash="dash", up=tall / BINS)
+    return figure
 
 
 def _p_value_dots(fidelity: Fidelity, shown: np.ndarray) -> go.Figure:
-    values, rows = fidelity.ks_p[:, shown], np.arange(len(shown))[::-1]
-    figure = go.Figure(
-        go.Scatter(**segments(np.zeros(len(rows)), np.ones(len(rows))), line={"color": GREY, "width": 1})
-    )
+    values, rows, figure = fidelity.ks_p[:, shown], np.arange(len(shown))[::-1], go.Figure()
+    style.add_rows(figure, np.zeros(len(rows)), np.ones(len(rows)), GREY, 1)
     words = [
         f"{text_of(fidelity.columns[at], 40)}<br>dataset {place + 1}<br>p-value {value:.3g}"
         for place, row in enumerate(values)
         for at, value in zip(shown, row, strict=True)
     ]
     flat = values.ravel()
-    mark = {"size": 11, "color": np.where(flat > LEVEL, BLUE, VERMILION), "opacity": 0.75}
-    y = np.tile(rows, len(values))
-    return figure.add_scatter(x=flat, y=y, mode="markers", marker=mark, hovertext=words, hoverinfo="text")
+    colours = np.where(flat > LEVEL, BLUE, VERMILION)
+    return style.add_dots(figure, flat, np.tile(rows, len(values)), words, colours, 11, opacity=0.75)
 
 
 def propensity_figure(fidelity: Fidelity) -> go.Figure:
     """Draw each dataset's propensity mean squared error over its expectation if the model is right, which is 1."""
     if np.isnan(fidelity.pmse).all():
-        return empty("There are too few rows without gaps for propensity scores.")
+        return style.empty("There are too few rows without gaps for propensity scores.")
     ratio, k = fidelity.pmse_ratio_drawn, len(fidelity.rows)
     most = 1.05 * max(2.0, float(ratio.max()))
     figure = go.Figure()
@@ -378,31 +328,27 @@ def propensity_figure(fidelity: Fidelity) -> go.Figure:
         figure.add_bar(x=x, y=tally, width=width, marker=mark, hovertext=words, hoverinfo="text")
     else:
         words = [f"dataset {place + 1}<br>ratio {number(one, 2)}" for place, one in enumerate(ratio)]
-        dot = {"size": 11, "color": BLUE, "opacity": 0.75}
-        figure.add_scatter(x=ratio, y=np.zeros(k), mode="markers", marker=dot, hovertext=words, hoverinfo="text")
-    frame(figure, _propensity_message(fidelity), 360 if k > FEW else 200)
+        style.add_dots(figure, ratio, np.zeros(k), words, BLUE, 11, opacity=0.75)
+    style.frame(figure, _propensity_message(fidelity), 360 if k > FEW else 200)
     figure.add_vline(x=1, line={"color": INK, "width": 1.5, "dash": "dash"})
-    key = "dashed: 1, as expected if the model is right" + "; one dot for each dataset" * (k <= FEW)
     if k > 1:
         figure.add_vline(x=float(np.median(ratio)), line={"color": BLUE, "width": 2})
-        key += "; blue line: median"
-    figure.update_xaxes(
-        title_text=wrapped("Propensity error over its expectation (pMSE ratio)", key), range=[0, most]
+    key = style.key_of(
+        "dashed: 1, as expected if the model is right",
+        "one dot for each dataset" * (k <= FEW),
+        "blue line: median" * (k > 1),
     )
+    title = wrapped("Propensity error over its expectation (pMSE ratio)", key)
+    figure.update_xaxes(title_text=title, range=[0, most])
     if k > FEW:
         return figure.update_yaxes(title_text="Number of datasets")
     return figure.update_yaxes(visible=False, range=[-1, 1])
 
 
 def _propensity_message(fidelity: Fidelity) -> str:
-    ratio, k = fidelity.pmse_ratio_drawn, len(fidelity.rows)
-    middle = number(float(np.median(ratio)), 2)
-    message = (
-        f"The pMSE ratio is {middle}"
-        if k == 1
-        else f"The median pMSE ratio over {counted(k, 'dataset')} is {middle}"
-    )
-    message += ", where 1 is expected if the model is right"
+    k, middle = len(fidelity.rows), number(float(np.median(fidelity.pmse_ratio_drawn)), 2)
+    whose = "The pMSE ratio" if k == 1 else f"The median pMSE ratio over {counted(k, 'dataset')}"
+    message = f"{whose} is {middle}, where 1 is expected if the model is right"
     if told := int(np.sum(~fidelity.propensity_finite)):
         message += f"; in {counted(told, 'dataset')} the columns tell every synthetic row from every real one"
     return message + "."

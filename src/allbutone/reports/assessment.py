@@ -8,34 +8,47 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import EXPECTED_RELEASES, Budget, Case, plan
-from allbutone.disclosure.budget import budget as planned
+from allbutone.disclosure.budget import (
+    EXPECTED_RELEASES,
+    EXPECTED_WITH_CLASSES,
+    Budget,
+    Case,
+    budget,
+    plan,
+)
 from allbutone.disclosure.epsilon import epsilons_of
 from allbutone.disclosure.risk import require_same_table, risk_columns, with_prior
-from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.rule import Rule, discloses_anybody
+from allbutone.disclosure.selection import Selection, selection_of
 from allbutone.disclosure.standing import MOST_FETCHED, StandingOut, standing_out
+from allbutone.model.classes import CLASSES, require_values
 from allbutone.model.location import SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_pull
+from allbutone.releases.ledger import Together
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.release import Release
 from allbutone.releases.several import Released
-from allbutone.releases.together import Together
-from allbutone.reports.findings import Finding, fidelity_finding, model_finding, remedies, values_finding
+from allbutone.reports.findings import (
+    Finding,
+    classes_finding,
+    fidelity_finding,
+    model_finding,
+    remedies,
+    values_finding,
+)
 from allbutone.reports.verdict import Verdict, verdict_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import counted
+from allbutone.support.text import counted, listed
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
+from allbutone.utility.class_fit import ClassFit, fit_of_classes
 from allbutone.utility.counted import CountedTable
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.natural_scale import odd_values
-from allbutone.utility.normality import Normality, check_normality, given_categories
+from allbutone.utility.normality import Normality, check_normality, completed, given_categories
 from allbutone.utility.shapes import Densities, densities
-
-# The case for or against a release: everything a report shows, computed once.
-
 
 Watch = Callable[[int], None]
 # opens a step: its name and how many parts it has, if known; gives what counts the parts done
@@ -43,6 +56,13 @@ Step = Callable[[str, int | None], AbstractContextManager[Watch]]
 
 SIMULATING = "Simulating releases for the budget"  # a step that can be cut short, with what is there
 PAPER_COUNTS = (1, 2, 3, 5, 10, 100, 1000)
+MOST_TRIED = 50_000  # values of a table up to which it is tried what classes would mend
+POINTS = 0  # where random points start: they are no secret, and the same ones give the same answer twice
+
+MEND_MODEL = (
+    "First declare the scale that is proposed for {} under “Model” below: who stands out in a skewed column may "
+    "not stand out any more, and the budget is another one."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +72,14 @@ class Assessment:
     `by_count`: the risk after the first 1, 2, … of the datasets, where it was asked for. `judged`: the earlier
     releases of the table, with which the risk is that of the sum. `say` words a way out as
     the reader's program does it. Of a mixed table `normality` is that of the measurements given the categories;
-    it is None where it cannot be told yet. `standing`: of a table that stays in its engine,
+    it is None where it cannot be told yet, and with classes; `class_fit`: what classes draw, where they made the
+    release, or might mend it. `standing`: of a table that stays in its engine,
     where `records` and `risk` are of those that stand out most; `left_out` says what cannot be told there.
     """
 
     records: Records
     release: Release
-    prior: NIW
+    prior: NIW | None
     normality: Normality | None
     risk: dict[str, np.ndarray]
     budget: Budget
@@ -69,6 +90,7 @@ class Assessment:
     rule: Rule = field(default_factory=Rule)
     standing: StandingOut | None = None
     left_out: tuple[str, ...] = ()
+    class_fit: ClassFit | None = None
     say: Callable[[Cure], str] = lambda cure: cure.words
 
     @property
@@ -96,36 +118,52 @@ class Assessment:
     @cached_property
     def verdict(self) -> Verdict:
         """What the rule says."""
-        return verdict_of(self.risk, self.rule, luck=self.budget.luck)
+        attempts = len(self.judged.attempts) if self.judged and self.budget.luck else 0
+        verdict = verdict_of(self.risk, self.rule, luck=self.budget.luck, outside=self.records.schema.known)
+        return replace(verdict, attempts=attempts)
+
+    @cached_property
+    def selection(self) -> Selection | None:
+        """What it tells that it passed, where it does, and as much as this does not always."""
+        if not self.verdict.passed or self.verdict.may_go_out or self.standing is not None:
+            return None
+        release = self.judged.release if self.judged else self.release
+        return selection_of(self.records, release, self.risk, self.rule)
 
     @cached_property
     def epsilons(self) -> np.ndarray | None:
         """The ε of each record by this release alone, where it can be told."""
-        if self.standing is not None:
+        if self.standing is not None or self.prior is None:
             return None
         return epsilons_of(self.records, self.release, self.prior)
 
     @cached_property
     def remedies(self) -> list[str]:
-        """What would pass, where this does not."""
-        return [] if self.verdict.may_go_out else remedies(self.budget, self.count)
+        """What would pass, where this does not; and where the model does not fit, that mending it comes first."""
+        if self.verdict.may_go_out:
+            return []
+        skewed = [one.subject for one in self.normality.every if one.has_scale] if self.normality else []
+        mend = [MEND_MODEL.format(listed(skewed))] if skewed else []
+        return mend + remedies(self.budget, self.count)
 
     @cached_property
     def findings(self) -> list[Finding]:
         """What else to know before it goes out."""
-        found = [
-            model_finding(self.normality) if self.normality else None,
-            None if self.standing else values_finding(odd_values(self.records, self.release), self.say),
-            fidelity_finding(self.fidelity, self._of_prior) if self.fidelity else None,
-        ]
-        return [each for each in found if each is not None]
-
-    @property
-    def _of_prior(self) -> str | None:
-        if not self.release.mechanism.is_normal:
-            return None  # what the prior does within cells is not told from the whole table's moments
-        moments = self.standing.moments if self.standing else Moments.of(self.records.values)
-        return prior_pull(self.prior, moments, self.records.columns)
+        findings = []
+        if self.normality:
+            findings.append(model_finding(self.normality, self.records.has_gaps, self.class_fit, self.say))
+        elif self.class_fit:
+            findings.append(classes_finding(self.class_fit, self.release.mechanism.classes))
+        oddities = [] if self.standing else odd_values(self.records, self.release)
+        if oddities:
+            findings.append(values_finding(oddities, self.say))
+        if self.fidelity:
+            of_prior = None  # what it does within cells is not told from the whole table's moments
+            if self.release.mechanism.is_normal and self.prior is not None:
+                moments = self.standing.moments if self.standing else Moments.of(self.records.values)
+                of_prior = prior_pull(self.prior, moments, self.records.columns)
+            findings.append(fidelity_finding(self.fidelity, of_prior))
+        return findings
 
     @property
     def growth(self) -> list[dict[str, float]]:
@@ -133,13 +171,13 @@ class Assessment:
         return [
             {
                 "datasets": count,
-                "distance": float(np.median(found["distance"])),
-                "baseline": float(np.median(found["baseline_distance"])),
-                "relative_error": float(np.median(found["relative_error"])),
-                "disclosed": int(np.sum(found["disclosed"])),
-                "gain": float(np.max(found["information_gain"])),
+                "distance": float(np.median(risk["distance"])),
+                "baseline": float(np.median(risk["baseline_distance"])),
+                "relative_error": float(np.median(risk["relative_error"])),
+                "disclosed": int(np.sum(risk["disclosed"])),
+                "gain": float(np.max(risk["information_gain"])),
             }
-            for count, found in self.by_count.items()
+            for count, risk in self.by_count.items()
         ]
 
 
@@ -160,83 +198,95 @@ def assess(
     datasets, or draws, each. `judged`: the release together with all earlier ones, which are attacked as one.
     """
     rule, everything = Rule.of(probability), judged.release if judged else release
-    if not release.mechanism.is_normal:
-        _require_plain(prior)
-        assert isinstance(everything, Release)
-        return replace(_assess_mixed(records, release, everything, rule, step), judged=judged)
+    if prior is not None and not release.mechanism.is_normal:
+        problem = "a release of a table with categories or kept columns names its own prior"
+        raise InputError(problem, Cure("leave it out", "prior"))
     release, everything = with_prior(release, prior), with_prior(everything, prior)
     require_same_table(records, release)
-    prior = release.mechanism.require_prior()
-    people = len(records.values)
-    with step("Judging the model", None):
-        normality = check_normality(records)
-    by_count = {}
-    for count in (count for count in counts if count <= release.count):
-        with step(f"Attacking records after {counted(count, release.noun)}", people) as watch:
-            # the integrals' random points are no secret, and a fixed start gives the same answer twice
-            by_count[count] = _attacked(records, release.first(count), rule, False, watch)
-    if mass or judged or release.count not in by_count:
-        with step("Attacking records", people) as watch:
-            whole = _attacked(records, everything, rule, mass, watch)
-    else:
-        whole = by_count[release.count]
-    rows = None if release.parameters is not None else max(release.rows)
-    how = {"prior": prior, "rows": rows, "release": everything, "probability": rule}
-    budget = _budget(records, release.count, bool(np.any(whole["disclosed"])), how, step)
+    normality = _normality(records, release.mechanism, step)
+
+    def attacked(what: str, of: Released, mass: bool) -> dict[str, np.ndarray]:
+        with step(what, len(records.values)) as watch:
+            return risk_columns(records, of, rule=rule, mass=mass, rng=np.random.default_rng(POINTS), watch=watch)
+
+    by_count = {
+        count: attacked(f"Attacking records after {counted(count, release.noun)}", release.first(count), False)
+        for count in counts
+        if count <= release.count
+    }
+    whole = by_count.get(release.count)
+    if mass or judged or whole is None:
+        whole = attacked("Attacking records", everything, mass)
+    planned = _budget(records, release, everything, rule, discloses_anybody(whole), step)
     compared = _compared(records, release, step)
-    return Assessment(records, release, prior, normality, whole, budget, *compared, by_count, judged, rule)
+    found = Assessment(
+        records, release, release.mechanism.normal, normality, whole, planned, *compared, by_count, judged, rule
+    )
+    return replace(found, class_fit=_class_fit(records, release.mechanism, normality, step))
 
 
-def _budget(records: Records, released: int, failed: bool, how: dict[str, Any], step: Step) -> Budget:
-    """Plan the budget; what else would pass is tried where this does not, or passes by luck."""
-    with step(SIMULATING, EXPECTED_RELEASES) as watch:
-        plan = planned(records, rng=0, watch=watch, alternatives=True, **how)
-    cut_short = plan.simulated is not None and plan.simulated.cut_short
-    used_up = plan.before > released and not plan.case.is_plain  # what is left of anything
-    if cut_short or used_up or not (failed or plan.luck):
-        return replace(plan, alternatives=())
+def _normality(records: Records, mechanism: Mechanism, step: Step) -> Normality | None:
+    """Judge the normal model, by what categories leave of the measurements, where one spread holds for all.
+
+    Gaps are filled by one draw of the model.
+    """
+    if mechanism.has_classes or (mechanism.cells == SEPARATE and not mechanism.is_normal):
+        return None
+    with step("Judging the model", None):
+        if mechanism.is_normal:
+            return check_normality(records)
+        whole = completed(records, mechanism)
+        return check_normality(given_categories(whole, mechanism), of=whole)
+
+
+def _class_fit(records: Records, mechanism: Mechanism, normality: Normality | None, step: Step) -> ClassFit | None:
+    """See what classes draw, where they made the release or the normal model is doubtful in a small table."""
+    doubtful = normality is not None and normality.level != "fit"
+    could = (
+        not mechanism.keep and records.values.size <= MOST_TRIED and len(records.values) > len(records.columns) + 1
+    )
+    if not mechanism.has_classes and not (doubtful and could):
+        return None
+    classes = mechanism if mechanism.has_classes else Mechanism(mechanism.schema, None, classes=CLASSES)
+    table = classes.incomplete(records)
+    try:
+        with step("Judging the model with classes", None):
+            require_values(table, classes.measurements, classes.classes)
+            return fit_of_classes(classes.measurements, table, classes.class_model)
+    except InputError:
+        return None  # what classes cannot draw they do not mend
+
+
+def _budget(
+    records: Records, release: Release, everything: Released, rule: Rule, failed: bool, step: Step
+) -> Budget:
+    """Plan the budget by the same mechanism; what else would pass is tried where this fails, or passes by luck."""
+    mechanism = release.mechanism
+    how: dict[str, Any] = {name: getattr(mechanism, name) for name in ("cells", "cell_weight", "keep", "missing")}
+    how |= {"model": mechanism.model, "classes": mechanism.classes} if mechanism.has_classes else {}
+    how |= {"rows": None if release.parameters is not None else max(release.rows), "probability": rule}
+    with step(SIMULATING, EXPECTED_WITH_CLASSES if mechanism.has_classes else EXPECTED_RELEASES) as watch:
+        planned = budget(
+            records, mechanism.normal, release=everything, rng=POINTS, watch=watch, alternatives=True, **how
+        )
+    cut_short = planned.simulated is not None and planned.simulated.cut_short
+    used_up = planned.before > release.count and not planned.case.is_plain  # what is left of anything
+    if cut_short or used_up or not (failed or planned.luck):
+        return replace(planned, alternatives=())
     with step("Trying what else would pass", None) as watch:
-        return plan.tried(watch)
+        return planned.tried(watch)
 
 
-def _compared(records: Records, release: Release, step: Step) -> tuple[Fidelity | None, Densities | None]:
+def _compared(
+    table: Records | CountedTable, release: Release, step: Step
+) -> tuple[Fidelity | None, Densities | None]:
     if min(release.rows, default=0) <= 1:
         return None, None
     with step("Comparing real and synthetic data", None):
-        return fidelity(records, release), densities(records, release)
+        return fidelity(table, release), densities(table, release)
 
 
-def _attacked(records: Records, release: Released, rule: Rule, mass: bool, watch: Watch) -> dict[str, Any]:
-    return risk_columns(records, release, rule=rule, mass=mass, rng=np.random.default_rng(0), watch=watch)
-
-
-def _require_plain(prior: NIW | None) -> None:
-    """Refuse what a report on a mixed table cannot be asked."""
-    if prior is not None:
-        raise InputError(
-            "a release of a table with categories or kept columns names its own prior",
-            Cure("leave it out", "prior"),
-        )
-
-
-def _assess_mixed(records: Records, release: Release, everything: Release, rule: Rule, step: Step) -> Assessment:
-    """Attack everyone's measurements and categories, judge fidelity, and plan the budget by the same mechanism."""
-    mechanism = release.mechanism
-    normality = None
-    if not records.has_gaps and mechanism.cells != SEPARATE:
-        with step("Judging the model", None):
-            normality = check_normality(given_categories(records, mechanism), of=records)
-    with step("Attacking records", len(records.values)) as watch:
-        risk = _attacked(records, everything, rule, True, watch)
-    how: dict[str, Any] = {name: getattr(mechanism, name) for name in ("cells", "cell_weight", "keep", "missing")}
-    how |= {"prior": mechanism.normal, "rows": max(release.rows) if release.datasets else None}
-    how |= {"release": everything, "probability": rule}
-    budget = _budget(records, release.count, bool(np.any(risk["disclosed"])), how, step)
-    compared = _compared(records, release, step)
-    return Assessment(records, release, mechanism.require_prior(), normality, risk, budget, *compared, rule=rule)
-
-
-# The case for or against a release of a table that stays in its engine: moments, counts and a few records.
+# A table that stays in its engine: moments, counts and a few records.
 
 
 LEFT_OUT = (
@@ -266,33 +316,17 @@ def assess_in_engine(
     with step("Finding who stands out", None):
         standing = standing_out(records, prior, most=most, key=key)
     with step("Attacking records", len(standing.records.values)) as watch:
-        # the integrals' random points are no secret, and a fixed start gives the same answer twice
-        rng = np.random.default_rng(0)
-        found = risk_columns(
-            standing.records, release, rule=rule, rng=rng, elsewhere=standing.elsewhere, watch=watch
-        )
-        found = standing.keyed(found)
+        how: dict[str, Any] = {"rule": rule, "rng": np.random.default_rng(POINTS), "elsewhere": standing.elsewhere}
+        risk = standing.keyed(risk_columns(standing.records, release, watch=watch, **how))
     rows = None if release.parameters is not None else max(release.rows)
     with step("Planning the budget", None) as watch:
         mechanism = Mechanism.of_measurements(records.schema.for_columns(records.columns), prior)
         elsewhere = standing.elsewhere if standing.others else None
-        case = Case.of(standing.records, mechanism, rows, rule, 0, elsewhere=elsewhere)
-        budget = plan(case, release, standing=standing, watch=watch)
+        case = Case.of(standing.records, mechanism, rows, rule, POINTS, elsewhere=elsewhere)
+        planned = plan(case, release, standing=standing, watch=watch)
     with step("Counting values", None):
         table = CountedTable.of(records)
-        several = min(release.rows, default=0) > 1
-        likeness, smoothed = (fidelity(table, release), densities(table, release)) if several else (None, None)
         normality = check_normality(table)
-    return Assessment(
-        standing.records,
-        release,
-        prior,
-        normality,
-        found,
-        budget,
-        likeness,
-        smoothed,
-        rule=rule,
-        standing=standing,
-        left_out=LEFT_OUT,
-    )
+    compared = _compared(table, release, step)
+    whose: dict[str, Any] = {"rule": rule, "standing": standing, "left_out": LEFT_OUT}
+    return Assessment(standing.records, release, prior, normality, risk, planned, *compared, **whose)

@@ -9,15 +9,22 @@ import numpy as np
 
 from allbutone.disclosure.budget import Alternative, Budget
 from allbutone.disclosure.epsilon import usual_delta
+from allbutone.disclosure.private_risk import BOUND
+from allbutone.disclosure.rule import BASELINE, PROBABILITY
 from allbutone.releases.private_mechanism import NoisyMoments
+from allbutone.reports.verdict import Verdict
 from allbutone.support.errors import Cure
 from allbutone.support.text import counted, joined, listed, number, percent
+from allbutone.utility.class_fit import ClassFit
 from allbutone.utility.fidelity import MEAN_BAND, Differences, Fidelity
 from allbutone.utility.natural_scale import Oddity
 from allbutone.utility.normality import Normality
 from allbutone.utility.shapes import LEVELS
 
 SERIOUS = 0.5  # standard deviations, and in each measure's own scale: what would change a decision, not a digit
+NOTED = 0.15  # likewise: what is more than a digit
+ONE_BIT = "To choose the model after looking at the table tells one bit of it: choose once, and say so."
+NAMED = 5  # columns that a sentence names
 # what can differ, the field of `Differences` that names it, and the measure where the names do not say how much
 DIFFERENCES = (
     ("the averages of ", "means", ""),
@@ -65,78 +72,107 @@ def passing(budget: Budget, released: int) -> list[Alternative]:
     """Return the changes that were tried and leave something to release, after what went out earlier."""
     earlier = max(0, budget.before - released)
     used = min(1.0, earlier / budget.in_all) if budget.in_all else float(earlier > 0)
-    found = []
-    for each in budget.alternatives:
-        left = int(each.datasets * (1 - used))
-        if left > instead_of(budget, released):
-            found.append(replace(each, datasets=left))
-    return found
+    left = [replace(each, datasets=int(each.datasets * (1 - used))) for each in budget.alternatives]
+    return [each for each in left if each.datasets > instead_of(budget, released)]
 
 
 def remedies(budget: Budget, released: int) -> list[str]:
     """Say what would pass in place of a release that does not, each with the number it allows: all were tried."""
-    found, instead = [], instead_of(budget, released)
+    ways, instead = [], instead_of(budget, released)
     if released <= instead:
-        found.append(
+        ways.append(
             "As many, drawn once more: so much is within the budget, fewer than one of twenty such releases "
             "disclose anybody, and this is one of them. Do not give it out."
         )
     elif instead:
-        found.append(f"Fewer: up to {instead:,} {budget.what}, drawn once, in place of this.")
+        ways.append(f"Fewer: up to {instead:,} {budget.what}, drawn once, in place of this.")
     for each in passing(budget, released):
-        enough = ", which is enough for as many as these" * (each.datasets >= released)
+        enough = ", as many as this release has or more" * (each.datasets >= released)
         why = f" ({each.why})" if each.why else ""
-        found.append(
-            f"{each.change[0].upper()}{each.change[1:]}: up to {counted(each.datasets, budget.noun)}{enough}{why}."
+        allowed = f"up to {counted(each.datasets, budget.noun)}{enough}{why}"
+        ways.append(f"{each.change[0].upper()}{each.change[1:]}: {allowed}.")
+    plain = budget.case.is_plain and not budget.standing
+    if not ways and plain:
+        ways.append("Nothing else that was tried would pass: release nothing of this table as it is.")
+    elif not ways and budget.alternatives:
+        tried = "; ".join(each.change for each in budget.alternatives)
+        ways.append(f"Nothing that was tried would pass ({tried}): release nothing of this table as it is.")
+    elif not ways:
+        kind = "that stays in its engine" if budget.standing else "of this kind"
+        ways.append(
+            f"Nothing is known to pass: other ways were not tried for a table {kind}. Release nothing of it as it "
+            "is; smaller datasets, or fewer columns, may pass, and a budget of these says so before anything is "
+            "drawn."
         )
-    if not found:
-        found.append(_nothing_else(budget))
-    if budget.case.is_plain and not budget.standing and len(budget.rows) >= 2 * budget.case.mechanism.prior.p:
+    if plain and len(budget.rows) >= 2 * budget.case.mechanism.prior.p:
         # noise is added to measurements of tables that are read, and that have rows enough for it
-        found.append(
-            "A guarantee, which adds noise and holds whatever anybody knows: "
-            "allbutone guarantee says what it costs."
+        ways.append(
+            "A guarantee, which adds noise and protects whatever anybody knows already: the command "
+            "“allbutone guarantee” tells what it costs in accuracy."
         )
-    return found
+    return ways
 
 
-def _nothing_else(budget: Budget) -> str:
-    """Say that nothing is known to pass, and what was tried."""
-    if budget.case.is_plain and not budget.standing:
-        return "Nothing else that was tried would pass: release nothing of this table as it is."
-    if budget.alternatives:
-        tried = joined([each.change for each in budget.alternatives], "or")
-        return (
-            f"Nothing that was tried would pass, neither this nor {tried}: release nothing of this table as it is."
-        )
-    kind = "that stays in its engine" if budget.standing else "of this kind"
-    return (
-        f"Nothing is known to pass: other ways were not tried for a table {kind}. Release nothing of it as it is; "
-        "smaller datasets, or fewer columns, may pass, and a budget of these says so before anything is drawn."
-    )
+def next_steps(verdict: Verdict, ways: Sequence[str], earlier: int = 0) -> list[str]:
+    """Say what to do with a release: give it out, or what to do instead; `ways`: what would pass in its place."""
+    if not verdict.may_go_out:
+        return list(ways)
+    whole = "together with what went out earlier, " if earlier else ""
+    return [
+        f"This release may be given out, {whole}this very one and no other drawn beside it; with it the page that "
+        "is made of the release alone (report --public).",
+        "Before more is drawn of this table, ask how much is left: the next section says it as of today.",
+    ]
 
 
-def model_finding(normality: Normality) -> Finding:
-    """Judge whether the normal model is fit to be used on this table."""
+def model_finding(
+    normality: Normality,
+    gaps: bool = False,
+    classes: ClassFit | None = None,
+    say: Callable[[Cure], str] = lambda cure: cure.words,
+) -> Finding:
+    """Judge whether the normal model is fit to be used on this table, whose gaps were filled by it, if any.
+
+    `classes`: what they would draw, where that was tried.
+    """
+    filled = " Gaps were filled by one draw of the model, which hides a little of what is wrong." * gaps
     if normality.level == "fit":
         some = "The column has" if len(normality.columns) == 1 else "The columns have"
         words = f"{some} the bell shape that the model assumes, and on which the probabilities rest."
-        return Finding("Model", False, words)
+        return Finding("Model", False, words + filled)
     every = normality.every
     worst = max(every, key=lambda verdict: LEVELS.index(verdict.level))
     groups = [
-        f"{name}: {_some([verdict.subject for verdict in every if verdict.level == level])}."
+        f"{name}: {listed([verdict.subject for verdict in every if verdict.level == level], NAMED)}."
         for level, name in (("not fit", "Not bell-shaped"), ("doubtful", "Doubtful"))
         if any(verdict.level == level for verdict in every)
     ]
-    gaps = normality.middle_gaps
+    off = normality.middle_gaps
     said = [
         f"The model assumes bell-shaped columns. {' '.join(groups)} Why, for {worst.subject}: {worst.reason}.",
         f"What to do: {worst.advice}. As it is, the 10th to 90th percentiles of synthetic values lie up to",
-        f"{np.max(gaps):.2f} SD from the real ones ({normality.columns[np.argmax(gaps)]}), and somebody who knows",
+        f"{np.max(off):.2f} SD from the real ones ({normality.columns[np.argmax(off)]}), and somebody who knows",
         "the true shape may find out more than the probabilities say.",
     ]
-    return Finding("Model", bool(np.max(gaps) > SERIOUS), " ".join(said), noted=True)
+    if classes is not None and np.max(classes.gaps) < (now := float(np.max(normality.mean_gaps))):
+        mend = say(Cure("draw it with classes", "model", "classes"))
+        said.append(
+            f"With classes: {classes.in_words} at most, where it is {now:.2f} SD as it is; {mend}. {ONE_BIT}"
+        )
+    return Finding("Model", bool(np.max(off) > SERIOUS), " ".join(said) + filled, noted=True)
+
+
+def classes_finding(fit: ClassFit, classes: int) -> Finding:
+    """Judge whether classes draw what the table has, column by column."""
+    what = (
+        f"The model is of at most {classes} classes that nobody has observed, in each of which measurements are "
+        "jointly normal and categories independent."
+    )
+    if not fit.columns:
+        return Finding("Model", False, what)
+    off = float(np.max(fit.gaps))
+    words = f"{what} The 10th to 90th percentiles of what it draws lie {fit.in_words} from the real ones."
+    return Finding("Model", off > SERIOUS, words, noted=off > NOTED)
 
 
 def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding:
@@ -166,43 +202,28 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
 
 def _faults(fidelity: Fidelity, far: Differences, but: Differences | None = None) -> list[str]:
     """Say what differs, and by how much: what anybody would see first, then what an analysis would."""
-    means = np.abs(np.median(fidelity.mean_differences, axis=0))
-    ratios, distances = np.median(fidelity.spread_ratios, axis=0), np.median(fidelity.ks, axis=0)
-    beyond = f"(by more than {MEAN_BAND if but else SERIOUS:g}, "
     sizes = {
-        "means": (means, "{:.2f} SD"),
-        "spreads": (ratios, "{:.2f} times the real SD"),
-        "distributions": (100 * distances, "{:.0f} % of rows misplaced"),
+        "means": (np.abs(np.median(fidelity.mean_differences, axis=0)), "{:.2f} SD"),
+        "spreads": (np.median(fidelity.spread_ratios, axis=0), "{:.2f} times the real SD"),
+        "distributions": (100 * np.median(fidelity.ks, axis=0), "{:.0f} % of rows misplaced"),
     }
-    found = []
+    beyond = f"(by more than {MEAN_BAND if but else SERIOUS:g}, "
+    faults = []
     for what, of, unit in DIFFERENCES:
         names, known = (attrgetter(of)(each) if each else () for each in (far, but))
         names = [name for name in names if name not in known]
         if of in sizes:
-            names = _sized(fidelity, names, *sizes[of])
+            size, words = sizes[of]
+            names = [f"{name} ({words.format(size[fidelity.columns.index(name)])})" for name in names]
         if names:
-            found.append(f"{what}{_some(names)}{f' {beyond}{unit})' if unit else ''}")
-    return found
+            faults.append(f"{what}{listed(names, NAMED)}{f' {beyond}{unit})' if unit else ''}")
+    return faults
 
 
-def _sized(fidelity: Fidelity, names: Sequence[str], sizes: np.ndarray, words: str) -> list[str]:
-    """Put the size of each column's difference behind its name."""
-    return [f"{name} ({words.format(sizes[fidelity.columns.index(name)])})" for name in names]
-
-
-def values_finding(oddities: Sequence[Oddity], say: Callable[[Cure], str]) -> Finding | None:
-    """Say what synthetic values have and real ones do not, each with its cure; None where there is nothing."""
-    if not oddities:
-        return None
+def values_finding(oddities: Sequence[Oddity], say: Callable[[Cure], str]) -> Finding:
+    """Say what synthetic values have and real ones do not, each with its cure."""
     words = " ".join(f"{oddity.words}: {say(oddity.cure)}." for oddity in oddities)
     return Finding("Values", any(oddity.against for oddity in oddities), words, noted=True)
-
-
-def _some(names: Sequence[str]) -> str:
-    return listed(names, 5)
-
-
-# What is said of the ε of single records.
 
 
 def epsilon_words(epsilon: Any) -> str:
@@ -215,20 +236,17 @@ def epsilon_words(epsilon: Any) -> str:
     )
 
 
-# What is said of a release with a guarantee.
-
-
-def private_risk_sentence(found: Mapping[str, np.ndarray], told: NoisyMoments) -> str:
+def private_risk_sentence(risk: Mapping[str, np.ndarray], told: NoisyMoments) -> str:
     """Say whether anyone was found out, and how that compares with what the guarantee allows."""
-    people, disclosed = len(found["row"]), int(np.sum(found["disclosed"]))
-    names = [key.removeprefix("bound_") for key in found if key.startswith("bound_")]
-    means = [
-        float(np.mean([found[f"{key}_{name}"] for name in names])) for key in ("probability", "baseline", "bound")
-    ]
-    head = (
-        "No value is disclosed" if not disclosed else f"{disclosed:,} of {people:,} people have a value disclosed"
+    people, disclosed = len(risk["row"]), int(np.sum(risk["disclosed"]))
+    names = [key.removeprefix(BOUND) for key in risk if key.startswith(BOUND)]
+    after, before, allowed = (
+        percent(float(np.mean([risk[kind + name] for name in names]))) for kind in (PROBABILITY, BASELINE, BOUND)
     )
+    head = f"{disclosed:,} of {people:,} people have a value disclosed" if disclosed else "No value is disclosed"
+    members = int(np.sum(risk.get("membership_disclosed", 0)))
+    head += f", and the membership of {members:,} is" if members else ", and nobody’s membership"
     return (
-        f"{head}. On average a value is guessed with probability {percent(means[0])}, {percent(means[1])} without "
-        f"the release; the guarantee of ε = {told.epsilon:.3g} allows {percent(means[2])}."
+        f"{head}. On average a value is guessed with probability {after}, {before} without "
+        f"the release; the guarantee of ε = {told.epsilon:.3g} allows {allowed}."
     )

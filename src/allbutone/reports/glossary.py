@@ -18,41 +18,31 @@ class Term:
     expert: str
 
 
-def _read() -> dict[str, Term]:
-    told = tomllib.loads((files("allbutone.reports") / "glossary.toml").read_text(encoding="utf-8"))
-    return {key: Term(key, **words) for key, words in told.items()}
-
-
-GLOSSARY = _read()
+_TEXT = (files("allbutone.reports") / "glossary.toml").read_text(encoding="utf-8")
+GLOSSARY = {key: Term(key, **words) for key, words in tomllib.loads(_TEXT).items()}
 
 
 def find_term(asked: str) -> Term:
     """Return the term of a key or a name, however it is spelled."""
     known = {_plain(way): term for term in GLOSSARY.values() for way in (term.key, term.name)}
-    found = known.get(_plain(asked))
-    if found is None:
+    term = known.get(_plain(asked))
+    if term is None:
         near = [known[way] for way in difflib.get_close_matches(_plain(asked), known, n=3)]
-        near += [term for way, term in known.items() if _plain(asked) and _plain(asked) in way]
-        names = list(dict.fromkeys(term.key.replace("_", " ") for term in near))[:3]
+        near += [each for way, each in known.items() if _plain(asked) and _plain(asked) in way]
+        names = list(dict.fromkeys(each.key.replace("_", " ") for each in near))[:3]
         raise InputError(
             f"there is no word {asked!r} in the glossary",
             f"ask for {' or '.join(names)}" if names else "ask without a word for all of them",
         )
-    return found
+    return term
 
 
 def glossary_page() -> str:
     """Return all words in Markdown, as they stand in the documentation."""
     lines = ["# The words", "", "Each with its meaning for everybody, and the definition for experts.", ""]
     for term in sorted(GLOSSARY.values(), key=lambda term: term.name.lower()):
-        lines += [
-            f"## {term.name[0].upper()}{term.name[1:]}",
-            "",
-            term.plain,
-            "",
-            f"*For experts:* {term.expert}",
-            "",
-        ]
+        title = f"## {term.name[0].upper()}{term.name[1:]}"
+        lines += [title, "", term.plain, "", f"*For experts:* {term.expert}", ""]
     return "\n".join(lines)
 
 

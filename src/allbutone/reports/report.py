@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -12,110 +12,43 @@ import numpy as np
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from allbutone.disclosure.rule import ToldValues, called
-from allbutone.figures.application import (
-    distance_violins,
-    mean_correlation_differences,
-    mean_standardized_differences,
-    p_value_densities,
-    relative_error_violins,
-)
+from allbutone.disclosure.risk import records_of_release
+from allbutone.disclosure.rule import MEMBERSHIP, Rule, ToldValues, called
+from allbutone.figures import application, shapes
+from allbutone.figures import fidelity as likeness
 from allbutone.figures.budget import budget_figure
 from allbutone.figures.export import NO_REQUESTS, embedded, library
-from allbutone.figures.fidelity import (
-    correlation_difference_figure,
-    correlation_figure,
-    ks_figure,
-    mean_difference_figure,
-    propensity_figure,
-)
-from allbutone.figures.risk import disclosure_figure, epsilon_figure, risk_figure
-from allbutone.figures.shapes import (
-    association_figure,
-    density_figure,
-    distance_qq_figure,
-    qq_figure,
-    share_figure,
+from allbutone.figures.risk import (
+    disclosure_figure,
+    epsilon_figure,
+    membership_figure,
+    private_risk_figure,
+    risk_figure,
 )
 from allbutone.figures.style import MOST_ROWS, titled
 from allbutone.model.prior import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, load_release
 from allbutone.releases.mechanism import Mechanism
-from allbutone.releases.release import Release, reading_of
+from allbutone.releases.private_mechanism import NoisyMoments
+from allbutone.releases.private_release import mechanism_in_words
+from allbutone.releases.release import Release
+from allbutone.reports.answers import ANSWERS, impact_sentences
 from allbutone.reports.assessment import Assessment, assess
-from allbutone.reports.findings import Finding, budget_words, epsilon_words
+from allbutone.reports.findings import Finding, budget_words, epsilon_words, next_steps, private_risk_sentence
 from allbutone.reports.glossary import GLOSSARY
-from allbutone.reports.verdict import Verdict, told_of, values_of
+from allbutone.reports.guaranteed import GuaranteedCase, assess_guaranteed, guarantee_facts, require_declared_prior
+from allbutone.reports.verdict import Verdict, value_lines, values_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import listed, number, paragraphs, percent
+from allbutone.support.text import ShowsItself, listed, number, percent
 from allbutone.tables.column import CATEGORY
-from allbutone.tables.records import Records
 from allbutone.tables.safe_io import fresh_file, require_distinct, require_outside
 from allbutone.utility.fidelity import Fidelity
 from allbutone.utility.shapes import Densities
 
-# The columns of a mixed release as a report lists them: what is declared of each, and what was released.
-
-
 MOST_LEVELS = 12  # that a line shows
-
-
-def declared_columns(mechanism: Mechanism) -> list[dict[str, Any]]:
-    """Return a line a column: its levels, or what is declared of its values, and whether it is kept."""
-    return [
-        {
-            "column": column.name,
-            "is_category": column.kind == CATEGORY,
-            "declared": f"levels {listed(column.levels, MOST_LEVELS)}"
-            if column.kind == CATEGORY
-            else ", ".join(filter(None, ["measurement", column.in_words])),
-            "drawn": "kept as it is" if column.name in mechanism.keep else "drawn",
-        }
-        for column in mechanism.schema.columns
-    ]
-
-
-def released_columns(release: Release) -> list[dict[str, Any]]:
-    """Return the same lines with what the release itself shows: means and deviations, or the shares of levels.
-
-    Of parameters the shares are their mean over the draws; means of measurements would need the kept columns.
-    """
-    mechanism = release.mechanism
-    shares = dict(zip(mechanism.categories, _shares(release), strict=True))
-    natural = np.concatenate([each.natural for each in release.tables]) if release.tables else None
-    lines = []
-    for line in declared_columns(mechanism):
-        name, shown = line["column"], dict[str, Any](mean=None, SD=None, shares="")
-        if name in shares:
-            levels = mechanism.schema.levels_of(name)
-            some = [f"{level} {percent(share)}" for level, share in zip(levels, shares[name], strict=True)]
-            shown["shares"] = listed(some, MOST_LEVELS)
-        elif natural is not None:
-            values = natural[:, mechanism.columns.index(name)]
-            values = values[~np.isnan(values)]
-            shown |= {"mean": values.mean(), "SD": values.std(ddof=1) if len(values) > 1 else None}
-        lines.append(line | shown)
-    return lines
-
-
-def _shares(release: Release) -> list[np.ndarray]:
-    """Return the share of every level of each category over all synthetic rows, or the mean of released draws."""
-    mechanism = release.mechanism
-    if not release.tables:
-        assert release.parameters is not None
-        return mechanism.prior.cells.marginal(release.parameters.shares.mean(axis=0))
-    codes = np.concatenate([each.categories.select(mechanism.categories).codes for each in release.tables])
-    counts = [
-        np.bincount(codes[codes[:, place] >= 0, place], minlength=size)
-        for place, size in enumerate(mechanism.sizes)
-    ]
-    return [count / max(count.sum(), 1) for count in counts]
-
-
 SHOWN = 10  # of the most exposed records
 PACKAGES = ("allbutone", "numpy", "scipy", "plotly")
 MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mass")
-
 WORDS = [key for key in GLOSSARY if key not in ("published", "threshold", "most")]  # those that a report uses
 
 environment: Environment = Environment(
@@ -135,30 +68,32 @@ environment.filters |= {
 
 def confidential_report(assessment: Assessment, commands: Sequence[str] = (), note: str = "") -> str:
     """Return the page for the data holder. `commands` run it again; `note` says what must be said of the data."""
-    order = ToldValues.of(assessment.risk, assessment.rule).order
-    word, keys = called(assessment.risk)
+    risk, rule, fidelity = assessment.risk, assessment.rule, assessment.fidelity
+    order, (word, keys) = ToldValues.of(risk, rule).order, called(risk)
+    ks = fidelity.ks_table() if fidelity else {}
+    planned = (
+        budget_words(assessment.budget, assessment.count, assessment.earlier_count) if assessment.budget else ""
+    )
     return _page(
         "confidential.html",
         release=assessment.release,
         figures=_figures(assessment, order),
         assessment=assessment,
         verdict=assessment.verdict,
-        rule_words=assessment.rule.in_full,
-        values=told_of(values_of(assessment.risk, assessment.rule, SHOWN)),
-        remedies=assessment.remedies,
-        budget_words=budget_words(assessment.budget, assessment.count, assessment.earlier_count)
-        if assessment.budget
-        else "",
+        values=value_lines(values_of(risk, rule, SHOWN, assessment.verdict.outside)),
+        next_steps=next_steps(assessment.verdict, assessment.remedies, assessment.earlier_count),
+        budget_words=planned,
+        impact=impact_sentences(assessment, planned),
+        answers=ANSWERS,
         words=WORDS,
         exposed=[
             {word: str(keys[place]) if word == "record" else keys[place]}
-            | {name: assessment.risk[name][place] for name in MEASURES if name in assessment.risk}
+            | {name: risk[name][place] for name in MEASURES if name in risk}
             for place in order[:SHOWN]
         ],
-        budget_tables=_budget_tables(assessment),
-        ks=_lines(assessment.fidelity.ks_table()) if assessment.fidelity else [],
-        pmse=float(np.mean(assessment.fidelity.pmse_ratio_drawn)) if assessment.fidelity else None,
-        pmse_tree=float(np.mean(assessment.fidelity.pmse_tree_ratio)) if assessment.fidelity else None,
+        ks=[dict(zip(ks, values, strict=True)) for values in zip(*ks.values(), strict=True)],
+        pmse=float(np.mean(fidelity.pmse_ratio_drawn)) if fidelity else None,
+        pmse_tree=float(np.mean(fidelity.pmse_tree_ratio)) if fidelity else None,
         epsilon_words="" if assessment.epsilons is None else epsilon_words(assessment.epsilons),
         commands=commands,
         note=note,
@@ -167,24 +102,61 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
 
 def public_report(release: Release, note: str = "") -> str:
     """Return the page to go with a release: made from the release and the note alone."""
-    synthetic = _synthetic(release) if release.mechanism.is_normal else released_columns(release)
-    return _page("public.html", release=release, figures={}, synthetic=synthetic, note=note)
+    return _page("public.html", release=release, figures={}, synthetic=released_columns(release), note=note)
+
+
+def guaranteed_report(
+    case: GuaranteedCase, commands: Sequence[str] = (), note: str = "", ledger_words: str = ""
+) -> str:
+    """Return the page for the data holder about a release with a guarantee."""
+    figures = {
+        "disclosure": private_risk_figure(case.risk, case.noisy, case.rule),
+        "membership": membership_figure(case.risk, case.rule),
+        "qq": shapes.qq_figure(case.normality),
+    }
+    if len(case.normality.squared_distances):
+        figures["distance-qq"] = shapes.distance_qq_figure(case.normality)
+    return _page(
+        "guaranteed.html",
+        release=case.release,
+        figures=figures | fidelity_figures(case.fidelity, case.densities),
+        case=case,
+        verdict=case.verdict,
+        sentence=private_risk_sentence(case.risk, case.noisy),
+        values=value_lines(values_of(case.risk, case.rule, SHOWN, case.verdict.outside)),
+        words=WORDS,
+        ledger_words=ledger_words,
+        commands=commands,
+        note=note,
+    )
 
 
 def _page(template: str, release: Release, figures: dict[str, go.Figure], **content: Any) -> str:
+    mechanism, sizes = release.mechanism, sorted(set(release.rows))
+    parts = {name: {"html": embedded(each, name), "words": words_of(each)} for name, each in figures.items()}
     return environment.get_template(template).render(
         no_requests=NO_REQUESTS,
         library=library() if figures else "",
-        figures={
-            name: {"html": embedded(figure, name), "words": words_of(figure)} for name, figure in figures.items()
-        },
+        figures=parts,
         count=release.count,
-        rows=_rows(release),
+        rows=" to ".join(f"{size:,}" for size in dict.fromkeys(sizes[:1] + sizes[-1:])),
         prior=release.prior,
+        columns=release.released_order,
+        modelled=mechanism.measurements,
+        datasets=bool(release.tables),
+        both=bool(release.tables) and release.draws > 0,
+        mechanism=None if mechanism.is_normal else mechanism,
+        declared=[] if mechanism.is_normal else declared_columns(mechanism),
+        guarantee=None if release.noisy is None else _guaranteed(release.noisy),
         **software_versions(),
-        **_about(release),
         **content,
     )
+
+
+def _guaranteed(noisy: NoisyMoments) -> dict[str, Any]:
+    """Return what is guaranteed, in words and facts, and how it was made."""
+    facts, how = guarantee_facts(noisy), mechanism_in_words(noisy)
+    return {"words": noisy.in_words, "facts": facts, "mechanism": how, "people": noisy.people}
 
 
 def software_versions() -> dict[str, Any]:
@@ -195,109 +167,120 @@ def software_versions() -> dict[str, Any]:
     }
 
 
-def _about(release: Release) -> dict[str, Any]:
-    """Return what kind of release it is, and its columns."""
-    about = {
-        "columns": release.order,
-        "modelled": release.mechanism.measurements,
-        "datasets": bool(release.tables),
-        "both": bool(release.tables) and release.draws > 0,
-    }
-    if release.mechanism.is_normal:
-        return about | {"mechanism": None}
-    return about | {"mechanism": release.mechanism, "declared": declared_columns(release.mechanism)}
+def declared_columns(mechanism: Mechanism) -> list[dict[str, Any]]:
+    """Return a line a column of a mixed release: its levels, or what is declared, and whether it is kept."""
+    return [
+        {
+            "column": column.name,
+            "is_category": column.kind == CATEGORY,
+            "declared": f"levels {listed(column.levels, MOST_LEVELS)}"
+            if column.kind == CATEGORY
+            else ", ".join(filter(None, ["measurement", column.in_words])),
+            "drawn": "kept as it is" if column.name in mechanism.keep else "drawn",
+        }
+        for column in mechanism.schema.columns
+    ]
 
 
-def _budget_tables(assessment: Assessment) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return what else there is to say of a budget, each with its title."""
-    plan = assessment.budget
-    if plan is None or not plan.alternatives:
-        return []
-    lines = [{"change": each.in_words, "allows up to": each.datasets} for each in plan.alternatives]
-    return [("What would allow more (tried on simulated releases where that is quick)", lines)]
+def released_columns(release: Release) -> list[dict[str, Any]]:
+    """Return a line a column with what anyone who has the release can compute: means and deviations, or shares.
+
+    Of parameters the shares are their mean over the draws; means of measurements would need the kept columns.
+    """
+    mechanism = release.mechanism
+    if mechanism.is_normal:
+        means, deviations = release.means_and_deviations()
+        return [
+            {
+                "column": column.on_scale if release.parameters is not None else column.name,
+                "mean": mean,
+                "SD": "–" if np.isnan(deviation) else deviation,
+                "declared": column.in_words,
+            }
+            for column, mean, deviation in zip(release.schema.measurements, means, deviations, strict=True)
+        ]
+    shares = dict(zip(mechanism.categories, _shares(release), strict=True))
+    natural = np.concatenate([each.natural for each in release.tables]) if release.tables else None
+    lines = []
+    for line in declared_columns(mechanism):
+        name, shown = line["column"], dict[str, Any](mean=None, SD=None, shares="")
+        if name in shares:
+            levels = mechanism.schema.column(name).levels
+            some = [f"{level} {percent(share)}" for level, share in zip(levels, shares[name], strict=True)]
+            shown["shares"] = listed(some, MOST_LEVELS)
+        elif natural is not None:
+            values = natural[:, mechanism.columns.index(name)]
+            values = values[~np.isnan(values)]
+            shown |= {"mean": values.mean(), "SD": values.std(ddof=1) if len(values) > 1 else None}
+        lines.append(line | shown)
+    return lines
+
+
+def _shares(release: Release) -> list[np.ndarray]:
+    """Return the share of every level of each category over all synthetic rows, or the mean of released draws."""
+    mechanism = release.mechanism
+    if not release.tables:
+        assert release.parameters is not None
+        return mechanism.prior.cells.marginal(release.parameters.shares.mean(axis=0))
+    codes = np.concatenate([each.categories.select(mechanism.categories).codes for each in release.tables])
+    counts = [
+        np.bincount(column[column >= 0], minlength=size)
+        for column, size in zip(codes.T, mechanism.sizes, strict=True)
+    ]
+    return [count / max(count.sum(), 1) for count in counts]
 
 
 def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
     """Return the figures that this assessment has, by name."""
-    release, plan, normality = assessment.release, assessment.budget, assessment.normality
-    attacked = release.mechanism.measurements
-    found = {"disclosure": disclosure_figure(assessment.risk, assessment.rule)}
-    if "relative_error" in assessment.risk:
-        found["risk"] = risk_figure(assessment.risk, attacked, order, labels=3)
-    if plan is not None:
-        found["budget"] = budget_figure(plan)
+    risk, normality = assessment.risk, assessment.normality
+    figures = {"disclosure": disclosure_figure(risk, assessment.rule)}
+    if MEMBERSHIP in risk:
+        figures["membership"] = membership_figure(risk, assessment.rule)
+    if "relative_error" in risk:
+        figures["risk"] = risk_figure(risk, assessment.release.mechanism.measurements, order, labels=3)
+    if assessment.budget is not None:
+        figures["budget"] = budget_figure(assessment.budget)
     if assessment.epsilons is not None:
-        found["epsilon"] = epsilon_figure(assessment.epsilons, assessment.records.rows)
+        figures["epsilon"] = epsilon_figure(assessment.epsilons, assessment.records.rows)
     if normality is not None:
-        found["qq"] = qq_figure(normality)
+        figures["qq"] = shapes.qq_figure(normality)
         if len(normality.squared_distances):
-            found["distance-qq"] = distance_qq_figure(normality)
+            figures["distance-qq"] = shapes.distance_qq_figure(normality)
     if assessment.by_count:
-        found["distances"] = distance_violins(assessment.by_count)
-        found["relative-errors"] = relative_error_violins(assessment.by_count)
-    return found | fidelity_figures(assessment.fidelity, assessment.densities)
+        figures["distances"] = application.distance_violins(assessment.by_count)
+        figures["relative-errors"] = application.relative_error_violins(assessment.by_count)
+    return figures | fidelity_figures(assessment.fidelity, assessment.densities)
 
 
 def fidelity_figures(fidelity: Fidelity | None, densities: Densities | None) -> dict[str, go.Figure]:
     """Return the figures of real beside synthetic data, by name; none of released parameters."""
-    found: dict[str, go.Figure] = {}
-    if fidelity and densities:
-        if len(fidelity.columns) > 1:
-            found["correlations"] = correlation_figure(fidelity)
-            found["correlation-differences"] = correlation_difference_figure(fidelity)
-        found["means"] = mean_difference_figure(fidelity)
-        found["ks"] = ks_figure(fidelity)
-        found["densities"] = density_figure(densities)
-        found["propensity"] = propensity_figure(fidelity)
-        if fidelity.categories.columns:
-            found["shares"] = share_figure(fidelity)
-            found["associations"] = association_figure(fidelity)
-    return found
+    if not fidelity or not densities:
+        return {}
+    figures = {}
+    if len(fidelity.columns) > 1:
+        figures["correlations"] = likeness.correlation_figure(fidelity)
+        figures["correlation-differences"] = likeness.correlation_difference_figure(fidelity)
+    figures["means"] = likeness.mean_difference_figure(fidelity)
+    figures["ks"] = likeness.ks_figure(fidelity)
+    figures["densities"] = shapes.density_figure(densities)
+    figures["propensity"] = likeness.propensity_figure(fidelity)
+    if fidelity.categories.columns:
+        figures["shares"] = shapes.share_figure(fidelity)
+        figures["associations"] = shapes.association_figure(fidelity)
+    return figures
 
 
-def paper_figures(assessment: Assessment) -> dict[str, go.Figure]:
-    """Return the paper's figures of its application, named as there."""
-    assert assessment.fidelity is not None
-    return application_figures(assessment.fidelity, assessment.by_count)
-
-
-def application_figures(fidelity: Fidelity, by_count: dict[int, dict[str, np.ndarray]]) -> dict[str, go.Figure]:
-    """Return Figures 4, 5 and A4 to A6; A4 and A5 show means and A6 densities, as there."""
-    found = {
-        "figure-4-correlations": correlation_figure(fidelity),
-        "figure-A4-mean-correlation-differences": mean_correlation_differences(fidelity),
-        "figure-A5-mean-standardized-differences": mean_standardized_differences(fidelity),
-        "figure-A6-p-values": p_value_densities(fidelity),
+def paper_figures(fidelity: Fidelity, by_count: dict[int, dict[str, np.ndarray]]) -> dict[str, go.Figure]:
+    """Return the paper's Figures 4, 5 and A4 to A6, named as there; A4 and A5 show means and A6 densities."""
+    figures = {
+        "figure-4-correlations": likeness.correlation_figure(fidelity),
+        "figure-A4-mean-correlation-differences": application.mean_correlation_differences(fidelity),
+        "figure-A5-mean-standardized-differences": application.mean_standardized_differences(fidelity),
+        "figure-A6-p-values": application.p_value_densities(fidelity),
     }
     if by_count:
-        found["figure-5-distances"] = distance_violins(by_count)
-    return {name: titled(figure) for name, figure in found.items()}
-
-
-def _synthetic(release: Release) -> list[dict[str, Any]]:
-    """Return the synthetic columns' own means and deviations: what anyone who has the release can compute."""
-    means, deviations = release.means_and_deviations()
-    columns = zip(release.schema.measurements, means, deviations, strict=True)
-    return [
-        {
-            "column": column.on_scale if release.parameters is not None else column.name,
-            "mean": mean,
-            "SD": "–" if np.isnan(deviation) else deviation,
-            "declared": column.in_words,
-        }
-        for column, mean, deviation in columns
-    ]
-
-
-def _rows(release: Release) -> str:
-    if not release.rows:
-        return ""
-    sizes = sorted(set(release.rows))
-    return f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-
-
-def _lines(columns: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        figures["figure-5-distances"] = application.distance_violins(by_count)
+    return {name: titled(figure) for name, figure in figures.items()}
 
 
 def words_of(figure: go.Figure) -> str:
@@ -308,11 +291,15 @@ def words_of(figure: go.Figure) -> str:
 # The report as a function: what `allbutone report` writes, from Python.
 
 
-@dataclass(frozen=True)
-class Report:
-    """A page that was written, and what it says: nothing is judged where it was made from the release alone."""
+@dataclass(frozen=True, repr=False)
+class Report(ShowsItself):
+    """A page, and what it says: nothing is judged where it was made from the release alone, to go with it.
 
-    path: Path
+    `page` is its HTML, `path` where it was written, if it was.
+    """
+
+    page: str
+    path: Path | None = None
     verdict: Verdict | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -321,16 +308,18 @@ class Report:
         """The verdict in a sentence."""
         return self.verdict.headline if self.verdict else "Made from the release alone; nothing was judged"
 
-    def __repr__(self) -> str:
-        """Return the verdict and where the page is."""
-        lines = [self.verdict.how_sure] if self.verdict else []
-        lines += [f"{each.subject}: {each.words}" for each in self.findings]
-        return "\n".join([f"{self.headline}. Written: {self.path}", *lines])
+    def save(self, out: str | Path, *, force: bool = False) -> "Report":
+        """Write the page; a confidential one so that only its owner can read it."""
+        path = _html_file(out)
+        with fresh_file(path, force=force, private=self.verdict is not None) as work:
+            work.write_text(self.page, encoding="utf-8")
+        return replace(self, path=path)
 
-    def _repr_html_(self) -> str:
-        found = [self.verdict.how_sure] if self.verdict else []
-        found += [f"{each.subject}: {each.words}" for each in self.findings]
-        return paragraphs(f"{self.headline}.", *found, f"Written: {self.path}")
+
+def _html_file(out: str | Path) -> Path:
+    if (path := Path(out)).suffix != ".html":
+        raise InputError(f"out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
+    return path
 
 
 def report(
@@ -338,43 +327,55 @@ def report(
     release: AnyRelease,
     prior: AnyPrior | None = None,
     *,
-    out: str | Path = "report.html",
+    out: str | Path | None = None,
     public: bool = False,
     probability: float = 0.5,
+    membership: float = 0.9,
+    membership_odds: float = 1.0,
     note: str = "",
     force: bool = False,
     **how_to_read: Any,
 ) -> Report:
-    """Write the whole case for or against a release into one HTML file, and return what it finds.
+    """Return the whole case for or against a release, and write it into one HTML file where `out` names one.
 
-    The page is confidential, and only its owner can read it. With `public` it is one that may go with the
+    The page is confidential, and only its owner can read its file. With `public` it is one that may go with the
     release, made from the release and the `note` alone; the table is read only to check its columns. A value
-    counts as disclosed from `probability` on. Nothing is overwritten without `force`. How the table is read is
+    counts as disclosed from `probability` on, that a person is in the table from `membership` on, from
+    `membership_odds`. Nothing is overwritten without `force`. How the table is read is
     said as to `Records.of` (complete_cases, missing_codes, …).
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
     >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
     >>> abo.report(cohort, release, out="about.html", public=True)
-    Made from the release alone; nothing was judged. Written: about.html
+    Made from the release alone; nothing was judged.
+    Written: about.html
     """
-    path = Path(out)
-    if path.suffix != ".html":
-        raise InputError(f"out names an .html file, got {str(out)!r}", Cure("name one", "out", "report.html"))
     if not isinstance(release, Release | str | Path):
         raise InputError("a report is of one release", "give one; risk takes several together")
-    files = [Path(each) for each in (table, prior) if isinstance(each, str | Path)]
-    require_distinct([path], files)
+
+    def made() -> Report:
+        known = load_release(release) if isinstance(release, str | Path) else release
+        records = records_of_release(table, known, **how_to_read)
+        if public:
+            return Report(public_report(known, note))
+        if known.noisy is not None:
+            require_declared_prior(prior)
+            guaranteed = assess_guaranteed(records, known, Rule.of(probability, membership, membership_odds))
+            page = guaranteed_report(guaranteed, note=note)
+            return Report(page, None, guaranteed.verdict, tuple(guaranteed.findings))
+        given = None if prior is None else prior_of(prior, records.columns, records.schema)
+        rule = Rule.of(probability, membership, membership_odds)
+        case = assess(records, known, given, probability=rule)
+        return Report(confidential_report(case, note=note), None, case.verdict, tuple(case.findings))
+
+    if out is None:
+        return made()
+    path = _html_file(out)
+    require_distinct([path], [Path(each) for each in (table, prior) if isinstance(each, str | Path)])
     if isinstance(release, str | Path) and not public:
         require_outside(path, Path(release))
-    with fresh_file(path, force=force, private=not public) as work:
-        release = load_release(release) if isinstance(release, str | Path) else release
-        release.require_no_guarantee()
-        records = Records.of(table, **reading_of(release, how_to_read))
-        if public:
-            work.write_text(public_report(release, note), encoding="utf-8")
-            return Report(path)
-        given = None if prior is None else prior_of(prior, records.columns, records.schema)
-        assessment = assess(records, release, given, probability=probability)
-        work.write_text(confidential_report(assessment, note=note), encoding="utf-8")
-    return Report(path, assessment.verdict, tuple(assessment.findings))
+    with fresh_file(path, force=force, private=not public) as work:  # refused before anything is computed
+        found = made()
+        work.write_text(found.page, encoding="utf-8")
+    return replace(found, path=path)

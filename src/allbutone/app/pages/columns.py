@@ -23,9 +23,6 @@ from allbutone.tables.look import Look, look_at_column
 from allbutone.tables.names import check_names, reads_as_data, row_names_left_out
 from allbutone.tables.schema import Schema
 
-# What is declared of each column: fields by the column's place, table files in and out, and what a look says.
-
-
 # Of every column one, in addresses under its place in the table: scale-3=log
 KIND = Choice(
     "kind", "Kind", "",
@@ -56,7 +53,11 @@ OF_A_MEASUREMENT: tuple[Field, ...] = (
     ),
     Field("low", "Lowest", "", "No released value is below it. From public knowledge, not from this table."),
     Field("high", "Highest", "", "No released value is above it; likewise."),
-    Field("decimals", "Decimals", "", "Released values are rounded to so many. Left empty: none is rounded."),
+    Field(
+        "decimals", "Decimals", "",
+        'Released values are rounded to so many; {"0": 0.9, "2": 0.1} rounds nine of ten to whole numbers. Left '
+        "empty: none is rounded.",
+    ),
     Field(
         "centre", "Centre", "", "What public sources say of the column's middle value, in its own units.",
         only="prior=public",
@@ -65,24 +66,17 @@ OF_A_MEASUREMENT: tuple[Field, ...] = (
         "spread", "Spread", "", "And of its standard deviation, in its own units.", only="prior=public",
     ),
     Hidden("quantiles", "Quantiles"),
+    Hidden("step", "Steps"),
+    Hidden("step_of", "Steps of"),
 )  # fmt: skip
 WORDS = (Hidden("label", "Label"), Hidden("unit", "Unit"), Hidden("missing", "Codes of its own"))
 FIELDS = (KIND, *OF_A_MEASUREMENT, LEVELS, *WORDS)
 OF_THE_PRIOR = ("centre", "spread")
-_NUMBERS, _LISTS = ("low", "high", "decimals", *OF_THE_PRIOR), ("quantiles", "missing")
+_NUMBERS, _LISTS = ("low", "high", "decimals", "step", *OF_THE_PRIOR), ("quantiles", "missing")
 _NOT_OF = {CATEGORY: {one.name for one in OF_A_MEASUREMENT}, MEASUREMENT: {"levels"}}
 LEVELS_SHOWN = 8
 PUBLIC_FIELDS = tuple(f"{one.name}-" for one in FIELDS if one.name in OF_THE_PRIOR)
 READ_FIELDS = tuple(f"{one.name}-" for one in FIELDS if one.name not in OF_THE_PRIOR)
-
-
-@dataclass(frozen=True)
-class Codes(Numbers):
-    """Numbers between commas, or nothing."""
-
-    def value(self, text: str) -> tuple[float, ...]:
-        """Return the numbers."""
-        return super().value(text) if text.strip() else ()
 
 
 OUT = {"refuse": "refuse the table", "leave-out": "leave them out"}
@@ -95,8 +89,8 @@ GAPS = Group(
         Choice("repeats", "The same person twice", "refuse", "Every figure is for one row a person. A column that "
                "names people, also one that is not ticked, tells who has several.",
                {"refuse": "refuse the table", "people": "each row is another person"}, reset_by="table"),
-        Codes("codes", "Codes for missing values", "", "Numbers that stand for no value in any column, such as "
-              "-999, between commas.", -1e12, 1e12, reset_by="table"),
+        Numbers("codes", "Codes for missing values", "", "Numbers that stand for no value in any column, such as "
+              "-999, between commas.", -1e12, 1e12, reset_by="table", blank=()),
     ),
 )  # fmt: skip
 
@@ -166,7 +160,7 @@ def kept_columns(query: Mapping[str, str], names: Sequence[str]) -> tuple[str, .
 def _meant(key: str, text: str) -> Any:
     """Return what a field's text means; what means nothing stays text, which the check of the entries refuses."""
     try:
-        if key in _LISTS or (key == "levels" and text.startswith("[")):
+        if key in _LISTS or (key == "levels" and text.startswith("[")) or text.startswith("{"):
             return json.loads(text)
         if key == "levels":
             return [level.strip() for level in text.split(",")]
@@ -205,6 +199,8 @@ def fields_of(schema: Schema, names: Sequence[str]) -> dict[str, str | list[str]
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, dict):
+        return json.dumps(value)
     if isinstance(value, list):
         plain = ", ".join(map(str, value))
         return plain if _meant("levels", plain) == value else json.dumps(value, ensure_ascii=False)
@@ -234,7 +230,10 @@ def proposed_in_words(look: Look, column: Column) -> str:
         return ""
     parts = [f"scale {look.scale}"] if look.scale != "as it is" else []
     parts += ["lowest 0"] if look.positive and look.scale not in ("log", "sqrt") else []
-    parts += [counted(look.decimals, "decimal")] if look.decimals is not None else []
+    if look.heaps is not None:
+        parts.append(look.heaps.in_words)
+    elif look.decimals is not None:
+        parts.append(counted(look.decimals, "decimal"))
     return ", ".join(parts)
 
 
@@ -246,9 +245,6 @@ def declared_in_words(column: Column, codes: Sequence[float]) -> str:
     if own := [code for code in column.missing if code not in codes]:
         parts.append(f"{', '.join(f'{code:g}' for code in own)}: no value")
     return "; ".join(parts)
-
-
-# Files that are sent: a table is read at once, kept for the session, and the file goes.
 
 
 # Of an upload, known before it is read. At 200 columns the budget takes minutes; 20 million values are a million

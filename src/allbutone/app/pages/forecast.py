@@ -4,6 +4,7 @@ import hashlib
 import json
 import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,35 +16,13 @@ from allbutone.app.page import RequestContext
 from allbutone.app.pages import source
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure.budget import EXPECTED_RELEASES, Budget, budget
-from allbutone.disclosure.lineup import CONFIDENCE, likeliest
+from allbutone.disclosure.lineup import CONFIDENCE
 from allbutone.disclosure.rule import Rule
 from allbutone.model.prior import prior_entries
-from allbutone.releases.ledger import read_ledger
+from allbutone.releases.ledger import Ledger, Together
 from allbutone.releases.release import MOST_DATASETS
-from allbutone.releases.together import Together, with_earlier
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.utility.normality import Normality, check_normality, given_categories
-
-# What is to be released, and when a value is disclosed: what the pages about one's own data ask alike.
-
-
-@dataclass(frozen=True)
-class Rows(Whole):
-    """A number of rows; nothing stands for as many as the table has."""
-
-    def value(self, text: str) -> int:
-        """Return the number, 0 for as many as the table has."""
-        return super().value(text) if text.strip() else 0
-
-
-@dataclass(frozen=True)
-class RuleChoice(Choice):
-    """From which probability on a value counts as disclosed."""
-
-    def value(self, text: str) -> Rule:
-        """Return the rule."""
-        return Rule.of(float(super().value(text)))
-
 
 RELEASE_KIND = Choice(
     "kind", "What is released", "datasets",
@@ -51,13 +30,12 @@ RELEASE_KIND = Choice(
     "more (paper 3.2 and 3.1).",
     {"datasets": "synthetic datasets", "parameters": "parameter draws"},
 )  # fmt: skip
-ROWS = Rows(
+ROWS = Whole(
     "rows", "Rows of each dataset", "",
     "Left empty: as many as the table has. Smaller datasets tell less (n_z in the paper's section 3.2).",
-    1, 10_000_000,
-    only="kind=datasets",
+    1, 10_000_000, only="kind=datasets", blank=0,
 )  # fmt: skip
-PROBABILITY = RuleChoice(
+PROBABILITY = Choice(
     "probability", "A value is disclosed from a probability of", "0.5",
     f"{GLOSSARY['disclosed'].plain} A lower probability is stricter.",
     {"0.25": "25 %: stricter", "0.5": "50 %: as likely as not", "0.75": "75 %", "0.9": "90 %: nearly sure"},
@@ -67,6 +45,11 @@ PROBABILITY = RuleChoice(
 def rows_of(asked: dict[str, Any], chosen: Chosen) -> int | None:
     """Return the rows of each dataset; None for released parameters."""
     return None if asked["kind"] == "parameters" else asked["rows"] or len(chosen.records.values)
+
+
+def rule_of(asked: dict[str, Any]) -> Rule:
+    """Return the rule: from which probability on a value counts as disclosed."""
+    return Rule.of(float(asked["probability"]))
 
 
 def budget_of(
@@ -91,29 +74,17 @@ def budget_of(
     return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule, key), plan)
 
 
-def out_already(chosen: Chosen, context: RequestContext) -> tuple[Together | None, str]:
-    """Return what the ledger says is out of a table, and a key of it."""
-    path = None if chosen.simulated else context.settings.ledger_of(chosen.name)
-    ledger = read_ledger(path) if path else None
-    if ledger is None:
-        return None, ""
-    return with_earlier(ledger, chosen.records, mixed=chosen.is_mixed), repr([one.files for one in ledger.counted])
-
-
 def normality_of(chosen: Chosen, step: Progress) -> Normality:
     """Judge, once for all pages, whether the normal model fits: given the categories and what is kept, if any."""
 
     def judge() -> Normality:
         if not chosen.is_mixed:
             return check_normality(chosen.records)
-        mechanism = chosen.mixed_synthesizer().mechanism
+        mechanism = chosen.synthesizer.mechanism
         return check_normality(given_categories(chosen.records, mechanism), of=chosen.records)
 
     with step("Judging the model", None):
         return chosen.held.get_or_compute(("normality", chosen.reading, chosen.keep), judge)
-
-
-# What is to be released of a table, and what that may be expected to give away, before anything is drawn.
 
 
 MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
@@ -155,7 +126,7 @@ class ReleaseRequest:
         if chosen.keep and asked["kind"] == "datasets" and asked["rows"]:
             problem = "with columns that are kept there is a row for each person"
             raise FieldError("rows", problem, "leave it empty", where="Rows of each dataset")
-        return cls(chosen, asked["number"], rows_of(asked, chosen), asked["probability"], asked["format"])
+        return cls(chosen, asked["number"], rows_of(asked, chosen), rule_of(asked), asked["format"])
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -225,7 +196,16 @@ class Forecast:
 
     request: ReleaseRequest
     plan: Budget
-    chances: np.ndarray  # of all that is out then
+
+    @property
+    def in_all(self) -> int:
+        """How many are out then, as far as the budget can tell."""
+        return min(self.plan.before + self.request.number, self.plan.case.most)
+
+    @cached_property
+    def chances(self) -> np.ndarray:
+        """Each record's, of all that is out then."""
+        return self.plan.chances(self.in_all)
 
     @property
     def beyond(self) -> bool:
@@ -244,17 +224,18 @@ class Forecast:
 
     def lines(self, most: int) -> list[dict[str, Any]]:
         """Return a line for each of the records likeliest to be disclosed."""
-        order = self.plan.lineup.order
-        places = order[likeliest(self.chances[order])]
-        if not self.plan.case.is_plain:  # simulated releases, more than chances of one's own, say who comes first
-            first = self.plan.rows[places] == self.plan.limiting_row
-            places = np.concatenate([places[first], places[~first]])
-        places = places[:most]
+        places = self.plan.ranked(self.in_all)[:most]
         columns = (self.plan.rows[places], self.chances[places], self.plan.leverage[places])
         return [dict(zip(("row", "chance", "leverage"), line, strict=True)) for line in zip(*columns, strict=True)]
 
 
 def forecast(request: ReleaseRequest, context: RequestContext, step: Progress) -> Forecast:
-    """Return what may be expected of a release, with what is out already."""
-    plan = budget_of(request.chosen, request.rows, request.rule, step, *out_already(request.chosen, context))
-    return Forecast(request, plan, plan.chances(min(plan.before + request.number, plan.case.most)))
+    """Return what may be expected of a release, with what the ledger says is out already."""
+    chosen = request.chosen
+    path = None if chosen.simulated else context.settings.ledger_of(chosen.name)
+    ledger, earlier, key = Ledger.at(path) if path else None, None, ""
+    if ledger and ledger.is_there:
+        earlier = ledger.together(chosen.records, mixed=chosen.is_mixed)
+        key = repr([one.files for one in ledger.counted])
+    plan = budget_of(chosen, request.rows, request.rule, step, earlier, key)
+    return Forecast(request, plan)

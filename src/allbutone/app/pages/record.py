@@ -11,32 +11,17 @@ from allbutone.app.forms import FieldError
 from allbutone.app.jobs import Download, as_csv
 from allbutone.app.page import piece
 from allbutone.app.pages.source import Chosen
+from allbutone.disclosure import record_view as views
 from allbutone.disclosure.lineup import CONFIDENCE
 from allbutone.disclosure.measures import RADIUS, groups_of, measure_missing, sample_group, stacked
-from allbutone.disclosure.record_view import (
-    AttackView,
-    Attribute,
-    RecordAttack,
-    RecordMeasures,
-    attributes_of,
-    measures_of,
-    of_record,
-    recorded,
-    sampled_attributes_of,
-    view_attack,
-)
 from allbutone.disclosure.risk import without_lacking
-from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.rule import Rule, ToldValues
 from allbutone.model.moments import Moments
 from allbutone.releases.release import Release
-from allbutone.reports.verdict import NAMED, Value
-from allbutone.support.text import counted, listed, number
-from allbutone.tables.column import Column
+from allbutone.reports.verdict import NAMED, Value, values_at
+from allbutone.support.text import counted, joined, listed, number
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
-
-# One record of a table after a trial release: what the adversary would learn of it, in the columns' own units.
-
 
 TRIAL = 100  # datasets, or draws, of a trial release
 NUMBERS = 5_000_000  # that a trial release may hold
@@ -55,10 +40,10 @@ class RecordFindings:
     row: int
     asked: int
     count: int
-    attack: RecordAttack
-    measures: RecordMeasures
-    attributes: tuple[Attribute, ...]
-    view: AttackView | None
+    attack: views.RecordAttack
+    measures: views.RecordMeasures
+    attributes: tuple[views.Attribute, ...]
+    view: views.AttackView | None
     missing: int = 0
 
 
@@ -115,31 +100,22 @@ def findings_of(
     if without:
         records, release, _ = without_lacking(records, release, without)
         prior = release.mechanism.require_prior()
-    attack = of_record(records, row, release, prior)
+    attack = views.of_record(records, row, release, prior)
     most = min(count, attack.most)
     if missing:
         return _with_several_missing(records, attack, row, count, most, missing)
     if len(attack.columns) > 1:
-        view = view_attack(attack, most, shown=axes(attack.columns, x, y), hidden=hidden)
+        view = views.view_attack(attack, most, shown=axes(attack.columns, x, y), hidden=hidden)
         return RecordFindings(row, count, most, attack, view.measures, view.attributes, view)
     posterior = attack.posterior(most)
     found = describe(posterior, posterior.modes)
-    measures = measures_of(
-        posterior,
-        found,
-        attack.target,
-        attack.given_others,
-        attack.alone,
-        attack.law,
-        most,
-        attack.near,
-    )
-    attributes = attributes_of(attack.columns, found, attack.target, attack.alone)
+    measures = attack.measures(posterior, found, most)
+    attributes = views.attributes_of(attack.columns, attack.target, found, attack.alone)
     return RecordFindings(row, count, most, attack, measures, attributes, None)
 
 
 def _with_several_missing(
-    records: Records, attack: RecordAttack, row: int, asked: int, count: int, missing: int
+    records: Records, attack: views.RecordAttack, row: int, asked: int, count: int, missing: int
 ) -> RecordFindings:
     """Attack a row and some others, chosen at random, that are missing with it."""
     rng, values = np.random.default_rng(SEED), records.values
@@ -149,9 +125,9 @@ def _with_several_missing(
         stacked([known]), attack.release.first(count).normal.statistics(), len(group.missing), rng
     )
     learned = measure_missing([found], attack.target[None], np.array([0]), RADIUS, attack.near)
-    attributes = sampled_attributes_of(attack.columns, found, attack.target)
+    attributes = views.attributes_of(attack.columns, attack.target, found, found.others)
     return RecordFindings(
-        row, asked, count, attack, recorded(learned, attack.law, count), attributes, None, missing
+        row, asked, count, attack, views.recorded(learned, attack.law, count), attributes, None, missing
     )
 
 
@@ -162,34 +138,33 @@ def axes(columns: tuple[str, ...], x: str, y: str) -> tuple[int, int]:
     return (across, upwards) if across != upwards else (across, 0 if across else 1)
 
 
-def attribute_lines(attributes: tuple[Attribute, ...], schema: Schema) -> list[dict[str, Any]]:
+def attribute_lines(attributes: tuple[views.Attribute, ...], schema: Schema) -> list[dict[str, Any]]:
     """Return a line a column: its numbers in natural units, and what they mean.
 
     An interval reaches one standard deviation to either side on the column's scale.
     """
-    return [_line(one, schema.column(one.name)) for one in attributes]
+    lines = []
+    for one in attributes:
+        scale = schema.column(one.name).scale
+        after, before = (
+            " to ".join(map(number, scale.to_natural(np.array([middle - deviation, middle + deviation])).tolist()))
+            for middle, deviation in ((one.guess, one.deviation), (one.baseline, one.baseline_deviation))
+        )
+        true, guess, baseline = scale.to_natural(np.array([one.true, one.guess, one.baseline])).tolist()
+        lines.append({
+            "name": one.name, "true": true, "guess": guess, "baseline": baseline, "interval": after,
+            "baseline_interval": before,
+            "words": _in_words(one) if scale.is_plain else _between(one, after, before),
+        })  # fmt: skip
+    return lines
 
 
-def _line(one: Attribute, column: Column) -> dict[str, Any]:
-    after, before = (
-        [middle - deviation, middle + deviation]
-        for middle, deviation in ((one.guess, one.deviation), (one.baseline, one.baseline_deviation))
-    )
-    found = column.scale.to_natural(np.array([one.true, one.guess, one.baseline, *after, *before])).tolist()
-    intervals = [f"{number(low)} to {number(high)}" for low, high in (found[3:5], found[5:7])]
-    words = _in_words(one) if column.scale.is_plain else _between(one, *intervals)
-    return {
-        "name": one.name, "words": words, "true": found[0], "guess": found[1], "baseline": found[2],
-        "interval": intervals[0], "baseline_interval": intervals[1],
-    }  # fmt: skip
-
-
-def _hardly_learned(one: Attribute) -> bool:
+def _hardly_learned(one: views.Attribute) -> bool:
     little = 0.1 * one.baseline_deviation
     return abs(one.guess - one.baseline) < little and abs(one.deviation - one.baseline_deviation) < little
 
 
-def _between(one: Attribute, after: str, before: str) -> str:
+def _between(one: views.Attribute, after: str, before: str) -> str:
     """Say how well a column on another scale is known, where no single ± holds in its own units."""
     if _hardly_learned(one):
         return f"hardly anything is learned: {after}, and {before} without the release"
@@ -197,7 +172,7 @@ def _between(one: Attribute, after: str, before: str) -> str:
     return f"{'known' if right else 'believed, wrongly,'} to be {after} instead of {before}"
 
 
-def _in_words(one: Attribute) -> str:
+def _in_words(one: views.Attribute) -> str:
     """Say how well it is known, in the digits that tell both deviations apart."""
     least = min(one.deviation, one.baseline_deviation)
     digits = int(np.clip(1 - np.floor(np.log10(least)), 0, 12)) if 0 < least < np.inf else 2
@@ -214,9 +189,6 @@ def _in_words(one: Attribute) -> str:
     )
 
 
-# What a release tells of one record: whether a value is disclosed, and for experts the measures behind it.
-
-
 @dataclass(frozen=True)
 class Line:
     """One measure: with the release, ignoring it, its word in the glossary, and how exact it is."""
@@ -228,14 +200,12 @@ class Line:
     note: str = ""
 
 
-def values_of(row: int, attack: RecordAttack, found: RecordMeasures, rule: Rule) -> list[Value]:
-    """Return how well each value of the record is known, judged by the rule."""
-    flags = rule.discloses(np.array(found.probability), np.array(found.baseline)).tolist()
-    beliefs = (found.probability, found.baseline, found.probability_error)
-    beyond, others = ([None if np.isnan(one) else one for one in each] for each in attack.far_out)
-    nobody = [None] * len(flags)  # has a key
-    known = zip(attack.columns, *beliefs, attack.tolerances, flags, nobody, beyond, others, strict=True)
-    return [Value(row, *one) for one in known]
+def values_of(row: int, attack: views.RecordAttack, found: views.RecordMeasures, rule: Rule) -> list[Value]:
+    """Return how well each value of the record is known, judged by the rule; to each adversary who attacks."""
+    risk = attack.risk_columns(row, found)
+    told = ToldValues.of(risk, rule)
+    columns = np.argsort([attack.columns.index(name) for name in told.names], kind="stable")
+    return values_at(risk, told, np.zeros(len(columns), dtype=int), columns, attack.outside)
 
 
 @dataclass(frozen=True)
@@ -250,11 +220,6 @@ class OneDraw:
     lacking: str = ""
 
     @property
-    def is_lucky(self) -> bool:
-        """Whether more such releases disclose the record than a budget accepts."""
-        return self.own > 1 - CONFIDENCE
-
-    @property
     def share(self) -> str:
         """How many of a hundred such releases disclose the record."""
         if self.own < 0.005:
@@ -262,35 +227,44 @@ class OneDraw:
         return f"about {round(100 * self.own)} of 100" if self.own < 0.995 else "more than 99 of 100"
 
     def would(self, what: str = "") -> str:
-        """How many such releases would; to whom, where that is not the adversary of the trial."""
-        usual = (
-            " to the usual one, who has all of everybody else’s records and learns more" if self.lacking else ""
-        )
-        return f"{self.share} such releases would{what}{usual}"
+        """How many such releases would; to whom the chance is of."""
+        whom = "to somebody who knows everybody else, and nothing of this person"
+        return f"{self.share} such releases would{what} {whom}{', and who learns more' * bool(self.lacking)}"
 
 
-def verdict_piece(values: list[Value], rule: Rule, release: str, draw: OneDraw | None = None) -> str:
+def verdict_piece(
+    values: list[Value], rule: Rule, release: str, evidence: float | None = None, draw: OneDraw | None = None
+) -> str:
     """Return the rule's verdict on one record, and how well each value is known; `release` names what tells it.
 
-    `draw`: what to say where it is one trial draw, which another may contradict.
+    evidence: the log likelihood ratio of its membership, where that is judged. `draw`: what to say where it is one
+    trial draw, which another may contradict.
     """
-    disclosed = [value.column for value in values if value.disclosed]
-    found = f"{counted(len(disclosed), 'value')} of this record: {listed(disclosed, NAMED)}"
-    words = f"{release} discloses {found if disclosed else 'no value of this record'}"
+    columns = list(dict.fromkeys(value.column for value in values if value.disclosed))
+    member = None if evidence is None else float(rule.membership_of(np.array([evidence]))[0])
+    is_member = member is not None and bool(rule.discloses_membership(np.array([member]))[0])
+    disclosed = bool(columns) or is_member
+    found = [f"{counted(len(columns), 'value')} of this record ({listed(columns, NAMED)})"] * bool(columns)
+    found += ["that it is in the table"] * is_member
+    words = f"{release} discloses {joined(found) if disclosed else 'no value of this record'}"
+    words += ", nor that it is in the table" * (member is not None and not disclosed)
     to_whom = f", and to an adversary who lacks {draw.lacking}," if draw and draw.lacking else ""
     said, remark = f"By the rule{to_whom} {words}", ""
     mark, standing = ("✘", "against") if disclosed else ("✔", "for")
     if draw:
         remark = "This is the verdict on one draw alone"
-        if draw.is_lucky and not disclosed:
+        if draw.own > 1 - CONFIDENCE and not disclosed:
             mark, standing, said = "!", "luck", f"{said}; but {draw.would()}"
         else:
-            remark += f"; {draw.would(' disclose this record')}"
+            remark += f"; {draw.would(' disclose a value of this record')}"
     shown = {"words": said, "mark": mark, "standing": standing, "remark": remark}
-    return piece("record_verdict.html", **shown, values=values, rule_words=rule.in_words)
+    rule_words = rule.in_words if member is None else f"{rule.in_words} {rule.membership_in_words}"
+    before = rule.membership_odds / (1 + rule.membership_odds)
+    sure = {"member": member, "before": before, "limit": rule.membership}
+    return piece("record_verdict.html", **shown, **sure, values=values, rule_words=rule_words)
 
 
-def measure_lines(found: RecordMeasures) -> list[Line]:
+def measure_lines(found: views.RecordMeasures) -> list[Line]:
     """Return the measures of an attack."""
     mass_error, gain_error = (f" Standard error about {error:.1g}." for error in
                               (found.mass_error, found.information_gain_error))  # fmt: skip
@@ -305,7 +279,7 @@ def measure_lines(found: RecordMeasures) -> list[Line]:
     ]
 
 
-def measures_piece(found: RecordMeasures, noun: str, csv: str, epsilon: float | None = None) -> str:
+def measures_piece(found: views.RecordMeasures, noun: str, csv: str, epsilon: float | None = None) -> str:
     """Return the table of measures; `noun` is what is released, `csv` the address of the same as a file.
 
     epsilon: the record's own, where it is known.
@@ -313,7 +287,7 @@ def measures_piece(found: RecordMeasures, noun: str, csv: str, epsilon: float | 
     return piece("measures.html", found=found, noun=noun, lines=measure_lines(found), csv=csv, epsilon=epsilon)
 
 
-def measures_csv(found: RecordMeasures) -> Download:
+def measures_csv(found: views.RecordMeasures) -> Download:
     """Return the measures as a file."""
     held = measure_lines(found)
     return as_csv(

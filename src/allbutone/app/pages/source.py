@@ -10,16 +10,7 @@ from starlette.datastructures import QueryParams
 
 from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, names, read
 from allbutone.app.page import Held, RequestContext
-from allbutone.app.pages.columns import (
-    GAPS,
-    KEEP,
-    PUBLIC_FIELDS,
-    READ_FIELDS,
-    Uploaded,
-    declaration,
-    kept_columns,
-    name_problems,
-)
+from allbutone.app.pages import columns as declared
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_conflict, prior_from
@@ -72,8 +63,9 @@ class Chosen:
         """Whether there are categories or columns to keep: then less can be said before a release is drawn."""
         return bool(self.records.categories.columns or self.keep)
 
-    def mixed_synthesizer(self) -> Synthesizer:
-        """Return what draws releases of a table with categories or columns to keep."""
+    @property
+    def synthesizer(self) -> Synthesizer:
+        """What draws releases of it."""
         return self.held.get_or_compute(
             ("fitted", *self.key), lambda: Synthesizer(self.prior, keep=self.keep).fit(self.records)
         )
@@ -136,20 +128,24 @@ PUBLIC = Group(
     ),
     "prior=public",
 )  # fmt: skip
-SOURCE_GROUPS = (TABLE, GAPS, PRIOR, PUBLIC)
+SOURCE_GROUPS = (TABLE, declared.GAPS, PRIOR, PUBLIC)
 COLUMNS = "columns"  # ticks, of which there are as many as the table has
-READ = (COLUMNS, *READ_FIELDS, *names((TABLE, GAPS)))  # all that decides the records
-CARRIED = (*READ, f"{KEEP.name}-", *PUBLIC_FIELDS, *names((PRIOR, PUBLIC)))
+READ = (COLUMNS, *declared.READ_FIELDS, *names((TABLE, declared.GAPS)))  # all that decides the records
+CARRIED = (*READ, f"{declared.KEEP.name}-", *declared.PUBLIC_FIELDS, *names((PRIOR, PUBLIC)))
 
 _COHORT = Held(
-    Uploaded("the demo cohort", pa.table(dict(zip(demo_cohort().columns, demo_cohort().values.T, strict=True))))
+    declared.Uploaded(
+        "the demo cohort", pa.table(dict(zip(demo_cohort().columns, demo_cohort().values.T, strict=True)))
+    )
 )
 
 
 def table_of(query: Mapping[str, str], context: RequestContext) -> Held:
     """Return the table that an address names, of which nothing is checked yet."""
     name = query.get("table", COHORT)
-    return _COHORT if name == COHORT else context.session.find(name, Uploaded, "The table of this address")
+    return (
+        _COHORT if name == COHORT else context.session.find(name, declared.Uploaded, "The table of this address")
+    )
 
 
 def chosen(query: QueryParams, context: RequestContext) -> Chosen:
@@ -158,17 +154,19 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     columns, public = tuple(query.getlist(COLUMNS)), asked["prior"] == "public"
     if COLUMNS in query and not any(columns):
         raise FieldError(COLUMNS, "none is ticked", "tick at least one", where="The columns")
-    said = declaration(query, held, asked)
-    keep = kept_columns(query, held.thing.names)
+    said = declared.declaration(query, held, asked)
+    keep = declared.kept_columns(query, held.thing.names)
+    used = said.schema.for_columns(columns or held.thing.names).columns
     reading = Reading(
         columns,
         asked["measured"] == "yes",
-        _without_prior(said.schema.for_columns(columns or held.thing.names)),
+        Schema(tuple(replace(column, centre=None, spread=None) for column in used)),
         asked["gaps"] == "leave-out",
         asked["unusable"] == "leave-out",
         asked["repeats"] == "people",
     )
-    records = _admitted(held, reading, said.problems, _needs_prior(said.schema, keep) if public else None)
+    need_prior = [column for column in said.schema.measurements if public and column.name not in keep]
+    records = _admitted(held, reading, said.problems, Schema(tuple(need_prior)))
     keep = tuple(name for name in keep if name in records.order)
     drawn = [name for name in records.columns if name not in keep]
     require_measurements(drawn)
@@ -189,22 +187,13 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
             "choose one from public knowledge, or fewer columns",
             where="The prior",
         )
-    found = Chosen(held.thing.name, records, prior, note, held, reading, public, keep)
-    if found.is_mixed:
-        found.mixed_synthesizer()  # what cannot be drawn is refused before anyone asks for it
-    return found
+    table = Chosen(held.thing.name, records, prior, note, held, reading, public, keep)
+    if table.is_mixed:
+        assert table.synthesizer  # what cannot be drawn is refused before anyone asks for it
+    return table
 
 
-def _needs_prior(schema: Schema, keep: tuple[str, ...]) -> Schema:
-    """Return the schema of the columns that a prior is needed for."""
-    return Schema(tuple(column for column in schema.measurements if column.name not in keep))
-
-
-def _without_prior(schema: Schema) -> Schema:
-    return Schema(tuple(replace(column, centre=None, spread=None) for column in schema.columns))
-
-
-def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of: Schema | None) -> Records:
+def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of: Schema) -> Records:
     """Return the records, or refuse them with all that stands against any column.
 
     `faults`: of the fields; `prior_of`: of the columns that need a centre and a spread.
@@ -216,27 +205,26 @@ def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of:
     except ColumnsError as error:
         wrong = {fault.column for fault in problems}
         problems += [problem for problem in error.problems if problem.column not in wrong]
-    if prior_of is not None:
-        refused = {problem.column for problem in problems}
-        cure = "give both in its own units, at “Centre” and “Spread”"
-        problems += [
-            Problem(name, "has no centre and spread, and the prior is from public knowledge", (cure,))
-            for name in (ticked if records is None else records.columns)
-            if name not in refused and prior_of.declares(name) and prior_of.column(name).centre is None
-        ]
+    refused = {problem.column for problem in problems}
+    cure = "give both in its own units, at “Centre” and “Spread”"
+    problems += [
+        Problem(name, "has no centre and spread, and the prior is from public knowledge", (cure,))
+        for name in (ticked if records is None else records.columns)
+        if name not in refused and prior_of.declares(name) and prior_of.column(name).centre is None
+    ]
     if records is None or problems:
         raise refusal(problems)
     return records
 
 
-def _records(table: Uploaded, reading: Reading) -> Records:
+def _records(table: declared.Uploaded, reading: Reading) -> Records:
     """Return the ticked columns; all of them where none is named.
 
     Those not ticked are left out, rather than the others named: of columns named the gate believes that they
     identify nobody, and a tick left where it was does not say so.
     """
     ticked, names = reading.columns or table.names, table.names
-    bad = name_problems([name for name in ticked if name in names], table.content.column_names)
+    bad = declared.name_problems([name for name in ticked if name in names], table.content.column_names)
     badly_named = {problem.column for problem in bad}
     kept = [name for name in ticked if name not in badly_named]
     if not kept:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import plotly.graph_objects as go
 from starlette.datastructures import QueryParams
@@ -119,6 +118,10 @@ def _groups(study: Study) -> tuple[Group, ...]:
     return tuple(group for group in found if group.fields)
 
 
+def _of(groups: tuple[Group, ...], legend: str) -> list[Group]:
+    return [group for group in groups if group.legend == legend]
+
+
 def _label(name: str) -> str:
     """Say in words what a figure shows."""
     kind = next(kind for kind in sorted(KINDS, key=len, reverse=True) if name.startswith(kind))
@@ -138,10 +141,7 @@ def _choices(query: QueryParams, context: RequestContext, step: Progress) -> Ans
         unconverged=sum(row["unconverged"] for row in study.rows),
     )
     figure, filters = (
-        piece(
-            "studies_choices.html", groups=[group for group in asked.groups if group.legend == legend], query=query
-        )
-        for legend in (FIGURE, ROWS)
+        piece("studies_choices.html", groups=_of(asked.groups, legend), query=query) for legend in (FIGURE, ROWS)
     )
     printed = piece("studies_printed.html", tables=printed_tables(study), starred=starred)
     return Answer({"figures": figure, "filters": filters, "summary": summary, "printed": printed})
@@ -149,19 +149,18 @@ def _choices(query: QueryParams, context: RequestContext, step: Progress) -> Ans
 
 def _figure(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     asked = _asked(query, context, step)
-    wanted = read([group for group in asked.groups if group.legend == FIGURE], query).get("figure")
+    wanted = read(_of(asked.groups, FIGURE), query).get("figure")
     if wanted is None:
         return Answer({"below": ""}, error="No figure fits this study, or none of its cells is finished yet.")
+
+    def draw() -> go.Figure:
+        drawn = study_drawings(asked.study)[wanted]()
+        copy, height = untitled(drawn), drawn.layout.height or HEIGHT
+        return copy.update_layout(height=height + ROOM, margin_b=copy.layout.margin.b + ROOM)
+
     with step("Drawing the figure", None):
-        figure = asked.held.get_or_compute(
-            ("figure", wanted), lambda: _for_page(study_drawings(asked.study)[wanted]())
-        )
+        figure = asked.held.get_or_compute(("figure", wanted), draw)
     return Answer({"below": piece("studies_below.html", words=figure.layout.meta["below"])}, {"study": figure})
-
-
-def _for_page(figure: go.Figure) -> go.Figure:
-    copy = untitled(figure)
-    return copy.update_layout(height=(figure.layout.height or HEIGHT) + ROOM, margin_b=copy.layout.margin.b + ROOM)
 
 
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -171,13 +170,9 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     table = piece(
         "studies_table.html", rows=rows[:MOST_ROWS], found=len(rows), every=len(asked.study.rows),
         complete=(asked.folder / TABLE).is_file(),
-        several={name for name in SOMETIMES if _differ(asked.study.rows, name)},
+        several={name for name in SOMETIMES if len({row[name] for row in asked.study.rows}) > 1},
     )  # fmt: skip
     return Answer({"cells": table})
-
-
-def _differ(rows: list[dict[str, Any]], name: str) -> bool:
-    return len({row[name] for row in rows}) > 1
 
 
 def _cells(query: QueryParams, context: RequestContext, step: Progress) -> Download:

@@ -1,0 +1,34 @@
+"""The first look of the site: what is answered beforehand is what the app answers."""
+
+import pytest
+
+from pages import ROOT
+
+
+@pytest.fixture
+def first_look(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import first_look
+
+    return first_look
+
+
+def test_the_answers_are_the_apps_and_differ_by_what_is_chosen(first_look, monkeypatch):
+    monkeypatch.setattr(first_look, "COUNTS", (1, 50))
+    few, many = (first_look.answer_of("far out", count) for count in (1, 50))
+    assert "discloses" in many["told"]
+    assert few["told"] != many["told"]
+    assert 'href="/' not in many["told"], "a file has no server to ask"
+    page = first_look.explore_page()
+    assert all(place in page for place in first_look.PLACES)
+    assert "$" not in page.split("<body>")[1].split("<script>")[0], "something was not filled in"
+    assert "<script src" not in page
+
+
+def test_every_release_file_is_where_the_checks_look():
+    import checks.release as release
+
+    told = release.versions()
+    assert len(set(told.values())) == 1, told
+    needed, recipe = release.requirements()
+    assert needed == recipe, "conda/recipe.yaml: the packages are those of pyproject.toml"

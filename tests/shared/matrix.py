@@ -1,0 +1,136 @@
+"""What can be asked of which kind of table: every cell works, or is refused for a reason that is told here.
+
+`journeys/test_matrix.py` runs each cell; `docs/limits_page.py` writes the table of docs/limits.md from it.
+"""
+
+from dataclasses import dataclass
+
+KINDS = {
+    "measurements": "measurements",
+    "categories": "with categories",
+    "gaps": "with gaps",
+    "kept": "with kept columns",
+    "guarantee": "with a guarantee",
+    "engine": "in an engine",
+    "classes": "through classes",
+}
+
+QUESTIONS = {
+    "synthesize": "synthetic datasets",
+    "parameters": "draws of the parameters",
+    "risk": "risk of everyone",
+    "known": "an adversary who knows columns of the target",
+    "lacking_columns": "… who lacks columns of everyone",
+    "lacking_records": "… who lacks further records",
+    "own_prior": "… with a prior of their own",
+    "several": "several releases together",
+    "mechanisms": "… made by different mechanisms",
+    "grown": "… made before the table grew",
+    "budget": "budget",
+    "epsilon": "ε of each record, or of the guarantee",
+    "check": "check before it goes out",
+    "report": "confidential report",
+    "public": "public page",
+    "fidelity": "fidelity",
+    "model": "check of the model",
+    "combine": "conclusions by combine",
+    "ledger": "ledger",
+    "upload": "app: upload, budget and release",
+    "record": "app: page of a record",
+    "device": "graphics card",
+}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a cell is refused: words of the error by which it is known, and the reason as the page tells it.
+
+    by_mathematics: whether it cannot be built at all; otherwise it is a hole.
+    """
+
+    words: str
+    reason: str
+    by_mathematics: bool = False
+
+
+_NOISE = Refusal(
+    "the adversary has all other records and the mechanism's limits|made with a guarantee",
+    "noise is added to the moments of all columns and records at once: what it hides of one is not told apart",
+    by_mathematics=True,
+)
+_ONCE = Refusal(
+    "voids the guarantee|made with a guarantee",
+    "noise is paid for once; any number of datasets follows from it at no further cost",
+    by_mathematics=True,
+)
+_DECLARED = Refusal(
+    "centres, spreads and limits alone|the adversary has all other records",
+    "the prior is what the table file declares, and part of the guarantee",
+    by_mathematics=True,
+)
+_ADDED = Refusal(
+    "made with a guarantee|added up with others of its kind|which prior it was made with",
+    "guarantees add up by their ε (`allbutone ledger`), not by attacks",
+    by_mathematics=True,
+)
+_GUARANTEED = Refusal("made with a guarantee|the app has no", "not built for releases with a guarantee")
+_RECORDS = Refusal("tables and releases without gaps", "not built for tables with gaps")
+_PAGE = Refusal(
+    "no trials of a table|cannot be used", "not built for tables with categories, gaps or kept columns"
+)
+_CARD = Refusal("on the processor alone", "a card attacks measurements alone")
+_LOSS = Refusal("cannot be used|not numeric", "the exact loss is known for measurements alone")
+_ROWS = Refusal("stays in its engine|elsewhere", "takes all rows here: collect them first")
+_CLASSES = Refusal(
+    "classes have a prior of their own|the classes' own prior|made in one way",
+    "with classes the adversary has all other records of one table, and the classes' own prior",
+)
+_CLASS_PARAMETERS = Refusal(
+    "datasets alone",
+    "means and spreads of classes of few people would tell more of them than any dataset, by no known law",
+)
+_CLASSES_IN_APP = Refusal("the app has no", "not built into the app: the command line has `--model classes`")
+_UPLOADED = Refusal("the app has no", "what is uploaded is here, and in no engine", by_mathematics=True)
+
+REFUSED: dict[tuple[str, str], Refusal] = {
+    ("parameters", "guarantee"): _ONCE,
+    ("known", "guarantee"): _NOISE,
+    ("lacking_columns", "guarantee"): _NOISE,
+    ("lacking_records", "guarantee"): _NOISE,
+    ("own_prior", "guarantee"): _DECLARED,
+    ("several", "guarantee"): _ADDED,
+    ("mechanisms", "guarantee"): _DECLARED,
+    ("grown", "guarantee"): _ADDED,
+    ("budget", "guarantee"): _ONCE,
+    ("ledger", "guarantee"): _ADDED,
+    ("upload", "guarantee"): _GUARANTEED,
+    ("record", "guarantee"): _GUARANTEED,
+    ("device", "guarantee"): _CARD,
+    ("lacking_records", "gaps"): _RECORDS,
+    ("lacking_records", "engine"): _ROWS,
+    ("epsilon", "categories"): _LOSS,
+    ("epsilon", "gaps"): _LOSS,
+    ("epsilon", "kept"): _LOSS,
+    ("epsilon", "engine"): _ROWS,
+    ("check", "engine"): _ROWS,
+    ("public", "engine"): _ROWS,
+    ("ledger", "engine"): _ROWS,
+    ("upload", "gaps"): Refusal("cannot be used", "not built: the command line keeps or imputes gaps"),
+    ("upload", "engine"): _UPLOADED,
+    ("record", "categories"): _PAGE,
+    ("record", "gaps"): _PAGE,
+    ("record", "kept"): _PAGE,
+    ("record", "engine"): _UPLOADED,
+    ("device", "categories"): _CARD,
+    ("device", "gaps"): _CARD,
+    ("device", "kept"): _CARD,
+    ("parameters", "classes"): _CLASS_PARAMETERS,
+    ("lacking_records", "classes"): _CLASSES,
+    ("own_prior", "classes"): _CLASSES,
+    ("mechanisms", "classes"): _CLASSES,
+    ("grown", "classes"): _CLASSES,
+    ("epsilon", "classes"): _LOSS,
+    ("upload", "classes"): _CLASSES_IN_APP,
+    ("record", "classes"): _CLASSES_IN_APP,
+    ("device", "classes"): _CARD,
+}
