@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo fuzz test test-long test-torch test-spark test-lowest test-newest screenshots system-parts lint package sbom \
-	coverage mutation published bench commands compare docs clean
+.PHONY: demo fuzz test test-long test-torch test-spark test-r check-r r-parts r-docs release test-lowest test-newest screenshots system-parts lint package sbom \
+	coverage mutation published bench commands limits compare docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -44,7 +44,9 @@ $(VENV)/spark: $(VENV)/dev
 demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo and show what that gives away
 	$(BIN)/allbutone demo --out demo --force
 	@echo
-	$(BIN)/allbutone report demo/cohort.csv demo/release --out demo-report.html --force
+	$(BIN)/allbutone budget demo/cohort.csv --out demo-budget.csv --force
+	@echo
+	$(BIN)/allbutone report demo/others.csv demo/release --out demo-report.html --force
 
 test: $(VENV)/dev system-parts ## Run the tests
 	$(BIN)/pytest
@@ -87,6 +89,29 @@ test-spark: $(VENV)/spark ## Run the tests of tables in Spark, on a local master
 		|| { echo "Java is missing and could not be installed. Run: sudo apt-get install default-jre-headless"; exit 1; }
 	ALLBUTONE_TEST_SPARK=1 $(BIN)/pytest tests/tables/test_spark.py tests/tables/test_engines.py tests/disclosure/test_engine_mixed.py tests/disclosure/test_standing_out.py -k spark -n 0
 
+# The R package in r/: Debian's R, and the Python of .venv behind it
+R_PARTS := r-base-core r-cran-reticulate r-cran-testthat r-cran-tibble r-cran-haven r-cran-knitr r-cran-rmarkdown
+R_PYTHON := RETICULATE_PYTHON=$(CURDIR)/$(BIN)/python R_LIBS=$(CURDIR)/build/r/library
+
+r-parts: ## Install R and what the R package needs from Debian, where R or reticulate is missing
+	@Rscript -e 'for (name in c("reticulate", "testthat", "tibble", "haven")) loadNamespace(name)' >/dev/null 2>&1 \
+		|| { echo "Installing R and its packages from Debian"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $(R_PARTS) >/dev/null; } \
+		|| { echo "R is missing and could not be installed. Run: sudo apt-get install $(R_PARTS)"; exit 1; }
+
+.PHONY: build/r/library
+build/r/library: r-parts
+	rm -rf build/r && mkdir -p build/r/library
+	R CMD INSTALL --library=build/r/library r >build/r/install.log 2>&1 || { cat build/r/install.log; exit 1; }
+
+test-r: $(VENV)/core build/r/library ## Run the tests of the R package: a real session from a data frame to a report
+	cd r/tests && $(R_PYTHON) ALLBUTONE_R_MUST_RUN=1 Rscript testthat.R
+
+check-r: $(VENV)/core build/r/library ## Run R CMD check on the R package, its vignette built
+	cd build/r && $(R_PYTHON) R CMD build $(CURDIR)/r && _R_CHECK_CRAN_INCOMING_=FALSE $(R_PYTHON) R CMD check --no-manual allbutone_*.tar.gz
+
+r-docs: r-parts ## Write the manual pages of the R package from its comments (needs roxygen2)
+	cd r && Rscript -e 'roxygen2::roxygenise(load_code = "source")'
+
 screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages, and of figures, into docs/
 	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/app/test_app_screens.py -n 0
 	$(BIN)/python docs/figures.py
@@ -122,6 +147,11 @@ sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json,
 	-$(BIN)/python checks/licences.py >build/licences-all.md
 	@echo "Written: build/sbom.json, build/licences.md (base install), build/licences-all.md (extras and tools, too)"
 
+release: package sbom check-r docs ## Build, check and sign off a version into build/release: all but the upload (docs/releasing.md)
+	rm -rf build/release && mkdir -p build/release
+	cp build/dist/* build/r/allbutone_*.tar.gz build/sbom.json build/licences.md CITATION.cff LICENSE build/release/
+	$(BIN)/python checks/release.py build/release
+
 # The tests of model, adversary and disclosure themselves, without browsers, databases and clusters
 NUMERICAL_TESTS := $(foreach name,adversary alone any_model audit augmentation batches_and_devices both_released bound_laws budget_law categories \
 	category_storage climb_laws composition engine_mixed entropy exposure_by_hand exposure_law flat_prior gap_patterns grown_table guarantee \
@@ -145,6 +175,7 @@ published: $(VENV)/dev ## Run the causes of the differences from the published t
 
 compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/records/compare.md
 	TORCH=$(TORCH) $(BIN)/python -m comparison
+	TORCH=$(TORCH) $(BIN)/python -m comparison.likeness
 
 fuzz: $(VENV)/fuzz ## Run spoiled inputs against everything that reads: FUZZ="--inputs 100000 --seconds 3600"
 	$(BIN)/python -m fuzz $(FUZZ)
@@ -154,6 +185,9 @@ bench: $(VENV)/dev ## Measure everything beside what it is compared with and wri
 
 commands: $(VENV)/core ## Write docs/commands.md from the commands
 	$(BIN)/python docs/commands_page.py
+
+limits: ## Write the table of docs/limits.md from what the tests run of every kind of table
+	$(PYTHON) docs/limits_page.py
 
 docs: $(VENV)/docs system-parts ## Build the documentation's site into build/docs; it reads offline
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import allbutone as abo
+from allbutone.adversary.build import from_statistics
+from allbutone.adversary.modes import find_modes
 from allbutone.paper import methods as as_printed
 from allbutone.releases.release import Release
 from allbutone.releases.statistics import ParameterStatistics
@@ -50,7 +52,10 @@ def single(rng: np.random.Generator, n: int, p: int, count: int, size: int | Non
     printed = seconds(lambda: as_printed.lbfgsb(others, release, prior), 3)
     what = f"one attack, n = {n}, p = {p}, {released(count, size)}"
     yield Row(
-        f"{what}, a single call", seconds(lambda: abo.attack(others, release, prior), 9), "as printed", printed
+        f"{what}, a single call",
+        seconds(lambda: abo.attack(others, release, prior=prior), 9),
+        "as printed",
+        printed,
     )
     yield Row(f"{what}, one of 1000", thousand(rng, n, p, count, size), "as printed", printed, times=300)
 
@@ -75,13 +80,16 @@ def thousand(rng: np.random.Generator, n: int, p: int, count: int, size: int | N
             np.stack([[m.mean for m in each] for each in statistics]),
             np.stack([[m.scatter for m in each] for each in statistics]),
         )
-    return seconds(lambda: abo.attack_many(every, together), 3) / 1000
+    return seconds(lambda: find_modes(from_statistics(every, together)), 3) / 1000
 
 
 def beside_printed(rng: np.random.Generator) -> Iterator[Row]:
     cohort, prior = abo.demo_cohort().values, abo.NIW.default(5)
     release = abo.Release.draw(prior.update(cohort), [503] * 100, rng)
-    ours, some = seconds(lambda: abo.attack_all(cohort, release, prior)), rng.choice(503, size=3, replace=False)
+    ours, some = (
+        seconds(lambda: abo.attack(cohort, release, rows="all", prior=prior)),
+        rng.choice(503, size=3, replace=False),
+    )
 
     def printed() -> None:
         for row in some:
@@ -97,7 +105,7 @@ def everyone(rng: np.random.Generator, n: int, p: int, count: int, size: int, mo
     """Leave-one-out; floor: each record's matrices, p² numbers a dataset, written once and read once."""
     prior, records = abo.NIW.default(p), rng.standard_normal((n, p))
     release = abo.Release.draw(prior.update(records), [size] * count, rng)
-    took = seconds(lambda: abo.attack_all(records, release, prior), 3 if n < 1000 else 1)
+    took = seconds(lambda: abo.attack(records, release, rows="all", prior=prior), 3 if n < 1000 else 1)
     what = f"leave-one-out, {n:,} × {p}, {released(count, size)}"
     return Row(
         what, took, "floor: each record's matrices moved once", 16 * n * count * p**2 / bandwidth(), most=most
@@ -111,7 +119,7 @@ def worse_modes(rng: np.random.Generator, n: int, count: int, size: int | None) 
         others, target, prior = paper_setting(rng, n, 2)
         release = release_of(rng, prior.update(np.vstack([others, target])), count, size)
         score = as_printed.printed_score(others, release, prior)
-        exact = score(abo.attack(others, release, prior).mode)
+        exact = score(abo.attack(others, release, prior=prior).mode)
         worse += exact - as_printed.lbfgsb(others, release, prior).score > 0.02
     what = f"as printed ends in a worse mode, p = 2, n = {n}, {released(count, size)}"
     return Row(what, 100 * worse / WORSE, unit="% of attacks")

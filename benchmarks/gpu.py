@@ -73,7 +73,7 @@ def everyone(torch) -> Iterator[Row]:
     release = abo.Release.draw(prior.update(values), [1000] * k, np.random.default_rng(2))
     floor = 16 * n * k * p**2 / bandwidth(torch)
     for turn in ("first", "second"):
-        took = seconds(lambda: abo.attack_all(values, release, prior, device=DEVICE), 1)
+        took = seconds(lambda: abo.attack(values, release, rows="all", prior=prior, device=DEVICE), 1)
         what = f"on the card: leave-one-out, {n:,} × {p} against {k} datasets, {turn} run"
         yield Row(what, took, "floor: each record's matrices moved once", floor, most=60)
 

@@ -17,7 +17,7 @@ def rows() -> Iterator[Row]:
         law = ExposureLaw.of(abo.NIW.flat(columns), 1000, 1000)
         ours = seconds(lambda law=law: law.quantiles(1.0, 5, LEVELS))
         rng = np.random.default_rng(1)
-        theirs = seconds(lambda law=law, rng=rng: simulate(law, np.array([1.0]), 5, 100, rng), 1) * 10
+        theirs = seconds(lambda law=law, rng=rng: simulate(law, 1.0, 5, 100, rng), 1) * 10
         what = f"quantiles of exposure by the closed form, p = {columns}, 5 datasets"
         yield Row(what, ours, "1000 simulated releases (100, scaled)", theirs)
     off = np.array([one for one in map(compared, range(SETTINGS)) if one is not None])
@@ -40,7 +40,7 @@ def compared(seed: int) -> float | None:
     leverage = law.ratio / (count - 1) * np.exp(rng.uniform(-1.2, 2.3))
     if not law.holds(leverage, count):
         return None
-    found = np.abs(simulate(law, np.array([leverage]), count, 400, rng).exposure[0])
+    found = np.abs(simulate(law, leverage, count, 400, rng)[0])
     here, levels = law.sizes(leverage, count, LEVELS), np.array(LEVELS)
     half = 2 * np.sqrt(levels * (1 - levels) / len(found))
     low, high = (np.quantile(found, np.clip(levels + side * half, 0, 1)) for side in (-1, 1))

@@ -25,7 +25,7 @@ rng, prior = np.random.default_rng(1), abo.NIW.default(5)
 records = rng.standard_normal((503, 5))
 release = abo.Release.draw(prior.update(records), [503] * 1000, rng)
 for _ in range(5):
-    abo.attack_all(records, release, prior)
+    abo.attack(records, release, rows="all", prior=prior)
 """
 WORK = {
     "72 cells × 1000 attacks": STUDY,

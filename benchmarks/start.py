@@ -41,10 +41,12 @@ def single_calls() -> Iterator[Row]:
     }
     with one_thread():
         for words, release in releases.items():
-            share = seconds(lambda release=release: abo.attack_all(records, release, prior)) / len(records)
+            share = seconds(lambda release=release: abo.attack(records, release, rows="all", prior=prior)) / len(
+                records
+            )
             for name in ("attack", "posterior"):
                 call = getattr(abo, name)
                 one = seconds(lambda call=call, release=release: call(records[1:], release, prior), 100)
                 most = share + 0.5e-3 if name == "attack" else None
-                peer = "a record's share of attack_all"
+                peer = "a record's share of everybody's"
                 yield Row(f"{name}() on one of 503 × 5, {words}", one, peer, share, most=most)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 import allbutone as abo
-from allbutone.figures.export import write_image
+from allbutone.figures.export import write_images
 from allbutone.figures.risk import rows_figure
 from allbutone.figures.style import titled
 from allbutone.paper.methods import lbfgsb, printed_score
@@ -36,7 +36,7 @@ def main() -> None:
         results = measured(environments, Path(work))
     (given.out / "compare.md").write_text(written(results), encoding="utf-8")
     if not isinstance(results.errors, str):
-        write_image(picture(results.errors), given.out / "compare.png")
+        write_images({given.out / "compare.png": picture(results.errors)})
     print(f"written: {given.out / 'compare.md'}")
 
 
@@ -98,7 +98,7 @@ def as_printed(table: PublicTable) -> dict[str, float]:
     values, worse, spent = table.train.to_numpy(), 0, 0.0
     release = abo.Synthesizer(abo.NIW.default(values.shape[1])).fit(values).sample(datasets=5)
     start = time.process_time()
-    modes = abo.attack_all(values, release, release.prior).mode
+    modes = abo.attack(values, release, rows="all", prior=release.prior).mode
     ours = (time.process_time() - start) / len(values)
     for row in range(RECORDS):
         others = np.delete(values, row, axis=0)

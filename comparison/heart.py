@@ -94,5 +94,5 @@ def _limited_mean(column: dict[str, float], rows: int) -> float:
 
 def _drawn(values: np.ndarray, rows: int) -> float:
     release = abo.Synthesizer().fit(values).sample(datasets=1, rows=rows)
-    guesses = abo.attack_all(values, release, release.prior).mode
+    guesses = abo.attack(values, release, rows="all", prior=release.prior).mode
     return _root_mean_square((guesses - values) / values.std(axis=0, ddof=1))

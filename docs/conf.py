@@ -7,7 +7,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import site_pages  # noqa: E402  (lies beside this file)
+import first_look  # noqa: E402  (these lie beside this file)
+import site_pages  # noqa: E402
+
+EXTRA = HERE / "generated" / "extra"  # the first look, which the site carries as it is
+EXTRA.mkdir(parents=True, exist_ok=True)
 
 project = "allbutone"
 author = "The allbutone developers"
@@ -15,7 +19,7 @@ project_copyright = "The allbutone developers, MIT licence"
 version = release = version_of("allbutone")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
-exclude_patterns = ["_build", "README.md", "gallery", "templates"]
+exclude_patterns = ["_build", "README.md", "gallery", "templates", "generated/extra"]
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "generated/gallery",
@@ -38,7 +42,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "allbutone"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_sidebars = {name: [] for name in ("index", "start", "limits", "r-users")}  # no pages below them
+html_extra_path = [str(EXTRA)]
+html_sidebars = {
+    name: [] for name in ("index", "first-look", "start", "limits", "r-users", "releasing", "addresses")
+}  # no pages below them
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -57,5 +64,6 @@ add_module_names = False
 def setup(app):
     """Write the generated pages before the build, and look after it that no page loads anything from elsewhere."""
     app.connect("builder-inited", lambda app: site_pages.write_reference(HERE / "generated"))
+    app.connect("builder-inited", lambda app: first_look.write_first_look(EXTRA / "first-look"))
     app.connect("autodoc-process-docstring", site_pages.as_restructured_text)
     app.connect("build-finished", site_pages.refuse_foreign_addresses)

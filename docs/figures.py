@@ -84,7 +84,7 @@ def application(scores: str) -> dict:
     drawn = [people] * PAPER_COUNTS[-1], np.random.default_rng(1)
     release = abo.Release.draw(prior.update(table.values), *drawn, columns=table.columns, prior=prior)
     found = assess(table, release, counts=PAPER_COUNTS, mass=False)
-    papers = paper_figures(found)
+    papers = paper_figures(found.fidelity, found.by_count)
     figures = {
         "correlations": papers["figure-4-correlations"],
         "figure-A4": papers["figure-A4-mean-correlation-differences"],

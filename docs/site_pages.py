@@ -11,7 +11,7 @@ FLOORS = {  # of the public names, in the order of the page
     "integrals": "The posterior of a missing record",
     "disclosure": "What it means for each person: risk, budget, guarantee",
     "utility": "Is the synthetic data any good?",
-    "reports": "Reports",
+    "reports": "Risk and reports: what a board reads",
     "support": "Errors",
 }
 FOREIGN = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["'](?:https?:)?//[^>]*>""")

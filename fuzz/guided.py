@@ -25,7 +25,7 @@ with atheris.instrument_imports(include=["allbutone"]):
     for room in (
         "tables.records", "tables.formats", "tables.schema",
         "model.prior", "model.sites", "paper.design_file", "releases.ledger", "releases.folder",
-        "releases.check", "releases.check_values", "releases.release", "releases.check",
+        "releases.check", "releases.release",
         "paper.run", "paper.journal",
     ):  # fmt: skip
         import_module(f"allbutone.{room}")

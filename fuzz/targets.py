@@ -107,13 +107,12 @@ def _design(data: bytes, folder: Path) -> object:
 
 
 def _ledger(data: bytes, folder: Path) -> object:
-    from allbutone.releases.ledger import read_ledger, void_release
+    from allbutone.releases.ledger import Ledger
 
     path = _written(data, folder, "table.csv.ledger.toml")
-    ledger = read_ledger(path)
-    assert ledger is not None
+    ledger = Ledger.at(path)
     if ledger.counted:
-        return void_release(path, ledger.counted[0].number, "to see")
+        return ledger.void(ledger.counted[0].number, "to see")
     return ledger
 
 
@@ -128,26 +127,26 @@ def _moments(data: bytes, folder: Path) -> object:
 
 
 def _release(valid: Path, file: str, data: bytes, folder: Path) -> object:
-    from allbutone.releases.check import check_release
+    from allbutone.releases.check import check
     from allbutone.releases.folder import load_release
 
     place = folder / "release"
     shutil.copytree(valid, place)
     (place / file).write_bytes(data)
-    checked = check_release(place)
+    checked = check(place)
     return checked, load_release(place)
 
 
 def _archive(data: bytes, folder: Path) -> object:
-    from allbutone.releases.check import check_release
+    from allbutone.releases.check import check
 
-    return check_release(_written(data, folder, "release.zip"))
+    return check(_written(data, folder, "release.zip"))
 
 
 def _check_beside(valid: Path, data: bytes, folder: Path) -> object:
-    from allbutone.releases.check import check_release
+    from allbutone.releases.check import check
 
-    return check_release(_written(data, folder, "dataset-001.csv"), valid / MIXED)
+    return check(_written(data, folder, "dataset-001.csv"), valid / MIXED)
 
 
 def _audit(valid: Path, data: bytes, folder: Path) -> object:
