@@ -332,6 +332,17 @@ def test_a_table_with_gaps_has_a_budget_that_holds(missing):
     assert "Values are missing at random" in plan.assumptions
 
 
+def test_a_table_with_gaps_of_which_nothing_may_go_out_says_what_was_tried():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": np.append(rng.standard_normal(39), 40.0), "y": rng.standard_normal(40)})
+    frame.loc[:2, "y"] = np.nan
+    plan = abo.budget(frame, rows=400, missing="impute", rng=1)
+    assert plan.confident_count == 0
+    assert plan.simulated.tried[1].disclosing > plan.simulated.accepted
+    assert not plan.simulated.cut_short
+    assert "cut short" not in plan.assumptions
+
+
 def test_without_gaps_the_releases_of_a_table_with_gaps_are_judged_alike(rng):
     """No gap is one draw of the gaps: both simulators disclose as often."""
     n = 40

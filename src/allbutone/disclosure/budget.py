@@ -348,7 +348,7 @@ class Case:
             self.releases if released is None else replace(self.releases, everyone=released.beside(self.everyone))
         )
         found = most_safe(releases, self.watched, most, watch)
-        if self.gaps is None or not self.can_simulate_gaps(found.count):
+        if self.gaps is None or not found.count or not self.can_simulate_gaps(found.count):
             return found
         gaps = self.gaps if released is None else released.beside_gaps(self.gaps)
         bar = GAP_RELEASES, GAP_ACCEPTED
