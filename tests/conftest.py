@@ -9,8 +9,8 @@ import pytest
 
 from programs import program
 
-# what checks shapes comes first; the app on a server, and a browser before it; databases, clusters; releases
-pytest_plugins = ["every_test", "app_server", "engines", "clean_releases"]
+# what checks shapes comes first; the app on a server, a browser before it; databases, clusters; releases; noise
+pytest_plugins = ["every_test", "app_server", "engines", "clean_releases", "seeded_noise"]
 
 # PyTorch is large, so its tests run only where it was asked for: `make test-torch`
 collect_ignore_glob = [] if os.environ.get("ALLBUTONE_TEST_TORCH") else ["*/test_torch.py"]

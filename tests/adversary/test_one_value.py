@@ -169,6 +169,7 @@ def test_each_value_is_judged_as_against_who_is_said_to_know_the_rest(rng, missi
             assert np.all((np.abs(ours - theirs) <= 5 * error + 1e-9) | (np.isnan(ours) & np.isnan(theirs)))
 
 
+@pytest.mark.usefixtures("seeded_noise")
 def test_after_noisy_moments_it_is_the_density_of_the_noise_along_the_axis(rng):
     """The others' conditional Student t times the normal density of what the noise must have been."""
     values = rng.standard_normal((60, 2))

@@ -26,6 +26,7 @@ from allbutone.utility.normality import check_normality, completed, given_catego
 from app_server import last_line
 from matrix import KINDS, QUESTIONS, REFUSED
 from pages import ROOT
+from seeded_noise import noise_from
 
 PEOPLE = 36
 PRIOR = {"centre": [50.0, 3.0], "spread": [9.0, 1.0]}
@@ -89,11 +90,12 @@ class Case:
         return abo.Synthesizer(**{**HOW.get(self.kind, {}), **how}).fit(table)
 
     def drawn(self, datasets=2, seed=1, frame=None, **how):
-        """Return a release that is the same each time, but for one with a guarantee."""
-        fitted = self.fitted(frame, **how)
+        """Return a release that is the same each time."""
+        rng = np.random.default_rng(seed)
         if self.kind == "guarantee":
-            return fitted.sample(datasets=datasets, rows=PEOPLE)
-        return fitted.sample(datasets=datasets, rng_for_tests=np.random.default_rng(seed))
+            with noise_from(rng):
+                return self.fitted(frame, **how).sample(datasets=datasets, rows=PEOPLE)
+        return self.fitted(frame, **how).sample(datasets=datasets, rng_for_tests=rng)
 
     @cached_property
     def release(self):
