@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo fuzz test test-long test-torch test-spark test-r check-r r-parts r-docs release test-lowest test-newest screenshots system-parts lint package sbom \
+.PHONY: demo fuzz test test-long test-torch test-spark test-r check-r r-parts r-docs release test-lowest test-newest test-next screenshots system-parts lint package sbom \
 	coverage mutation published bench commands limits compare docs clean
 
 $(VENV)/made:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
-		|| { echo "allbutone needs Python 3.11 to 3.13; found $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
+		|| { echo "allbutone needs Python 3.11 to 3.14; found $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
 		|| { echo "Installing python3-venv from Debian"; apt-get update -qq && apt-get install -y -qq python3-venv; } \
 		|| { echo "Python's venv module is missing. Run: sudo apt-get install python3-venv"; exit 1; }
@@ -79,6 +79,23 @@ test-newest: $(VENV)/made ## Run the core tests on the newest versions of all de
 	$(PYTHON) -m venv build/newest && build/newest/bin/pip install -q --upgrade 'pip>=25.1'
 	build/newest/bin/pip install -q --upgrade --upgrade-strategy eager -e '.[$(EXTRAS)]' --group test
 	build/newest/bin/python -m pytest $(CORE_TESTS)
+
+# The Python of Debian's next version, in a folder that is a system of its own: the machine's own libraries stay as they are
+NEXT := build/next
+NEXT_PYTHON := python3.14
+
+$(NEXT)/usr/bin/$(NEXT_PYTHON):
+	@command -v debootstrap >/dev/null || apt-get install -y -qq debootstrap >/dev/null \
+		|| { echo "debootstrap is missing and could not be installed. Run: sudo apt-get install debootstrap"; exit 1; }
+	mkdir -p build && debootstrap --variant=minbase --include=ca-certificates,$(NEXT_PYTHON),$(NEXT_PYTHON)-venv \
+		forky $(NEXT) http://deb.debian.org/debian /usr/share/debootstrap/scripts/sid >build/next.log || { tail -5 build/next.log; exit 1; }
+
+test-next: $(NEXT)/usr/bin/$(NEXT_PYTHON) ## Run the core tests on the Python of Debian's next version, 3.14, in build/next (as root)
+	rm -rf $(NEXT)/root/tree && mkdir -p $(NEXT)/root/tree && git ls-files | tar -c -T - | tar -x -C $(NEXT)/root/tree
+	cp /etc/resolv.conf $(NEXT)/etc/ && cp /etc/ssl/certs/ca-certificates.crt $(NEXT)/etc/ssl/certs/  # those of a proxy, too
+	unshare --pid --fork --mount-proc=$(abspath $(NEXT))/proc chroot $(NEXT) env -i HOME=/root PATH=/usr/bin:/bin LANG=C.UTF-8 CI=$(CI) sh -ec '\
+		cd /root/tree && $(NEXT_PYTHON) -m venv /root/venv && /root/venv/bin/pip install -q --upgrade "pip>=25.1" \
+		&& /root/venv/bin/pip install -q -e ".[$(EXTRAS)]" --group test && /root/venv/bin/python -m pytest $(CORE_TESTS)'
 
 test-torch: $(VENV)/torch ## Run the tests that need PyTorch
 	ALLBUTONE_TEST_TORCH=1 $(BIN)/pytest tests -k torch
