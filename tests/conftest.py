@@ -27,6 +27,7 @@ BROWSER_TESTS = (
     "test_app_screens.py",
     "test_app_studies.py",
     "test_app_uploads.py",
+    "test_board.py",
     "test_browser.py",
     "test_plots_phone.py",
     "test_report.py",

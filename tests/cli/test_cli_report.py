@@ -124,7 +124,7 @@ def test_the_applications_figures_are_named_as_in_the_paper(allbutone, table, tm
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["report", "table.csv", "r", "--out", "r.pdf"], "--out names an .html file"),
+        (["report", "table.csv", "r", "--out", "r.docx"], "--out names an .html or a .pdf file"),
         (["report", "table.csv", "nowhere"], "nowhere"),
         (["report", "table.csv", "r", "--out", "r/report.html"], "confidential"),
         (["risk", "table.csv", "r", "--out", "r/risk.csv"], "confidential"),

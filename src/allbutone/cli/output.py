@@ -48,7 +48,7 @@ LONG = 20.0  # seconds that are worth a word beforehand
 WIDEST = 1000  # characters of a table
 SHOWN = 10  # values in the table of those closest to being disclosed
 # where and how a command writes is its own affair; all else that it was asked holds for the next one, too
-OWN = frozenset({"out", "force", "seed", "new_repeat_key", "repeat_key", "format", "public"})
+OWN = frozenset({"out", "force", "seed", "new_repeat_key", "repeat_key", "format", "public", "page"})
 
 Watch = Callable[[int], None]
 

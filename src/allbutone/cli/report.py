@@ -10,6 +10,7 @@ import typer
 from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
 from allbutone.cli.reading import (
+    TableLedger,
     in_memory,
     mechanism_prior,
     open_ledger,
@@ -19,14 +20,17 @@ from allbutone.cli.reading import (
     show_together,
 )
 from allbutone.disclosure.guarantee import left_in_words
+from allbutone.figures.export import write_pdf
 from allbutone.releases.folder import load_release
 from allbutone.releases.ledger_file import Entry
 from allbutone.releases.release import Release
 from allbutone.releases.several import of_measurements
 from allbutone.reports.assessment import SIMULATING, Assessment, assess, assess_in_engine
+from allbutone.reports.board import Origin
 from allbutone.reports.findings import Finding, budget_words, instead_of, passing, private_risk_sentence
 from allbutone.reports.guaranteed import GuaranteedCase, assess_guaranteed, require_declared_prior
-from allbutone.reports.report import confidential_report, guaranteed_report, public_report
+from allbutone.reports.report import full_report, page_report, public_report
+from allbutone.support.errors import Cure, InputError
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.safe_io import fresh_file, require_distinct, require_outside
 
@@ -42,13 +46,17 @@ def report(
     model: ask.PriorOfRelease,
     attack: Annotated[ask.AttackOptions, ask.Offers("secret", *ask.RULE)],
     book: ask.EarlierReleases,
-    out: ask.Page = Path("report.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The .html file to write, or .pdf, which Chromium prints; report.html, or page.html."),
+    ] = None,
+    page: bool = ask.option("The board's page alone, which prints on one sheet, to be signed.", False),
     public: bool = ask.option("A page to go with the release, made from the release alone.", False),
     note: Note = "",
     force: ask.Force = False,
 ) -> None:
     """Put the whole case for or against a release into one HTML file that a board can read."""
-    ask.require_page(out, "report.html")
+    out = _place(out, page, public)
     rule, table = attack.rule, source.table
     if not public:
         require_outside(out, release_dir)
@@ -60,16 +68,15 @@ def report(
             of_measurements(release)
         if public:
             require_columns(source, release)
-            path.write_text(public_report(release, note), encoding="utf-8")
+            _write(path, out, public_report(release, note))
         elif release.noisy is not None:
             require_declared_prior(model.prior)
             wide = attack.judging(records_like(source, release))
+            left = left_in_words(ledger.content)
             with terminal.late_progress("Attacking records", None):
-                guaranteed = assess_guaranteed(in_memory(wide), release, rule)
-            left, again = left_in_words(ledger.content), terminal.following(context, "report", table, release_dir)
-            with terminal.late_progress("Writing the report", None):
-                page = guaranteed_report(guaranteed, [shlex.join(["allbutone", *again])], note, left)
-            path.write_text(page, encoding="utf-8")
+                guaranteed = assess_guaranteed(in_memory(wide), release, rule, left)
+            again = terminal.following(context, "report", table, release_dir)
+            _write(path, out, _pages(guaranteed, again, note, _origin(ledger, release_dir), alone=page))
         else:
             records, judged = attack.judging(records_like(source, release)), None
             if isinstance(records, LazyRecords):
@@ -80,7 +87,8 @@ def report(
                 judged = ledger.judged(records, release, [release_dir])
                 prior = prior_of(model, records)
                 case = assess(records, release, prior, probability=rule, judged=judged, step=_step)
-            write_page(path, case, terminal.following(context, "report", table, release_dir), note)
+            again = terminal.following(context, "report", table, release_dir)
+            _write(path, out, _pages(case, again, note, _origin(ledger, release_dir), alone=page))
     if public:
         _show_public(out, table, note, release)
         if not source.stays:
@@ -88,7 +96,7 @@ def report(
             terminal.propose(context, words, "check", release_dir, table=table)
         return
     if release.noisy is not None:
-        _show_guaranteed(guaranteed, left, out)
+        _show_guaranteed(guaranteed, out)
         _show_next(context, source, release_dir, guaranteed, ledger.entry_of(release_dir), book.ledger)
         terminal.show_notes([*wide.notes, *ledger.judge([release_dir], passed=guaranteed.verdict.passed)])
         return
@@ -96,26 +104,20 @@ def report(
     show_together(judged)
     for words in case.left_out:
         terminal.say(f"Not told, because the records stay where they are: {words}")
-    terminal.say(
-        f"Written: {out} (opens in any browser, offline, and prints). Confidential: keep it as you keep the "
-        "table; only you can read it."
-    )
+    _show_written(out)
     _show_next(context, source, release_dir, case, ledger.entry_of(release_dir), book.ledger)
     unrecorded = ledger.judge([release_dir], passed=case.verdict.passed)
     terminal.show_notes([*records.notes, *(judged.remarks if judged else ()), *unrecorded])
 
 
-def _show_guaranteed(case: GuaranteedCase, left: str, out: Path) -> None:
+def _show_guaranteed(case: GuaranteedCase, out: Path) -> None:
     """Print the verdict on a release with a guarantee, what is guaranteed, and what else to know."""
     terminal.show_verdict(case.verdict)
     terminal.say(f"{private_risk_sentence(case.risk, case.noisy)}\n\nGuaranteed: {case.noisy.in_words}")
-    if left:
-        terminal.say(left)
+    if case.left:
+        terminal.say(case.left)
     _show_findings(case.findings)
-    terminal.say(
-        f"Written: {out} (opens in any browser, offline, and prints). Confidential: keep it as you keep the "
-        "table; only you can read it."
-    )
+    _show_written(out)
 
 
 def _step(name: str, parts: int | None) -> Any:
@@ -123,11 +125,49 @@ def _step(name: str, parts: int | None) -> Any:
     return terminal.late_progress(name, parts, cut_short=name == SIMULATING)
 
 
+def _place(out: Path | None, page: bool, public: bool) -> Path:
+    """Return the file to write: an .html or a .pdf."""
+    usual = "page.html" if page else "report.html"
+    if page and public:
+        raise InputError("--page is for the board, --public for everybody", "leave one of them out")
+    if out is not None and out.suffix not in (".html", ".pdf"):
+        problem = f"--out names an .html or a .pdf file, got {str(out)!r}"
+        raise InputError(problem, Cure("name one", "out", usual))
+    return out or Path(usual)
+
+
+def _origin(ledger: TableLedger, folder: Path) -> Origin:
+    """Return where the page comes from; a ledger that is left aside was not looked at."""
+    aside = ledger.options.alone or not ledger.content.is_there
+    return Origin.of(ledger.table, folder, None if aside else ledger.content)
+
+
+def _pages(
+    case: Assessment | GuaranteedCase, command: Sequence[str], note: str, origin: Origin, alone: bool = False
+) -> str:
+    """Return the report, with the command that makes it again, or the board's page alone."""
+    with terminal.late_progress("Writing the report", None):
+        again = [shlex.join(["allbutone", *command])]
+        return page_report(case, note, origin) if alone else full_report(case, again, note, origin)
+
+
+def _write(path: Path, out: Path, page: str) -> None:
+    """Write a page, or print it where a PDF is asked for; `path` is where `out` lies until it is whole."""
+    if out.suffix == ".pdf":
+        with terminal.late_progress("Printing", None):
+            write_pdf(page, path)
+    else:
+        path.write_text(page, encoding="utf-8")
+
+
+def _show_written(out: Path) -> None:
+    how = "" if out.suffix == ".pdf" else " (opens in any browser, offline, and prints)"
+    terminal.say(f"Written: {out}{how}. Confidential: keep it as you keep the table; only you can read it.")
+
+
 def write_page(path: Path, assessment: Assessment, command: Sequence[str], note: str) -> None:
     """Write the report, with the command that makes it again."""
-    with terminal.late_progress("Writing the report", None):
-        again = shlex.join(["allbutone", *command])
-        path.write_text(confidential_report(assessment, [again], note), encoding="utf-8")
+    _write(path, path, _pages(assessment, command, note, Origin()))
 
 
 def _show_public(out: Path, table: Path | str, note: str, release: Release) -> None:

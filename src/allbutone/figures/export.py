@@ -175,30 +175,44 @@ def write_images(figures: Mapping[Path, go.Figure], width: int = 1280, height: i
 
 
 def text_left_by(page: str, patience: float) -> str:
-    """Run a page for at most `patience` seconds; return the text of its body once its scripts have run.
-
-    The browser is the one that BROWSER_PATH names, or the first known one on the path.
-    """
-    browser = _browser()
-    with tempfile.TemporaryDirectory(prefix="allbutone-", ignore_cleanup_errors=True) as folder:
-        place = Path(folder) / "page.html"
-        place.write_text(page, encoding="utf-8")
-        command = [browser, *FLAGS, f"--user-data-dir={folder}/profile", "--dump-dom", place.as_uri()]
-        # what it keeps from one start to the next goes with the folder
-        kept = os.environ | {"XDG_CACHE_HOME": f"{folder}/cache", "XDG_CONFIG_HOME": f"{folder}/config"}
-        how: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "check": False, "env": kept}
-        try:
-            done = subprocess.run(command, timeout=patience, **how)
-        except subprocess.TimeoutExpired as error:
-            raise InputError(f"{browser} did not finish in {patience:.0f} s", "ask for fewer pictures") from error
-        except OSError as error:
-            cure = "name another in BROWSER_PATH"
-            raise InputError(f"cannot run {browser}: {error.strerror}", cure) from error
+    """Run a page for at most `patience` seconds; return the text of its body once its scripts have run."""
+    browser, done = _run(page, patience, "--dump-dom")
     body = re.search(r"<body>(.*)</body>", done.stdout, re.DOTALL)
     if body is None:
         fault = done.stderr.strip().splitlines() or ["it said nothing"]
         raise InputError(f"{browser} opened no page: {fault[-1]:.200}", "name another browser in BROWSER_PATH")
     return html.unescape(body[1]).strip()
+
+
+def write_pdf(page: str, path: Path) -> None:
+    """Print a page as a PDF on A4, by a browser without a window, offline."""
+    page = page.replace("</head>", "<style>@page { size: A4 }</style></head>", 1)
+    browser, done = _run(page, 120, "--no-pdf-header-footer", f"--print-to-pdf={path.resolve()}")
+    if not path.is_file() or not path.read_bytes().startswith(b"%PDF"):
+        fault = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise InputError(f"{browser} printed no page: {fault[-1]:.200}", "write .html, and print it")
+
+
+def _run(page: str, patience: float, *asked: str) -> tuple[str, subprocess.CompletedProcess[str]]:
+    """Open a page in a browser, and do what is asked once its scripts have run; return which browser it was.
+
+    It is the one that BROWSER_PATH names, or the first known one on the path.
+    """
+    browser = _browser()
+    with tempfile.TemporaryDirectory(prefix="allbutone-", ignore_cleanup_errors=True) as folder:
+        place = Path(folder) / "page.html"
+        place.write_text(page, encoding="utf-8")
+        command = [browser, *FLAGS, f"--user-data-dir={folder}/profile", *asked, place.as_uri()]
+        # what it keeps from one start to the next goes with the folder
+        kept = os.environ | {"XDG_CACHE_HOME": f"{folder}/cache", "XDG_CONFIG_HOME": f"{folder}/config"}
+        how: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "check": False, "env": kept}
+        try:
+            return browser, subprocess.run(command, timeout=patience, **how)
+        except subprocess.TimeoutExpired as error:
+            raise InputError(f"{browser} did not finish in {patience:.0f} s", "ask for fewer pictures") from error
+        except OSError as error:
+            cure = "name another in BROWSER_PATH"
+            raise InputError(f"cannot run {browser}: {error.strerror}", cure) from error
 
 
 def _browser() -> str:
@@ -207,7 +221,7 @@ def _browser() -> str:
         if path := shutil.which(name):
             return path
     raise InputError(
-        f"pictures are drawn by a browser, and {named or 'Chromium or Chrome'} was not found",
+        f"pictures and PDF files are made by a browser, and {named or 'Chromium or Chrome'} was not found",
         "install it (Debian: sudo apt-get install chromium)",
         "name it in BROWSER_PATH",
         "open the .html files instead",

@@ -99,9 +99,14 @@ class Assessment:
         return len(self.records.values) if self.standing is None else int(self.standing.moments.count)
 
     @property
+    def leaves_people_out(self) -> bool:
+        """Whether rows of the table that lack a value have no part in it."""
+        return self.standing is None and bool(len(self.records.rows) < self.records.rows[-1])
+
+    @property
     def source(self) -> str:
         """What it was made from, in words: the table, or those of its people who lack no value."""
-        if self.standing is None and len(self.records.rows) < self.records.rows[-1]:
+        if self.leaves_people_out:
             return f"the {self.people:,} people of a table who miss no value"
         return f"a table of {self.people:,} people"
 

@@ -121,7 +121,7 @@ def next_steps(verdict: Verdict, ways: Sequence[str], earlier: int = 0) -> list[
     return [
         f"This release may be given out, {whole}this very one and no other drawn beside it; with it the page that "
         "is made of the release alone (report --public).",
-        "Before more is drawn of this table, ask how much is left: the next section says it as of today.",
+        "Before more is drawn of this table, ask again how much is left: what is said here is as of today.",
     ]
 
 

@@ -32,7 +32,10 @@ PUBLIC = (
 
 @dataclass(frozen=True, eq=False)
 class GuaranteedCase:
-    """A release with a guarantee beside its table. Confidential: it describes individual records."""
+    """A release with a guarantee beside its table. Confidential: it describes individual records.
+
+    left: what a declared total still allows, in words, where one was declared.
+    """
 
     records: Records
     release: Release
@@ -41,6 +44,17 @@ class GuaranteedCase:
     normality: Normality
     fidelity: Fidelity | None
     densities: Densities | None
+    left: str = ""
+
+    @property
+    def people(self) -> int:
+        """How many records the table has."""
+        return self.noisy.people
+
+    @property
+    def source(self) -> str:
+        """What it was made from, in words."""
+        return f"a table of {self.people:,} people"
 
     @property
     def noisy(self) -> NoisyMoments:
@@ -60,13 +74,17 @@ class GuaranteedCase:
         return [of_model, fidelity_finding(self.fidelity, None)] if self.fidelity else [of_model]
 
 
-def assess_guaranteed(wide: Records, release: Release, rule: Rule) -> GuaranteedCase:
-    """Attack every record, and judge model and fidelity; `wide`: the table, read without the limits."""
+def assess_guaranteed(wide: Records, release: Release, rule: Rule, left: str = "") -> GuaranteedCase:
+    """Attack every record, and judge model and fidelity; `wide`: the table, read without the limits.
+
+    left: what a declared total still allows, in words.
+    """
     risk, records = risk_columns(wide, release, rule=rule), limited_records(wide, release)
     compared = (
         (None, None) if min(release.rows) <= 1 else (fidelity(records, release), densities(records, release))
     )
-    return GuaranteedCase(records, release, risk, rule, _normality(records, release), *compared)
+    found = GuaranteedCase(records, release, risk, rule, _normality(records, release), *compared)
+    return replace(found, left=left)
 
 
 def require_declared_prior(prior: object) -> None:

@@ -34,7 +34,8 @@ from allbutone.releases.private_release import mechanism_in_words
 from allbutone.releases.release import Release
 from allbutone.reports.answers import ANSWERS, impact_sentences
 from allbutone.reports.assessment import Assessment, assess
-from allbutone.reports.findings import Finding, budget_words, epsilon_words, next_steps, private_risk_sentence
+from allbutone.reports.board import BoardPage, Origin, board_page
+from allbutone.reports.findings import Finding, budget_words, epsilon_words, private_risk_sentence
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.guaranteed import GuaranteedCase, assess_guaranteed, guarantee_facts, require_declared_prior
 from allbutone.reports.verdict import Verdict, value_lines, values_of
@@ -66,8 +67,20 @@ environment.filters |= {
 }
 
 
-def confidential_report(assessment: Assessment, commands: Sequence[str] = (), note: str = "") -> str:
-    """Return the page for the data holder. `commands` run it again; `note` says what must be said of the data."""
+def page_report(case: Assessment | GuaranteedCase, note: str = "", origin: Origin | None = None) -> str:
+    """Return the board's page by itself, which prints on one sheet."""
+    return _page("page.html", release=case.release, figures={}, page=board_page(case, origin, note))
+
+
+def board_part(page: BoardPage) -> str:
+    """Return the board's page as a part of another page, which has `board.css`."""
+    return str(environment.get_template("board.html").module.board(page))  # type: ignore[attr-defined]
+
+
+def confidential_report(
+    assessment: Assessment, commands: Sequence[str] = (), note: str = "", origin: Origin | None = None
+) -> str:
+    """Return the pages for the data holder. `commands` run it again; `note` says what must be said of the data."""
     risk, rule, fidelity = assessment.risk, assessment.rule, assessment.fidelity
     order, (word, keys) = ToldValues.of(risk, rule).order, called(risk)
     ks = fidelity.ks_table() if fidelity else {}
@@ -81,7 +94,6 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         assessment=assessment,
         verdict=assessment.verdict,
         values=value_lines(values_of(risk, rule, SHOWN, assessment.verdict.outside)),
-        next_steps=next_steps(assessment.verdict, assessment.remedies, assessment.earlier_count),
         budget_words=planned,
         impact=impact_sentences(assessment, planned),
         answers=ANSWERS,
@@ -96,8 +108,16 @@ def confidential_report(assessment: Assessment, commands: Sequence[str] = (), no
         pmse_tree=float(np.mean(fidelity.pmse_tree_ratio)) if fidelity else None,
         epsilon_words="" if assessment.epsilons is None else epsilon_words(assessment.epsilons),
         commands=commands,
-        note=note,
+        page=board_page(assessment, origin, note),
     )
+
+
+def full_report(
+    case: Assessment | GuaranteedCase, commands: Sequence[str] = (), note: str = "", origin: Origin | None = None
+) -> str:
+    """Return the pages for the data holder about a release, with a guarantee or without."""
+    made: Any = guaranteed_report if isinstance(case, GuaranteedCase) else confidential_report
+    return str(made(case, commands, note, origin))
 
 
 def public_report(release: Release, note: str = "") -> str:
@@ -106,7 +126,7 @@ def public_report(release: Release, note: str = "") -> str:
 
 
 def guaranteed_report(
-    case: GuaranteedCase, commands: Sequence[str] = (), note: str = "", ledger_words: str = ""
+    case: GuaranteedCase, commands: Sequence[str] = (), note: str = "", origin: Origin | None = None
 ) -> str:
     """Return the page for the data holder about a release with a guarantee."""
     figures = {
@@ -125,9 +145,8 @@ def guaranteed_report(
         sentence=private_risk_sentence(case.risk, case.noisy),
         values=value_lines(values_of(case.risk, case.rule, SHOWN, case.verdict.outside)),
         words=WORDS,
-        ledger_words=ledger_words,
         commands=commands,
-        note=note,
+        page=board_page(case, origin, note),
     )
 
 
@@ -328,6 +347,7 @@ def report(
     prior: AnyPrior | None = None,
     *,
     out: str | Path | None = None,
+    page: bool = False,
     public: bool = False,
     probability: float = 0.5,
     membership: float = 0.9,
@@ -338,7 +358,8 @@ def report(
 ) -> Report:
     """Return the whole case for or against a release, and write it into one HTML file where `out` names one.
 
-    The page is confidential, and only its owner can read its file. With `public` it is one that may go with the
+    The report is confidential, and only its owner can read its file. Its first page is for a board; with `page` it
+    is that one alone, which prints on one sheet. With `public` it is one that may go with the
     release, made from the release and the `note` alone; the table is read only to check its columns. A value
     counts as disclosed from `probability` on, that a person is in the table from `membership` on, from
     `membership_odds`. Nothing is overwritten without `force`. How the table is read is
@@ -359,15 +380,17 @@ def report(
         records = records_of_release(table, known, **how_to_read)
         if public:
             return Report(public_report(known, note))
+        rule = Rule.of(probability, membership, membership_odds)
+        case: Assessment | GuaranteedCase
         if known.noisy is not None:
             require_declared_prior(prior)
-            guaranteed = assess_guaranteed(records, known, Rule.of(probability, membership, membership_odds))
-            page = guaranteed_report(guaranteed, note=note)
-            return Report(page, None, guaranteed.verdict, tuple(guaranteed.findings))
-        given = None if prior is None else prior_of(prior, records.columns, records.schema)
-        rule = Rule.of(probability, membership, membership_odds)
-        case = assess(records, known, given, probability=rule)
-        return Report(confidential_report(case, note=note), None, case.verdict, tuple(case.findings))
+            case = assess_guaranteed(records, known, rule)
+        else:
+            given = None if prior is None else prior_of(prior, records.columns, records.schema)
+            case = assess(records, known, given, probability=rule)
+        origin = Origin.of(table, release)
+        text = page_report(case, note, origin) if page else full_report(case, note=note, origin=origin)
+        return Report(text, None, case.verdict, tuple(case.findings))
 
     if out is None:
         return made()
