@@ -12,6 +12,8 @@ import pytest
 import allbutone as abo
 from app_server import Browser, last_line
 
+pytestmark = pytest.mark.usefixtures("few_trials")
+
 
 @pytest.fixture
 def used(serve_app, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from app_server import CUT_OFF
 from app_server import settled as drawn
 
+pytestmark = pytest.mark.usefixtures("few_trials")
 LONG = 90_000  # milliseconds; attacks take their time where all tests run at once
 BEYOND = "number=40&rows=30"  # of the small table
 
