@@ -30,13 +30,14 @@ SETTLING, SETTLING_QUICKLY = 150, 50  # sweeps of chains that begin where those 
 class ClassAdversary:
     """Draws given the table alone (first), and given the table with each dataset beside it.
 
-    quick: whether this is one of many, as where releases are simulated: points are fewer, and chains are not run
+    keeps: whether the second are given the table with what is kept of the datasets' rows beside it. quick: whether this is one of many, as where releases are simulated: points are fewer, and chains are not run
     again without people of whom their weights say too little.
     """
 
     records: IncompleteRecords
     chains: tuple[ClassChains, ...]
     draws: tuple[ClassDraws, ...]
+    keeps: bool = False
     quick: bool = False
 
     @classmethod
@@ -46,30 +47,42 @@ class ClassAdversary:
         records: IncompleteRecords,
         datasets: Sequence[IncompleteRecords],
         rng: np.random.Generator,
+        kept: IncompleteRecords | None = None,
     ) -> "ClassAdversary":
         """Draw classes given the table, and given it with each dataset beside it."""
-        return cls.alone(model, records, rng).beside(datasets, rng)
+        return cls.alone(model, records, rng, kept).beside(datasets, rng)
 
     @classmethod
     def alone(
-        cls, model: ClassModel, records: IncompleteRecords, rng: np.random.Generator, *, quick: bool = False
+        cls,
+        model: ClassModel,
+        records: IncompleteRecords,
+        rng: np.random.Generator,
+        kept: IncompleteRecords | None = None,
+        *,
+        quick: bool = False,
     ) -> "ClassAdversary":
-        """Draw classes given the table: twice as often as with a dataset, since all is divided by this."""
+        """Draw classes given the table, and given it with what is kept of a dataset's rows, if anything is.
+
+        Twice as often as with a dataset, since all is divided by these.
+        """
         chains = ClassChains.start(model, records, rng.spawn(1)[0], FEW_CHAINS if quick else CHAINS)
-        return cls(records, (chains,), (draw_classes(chains, 2 * DRAWS),), quick)
+        found = cls(records, (chains,), (draw_classes(chains, 2 * DRAWS),), kept is not None, quick)
+        return found if kept is None else found.plus([found._drawn_beside(kept, rng.spawn(1)[0], 2 * DRAWS)])
 
     def beside(self, datasets: Sequence[IncompleteRecords], rng: np.random.Generator) -> "ClassAdversary":
         """Draw classes given the table with each dataset beside it; chains begin where those without it stand.
 
         Where a mixture has several hills, what a dataset adds is then seen on the same ones.
         """
-        streams = rng.spawn(len(datasets))
+        work = list(zip(datasets, rng.spawn(len(datasets)), strict=True))
+        return self.plus(in_parallel(lambda one: self._drawn_beside(*one, DRAWS), work))
 
-        def drawn(number: int) -> tuple[ClassChains, ClassDraws]:
-            chains = self.chains[0].with_more(datasets[number], streams[number])
-            return chains, draw_classes(chains, DRAWS, most_sweeps=SETTLING_QUICKLY if self.quick else SETTLING)
-
-        return self.plus(in_parallel(drawn, range(len(datasets))))
+    def _drawn_beside(
+        self, further: IncompleteRecords, rng: np.random.Generator, draws: int
+    ) -> tuple[ClassChains, ClassDraws]:
+        chains = self.chains[0].with_more(further, rng)
+        return chains, draw_classes(chains, draws, most_sweeps=SETTLING_QUICKLY if self.quick else SETTLING)
 
     def plus(self, further: Sequence[tuple[ClassChains, ClassDraws]]) -> "ClassAdversary":
         """Return the adversary who has further datasets."""
@@ -81,7 +94,7 @@ class ClassAdversary:
 
     def opinions(self, people: Int[np.ndarray, " n"]) -> "ClassBeliefs":
         """Return what is believed of people who lack the same columns."""
-        return ClassBeliefs(tuple(ClassOpinion.of(each, people, GROUPS) for each in self.draws))
+        return ClassBeliefs(tuple(ClassOpinion.of(each, people, GROUPS) for each in self.draws), self.keeps)
 
     def without(self, person: int, rng: np.random.Generator) -> "ClassBeliefs":
         """Return what is believed of one person by draws without them, for tables where weights say too little.
@@ -98,7 +111,7 @@ class ClassAdversary:
             draws = draw_classes(again, len(one) // len(again.classes), most_sweeps=AGAIN)
             nobody = np.full((len(draws), 1), UNKNOWN)  # the person is in no class
             found.append(OutsideOpinion.on(draws, self.records.take([person]), nobody, GROUPS))
-        return ClassBeliefs(tuple(found))
+        return ClassBeliefs(tuple(found), self.keeps)
 
     @property
     def words(self) -> str:
@@ -132,11 +145,14 @@ class PartPoints:
 class ClassBeliefs:
     """Beliefs on n people who have the same columns: ℓ(x) = Σⱼ log p(x | others ∪ Zⱼ) − (k − 1)·log p(x | others).
 
-    `opinions`: the first without a release. All is returned without each group of chains in turn and, last, with
-    all of them.
+    Where columns are kept, W of each dataset's rows, ℓ(x) = log p(x | others) + Σⱼ log p(x | others ∪ Zⱼ) −
+    k·log p(x | others ∪ W): W without the rest says nothing of the release. `opinions`: the first without a
+    release, the second with W if it `keeps` any. All is returned without each group of chains in turn and, last,
+    with all of them.
     """
 
     opinions: tuple[ClassOpinion, ...]
+    keeps: bool = False
 
     @property
     def before(self) -> ClassOpinion:
@@ -146,8 +162,8 @@ class ClassBeliefs:
     @property
     def powers(self) -> list[int]:
         """In which power each opinion stands in the posterior."""
-        k = len(self.opinions) - 1
-        return [1 - k, *[1] * k]
+        k = len(self.opinions) - 1 - self.keeps
+        return [1, -k, *[1] * k] if self.keeps else [1 - k, *[1] * k]
 
     @cached_property
     def effective_draws(self) -> Float[np.ndarray, " n"]:
@@ -185,8 +201,8 @@ class ClassBeliefs:
         """Add up the opinions in their powers; beside it the first."""
         before = next(logs)
         total = self.powers[0] * before
-        for each in logs:
-            total = total + each
+        for power, each in zip(self.powers[1:], logs, strict=True):
+            total = total + power * each
         return total, before
 
     def shared_points(self, rng: np.random.Generator, size: int) -> PartPoints:

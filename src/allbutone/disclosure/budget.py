@@ -156,7 +156,7 @@ class Case:
         """Return the positions of these columns among the measurements and among the categories."""
         first, second = (
             tuple(place for place, name in enumerate(every) if name in names)
-            for every in (self.mechanism.measurements, self.mechanism.categories)
+            for every in (self.mechanism.modelled, self.mechanism.categories)
         )
         return first, second
 

@@ -11,7 +11,7 @@ from allbutone.adversary.class_beliefs import FEW_CHAINS, ClassAdversary
 from allbutone.adversary.who import USUAL, Adversary
 from allbutone.disclosure.risk import as_seen, risk_columns
 from allbutone.disclosure.rule import MEMBERSHIP, Rule, ToldValues, by_membership
-from allbutone.model.class_sampler import ClassChains, ClassDraws, draw_classes
+from allbutone.model.class_sampler import ClassChains, ClassDraws, draw_with_kept
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.releases.class_tables import draw_class_table
 from allbutone.releases.mechanism import Mechanism
@@ -57,7 +57,7 @@ class ClassReleases:
         """Draws of the classes from which datasets are drawn: from chains of their own, as in a release."""
         rng = np.random.default_rng([self.seed, 0])
         chains = ClassChains.start(self.mechanism.class_model, self.table, rng, FEW_CHAINS)
-        return draw_classes(chains, DRAWS_OF_EACH)
+        return draw_with_kept(chains, self.mechanism.kept_alone(self.table), rng, DRAWS_OF_EACH)
 
     @cached_property
     def quick(self) -> ClassAdversary:
@@ -71,7 +71,8 @@ class ClassReleases:
 
     def _before(self, quick: bool) -> ClassAdversary:
         rng = np.random.default_rng([self.seed, 1, quick])
-        alone = ClassAdversary.alone(self.mechanism.class_model, self.table, rng, quick=quick)
+        kept = self.mechanism.kept_alone(self.table)
+        alone = ClassAdversary.alone(self.mechanism.class_model, self.table, rng, kept, quick=quick)
         return alone.beside(as_seen(self.mechanism, self.earlier, self.table), rng)
 
     @cached_property

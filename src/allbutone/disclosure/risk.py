@@ -314,15 +314,14 @@ class Question:
 
     @property
     def places(self) -> list[int]:
-        """Where the drawn measurements stand among all."""
-        return [self.records.columns.index(name) for name in self.mechanism.measurements]
+        """Where the measurements that the model is of stand among all."""
+        return [self.records.columns.index(name) for name in self.mechanism.modelled]
 
     @cached_property
     def known_measurements(self) -> tuple[int, ...]:
-        """The positions, among the drawn measurements, of those that the adversary knows of the target."""
-        return tuple(
-            place for place, name in enumerate(self.mechanism.measurements) if name in self.adversary.known_columns
-        )
+        """The positions, among the modelled measurements, of those that the adversary knows of the target."""
+        told = {*self.adversary.known_columns, *self.mechanism.keep}
+        return tuple(place for place, name in enumerate(self.mechanism.modelled) if name in told)
 
     @cached_property
     def known_categories(self) -> tuple[int, ...]:
@@ -933,7 +932,13 @@ def _by_classes(question: Question) -> Learned:
     adversary = question.classes
     if adversary is None:
         table, datasets = mechanism.incomplete(records), question.release.datasets
-        adversary = ClassAdversary.of(mechanism.class_model, table, as_seen(mechanism, datasets, table), stream)
+        adversary = ClassAdversary.of(
+            mechanism.class_model,
+            table,
+            as_seen(mechanism, datasets, table),
+            stream,
+            mechanism.kept_alone(table),
+        )
     known = (question.known_measurements, question.known_categories)
     every = np.arange(len(records.values))
     found = risk_with_classes(

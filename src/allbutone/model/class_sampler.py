@@ -18,6 +18,7 @@ from allbutone.model.classes import (
     require_enough_records,
 )
 from allbutone.model.incomplete import IncompleteRecords, draw_between
+from allbutone.model.moments import UNKNOWN
 from allbutone.support.arrays import half_log_det, log_sum_exp, root_of_inverse
 
 NUMBERS_HELD = 1 << 19  # while records are weighed against classes: what stays in the cache
@@ -86,14 +87,15 @@ class ClassChains:
             self.root,
         )
         few.parameters = self.parameters
-        classes = choose(few.log_weights(), rng.random(few.classes.shape))
+        few.classes = choose(few.log_weights(), rng.random(few.classes.shape))
+        few.draw_values()
         records, tables = self.records.joined(further), max(len(self.values), len(few.values))
         values = [np.broadcast_to(each, (tables, *each.shape[1:])) for each in (self.values, few.values)]
         return ClassChains(
             self.model,
             records,
             rng,
-            np.concatenate([self.classes, classes], axis=1),
+            np.concatenate([self.classes, few.classes], axis=1),
             np.concatenate(values, axis=1),
             self.centre,
             self.root,
@@ -121,19 +123,13 @@ class ClassChains:
         logs = self.log_weights()
         self.classes = choose(logs, self.rng.random(self.classes.shape))
         self._watch(logs)
-        self._draw_values()
+        self.draw_values()
         self._draw_hyperparameters()
         self.parameters = self.posteriors().draw(self.rng)
 
     def log_weights(self) -> Float[np.ndarray, "c n k"]:
         """Return log[share · density of what is observed] of each record in each class."""
-        now = self.parameters
-        found = np.repeat(now.log_shares[:, None], len(self.records), axis=1)
-        for pattern in self.patterns:
-            found[:, pattern.rows] += pattern.log_densities(now, self.values)
-        for column in self.places.T:
-            found += np.swapaxes(now.log_levels[..., column], 1, 2)
-        return found
+        return log_weights(self.parameters, self.patterns, self.values, self.places)
 
     @property
     def convergence(self) -> Convergence:
@@ -153,7 +149,7 @@ class ClassChains:
         evenness = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=1)
         self.history.append(np.stack([density, evenness, np.max(shares, axis=1)], axis=1))
 
-    def _draw_values(self) -> None:
+    def draw_values(self) -> None:
         """Draw what is missing of each record given its class, then what is known within bounds."""
         for pattern in self.patterns:
             if not pattern.is_whole:
@@ -198,9 +194,41 @@ def _tables(records: IncompleteRecords, chains: int) -> int:
 
 
 def _filled(records: IncompleteRecords) -> Float[np.ndarray, "n p"]:
-    """Return the values with each gap at its column's mean."""
-    mean = np.nanmean(records.values, axis=0) if records.values.size else np.zeros(records.values.shape[1])
-    return np.where(np.isnan(records.values), mean, records.values)
+    """Return the values with each gap at its column's mean, or at 0 where nobody has a value."""
+    there = ~np.isnan(records.values)
+    mean = np.sum(records.values, axis=0, where=there) / np.maximum(np.sum(there, axis=0), 1)
+    return np.where(there, records.values, mean)
+
+
+def draw_rest(
+    parameters: ClassParameters, kept: IncompleteRecords, rng: np.random.Generator
+) -> tuple[Int[np.ndarray, "n q"], Float[np.ndarray, "n p"]]:
+    """Draw what is missing of records given what is there, level numbers and measurements, by one draw's parameters.
+
+    First the class of each given what is there, then the rest given class and measurements.
+    """
+    model, patterns, values = parameters.model, _patterns(kept), _filled(kept)[None].copy()
+    classes = choose(log_weights(parameters, patterns, values, model.places(kept.codes)), rng.random((1, len(kept))))
+    for pattern in patterns:
+        if not pattern.is_whole:
+            pattern.draw_into(values, classes, parameters, rng)
+    codes = np.where(kept.codes == UNKNOWN, parameters.draw_levels(rng, classes[0]), kept.codes)
+    return codes, values[0]
+
+
+def log_weights(
+    now: ClassParameters,
+    patterns: "tuple[_Pattern, ...]",
+    values: Float[np.ndarray, "#c n p"],
+    places: Int[np.ndarray, "n q"],
+) -> Float[np.ndarray, "c n k"]:
+    """Return log[share · density of what is observed] of each record in each class."""
+    found = np.repeat(now.log_shares[:, None], len(places), axis=1)
+    for pattern in patterns:
+        found[:, pattern.rows] += pattern.log_densities(now, values)
+    for column in places.T:
+        found += np.swapaxes(now.log_levels[..., column], 1, 2)
+    return found
 
 
 # ------------------------------------------------------------------------------------------- draws that are kept
@@ -270,6 +298,25 @@ def draw_classes(
     values = values if len(chains.values) > 1 else chains.values
     count = len(chains.classes)
     return ClassDraws(chains.model, chains.records, classes, values, centre, scale, count, convergence)
+
+
+def draw_with_kept(
+    begun: ClassChains,
+    kept: IncompleteRecords | None,
+    rng: np.random.Generator,
+    draws: int,
+    *,
+    apart: int = APART,
+    watch: Callable[[int], None] = lambda sweeps: None,
+) -> ClassDraws:
+    """Draw classes given a table and, where columns are kept, those of as many new people of whom they are all that is known.
+
+    What these lack is what goes out, by a law that is p(table, new people)/p(table, what is kept of them).
+    """
+    if kept is None:
+        return draw_classes(begun, draws, apart=apart, watch=watch)
+    draw_classes(begun, 1, watch=watch)  # the new people join where chains have settled
+    return draw_classes(begun.with_more(kept, rng), draws, apart=apart, watch=watch)
 
 
 # --------------------------------------------------------------------- records that lack the same measurements

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from allbutone.model.class_sampler import CHAINS, ClassChains, ClassDraws, draw_classes
+from allbutone.model.class_sampler import CHAINS, ClassChains, ClassDraws, draw_rest, draw_with_kept
 from allbutone.model.classes import ClassParameters
 from allbutone.model.incomplete import GapPatterns, IncompleteRecords
 from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
@@ -24,12 +24,12 @@ def draw_class_tables(
     watch: Callable[[int], None] = lambda sweeps: None,
 ) -> tuple[list[Records], str]:
     """Draw one table for each entry of `rows`, and say how nearly independent the draws are."""
-    model = mechanism.class_model
+    model, kept = mechanism.class_model, mechanism.kept_alone(table)
     require_memory(sum(rows) * (model.p + len(model.sizes)))
     chains = min(max(len(rows), CHAINS), MOST_CHAINS)
     with one_thread():
         begun = ClassChains.start(model, table, rng, chains)
-        draws = draw_classes(begun, -(-len(rows) // chains), apart=FAR_APART, watch=watch)
+        draws = draw_with_kept(begun, kept, rng, -(-len(rows) // chains), apart=FAR_APART, watch=watch)
         parameters = draws.posteriors.take(slice(len(rows))).draw(rng)
         found = [
             draw_class_table(mechanism, table, parameters.take([number]), rng, count)
@@ -45,8 +45,16 @@ def draw_class_table(
     rng: np.random.Generator,
     rows: int,
 ) -> Records:
-    """Draw one table from one draw of the parameters, with gaps as the table has them where they are kept."""
-    codes, values = parameters.draw_rows(rng, rows)
+    """Draw one table from one draw of the parameters, with gaps as the table has them where they are kept.
+
+    Where columns are kept it has a row for each person, in an order of its own: who has the release need not know
+    that of the table.
+    """
+    kept = mechanism.kept_alone(table)
+    if kept is None:
+        codes, values = parameters.draw_rows(rng, rows)
+    else:
+        codes, values = draw_rest(parameters, kept.take(rng.permutation(len(kept))), rng)
     gaps = GapPatterns.of(table).draw(rng, rows) if mechanism.missing == KEEP_GAPS else None
     return mechanism.with_gaps(values, codes, gaps)
 

@@ -93,26 +93,25 @@ class Mechanism:
         return NORMAL if self.is_normal else GENERAL_LOCATION
 
     def _require_classes_alone(self) -> None:
-        """Refuse what classes do not do: a prior from outside, cells, and columns that are kept."""
+        """Refuse what classes do not do: a prior from outside, and nothing to draw."""
         _ = self.class_model
+        self._require_kept_columns()
         if self.normal is not None:
             raise InputError(
                 "classes have a prior of their own, which has no units and says nothing of the data",
                 Cure("leave the prior out", "prior"),
             )
-        if self.keep:
-            raise InputError(
-                f"with classes no column is kept as it is: given {self.keep[0]!r} nobody could say exactly what a "
-                "release tells, since how people fall into classes would depend on it",
-                Cure("keep none", "keep", []),
-                Cure("use another model", "model"),
-            )
+        if not set(self.order) - {*self.keep}:
+            raise InputError("all columns are kept, and none is left to be drawn", Cure("keep fewer", "keep"))
 
-    def _require_drawable(self) -> None:
+    def _require_kept_columns(self) -> None:
         if unknown := [name for name in self.keep if name not in self.order]:
             raise InputError(
                 f"there is no column {unknown[0]!r} to keep", f"the columns are {', '.join(self.order)}"
             )
+
+    def _require_drawable(self) -> None:
+        self._require_kept_columns()
         drawn = [name for name in self.categories if name not in self.keep]
         if self.covariates and drawn:
             raise InputError(
@@ -155,9 +154,14 @@ class Mechanism:
         return tuple(name for name in self.columns if name not in self.keep)
 
     @property
+    def modelled(self) -> tuple[str, ...]:
+        """The measurements that the model is of: the drawn ones; with classes kept ones, too, say who is in which."""
+        return self.columns if self.has_classes else self.measurements
+
+    @property
     def covariates(self) -> tuple[str, ...]:
-        """The measurements that are kept, on which the others depend."""
-        return tuple(name for name in self.columns if name in self.keep)
+        """The measurements that are kept and that the model takes as given, the others depending on them."""
+        return tuple(name for name in self.columns if name not in self.modelled)
 
     @property
     def kept_categories(self) -> tuple[int, ...]:
@@ -167,7 +171,7 @@ class Mechanism:
     @cached_property
     def class_model(self) -> ClassModel:
         """The model before any record, where there are classes."""
-        return ClassModel(len(self.measurements), self.sizes, self.classes)
+        return ClassModel(len(self.modelled), self.sizes, self.classes)
 
     @cached_property
     def prior(self) -> LocationModel:
@@ -200,8 +204,8 @@ class Mechanism:
 
     def incomplete(self, records: Records) -> IncompleteRecords:
         """Return records with gaps as the model sees them; what is kept must be complete."""
-        drawn, kept = (
-            [records.columns.index(name) for name in each] for each in (self.measurements, self.covariates)
+        modelled, given = (
+            [records.columns.index(name) for name in each] for each in (self.modelled, self.covariates)
         )
         codes = records.categories.select(self.categories).codes
         gaps = dict(zip(self.categories, (codes == UNKNOWN).any(axis=0), strict=True))
@@ -211,16 +215,27 @@ class Mechanism:
                 f"columns that are kept must be complete: {', '.join(open_columns)} lack values",
                 Cure("do not keep them", "keep", [name for name in self.keep if name not in open_columns]),
             )
-        return IncompleteRecords.of(codes, records.values[:, drawn], records.values[:, kept])
+        return IncompleteRecords.of(codes, records.values[:, modelled], records.values[:, given])
+
+    def kept_alone(self, table: IncompleteRecords) -> IncompleteRecords | None:
+        """Return what is kept of records, all else missing, as the model sees them; None where nothing is kept."""
+        if not self.keep:
+            return None
+        drawn = [name not in self.keep for name in self.modelled]
+        open_levels = [name not in self.keep for name in self.categories]
+        codes = np.where(open_levels, UNKNOWN, table.codes)
+        return IncompleteRecords.of(codes, np.where(drawn, np.nan, table.values), table.covariates)
 
     def as_drawn(self, records: Records) -> IncompleteRecords:
         """Return a synthetic table as who attacks sees it: drawn measurements between the bounds they tell."""
         exact = self.incomplete(records)
         if not self.columns:
             return exact
-        drawn = [records.columns.index(name) for name in self.measurements]
-        low, high = self.schema.drawn_between(records.natural)
-        return IncompleteRecords.of(exact.codes, exact.values, exact.covariates, low[:, drawn], high[:, drawn])
+        places = [records.columns.index(name) for name in self.modelled]
+        kept = [name in self.keep for name in self.modelled]
+        bounds = (each[:, places] for each in self.schema.drawn_between(records.natural))
+        low, high = (np.where(kept, exact.values, each) for each in bounds)
+        return IncompleteRecords.of(exact.codes, exact.values, exact.covariates, low, high)
 
     def kept_levels(self, records: Records) -> Int[np.ndarray, "n q"] | None:
         """Return the levels that are kept of each record, −1 for those to be drawn; None where nothing is kept."""
@@ -234,7 +249,7 @@ class Mechanism:
     def released(self, drawn: MixedRecords, gaps: Bool[np.ndarray, "n d"] | None = None) -> Records:
         """Return what the model drew as it goes out: in natural units, rounded, within limits, with these gaps.
 
-        `gaps`: which values are taken away, of the drawn measurements, then of the categories.
+        `gaps`: which values are taken away, of the modelled measurements, then of the categories.
         """
         values = np.empty((len(drawn), len(self.columns)))
         for names, part in ((self.measurements, drawn.values), (self.covariates, drawn.covariates)):
@@ -246,7 +261,7 @@ class Mechanism:
     ) -> Records:
         """Return all measurements, on the model's scale, and levels as they go out, with these gaps."""
         if gaps is not None:
-            places = [self.columns.index(name) for name in self.measurements]
+            places = [self.columns.index(name) for name in self.modelled]
             values[:, places] = np.where(gaps[:, : len(places)], np.nan, values[:, places])
             codes = np.where(gaps[:, len(places) :], UNKNOWN, codes)
         return self.table(self.schema.released(values), codes, gaps is not None)
@@ -277,6 +292,7 @@ class Mechanism:
             return {
                 "model": CLASSES,
                 "classes": self.classes,
+                "keep": list(self.keep),
                 "missing": self.missing,
                 "columns": list(self.order),
                 "prior": CLASS_PRIOR | {"df": self.class_model.df},
@@ -322,7 +338,8 @@ class Mechanism:
             return cls.of_measurements(schema, prior_from(entries["prior"], order))
         if entries["model"] == CLASSES:
             classes = count_of("classes", entries["classes"], MOST_CLASSES)
-            found = cls(schema, None, missing=entries["missing"], classes=classes)
+            keep = _names(entries.get("keep", ()))
+            found = cls(schema, None, keep=keep, missing=entries["missing"], classes=classes)
             if entries["prior"] != found.entries()["prior"]:
                 raise ValueError("a prior of classes that this version does not know")
             return found

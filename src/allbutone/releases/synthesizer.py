@@ -463,8 +463,8 @@ def _fit_classes(records: Records | LazyRecords | SiteMoments, mechanism: Mechan
         )
     table = mechanism.incomplete(records)
     require_enough_records(table)
-    require_values(table, mechanism.measurements, mechanism.classes)
-    return _Fit(mechanism, len(records.values), incomplete=table)
+    require_values(table, mechanism.modelled, mechanism.classes)
+    return _Fit(mechanism, len(table), incomplete=table, kept=mechanism.kept_levels(records))
 
 
 def refuse_class_parameters() -> None:
@@ -516,7 +516,7 @@ def _fit_from(content: dict[str, Any], mechanism: Mechanism) -> _Fit:
         posterior = _location_model(given, mechanism.prior)
     incomplete = None
     if (table := content.get("incomplete")) is not None:
-        values = np.array(table["values"], dtype=np.float64).reshape(people, len(mechanism.measurements))
+        values = np.array(table["values"], dtype=np.float64).reshape(people, len(mechanism.modelled))
         codes = np.array(table["codes"], dtype=np.int64).reshape(people, -1)
         incomplete = IncompleteRecords.of(codes, values, covariates)
     return _Fit(mechanism, people, posterior, incomplete, kept, covariates)

@@ -256,8 +256,8 @@ def _class_fit(records: Records, mechanism: Mechanism, normality: Normality | No
     table = classes.incomplete(records)
     try:
         with step("Judging the model with classes", None):
-            require_values(table, classes.measurements, classes.classes)
-            return fit_of_classes(classes.measurements, table, classes.class_model)
+            require_values(table, classes.modelled, classes.classes)
+            return fit_of_classes(classes.modelled, table, classes.class_model)
     except InputError:
         return None  # what classes cannot draw they do not mend
 
