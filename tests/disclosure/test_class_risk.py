@@ -11,8 +11,8 @@ import allbutone as abo
 from allbutone.adversary.class_beliefs import ClassAdversary, draw_given
 from allbutone.adversary.class_values import RestKnown
 from allbutone.adversary.integrate import Intervals
-from allbutone.adversary.one_value import Nearness
-from allbutone.model.class_sampler import ClassChains, draw_classes
+from allbutone.adversary.one_value import Nearness, jackknife_error
+from allbutone.model.class_sampler import ClassChains, draw_classes, draw_rest, draw_with_kept
 from allbutone.model.classes import ClassModel, ClassPosteriors
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.support.errors import InputError
@@ -49,6 +49,32 @@ def test_one_class_is_the_normal_models_risk(rng):
     assert np.all(np.abs(np.log(found.prior_mass / exact.prior_mass))[1:] < 1.0)
 
 
+def test_one_class_that_keeps_a_column_is_the_normal_models_risk_by_who_knows_it(rng):
+    """Of one class what is kept says nothing of the others given it: p(x | others ∪ Z), given the kept value."""
+    table = pd.DataFrame(rng.standard_normal((25, 2)) @ [[1.0, 0.8], [0.0, 0.6]], columns=["a", "b"])
+    one = abo.Synthesizer(model="classes", classes=1, keep="a").fit(table).sample(datasets=2, rng_for_tests=rng)
+    normal = abo.Release.of(one.values, one.columns, abo.NIW.flat(2))
+    found, exact = abo.risk(table, one, rng=rng), abo.risk(table, normal, abo.Adversary(known="a"), rng=rng)
+    assert "probability_a" not in found
+    off = np.abs(found.probability_b - exact.probability_b)
+    assert np.all(off < 6 * found.probability_error_b + 0.02)
+    assert np.all(np.abs(found.baseline_b - exact.baseline_b) < 0.08)
+    assert np.mean(found.probability_b - exact.probability_b) < 0.03
+
+
+def test_people_of_whom_nothing_is_kept_say_nothing(rng):
+    model, table = drawn_from_the_model(rng, 40)
+    dataset = IncompleteRecords.of(table.codes[::-1], table.values + 0.1 * rng.standard_normal((40, 2)))
+    nothing = IncompleteRecords.of(np.full((40, 2), -1), np.full((40, 2), np.nan))
+    without, with_them = (
+        ClassAdversary.of(model, table, [dataset], rng, kept).opinions(np.arange(40)) for kept in (None, nothing)
+    )
+    assert with_them.powers == [1, -1, 1]
+    ours, theirs = (after - before for after, before in (each.at_truth() for each in (without, with_them)))
+    error = np.hypot(jackknife_error(ours), jackknife_error(theirs))
+    assert np.all(np.abs(ours[-1] - theirs[-1]) < 6 * error + 0.2)
+
+
 def drawn_from_the_model(rng, n):
     """A table drawn from three classes of two measurements and two categories, with parameters drawn at random."""
     model = ClassModel(2, (2, 3), classes=3)
@@ -61,19 +87,27 @@ def drawn_from_the_model(rng, n):
     return model, IncompleteRecords.of(*even.draw(rng).draw_rows(rng, n))
 
 
-def calibrated_events(rng, datasets, tables, n=80):
+def calibrated_events(rng, datasets, tables, n=80, keep=False):
     """What is believed of each record of tables from the model, by who lacks it and who knows the rest.
 
     By name and table: ranks of measurements, which are uniform; probabilities of levels, with what is true;
-    evidence.
+    evidence. keep: whether the first measurement and the first category of everybody go out as they are.
     """
     found = {"ranks": [], "ranks_rest": [], "levels": [], "levels_rest": [], "evidence": []}
     for _ in range(tables):
         model, table = drawn_from_the_model(rng, n)
-        drawn = draw_classes(ClassChains.start(model, table, rng, 8), 1, most_sweeps=150).posteriors.draw(rng)
-        released = [IncompleteRecords.of(*drawn.take([each]).draw_rows(rng, n)) for each in range(datasets)]
-        people = np.arange(n)
-        beliefs = ClassAdversary.of(model, table, released, rng).opinions(people)
+        kept, begun = None, ClassChains.start(model, table, rng, 8)
+        if keep:
+            codes, values = table.codes.copy(), table.values.copy()
+            codes[:, 1], values[:, 1] = -1, np.nan
+            kept = IncompleteRecords.of(codes, values)
+            drawn = draw_with_kept(begun, kept, rng, 1).posteriors.draw(rng)
+            made = [draw_rest(drawn.take([each]), kept, rng) for each in range(datasets)]
+        else:
+            drawn = draw_classes(begun, 1, most_sweeps=150).posteriors.draw(rng)
+            made = [drawn.take([each]).draw_rows(rng, n) for each in range(datasets)]
+        people, released = np.arange(n), [IncompleteRecords.of(*each) for each in made]
+        beliefs = ClassAdversary.of(model, table, released, rng, kept).opinions(people)
         points = beliefs.shared_points(rng, 1024)
         logs, _ = beliefs.at_shared(points, people)
         weights = np.exp(logs[-1] - points.log_density[:, None])
@@ -122,6 +156,18 @@ def test_who_attacks_is_calibrated_in_many_tables(datasets, rng):
         for low, high in ((0, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1.01)):
             here = (stated >= low) & (stated < high)
             require_frequency(np.where(here, true, 0.0), np.where(here, stated, 0.0), name)
+    require_frequency(np.exp(-found["evidence"]), 1.0, "evidence")
+
+
+def test_who_attacks_is_calibrated_where_columns_are_kept(rng):
+    """By who knows all else of a person, which what is kept belongs to; of kept columns nothing is asked."""
+    found = calibrated_events(rng, 2, 20, n=50, keep=True)
+    for below in (0.1, 0.25, 0.5, 0.75, 0.9):
+        require_frequency(found["ranks_rest"][..., 1] < below, below, "ranks")
+    stated, true = np.moveaxis(found["levels_rest"][:, 2 * 50 :], -1, 0)
+    for low, high in ((0, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1.01)):
+        here = (stated >= low) & (stated < high)
+        require_frequency(np.where(here, true, 0.0), np.where(here, stated, 0.0), "levels")
     require_frequency(np.exp(-found["evidence"]), 1.0, "evidence")
 
 

@@ -9,7 +9,7 @@ from scipy.special import gammaln, logsumexp
 
 import allbutone as abo
 from allbutone.model.augmentation import augment
-from allbutone.model.class_sampler import ClassChains, draw_classes
+from allbutone.model.class_sampler import ClassChains, draw_classes, draw_rest
 from allbutone.model.classes import MOST_CLASSES, ClassModel, ClassPosteriors, choose, require_values
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel
@@ -225,6 +225,42 @@ def test_one_is_chosen_in_proportion(rng):
     found = choose(np.repeat(logs, 20000, axis=0), rng.random(20000))
     np.testing.assert_allclose(np.bincount(found) / 20000, [0.2, 0.5, 0.3], atol=0.02)
     assert choose(np.array([[-np.inf, 0.0, -np.inf]]), np.array([0.0]))[0] == 1
+
+
+def test_what_is_kept_of_a_record_says_what_the_joint_density_says_of_the_rest(rng):
+    model = ClassModel(2, (2, 3), classes=3)
+    prior = ClassPosteriors.of(
+        model,
+        np.zeros((1, 0), dtype=int),
+        np.zeros((1, 0, 2)),
+        np.zeros((0, 2), dtype=int),
+        np.zeros((1, 2)),
+        np.eye(2)[None],
+    )
+    drawn = prior.draw(rng)
+    covariances, shares = drawn.covariances[0], np.exp(drawn.log_shares[0])
+    levels = np.exp(drawn.log_levels[0])
+    n, y, code = 20_000, drawn.means[0, 0, 0] + 0.3, 1
+    # all but one measurement kept: the mixture of the classes' conditional normals
+    kept = IncompleteRecords.of(np.tile([0, code], (n, 1)), np.tile([y, np.nan], (n, 1)))
+    codes, values = draw_rest(drawn, kept, rng)
+    assert np.all(codes == [0, code])
+    assert np.all(values[:, 0] == y)
+    away, wide = y - drawn.means[0, :, 0], covariances[:, 0, 0]
+    density = np.exp(-0.5 * away**2 / wide) / np.sqrt(wide)
+    weights = shares * density * levels[:, 0] * levels[:, 2 + code]
+    weights /= weights.sum()
+    middle = drawn.means[0, :, 1] + covariances[:, 1, 0] / wide * away
+    narrow = covariances[:, 1, 1] - covariances[:, 1, 0] ** 2 / wide
+    spread = np.sqrt(weights @ (narrow + middle**2) - (weights @ middle) ** 2)
+    assert abs(np.mean(values[:, 1]) - weights @ middle) < 5 * spread / np.sqrt(n)
+    # all but one category kept: its shares, averaged over the classes that the rest leaves
+    kept = IncompleteRecords.of(np.tile([0, -1], (n, 1)), np.tile([y, np.nan], (n, 1)))
+    codes, _ = draw_rest(drawn, kept, rng)
+    weights = shares * density * levels[:, 0]
+    told = weights @ levels[:, 2:5] / weights.sum()
+    found = np.mean(codes[:, 1, None] == np.arange(3), axis=0)
+    assert np.all(np.abs(found - told) < 5 * np.sqrt(told * (1 - told) / n) + 1e-9)
 
 
 def test_what_cannot_be_fitted_is_refused(rng):

@@ -55,6 +55,24 @@ def test_it_is_saved_read_back_and_repeated(clinic, tmp_path):
     assert not three.same_as(release.mechanism)
 
 
+def test_what_is_kept_goes_out_as_it_is_and_the_rest_is_drawn_given_it(clinic, tmp_path):
+    key, clinic["site"] = abo.Synthesizer.new_repeat_key(), np.where(clinic.marker > 6, "ward", "home")
+    synthesizer = abo.Synthesizer(model="classes", classes=2, keep=["site", "weight"]).fit(clinic)
+    release = synthesizer.sample(datasets=2, repeat_key=key)
+    for table in release.to_frames("pandas"):
+        kept = [sorted(zip(each.site, each.weight, strict=True)) for each in (clinic, table)]
+        assert kept[0] == kept[1]
+        assert list(table.weight) != list(clinic.weight)  # in an order of their own
+        there = table.site == "ward"
+        assert table.marker[there].mean() > table.marker[~there].mean() + 4
+        assert (table.arm[there] == "treated").mean() > (table.arm[~there] == "treated").mean() + 0.3
+    abo.save_release(release, tmp_path / "release")
+    assert abo.load_release(tmp_path / "release").mechanism.same_as(release.mechanism)
+    synthesizer.save(tmp_path / "fitted.json")
+    again = abo.Synthesizer.load(tmp_path / "fitted.json").sample(datasets=2, repeat_key=key)
+    np.testing.assert_array_equal(again.values[1], release.values[1])
+
+
 def test_categories_alone_and_with_very_many_combinations(rng):
     levels = np.array([f"level {number}" for number in range(9)])
     table = pd.DataFrame({f"question {number}": levels[rng.integers(0, 9, 60)] for number in range(5)})
@@ -92,8 +110,12 @@ def test_what_classes_do_not_do_is_refused_with_its_reason(clinic):
     for ask in (lambda: synthesizer.sample(parameters=True), synthesizer.sample_parameters):
         with pytest.raises(InputError, match="datasets alone are released"):
             ask()
-    with pytest.raises(InputError, match="no column is kept"):
-        abo.Synthesizer(model="classes", keep="arm").fit(clinic)
+    with pytest.raises(InputError, match="none is left to be drawn"):
+        abo.Synthesizer(model="classes", keep=list(clinic)).fit(clinic)
+    with pytest.raises(InputError, match="no column 'arms' to keep"):
+        abo.Synthesizer(model="classes", keep=["arms"]).fit(clinic)
+    with pytest.raises(InputError, match="a row for each person"):
+        abo.Synthesizer(model="classes", keep="arm").fit(clinic).sample(rows=5)
     with pytest.raises(InputError, match="a prior of their own"):
         abo.Synthesizer(abo.NIW.default(2), model="classes").fit(clinic)
     with pytest.raises(InputError, match="has no classes"):

@@ -54,6 +54,15 @@ class ClassChains:
     ) -> "ClassChains":
         """Begin far apart: in each chain another number of records are centres, and who is nearest joins them."""
         require_enough_records(records)
+        try:
+            return cls._start(model, records, rng, chains)
+        except np.linalg.LinAlgError as error:
+            refuse_degenerate(error)
+
+    @classmethod
+    def _start(
+        cls, model: ClassModel, records: IncompleteRecords, rng: np.random.Generator, chains: int
+    ) -> "ClassChains":
         n = len(records)
         values = np.ascontiguousarray(_filled(records))  # in whatever order the numbers lie in memory
         mean = np.mean(values, axis=0)
@@ -315,7 +324,7 @@ def draw_with_kept(
     """
     if kept is None:
         return draw_classes(begun, draws, apart=apart, watch=watch)
-    draw_classes(begun, 1, watch=watch)  # the new people join where chains have settled
+    draw_classes(begun, 1, most_sweeps=FIRST_SWEEPS, watch=watch)  # the new people join chains that know the table
     return draw_classes(begun.with_more(kept, rng), draws, apart=apart, watch=watch)
 
 
