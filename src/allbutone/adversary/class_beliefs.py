@@ -30,7 +30,8 @@ SETTLING, SETTLING_QUICKLY = 150, 50  # sweeps of chains that begin where those 
 class ClassAdversary:
     """Draws given the table alone (first), and given the table with each dataset beside it.
 
-    keeps: whether the second are given the table with what is kept of the datasets' rows beside it. quick: whether this is one of many, as where releases are simulated: points are fewer, and chains are not run
+    keeps: whether the second are given the table with what is kept of the datasets' rows beside it.
+    quick: whether this is one of many, as where releases are simulated: points are fewer, and chains are not run
     again without people of whom their weights say too little.
     """
 

@@ -379,27 +379,30 @@ def _assumed(mechanism: Mechanism, given: Path | None) -> str:
     if mechanism.covariates:
         what += f"; they depend on {joined(mechanism.covariates)} in straight lines"
     parts += [what, worth, "each dataset from parameters of its own, drawn at random"]
-    lines = [f"Assumed: {'; '.join(parts)}."]
+    return f"Assumed: {'; '.join(parts)}.\n{_public(mechanism)}"
+
+
+def _public(mechanism: Mechanism) -> str:
+    """Say what is public from now on."""
+    kept = ""
     if mechanism.keep:
-        lines.append(
+        kept = (
             f"Kept as they are, a row for each person: {', '.join(mechanism.keep)}. Whoever has the release has "
-            "these of everyone: keep only what is public anyway."
+            "these of everyone: keep only what is public anyway.\n"
         )
-    public = "the names of all columns" + (" and levels" if sizes else "")
-    lines.append(f"Public with the release: {public}, the model and its prior.")
-    return "\n".join(lines)
+    names = "the names of all columns" + (" and levels" if mechanism.sizes else "")
+    return f"{kept}Public with the release: {names}, the model and its prior."
 
 
 def _assumed_of_classes(mechanism: Mechanism) -> str:
     """Say what classes take for granted, and what is public from now on."""
-    p, q = len(mechanism.measurements), len(mechanism.categories)
+    p, q = len(mechanism.modelled), len(mechanism.categories)
     inside = [bell_curves(p, "measurement") + mechanism.schema.scales_in_words] if p else []
     inside += ["categories independent of all else"] if q else []
     return (
         f"Assumed: each person is of one of at most {_classes(mechanism.classes)}, which nobody has observed; "
         f"within a class {' and '.join(inside)}; a prior that has no units and says nothing of the data; each "
-        "dataset from classes and parameters of its own, drawn at random.\n"
-        f"Public with the release: the names of all columns{' and levels' if q else ''}, the model and its prior."
+        f"dataset from classes and parameters of its own, drawn at random.\n{_public(mechanism)}"
     )
 
 

@@ -212,12 +212,14 @@ def _filled(records: IncompleteRecords) -> Float[np.ndarray, "n p"]:
 def draw_rest(
     parameters: ClassParameters, kept: IncompleteRecords, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, "n q"], Float[np.ndarray, "n p"]]:
-    """Draw what is missing of records given what is there, level numbers and measurements, by one draw's parameters.
+    """Draw level numbers and measurements of records given what is there of them, by one draw's parameters.
 
     First the class of each given what is there, then the rest given class and measurements.
     """
     model, patterns, values = parameters.model, _patterns(kept), _filled(kept)[None].copy()
-    classes = choose(log_weights(parameters, patterns, values, model.places(kept.codes)), rng.random((1, len(kept))))
+    classes = choose(
+        log_weights(parameters, patterns, values, model.places(kept.codes)), rng.random((1, len(kept)))
+    )
     for pattern in patterns:
         if not pattern.is_whole:
             pattern.draw_into(values, classes, parameters, rng)
@@ -318,9 +320,9 @@ def draw_with_kept(
     apart: int = APART,
     watch: Callable[[int], None] = lambda sweeps: None,
 ) -> ClassDraws:
-    """Draw classes given a table and, where columns are kept, those of as many new people of whom they are all that is known.
+    """Draw classes given a table and, where columns are kept, new people of whom these are all that is known.
 
-    What these lack is what goes out, by a law that is p(table, new people)/p(table, what is kept of them).
+    What they lack is what goes out, by a law that is p(table, new people)/p(table, what is kept of them).
     """
     if kept is None:
         return draw_classes(begun, draws, apart=apart, watch=watch)

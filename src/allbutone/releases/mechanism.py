@@ -155,7 +155,7 @@ class Mechanism:
 
     @property
     def modelled(self) -> tuple[str, ...]:
-        """The measurements that the model is of: the drawn ones; with classes kept ones, too, say who is in which."""
+        """The measurements that the model is of: those drawn and, with classes, kept ones, which tell these."""
         return self.columns if self.has_classes else self.measurements
 
     @property
