@@ -1,5 +1,7 @@
 """Values on several grids: each goes out on one by its share, and tells between which values its draw lay."""
 
+import tomllib
+
 import numpy as np
 import pandas
 import pytest
@@ -123,6 +125,14 @@ def test_a_habit_of_recording_is_seen_and_told_coarsely(rng):
     assert proposed_heaps(strays, 1) == (0, None)
     for plain, digits in ((np.round(values), 0), (np.round(values, 1), 1), (np.round(values, 3), 3)):
         assert proposed_heaps(plain, digits) == (digits, None)
+
+
+def test_scores_by_tens_are_proposed_as_such_and_other_scores_are_not(rng, tmp_path):
+    table = pandas.DataFrame({"karnofsky": 10 * rng.integers(4, 11, 200), "pain": rng.integers(0, 11, 200)})
+    described(table).write(tmp_path / "table.toml")
+    columns = tomllib.loads((tmp_path / "table.toml").read_text())["columns"]
+    assert columns["karnofsky"]["step"] == 10
+    assert "step" not in columns["pain"]
 
 
 def test_drafted_shares_are_marked_as_those_of_the_table(rng, tmp_path):

@@ -401,8 +401,11 @@ def _with_proposals(look: Look, there: Float[np.ndarray, " n"]) -> Look:
     if scale == "as it is" and decimals and spread <= 2 * 10.0**-decimals:
         decimals = None
     heaps = None
-    if decimals is not None and kind != "few values":
-        decimals, heaps = proposed_heaps(there, decimals)
+    if decimals is not None:
+        proposed = proposed_heaps(there, decimals)
+        # of few values a habit cannot be told from chance, but that all of them are multiples can: scores by tens
+        if kind != "few values" or (proposed[1] is not None and len(proposed[1].grids) == 1):
+            decimals, heaps = proposed
     look = replace(look, kind=kind, doubts=doubts, scale=scale, positive=positive)
     return replace(look, decimals=decimals, heaps=heaps)
 
