@@ -194,6 +194,7 @@ def test_the_budget_counts_what_was_released_and_the_report_says_what_was_judged
     assert told in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_a_table_with_categories_has_its_ledger_too(allbutone, tmp_path, rng):
     lines = [f"{rng.choice(['f', 'm'])},{value:.2f}" for value in rng.normal(size=40)]
     (tmp_path / "t.csv").write_text("sex,x\n" + "\n".join(lines) + "\n")
