@@ -328,6 +328,7 @@ def test_a_report_tells_the_table_from_its_people_without_gaps(rng):
     def source(table):
         records = abo.Records.of(table, complete_cases=True)
         told = SimpleNamespace(standing=None, records=records, people=len(records.values))
+        told.leaves_people_out = Assessment.leaves_people_out.fget(told)
         return Assessment.source.fget(told)
 
     table = people(rng, 40)
