@@ -66,7 +66,7 @@ def work():
 RISK = """
 import numpy as np
 import allbutone as abo
-from allbutone.disclosure.risk import stream_risk
+from allbutone.disclosure.table_risk import stream_risk
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.sources import Source
 records = LazyRecords.of(Source(pattern).open())

@@ -85,24 +85,24 @@ def processes():
 @pytest.fixture
 def few_trials(monkeypatch):
     """A budget without simulated releases, or by as few as it takes, where what it finds is not the point."""
-    from allbutone.disclosure import budget, simulated_budget  # not above: the hook must come first
+    from allbutone.disclosure import budget, budget_case, simulated_budget  # not above: the hook must come first
 
-    monkeypatch.setattr(budget, "WORK", 0)
+    monkeypatch.setattr(budget_case, "WORK", 0)
     monkeypatch.setattr(budget, "alternatives_of", lambda *_: ())
-    for room, name in ((simulated_budget, "RELEASES"), (budget, "RELEASES"), (budget, "GAP_RELEASES")):
-        monkeypatch.setattr(room, name, 2)
-    monkeypatch.setattr(budget, "CLASS_RELEASES", 2)
-    monkeypatch.setattr(budget, "MOST_WITH_CLASSES", 1)
+    monkeypatch.setattr(simulated_budget, "RELEASES", 2)
+    for name in ("RELEASES", "GAP_RELEASES", "CLASS_RELEASES"):
+        monkeypatch.setattr(budget_case, name, 2)
+    monkeypatch.setattr(budget_case, "MOST_WITH_CLASSES", 1)
 
 
 @pytest.fixture
 def fewer_releases(monkeypatch):
     """A fifth of the usual simulated releases, in which the few are attacked who stand out most."""
-    from allbutone.disclosure import budget, simulated_budget  # not above: the hook must come first
+    from allbutone.disclosure import budget, budget_case, simulated_budget  # not above: the hook must come first
 
-    monkeypatch.setattr(budget, "PEOPLE", budget.FEWEST)
+    monkeypatch.setattr(budget_case, "PEOPLE", budget_case.FEWEST)
     monkeypatch.setattr(budget, "SMALLER", (10,))
-    for room in (simulated_budget, budget):
+    for room in (simulated_budget, budget_case):
         monkeypatch.setattr(room, "RELEASES", 40)
     monkeypatch.setattr(simulated_budget, "ACCEPTED", 1)
 

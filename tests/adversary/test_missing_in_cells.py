@@ -10,7 +10,8 @@ import allbutone as abo
 from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.missing_in_cells import MissingInCells, beliefs_of
 from allbutone.adversary.proposal import Points
-from allbutone.disclosure.risk import Question, records_of_release, risk_columns
+from allbutone.disclosure.question import Question
+from allbutone.disclosure.risk import records_of_release, risk_columns
 from allbutone.model.location import MixedRecords
 
 STEP = 5.5  # of the grid: half a standard deviation

@@ -8,7 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.disclosure.budget import Case, Earlier
+from allbutone.disclosure.budget_case import Case, Earlier
 from allbutone.disclosure.lineup import LARGEST_BUDGET, Lineup, largest
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.rule import Rule, near_truth

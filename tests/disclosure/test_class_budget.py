@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
-from allbutone.disclosure import budget as budgets
+from allbutone.disclosure import budget_case as budgets
 from allbutone.disclosure.class_releases import ClassReleases, is_disclosed
 from allbutone.disclosure.rule import Rule
 from allbutone.figures.budget import budget_figure

@@ -7,7 +7,7 @@ import pytest
 import allbutone as abo
 import paper
 from allbutone.adversary.missing import sample_missing
-from allbutone.disclosure.measures import groups_of, measure_missing
+from allbutone.disclosure.missing_risk import groups_of, measure_missing
 from allbutone.model.moments import Moments
 from allbutone.model.niw import Normal
 from allbutone.releases.several import without_columns

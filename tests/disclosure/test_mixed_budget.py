@@ -10,14 +10,17 @@ import pytest
 import allbutone as abo
 from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs
 from allbutone.adversary.proposal import Points
-from allbutone.disclosure.budget import Budget, Case, allowed, leverages_in_cells
+from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.budget_case import Case, allowed, leverages_in_cells
 from allbutone.disclosure.exposure_law import leverages
+from allbutone.disclosure.gap_releases import GapReleases
 from allbutone.disclosure.lineup import Lineup
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort, Simulated, Tried
 from allbutone.disclosure.standing import Standing
-from allbutone.disclosure.table_releases import CountedCells, GapReleases, _People, category_chances
+from allbutone.disclosure.table_draws import CountedCells, category_chances
+from allbutone.disclosure.table_releases import _People
 from allbutone.model.location import LocationModel, MixedRecords
 from allbutone.model.moments import Cells
 from allbutone.releases.mechanism import Mechanism

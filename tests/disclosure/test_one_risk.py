@@ -9,8 +9,12 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure import risk as room
-from allbutone.disclosure.risk import Question, records_of_release, risk_columns, without_lacking
+from allbutone.disclosure.question import Question, without_lacking
+from allbutone.disclosure.risk import records_of_release, risk_columns
+from allbutone.disclosure.table_risk import stream_risk
+from allbutone.releases.release import reading_of
 from allbutone.releases.several import in_columns
+from allbutone.tables.engines.lazy_records import LazyRecords
 
 PRIOR = {"centre": [50.0, 3.0], "spread": [8.0, 1.0]}
 
@@ -132,12 +136,15 @@ def test_with_gaps_the_mechanisms_own_prior_changes_little_and_others_are_taken(
     assert np.isfinite(fewer["probability_age"]).all()
 
 
-def test_a_table_with_categories_is_judged_in_its_engine_as_in_memory(people, monkeypatch):
-    monkeypatch.setattr(room, "BLOCK_ROWS", 25)
+def test_a_table_with_categories_is_judged_in_its_engine_as_in_memory(people):
     release = released(people)
     points = np.random.default_rng(np.random.default_rng(3).integers(2**63))  # the same ones serve every block
     here = abo.risk(people, release, mass=False, rng=points)
-    there = abo.risk(pl.from_pandas(people).lazy(), release, mass=False, rng=np.random.default_rng(3)).to_pandas()
+    reading = {name: each for name, each in reading_of(release, {}).items() if name != "gaps"}
+    lazy = LazyRecords.of(pl.from_pandas(people).lazy(), **reading)
+    blocks = list(stream_risk(lazy, release, mass=False, rng=np.random.default_rng(3), block_rows=25))
+    there = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    assert len(blocks) > 1
     for name in ("exposure", "distance", "probability_sex", "baseline_sex", "tolerance_age", "error_ldl"):
         np.testing.assert_allclose(there[name], here[name], rtol=1e-6, atol=1e-6)
 

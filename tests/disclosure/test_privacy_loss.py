@@ -11,7 +11,7 @@ from scipy.special import loggamma, multigammaln
 from scipy.stats import mannwhitneyu
 
 import allbutone as abo
-from allbutone.disclosure.budget import Case
+from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.draw_loss import AT_ONCE, DrawLoss, sum_curved_log_gamma
 from allbutone.disclosure.epsilon import ALARMS, BestTest, DatasetLoss, PrivacyLoss, epsilons_of, looked_up
 from allbutone.disclosure.exposure_law import ExposureLaw

@@ -9,7 +9,8 @@ from scipy.special import logsumexp
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure import simulated_budget
-from allbutone.disclosure.budget import Budget, Case
+from allbutone.disclosure.budget import Budget
+from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.lineup import LARGEST_BUDGET, Lineup
 from allbutone.disclosure.measures import prior_mass
 from allbutone.disclosure.risk import risk_columns, with_prior

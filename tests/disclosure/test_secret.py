@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import allbutone as abo
-from allbutone.disclosure.budget import Case
+from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import BASELINE, PROBABILITY, REST_KNOWN, Rule, judged_columns
 from allbutone.support.errors import InputError

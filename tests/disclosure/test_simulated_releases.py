@@ -12,7 +12,7 @@ from allbutone.adversary.build import from_datasets
 from allbutone.adversary.membership import evidence_in_cells
 from allbutone.adversary.mixed import MixedLeaveOneOut, level_alone
 from allbutone.adversary.proposal import Points
-from allbutone.disclosure.budget import Case
+from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.rule import USUAL
 from allbutone.disclosure.simulation import SimulatedDatasets, SimulatedReleases

@@ -8,8 +8,9 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure.lineup import Lineup
-from allbutone.disclosure.risk import WorstSoFar, risk_columns, stream_risk
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.table_risk import WorstSoFar, stream_risk
 from allbutone.model.prior import prior_of
 from allbutone.reports.verdict import verdict_of
 from allbutone.support.errors import InputError
@@ -58,9 +59,9 @@ def test_blocks_give_what_memory_gives(engine, rng, tmp_path, request):
 
 
 def test_what_is_kept_of_the_blocks_gives_the_verdict_of_all(rng, monkeypatch):
-    from allbutone.disclosure import risk
+    from allbutone.disclosure import table_risk
 
-    monkeypatch.setattr(risk, "KEPT", 5)
+    monkeypatch.setattr(table_risk, "KEPT", 5)
     cohort = abo.demo_cohort()
     release = abo.Synthesizer().fit(cohort).sample_parameters(300)
     found = risk_columns(cohort, release, mass=False, rng=np.random.default_rng(0))
@@ -69,7 +70,7 @@ def test_what_is_kept_of_the_blocks_gives_the_verdict_of_all(rng, monkeypatch):
         kept.add({name: column[places] for name, column in found.items()})
     ours, theirs = verdict_of(kept.found, rule, kept.among), verdict_of(found, rule)
     assert 5 < kept.among.disclosed == len(theirs.rows)
-    assert 5 <= len(kept.found["row"]) <= 5 + risk.MEMBERS_KEPT
+    assert 5 <= len(kept.found["row"]) <= 5 + table_risk.MEMBERS_KEPT
     for said in ("headline", "how_sure", "membership", "nearest", "who", "passed"):
         assert getattr(ours, said) == getattr(theirs, said)
 

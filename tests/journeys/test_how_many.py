@@ -10,7 +10,8 @@ import pytest
 from test_cli_hints import hints_of
 
 import allbutone as abo
-from allbutone.disclosure.budget import Case, Earlier, counted_as, luck_of
+from allbutone.disclosure.budget import luck_of
+from allbutone.disclosure.budget_case import Case, Earlier, counted_as
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort, Luck, most_safe

@@ -10,8 +10,8 @@ import allbutone as abo
 from allbutone.cli.output import show_values
 from allbutone.disclosure.budget import budget
 from allbutone.disclosure.lineup import likeliest
-from allbutone.disclosure.risk import WorstSoFar
 from allbutone.disclosure.rule import Rule, ToldValues
+from allbutone.disclosure.table_risk import WorstSoFar
 from allbutone.figures.budget import records_figure
 from allbutone.figures.risk import disclosure_figure, risk_figure
 from allbutone.reports.verdict import values_of, verdict_of

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 import allbutone as abo
-from allbutone.disclosure.risk import risk_by_lacking
+from allbutone.disclosure.table_risk import risk_by_lacking
 from allbutone.paper.design import choose
 from allbutone.paper.design_file import parse_design
 from allbutone.paper.law_figures import lacking_figure

@@ -14,7 +14,8 @@ import pytest
 
 import allbutone as abo
 from allbutone.releases import description
-from allbutone.releases.check import form_findings, require_clean, zip_release
+from allbutone.releases.check import require_clean
+from allbutone.releases.check_files import form_findings, zip_release
 from allbutone.releases.synthesizer import Synthesizer
 from allbutone.tables.column import Column
 from allbutone.tables.safe_io import fresh_folder

@@ -7,14 +7,14 @@ import pyarrow.parquet
 import pytest
 
 import allbutone as abo
-from allbutone.releases.check import (
+from allbutone.releases.check import require_clean
+from allbutone.releases.check_values import (
     Table,
     Values,
     _equal_rows,
-    _table_of,
     dataset_against_table,
     order_findings,
-    require_clean,
+    table_beside,
 )
 from allbutone.tables.column import CATEGORY, Column
 from clean_releases import N, confidential, found_in
@@ -168,10 +168,10 @@ def test_equal_rows_by_chance_are_none_of_the_tables():
     declared = {"columns": {"a": {"decimals": 0}, "b": {"decimals": 0, "low": -2.0}}}
     columns = abo.Schema.of(declared).columns
     drawn = pa.table({"a": rng.normal(0, 3, 400).round(), "b": np.maximum(rng.normal(0, 3, 400).round(), -2)})
-    real = _table_of(table, columns, (), abo.Schema())
+    real = table_beside(table, columns, (), abo.Schema())
     assert _equal_rows(Values.of_frame(drawn, columns), real) == 0
     fine = abo.Schema.of({"columns": {name: {"decimals": 3} for name in "ab"}}).columns
-    assert _equal_rows(Values.of_frame(table.slice(0, 5), fine), _table_of(table, fine, (), abo.Schema())) == 5
+    assert _equal_rows(Values.of_frame(table.slice(0, 5), fine), table_beside(table, fine, (), abo.Schema())) == 5
 
 
 def test_drawn_rows_are_never_found_to_be_in_an_order(rng):

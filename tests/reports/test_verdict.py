@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from allbutone.disclosure.risk import WorstSoFar
 from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.table_risk import WorstSoFar
 from allbutone.figures.risk import disclosure_figure, membership_figure
 from allbutone.reports.verdict import value_lines, values_of, verdict_of
 from allbutone.support.text import chance

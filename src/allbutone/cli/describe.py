@@ -10,8 +10,9 @@ from rich.markup import escape
 from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
 from allbutone.cli.reading import declared, read_content
-from allbutone.releases.check import ReleaseCheck, zip_release
+from allbutone.releases.check import ReleaseCheck
 from allbutone.releases.check import check as check_release
+from allbutone.releases.check_files import zip_release
 from allbutone.releases.folder import is_release
 from allbutone.releases.ledger import Ledger
 from allbutone.reports.glossary import GLOSSARY, find_term

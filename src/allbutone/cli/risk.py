@@ -13,15 +13,17 @@ from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
 from allbutone.cli import reading
 from allbutone.disclosure import rule as rules
-from allbutone.disclosure.budget import Case, luck_of
 from allbutone.disclosure.budget import budget as planned
+from allbutone.disclosure.budget import luck_of
+from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.derived_risk import not_judged
 from allbutone.disclosure.epsilon import epsilons_of
 from allbutone.disclosure.private_risk import BOUND, of_riskiest
-from allbutone.disclosure.risk import WorstSoFar, risk_by_lacking, risk_columns, stream_risk, with_prior
+from allbutone.disclosure.risk import risk_columns, with_prior
 from allbutone.disclosure.selection import Selection, selection_of
 from allbutone.disclosure.simulated_budget import RELEASES, Luck
 from allbutone.disclosure.standing import StandingOut, standing_out, standing_out_in_cells
+from allbutone.disclosure.table_risk import WorstSoFar, risk_by_lacking, stream_risk
 from allbutone.figures.export import untitled
 from allbutone.figures.risk import disclosure_figure, membership_figure, private_risk_figure, risk_figure
 from allbutone.model.moments import Moments

@@ -16,7 +16,8 @@ from allbutone.adversary.modes import find_modes
 from allbutone.adversary.proposal import Points
 from allbutone.adversary.who import USUAL, Adversary, Reading
 from allbutone.disclosure.measures import RADIUS, Effort, measure
-from allbutone.disclosure.risk import Question, records_of_release, require_same_table
+from allbutone.disclosure.question import Question
+from allbutone.disclosure.risk import records_of_release, require_same_table
 from allbutone.model.moments import UNKNOWN
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease, release_of

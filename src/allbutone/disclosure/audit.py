@@ -17,15 +17,8 @@ from allbutone.adversary.plug_in import PlugInTable
 from allbutone.adversary.proposal import Points
 from allbutone.adversary.who import Adversary
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.risk import (
-    MEASURES,
-    SAMPLED,
-    Asked,
-    Learned,
-    columns_of,
-    measure_block,
-    names_of_measures,
-)
+from allbutone.disclosure.question import MEASURES, SAMPLED, Asked, Learned, names_of_measures
+from allbutone.disclosure.risk import columns_of, measure_block
 from allbutone.disclosure.rule import Rule, near_truth, require_free_names
 from allbutone.model.moments import Moments
 from allbutone.support.arrays import half_log_det, solve_rows

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from allbutone.disclosure.exposure_law import leverages
-from allbutone.disclosure.risk import EVIDENCE, risk_columns
+from allbutone.disclosure.question import EVIDENCE
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
 from allbutone.releases.several import Released, parts_of

@@ -13,7 +13,8 @@ from allbutone.adversary.build import from_parameters, from_statistics, with_own
 from allbutone.adversary.log_quadratic import LogQuadratic, stacked
 from allbutone.adversary.missing import sample_missing
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.measures import measure, measure_missing
+from allbutone.disclosure.measures import measure
+from allbutone.disclosure.missing_risk import measure_missing
 from allbutone.disclosure.simulation import SimulatedReleases, releases_at_once
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW

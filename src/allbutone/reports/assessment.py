@@ -8,14 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import (
-    EXPECTED_RELEASES,
-    EXPECTED_WITH_CLASSES,
-    Budget,
-    Case,
-    budget,
-    plan,
-)
+from allbutone.disclosure.budget import EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget, budget, plan
+from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.epsilon import epsilons_of
 from allbutone.disclosure.risk import require_same_table, risk_columns, with_prior
 from allbutone.disclosure.rule import Rule, discloses_anybody

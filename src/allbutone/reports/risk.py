@@ -10,8 +10,8 @@ import numpy as np
 
 from allbutone.adversary.who import USUAL, Adversary
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.risk import risk_of_table
 from allbutone.disclosure.rule import Rule, ToldValues
+from allbutone.disclosure.table_risk import risk_of_table
 from allbutone.releases.folder import AnyRelease
 from allbutone.reports.verdict import Verdict, value_lines, values_at, verdict_of
 from allbutone.support.devices import HERE

@@ -13,8 +13,9 @@ from allbutone.app.page import piece
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure import record_view as views
 from allbutone.disclosure.lineup import CONFIDENCE
-from allbutone.disclosure.measures import RADIUS, groups_of, measure_missing, sample_group, stacked
-from allbutone.disclosure.risk import without_lacking
+from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.missing_risk import groups_of, measure_missing, sample_group, stacked
+from allbutone.disclosure.question import without_lacking
 from allbutone.disclosure.rule import Rule, ToldValues
 from allbutone.model.moments import Moments
 from allbutone.releases.release import Release

@@ -21,7 +21,7 @@ from allbutone.figures.budget import budget_figure
 from allbutone.figures.export import untitled
 from allbutone.figures.risk import disclosure_figure, membership_figure, risk_figure
 from allbutone.figures.style import INK
-from allbutone.releases.check import zip_release
+from allbutone.releases.check_files import zip_release
 from allbutone.releases.folder import save_release
 from allbutone.releases.ledger import Ledger, Together
 from allbutone.releases.ledger_file import DRAWN
