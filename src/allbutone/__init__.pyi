@@ -5,10 +5,10 @@ from allbutone.adversary.who import Adversary
 from allbutone.disclosure.attack import attack
 from allbutone.disclosure.audit import MechanismWarning, audit
 from allbutone.disclosure.budget import Budget, budget
-from allbutone.disclosure.epsilon import privacy
 from allbutone.disclosure.guarantee import guarantee
 from allbutone.disclosure.guarantee_plan import plan_guarantee
 from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.table_loss import privacy
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import PriorScaleWarning

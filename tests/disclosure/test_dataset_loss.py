@@ -7,7 +7,8 @@ from scipy.special import digamma, loggamma, logsumexp, polygamma, xlogy
 from scipy.stats import t as student
 
 import allbutone as abo
-from allbutone.disclosure.epsilon import DatasetLoss, PrivacyLoss, looked_up_while_known
+from allbutone.disclosure.dataset_loss import DatasetLoss
+from allbutone.disclosure.epsilon import PrivacyLoss, looked_up_while_known
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.loss_profile import Loss, epsilon
 

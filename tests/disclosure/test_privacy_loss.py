@@ -12,8 +12,9 @@ from scipy.stats import mannwhitneyu
 
 import allbutone as abo
 from allbutone.disclosure.budget_case import Case
+from allbutone.disclosure.dataset_loss import DatasetLoss
 from allbutone.disclosure.draw_loss import AT_ONCE, DrawLoss, sum_curved_log_gamma
-from allbutone.disclosure.epsilon import ALARMS, BestTest, DatasetLoss, PrivacyLoss, epsilons_of, looked_up
+from allbutone.disclosure.epsilon import ALARMS, BestTest, PrivacyLoss, epsilons_of, looked_up
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.loss_profile import delta, epsilon
 from allbutone.disclosure.rule import Rule

@@ -74,12 +74,11 @@ _ADDED = Refusal(
     by_mathematics=True,
 )
 _GUARANTEED = Refusal("made with a guarantee|the app has no", "not built for releases with a guarantee")
-_RECORDS = Refusal("tables and releases without gaps", "not built for tables with gaps")
 _PAGE = Refusal(
     "no trials of a table|cannot be used", "not built for tables with categories, gaps or kept columns"
 )
 _CARD = Refusal("on the processor alone", "a card attacks measurements alone")
-_LOSS = Refusal("cannot be used|not numeric", "the exact loss is known for measurements alone")
+_LOSS = Refusal("classes", "the loss of classes that nobody has observed has no closed form")
 _ROWS = Refusal("stays in its engine|elsewhere", "takes all rows here: collect them first")
 _CLASSES = Refusal(
     "classes have a prior of their own|the classes' own prior|made in one way",
@@ -106,11 +105,7 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("upload", "guarantee"): _GUARANTEED,
     ("record", "guarantee"): _GUARANTEED,
     ("device", "guarantee"): _CARD,
-    ("lacking_records", "gaps"): _RECORDS,
     ("lacking_records", "engine"): _ROWS,
-    ("epsilon", "categories"): _LOSS,
-    ("epsilon", "gaps"): _LOSS,
-    ("epsilon", "kept"): _LOSS,
     ("epsilon", "engine"): _ROWS,
     ("check", "engine"): _ROWS,
     ("public", "engine"): _ROWS,

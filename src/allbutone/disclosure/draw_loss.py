@@ -28,14 +28,14 @@ SERIES_FROM = 16.0  # |z| from where Stirling's series has all digits
 
 @dataclass(frozen=True)
 class DrawLoss(Loss):
-    """The loss of one parameter draw for records of these augmented leverages ℓ.
+    """The loss of one parameter draw for records of these augmented leverages ℓ; κ and ν may be each one's own.
 
     `reverse` is the other direction, of the distribution without the record against the one with it: K(1 − s).
     """
 
     p: int
-    mean_weight: float
-    df: float
+    mean_weight: float | Float[np.ndarray, " batch"]
+    df: float | Float[np.ndarray, " batch"]
     augmented: Float[np.ndarray, " batch"]
     reverse: bool = False
 
@@ -69,13 +69,16 @@ class DrawLoss(Loss):
 
         What is left is of the size of K itself, so that tables of 10⁹ records lose no digits.
         """
-        half = 0.5 * a
-        mean = a / self.mean_weight
-        total = 0.5 * (self.df - self.p) * curved_log(mean) + half * _log1p(mean)
+        half, weight, df = 0.5 * a, self.mean_weight, self.df
+        if np.ndim(a) == 2:
+            weight, df = (each if np.ndim(each) == 0 else each[:, None] for each in (weight, df))  # type: ignore[index]
+        mean = a / weight
+        total = 0.5 * (df - self.p) * curved_log(mean) + half * _log1p(mean)
         # a large ℓ would drown the logarithm in the linear term; without it, too, K is the same
         bent = np.where(ell > LARGE, np.log(1 + a * ell), curved_log(a * ell))
-        total = total - 0.5 * self.df * bent - half * _log1p(a * ell)
-        return total + sum_curved_log_gamma(0.5 * (self.df - np.arange(self.p)), half)
+        total = total - 0.5 * df * bent - half * _log1p(a * ell)
+        columns = np.arange(self.p).reshape(-1, *[1] * np.ndim(df))
+        return total + sum_curved_log_gamma(0.5 * (df - columns), half)
 
     def _derivatives(self, a: Any) -> tuple[Any, Any]:
         """Return the first and second derivative of `_curved` at real a."""
@@ -87,7 +90,7 @@ class DrawLoss(Loss):
             bent = np.where((sign < 0) & (rate > LARGE), df * rate * fall, -t * fall * df * rate)
             first = first + sign * 0.5 * (np.log1p(t) + t * fall + bent)
             second = second + sign * 0.5 * (rate * fall) * (1 + (1 - df * rate) * fall)
-        z = 0.5 * (self.df - np.arange(self.p))[:, None]
+        z = 0.5 * (np.asarray(self.df) - np.arange(self.p)[:, None])
         u = 0.5 * a / z
         slope, bend = remainder_slopes(z + 0.5 * a)
         first = first + np.sum(0.5 * np.log1p(u) - 1 / (4 * z * (1 + u)) + 0.5 * slope, axis=0)
@@ -104,12 +107,13 @@ def curved_log_gamma(z: Any, t: Any) -> Any:
     return (z + t - 0.5) * curved_log(u) + u * (t - 0.5) + _remainder(z + t) - _remainder(np.asarray(z))
 
 
-def sum_curved_log_gamma(z: Float[np.ndarray, " p"], t: Any) -> Any:
-    """Return Σ over z of `curved_log_gamma`, many z at a time where t is small."""
+def sum_curved_log_gamma(z: Float[np.ndarray, "p ..."], t: Any) -> Any:
+    """Return Σ over z of `curved_log_gamma`, many z at a time where t is small; each z is one, or as many as t."""
     t = np.asarray(t)
+    z = z.reshape(len(z), *[1] * (t.ndim - z.ndim + 1), *z.shape[1:])
     many, total = max(1, AT_ONCE // max(t.size, 1)), np.zeros_like(t)
     for start in range(0, len(z), many):
-        total = total + np.sum(curved_log_gamma(z[start : start + many].reshape(-1, *[1] * t.ndim), t), axis=0)
+        total = total + np.sum(curved_log_gamma(z[start : start + many], t), axis=0)
     return total
 
 

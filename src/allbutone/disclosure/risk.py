@@ -50,7 +50,9 @@ from allbutone.disclosure.rule import (
     require_free_names,
     with_verdicts,
 )
+from allbutone.model.augmentation import augment
 from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.location import MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.mechanism import Mechanism
@@ -65,6 +67,7 @@ from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 
 BLOCK = 256  # records that are attacked at once
+COMPLETIONS = 4  # of a table with gaps, for who lacks records
 
 
 def records_of_release(table: Any, release: Released, **how_to_read: Any) -> Records:
@@ -547,10 +550,7 @@ def _sampled(question: Question) -> Learned:
     """Attack everybody together with the records that are lacking besides."""
     mechanism, lacking = question.mechanism, question.adversary.lacking_records
     if question.has_gaps:
-        raise InputError(
-            "records that are lacking are inferred from tables and releases without gaps",
-            Cure("leave out what is lacking", "lacking_records", 0),
-        )
+        return _sampled_with_gaps(question)
     if question.elsewhere is not None:
         raise InputError(
             "an adversary who lacks records is sampled with all records at hand, and most of these are elsewhere",
@@ -589,6 +589,76 @@ def _sampled(question: Question) -> Learned:
             for column, part in zip(whole, of_categories[mechanism.categories.index(name)], strict=True):
                 column[rows] = part
     return learned
+
+
+def _sampled_with_gaps(question: Question) -> Learned:
+    """Attack everybody where records are lacking and there are gaps: averages over draws of what these were.
+
+    Each time the adversary is taken to have the others, and what was released, as they are drawn: somewhat more
+    than they have. Of a person who lacks values those that there are are judged, and no measure of all is told.
+    """
+    seed = int(np.random.default_rng(question.rng).integers(2**63))
+    draws = (_completed(question, np.random.default_rng([seed, draw])) for draw in range(COMPLETIONS))
+    every = [_sampled(replace(each, rng=np.random.default_rng(seed))) for each in draws]
+    table, beliefs = question.records, [each.beliefs for each in every]
+    observed, codes = np.isfinite(table.values), table.categories.select(question.mechanism.categories).codes
+
+    def averaged(numbers: Sequence[np.ndarray], there: np.ndarray) -> np.ndarray:
+        return np.where(there, np.mean(numbers, axis=0), np.nan)
+
+    def spread(numbers: Sequence[np.ndarray], errors: Sequence[np.ndarray], there: np.ndarray) -> np.ndarray:
+        both = np.mean(np.square(errors), axis=0) + np.var(numbers, axis=0, ddof=1)
+        return np.where(there, np.sqrt(both / COMPLETIONS), np.nan)
+
+    levels = _patterns(question) if question.judges_gaps else {}
+    for name in beliefs[0].levels:
+        own, errors, before = zip(*(each.levels[name] for each in beliefs), strict=True)
+        there = codes[:, question.mechanism.categories.index(name)] >= 0
+        levels[name] = (averaged(own, there), spread(own, errors, there), averaged(before, there))
+    probabilities = [each.probability for each in beliefs]
+    found = replace(
+        beliefs[0],
+        probability=averaged(probabilities, observed),
+        probability_error=spread(probabilities, [each.probability_error for each in beliefs], observed),
+        baseline=averaged([each.baseline for each in beliefs], observed),
+        levels=levels,
+    )
+    whole = np.all(observed, axis=1) & np.all(codes >= 0, axis=1)
+    measures = {name: averaged([each.measures[name] for each in every], whole) for name in every[0].measures}
+    guess = averaged([each.guess for each in every], np.ones_like(observed))
+    return replace(every[0], measures=measures, guess=guess, beliefs=found)
+
+
+def _completed(question: Question, rng: np.random.Generator) -> Question:
+    """Return it with one draw of what is missing, of the table by its model and of releases given that."""
+    mechanism = question.mechanism
+    drawn = augment(mechanism.incomplete(question.records), mechanism.prior, rng)
+    table = _filled(mechanism, question.records, drawn.tables[0])
+    complete, parts = replace(question, records=table), []
+    for part in question.parts:
+        release = part.release
+        if any(each.has_gaps for each in release.datasets):
+            model = complete._fitted(part)
+            datasets = [
+                _filled(release.mechanism, each, augment(release.mechanism.incomplete(each), model, rng).tables[0])
+                for each in release.datasets
+            ]
+            release = replace(release, datasets=tuple(datasets))
+        parts.append(replace(part, release=release))
+    if isinstance(question.release, Release):
+        return replace(complete, release=parts[0].release)
+    return replace(complete, release=replace(question.release, parts=tuple(parts)))
+
+
+def _filled(mechanism: Mechanism, records: Records, drawn: MixedRecords) -> Records:
+    """Return records with what they lack as it was drawn."""
+    values, codes = records.values.copy(), records.categories.codes.copy()
+    places = [records.columns.index(name) for name in mechanism.modelled]
+    values[:, places] = np.where(np.isnan(values[:, places]), drawn.values, values[:, places])
+    levels = [records.categories.columns.index(name) for name in mechanism.categories]
+    cells = mechanism.prior.cells.codes[drawn.cells]
+    codes[:, levels] = np.where(codes[:, levels] < 0, cells, codes[:, levels])
+    return replace(records, values=values, categories=replace(records.categories, codes=codes))
 
 
 # ------------------------------------------------------------------------------------------- with a guarantee
