@@ -139,9 +139,6 @@ def test_who_attacks_is_calibrated(rng):
     stated, true = found["levels_rest"].reshape(-1, 2).T
     assert abs(np.mean(true - stated)) < 1e-9  # the levels of each category make one
     assert np.mean((true - stated) ** 2) < np.mean(stated * (1 - stated)) + 0.05  # as far off as is said
-    # of people who are in the table 1/LR has the mean 1, whatever they are like
-    doubts = np.exp(-found["evidence"])
-    assert abs(np.mean(doubts) - 1) < 5 * np.std(doubts) / np.sqrt(doubts.size) + 0.05
 
 
 @pytest.mark.parametrize("datasets", [1, 5])
@@ -156,6 +153,7 @@ def test_who_attacks_is_calibrated_in_many_tables(datasets, rng):
         for low, high in ((0, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1.01)):
             here = (stated >= low) & (stated < high)
             require_frequency(np.where(here, true, 0.0), np.where(here, stated, 0.0), name)
+    # of people who are in the table 1/LR has the mean 1, whatever they are like
     require_frequency(np.exp(-found["evidence"]), 1.0, "evidence")
 
 

@@ -222,9 +222,10 @@ def test_a_table_of_categories_alone(rng):
 
 def test_one_is_chosen_in_proportion(rng):
     logs = np.log([[0.2, 0.5, 0.3]]) + 700
-    found = choose(np.repeat(logs, 20000, axis=0), rng.random(20000))
+    found, total = choose(np.repeat(logs.T, 20000, axis=1), rng.random(20000))
     np.testing.assert_allclose(np.bincount(found) / 20000, [0.2, 0.5, 0.3], atol=0.02)
-    assert choose(np.array([[-np.inf, 0.0, -np.inf]]), np.array([0.0]))[0] == 1
+    np.testing.assert_allclose(total, 700, rtol=1e-12)
+    assert choose(np.array([[-np.inf], [0.0], [-np.inf]]), np.array([0.0]))[0] == 1
 
 
 def test_what_is_kept_of_a_record_says_what_the_joint_density_says_of_the_rest(rng):

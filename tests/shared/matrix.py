@@ -77,7 +77,7 @@ _GUARANTEED = Refusal("made with a guarantee|the app has no", "not built for rel
 _PAGE = Refusal(
     "no trials of a table|cannot be used", "not built for tables with categories, gaps or kept columns"
 )
-_CARD = Refusal("on the processor alone", "a card attacks measurements alone")
+_CARD = Refusal("on the processor alone", "a card attacks measurements alone, and draws classes")
 _LOSS = Refusal("classes", "the loss of classes that nobody has observed has no closed form")
 _ROWS = Refusal("stays in its engine|elsewhere", "takes all rows here: collect them first")
 _CLASSES = Refusal(
@@ -127,5 +127,4 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("epsilon", "classes"): _LOSS,
     ("upload", "classes"): _CLASSES_IN_APP,
     ("record", "classes"): _CLASSES_IN_APP,
-    ("device", "classes"): _CARD,
 }

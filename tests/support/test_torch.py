@@ -10,6 +10,9 @@ from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.simulation import SimulatedDatasets
+from allbutone.model.class_sampler import ClassChains, draw_classes
+from allbutone.model.classes import ClassModel
+from allbutone.model.incomplete import IncompleteRecords
 from allbutone.paper.design_file import read_design
 from allbutone.paper.run import StudyRun, load_study, run_study
 from allbutone.paper.simulate import alike, simulate_cell, simulate_together
@@ -164,3 +167,46 @@ def test_torch_measures_the_risk_of_numpys_arrays(kind, monkeypatch):
                 continue
             size = np.max(np.abs(column), initial=0.0, where=np.isfinite(column))
             np.testing.assert_allclose(there[name], column, rtol=1e-8, atol=1e-8 * size, err_msg=name)
+
+
+def test_torch_draws_the_classes_that_numpy_draws(monkeypatch):
+    """Whatever is missing, known within bounds, added or taken out; in blocks of a few records there."""
+    monkeypatch.setattr("allbutone.support.devices.AT_ONCE", 200)
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal((80, 3)) + 4 * (rng.random(80) < 0.4)[:, None]
+    codes = rng.integers(0, 3, (80, 2))
+    values[::7, 1], values[::5, 0], codes[::6, 1] = np.nan, np.nan, -1
+    low, high = values.copy(), values.copy()
+    low[:, 2], high[:, 2] = np.floor(values[:, 2]), np.ceil(values[:, 2])
+    records = IncompleteRecords.of(codes, values, None, low, high)
+    here, there = (draws_of(records, device) for device in (None, torch.device("cpu")))
+    np.testing.assert_array_equal(there.classes, here.classes)
+    np.testing.assert_allclose(there.values, here.values, rtol=1e-10)
+    np.testing.assert_allclose(there.posteriors.scales, here.posteriors.scales, rtol=1e-8)
+    np.testing.assert_array_equal(there.posteriors.level_weights, here.posteriors.level_weights)
+
+
+def draws_of(records, device):
+    begun = ClassChains.start(ClassModel(3, (3, 3), classes=4), records, np.random.default_rng(1), 4, device)
+    more = begun.with_more(records.take(slice(0, 40)), np.random.default_rng(5))
+    return draw_classes(more.without(7, np.random.default_rng(6)), 3, most_sweeps=40)
+
+
+def test_torch_releases_and_judges_a_table_with_classes(monkeypatch):
+    """On PyTorch's CPU in place of a card: the same key draws the same release, and its risk is the same."""
+    for room in ("releases.synthesizer", "disclosure.risk"):
+        monkeypatch.setattr(
+            f"allbutone.{room}.device_of", lambda name: None if name == "cpu" else torch.device("cpu")
+        )
+    rng, key = np.random.default_rng(4), abo.Synthesizer.new_repeat_key()
+    table = np.stack([rng.standard_normal(30), 3 * (rng.random(30) < 0.5) + rng.standard_normal(30)], axis=1)
+    fitted, devices = abo.Synthesizer(model="classes", classes=3).fit(table), ("cpu", "cuda")
+    here, there = (fitted.sample(datasets=2, repeat_key=key, device=device) for device in devices)
+    for one, other in zip(here.values, there.values, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-8)
+    ours, theirs = (
+        abo.risk(table, here, device=device, rng=np.random.default_rng(1), mass=False).to_pandas()
+        for device in devices
+    )
+    for name in ("probability_x1", "rest_known_probability_x2", "membership"):
+        np.testing.assert_allclose(theirs[name], ours[name], atol=1e-6)

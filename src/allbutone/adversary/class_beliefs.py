@@ -49,9 +49,11 @@ class ClassAdversary:
         datasets: Sequence[IncompleteRecords],
         rng: np.random.Generator,
         kept: IncompleteRecords | None = None,
+        *,
+        device: Any = None,
     ) -> "ClassAdversary":
         """Draw classes given the table, and given it with each dataset beside it."""
-        return cls.alone(model, records, rng, kept).beside(datasets, rng)
+        return cls.alone(model, records, rng, kept, device=device).beside(datasets, rng)
 
     @classmethod
     def alone(
@@ -62,12 +64,13 @@ class ClassAdversary:
         kept: IncompleteRecords | None = None,
         *,
         quick: bool = False,
+        device: Any = None,
     ) -> "ClassAdversary":
         """Draw classes given the table, and given it with what is kept of a dataset's rows, if anything is.
 
-        Twice as often as with a dataset, since all is divided by these.
+        Twice as often as with a dataset, since all is divided by these. device: of PyTorch's, where chains run.
         """
-        chains = ClassChains.start(model, records, rng.spawn(1)[0], FEW_CHAINS if quick else CHAINS)
+        chains = ClassChains.start(model, records, rng.spawn(1)[0], FEW_CHAINS if quick else CHAINS, device)
         found = cls(records, (chains,), (draw_classes(chains, 2 * DRAWS),), kept is not None, quick)
         return found if kept is None else found.plus([found._drawn_beside(kept, rng.spawn(1)[0], 2 * DRAWS)])
 
@@ -335,5 +338,5 @@ def draw_given(
     for category in np.setdiff1d(np.arange(len(model.sizes)), known[1]):
         start, size = model.starts[category], model.sizes[category]
         logs = posteriors.log_levels[draw, place, start : start + size]
-        levels[:, category] = start + choose(logs, rng.random(count))
+        levels[:, category] = start + choose(logs.T, rng.random(count))[0]
     return found, levels

@@ -28,6 +28,7 @@ from allbutone.releases.private_release import ADJACENCY, refuse_seed
 from allbutone.releases.public_ball import model_limits, require_levels, without_limits
 from allbutone.releases.release import MOST_DATASETS, Release
 from allbutone.releases.synthesizer import GUARANTEED, Synthesizer
+from allbutone.support.devices import HERE, device_of, require_processor
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.text import bell_curves, counted, joined, listed, percent
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -60,6 +61,7 @@ class Drawing:
     format: str
     repeat_key: str | None
     force: bool
+    device: str = HERE
 
     def in_words(self, rows: int) -> str:
         """Say what was drawn, and where it is."""
@@ -96,6 +98,7 @@ def synthesize(
     ),
     seed: str | None = ask.option("Refused: a seed can be found by trying.", hidden=True),
     force: ask.Force = False,
+    device: ask.Device = HERE,
 ) -> None:
     """Fit the model to a table and write a release: synthetic datasets, draws of the parameters, or both."""
     count_of("datasets", datasets, MOST_DATASETS)
@@ -107,7 +110,8 @@ def synthesize(
     ask.require_rows_of_datasets(rows, release)
     require_distinct([out], [*source.files, *(more or ()), model.prior])
     require_place(out, force=force)
-    drawing = Drawing(out, datasets, rows, release, format, key, force)
+    drawing = Drawing(out, datasets, rows, release, format, key, force, device)
+    device_of(device)
     if model.epsilon is not None:
         _release_private(context, source, model, TableLedger(book, source.table), drawing, moments)
         return
@@ -244,6 +248,8 @@ def _release(
 ) -> list[str]:
     """Draw, write and record a release, say so, and return what there is to note; given: the file of the prior."""
     synthesizer, note = fit(records, **how)
+    if not synthesizer.mechanism.has_classes:
+        require_processor(drawing.device, "what is drawn without classes")
     if isinstance(records, Records | LazyRecords):
         people = len(records.values) if isinstance(records, Records) else len(records)
         if words := crowded_cells(synthesizer.mechanism, people):
@@ -277,7 +283,8 @@ def _draw(synthesizer: Synthesizer, drawing: Drawing, record: Recording) -> Rele
             release = synthesizer.sample_parameters(count, repeat_key=key)
         else:
             both = drawing.kind is ask.ReleaseKind.both
-            release = synthesizer.sample(datasets=count, rows=drawing.rows, parameters=both, repeat_key=key)
+            how: dict[str, Any] = {"repeat_key": key, "device": drawing.device}
+            release = synthesizer.sample(datasets=count, rows=drawing.rows, parameters=both, **how)
         save_release(release, drawing.out, **drawing.written(record))
     return release
 

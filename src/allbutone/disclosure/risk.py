@@ -60,7 +60,7 @@ from allbutone.releases.public_ball import without_limits
 from allbutone.releases.release import Release, reading_of
 from allbutone.releases.several import AReleased, Released
 from allbutone.support.arrays import to_numpy
-from allbutone.support.devices import HERE, in_numpy, require_processor
+from allbutone.support.devices import HERE, device_of, in_numpy, require_processor
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -463,7 +463,6 @@ def _by_classes(question: Question) -> Learned:
     Values and levels are judged with all others of the record unknown, but for those that the adversary knows.
     """
     mechanism = question.mechanism
-    require_processor(question.device, "a table with classes")
     if len(question.parts) > 1 or question.own_prior is not None or question.adversary.lacks_records:
         raise InputError(
             "with classes the adversary has all other records and the classes' own prior, and all releases of the "
@@ -480,6 +479,7 @@ def _by_classes(question: Question) -> Learned:
             as_seen(mechanism, datasets, table),
             stream,
             mechanism.kept_alone(table),
+            device=device_of(question.device),
         )
     known = (question.known_measurements, question.known_categories)
     every = np.arange(len(records.values))

@@ -1,17 +1,19 @@
 """The Gibbs sampler of classes: classes, values that are missing, hyperparameters and parameters, in turn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from allbutone.model.augmentation import Convergence
 from allbutone.model.classes import (
     ClassModel,
     ClassParameters,
     ClassPosteriors,
+    ClassSums,
     choose,
     draw_bartlett,
     refuse_degenerate,
@@ -19,9 +21,25 @@ from allbutone.model.classes import (
 )
 from allbutone.model.incomplete import IncompleteRecords, draw_between
 from allbutone.model.moments import UNKNOWN
-from allbutone.support.arrays import half_log_det, log_sum_exp, root_of_inverse
+from allbutone.support.arrays import (
+    array_namespace,
+    as_array,
+    as_places,
+    half_log_det,
+    root_of_inverse,
+    sum_of_products,
+    to_numpy,
+    zeros,
+)
+from allbutone.support.devices import more_at_once, moved_to
 
-NUMBERS_HELD = 1 << 19  # while records are weighed against classes: what stays in the cache
+# What there is of each record (classes, values, levels) lies where the sweep runs, here or on a device; what there
+# is of each class is small, and stays on the processor, where all random numbers are drawn: the same draws come
+# out of both.
+
+Array = Any
+
+NUMBERS_HELD = 1 << 17  # while records are weighed against classes: what stays in the cache
 WATCHED = ("density of the records", "evenness of the classes", "share of the largest class")
 
 
@@ -29,39 +47,49 @@ WATCHED = ("density of the records", "evenness of the classes", "share of the la
 class ClassChains:
     """Where several chains stand: the class of each record, its values, μ₀, Λ₀ = LLᵀ, and the parameters.
 
-    `values` has one table for all chains where nothing is missing. `history`: after each sweep, what is watched of
-    each chain, none of which depends on how classes are numbered.
+    `values` has one table for all chains where nothing is missing. `device`: of PyTorch's, where records lie,
+    if not here. `history`: after each sweep, what is watched of each chain, none of which depends on how
+    classes are numbered.
     """
 
     model: ClassModel
     records: IncompleteRecords
     rng: np.random.Generator
-    classes: Int[np.ndarray, "c n"]
-    values: Float[np.ndarray, "#c n p"]
+    classes: Int[Array, "c n"]
+    values: Float[Array, "#c n p"]
     centre: Float[np.ndarray, "c p"]
     root: Float[np.ndarray, "c p p"]
+    device: Any = None
     history: list[Float[np.ndarray, "c s"]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Sort the records by what they lack, and draw the first parameters."""
-        self.places: Int[np.ndarray, "n q"] = self.model.places(self.records.codes)
+        self.places, self.classes, self.values = (
+            each if self.device is None else moved_to(self.device, each)
+            for each in (self.model.places(self.records.codes), self.classes, self.values)
+        )
         self.patterns: tuple[_Pattern, ...] = _patterns(self.records)
         self.parameters: ClassParameters = self.posteriors().draw(self.rng)
 
     @classmethod
     def start(
-        cls, model: ClassModel, records: IncompleteRecords, rng: np.random.Generator, chains: int
+        cls,
+        model: ClassModel,
+        records: IncompleteRecords,
+        rng: np.random.Generator,
+        chains: int,
+        device: Any = None,
     ) -> "ClassChains":
         """Begin far apart: in each chain another number of records are centres, and who is nearest joins them."""
         require_enough_records(records)
         try:
-            return cls._start(model, records, rng, chains)
+            return cls._start(model, records, rng, chains, device)
         except np.linalg.LinAlgError as error:
             refuse_degenerate(error)
 
     @classmethod
     def _start(
-        cls, model: ClassModel, records: IncompleteRecords, rng: np.random.Generator, chains: int
+        cls, model: ClassModel, records: IncompleteRecords, rng: np.random.Generator, chains: int, device: Any
     ) -> "ClassChains":
         n = len(records)
         values = np.ascontiguousarray(_filled(records))  # in whatever order the numbers lie in memory
@@ -82,44 +110,49 @@ class ClassChains:
             np.repeat(values[None], _tables(records, chains), axis=0),
             np.repeat(mean[None], chains, axis=0),
             np.repeat(root[None], chains, axis=0),
+            device,
         )
 
     def with_more(self, further: IncompleteRecords, rng: np.random.Generator) -> "ClassChains":
         """Return chains on these records and further ones, that begin where these stand."""
-        few = ClassChains(
-            self.model,
+        chains, xp = len(self.classes), array_namespace(self.values)
+        few = self._on(
             further,
             rng,
-            np.zeros((len(self.classes), len(further)), dtype=np.int64),
-            np.repeat(_filled(further)[None], _tables(further, len(self.classes)), axis=0),
-            self.centre,
-            self.root,
+            np.zeros((chains, len(further)), dtype=np.int64),
+            np.repeat(_filled(further)[None], _tables(further, chains), axis=0),
         )
         few.parameters = self.parameters
-        few.classes = choose(few.log_weights(), rng.random(few.classes.shape))
+        few.classes, _ = choose(few.log_weights(), few.uniform())
         few.draw_values()
-        records, tables = self.records.joined(further), max(len(self.values), len(few.values))
-        values = [np.broadcast_to(each, (tables, *each.shape[1:])) for each in (self.values, few.values)]
-        return ClassChains(
-            self.model,
-            records,
-            rng,
-            np.concatenate([self.classes, few.classes], axis=1),
-            np.concatenate(values, axis=1),
-            self.centre,
-            self.root,
-        )
+        tables = max(len(self.values), len(few.values))
+        values = [xp.broadcast_to(each, (tables, *each.shape[1:])) for each in (self.values, few.values)]
+        classes = xp.concat([self.classes, few.classes], axis=1)
+        return self._on(self.records.joined(further), rng, classes, xp.concat(values, axis=1))
 
     def without(self, person: int, rng: np.random.Generator) -> "ClassChains":
         """Return chains on the other records, that begin where these stand."""
         rest = np.delete(np.arange(len(self.records)), person)
-        records, classes, values = self.records.take(rest), self.classes[:, rest], self.values[:, rest]
-        return ClassChains(self.model, records, rng, classes, values, self.centre, self.root)
+        there = as_array(rest, like=self.classes)
+        return self._on(self.records.take(rest), rng, self.classes[:, there], self.values[:, there])
+
+    def _on(
+        self, records: IncompleteRecords, rng: np.random.Generator, classes: Array, values: Array
+    ) -> "ClassChains":
+        """Return chains on other records."""
+        return ClassChains(self.model, records, rng, classes, values, self.centre, self.root, self.device)
+
+    @property
+    def scale(self) -> Float[np.ndarray, "c p p"]:
+        """Λ₀."""
+        return self.root @ np.swapaxes(self.root, -1, -2)
 
     def posteriors(self) -> ClassPosteriors:
         """Return what each chain's classes, μ₀ and Λ₀ say of the parameters."""
-        scale = self.root @ np.swapaxes(self.root, -1, -2)
-        return ClassPosteriors.of(self.model, self.classes, self.values, self.places, self.centre, scale)
+        return ClassPosteriors.given(self.model, self._sums(), self.centre, self.scale)
+
+    def _sums(self) -> ClassSums:
+        return ClassSums.of(self.model, self.classes, self.values, self.places)
 
     def sweep(self) -> None:
         """Draw classes, values that are not known, μ₀ and Λ₀, and parameters, each given all others."""
@@ -129,14 +162,18 @@ class ClassChains:
             refuse_degenerate(error)
 
     def _sweep(self) -> None:
-        logs = self.log_weights()
-        self.classes = choose(logs, self.rng.random(self.classes.shape))
-        self._watch(logs)
+        self.classes, densities = choose(self.log_weights(), self.uniform())
         self.draw_values()
-        self._draw_hyperparameters()
-        self.parameters = self.posteriors().draw(self.rng)
+        sums = self._sums()
+        self._watch(to_numpy(array_namespace(densities).mean(densities, axis=1)), sums.counts)
+        self._draw_hyperparameters(sums.counts > 0)
+        self.parameters = ClassPosteriors.given(self.model, sums, self.centre, self.scale).draw(self.rng)
 
-    def log_weights(self) -> Float[np.ndarray, "c n k"]:
+    def uniform(self) -> Float[Array, "c n"]:
+        """Draw a uniform number for each record of each chain."""
+        return as_array(self.rng.random(tuple(self.classes.shape)), like=self.values)
+
+    def log_weights(self) -> Float[Array, "c k n"]:
         """Return log[share · density of what is observed] of each record in each class."""
         return log_weights(self.parameters, self.patterns, self.values, self.places)
 
@@ -148,12 +185,10 @@ class ClassChains:
 
     def state(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return where the chains stand: classes, values, μ₀ and Λ₀."""
-        scale = self.root @ np.swapaxes(self.root, -1, -2)
-        return self.classes.copy(), self.values.copy(), self.centre.copy(), scale
+        classes, values = (np.array(to_numpy(each)) for each in (self.classes, self.values))
+        return classes, values, self.centre.copy(), self.scale
 
-    def _watch(self, logs: Float[np.ndarray, "c n k"]) -> None:
-        density = np.mean(log_sum_exp(logs, axis=2), axis=1)
-        counts = np.stack([np.bincount(each, minlength=self.model.classes) for each in self.classes])
+    def _watch(self, density: Float[np.ndarray, " c"], counts: Float[np.ndarray, "c k"]) -> None:
         shares = counts / len(self.records)
         evenness = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=1)
         self.history.append(np.stack([density, evenness, np.max(shares, axis=1)], axis=1))
@@ -166,27 +201,35 @@ class ClassChains:
         bounded = self.records.bounded
         if not bounded.any():
             return
-        halves, means = self.parameters.halves, self.parameters.means
-        precisions = np.swapaxes(halves, -1, -2) @ halves
-        chains = np.arange(len(self.classes))[:, None]
-        for column in np.flatnonzero(bounded.any(axis=0)):
-            (rows,) = np.nonzero(bounded[:, column])
+        halves = self.parameters.halves
+        means, precisions, chains = (
+            as_array(each, like=self.values)
+            for each in (
+                self.parameters.means,
+                np.swapaxes(halves, -1, -2) @ halves,
+                np.arange(len(halves))[:, None],
+            )
+        )
+        for column in np.flatnonzero(bounded.any(axis=0)).tolist():
+            (known,) = np.nonzero(bounded[:, column])
+            rows = as_array(known, like=self.values)
             own = self.classes[:, rows]
             lines, away = precisions[:, :, column][chains, own], self.values[:, rows] - means[chains, own]
             narrow = lines[..., column]
-            middle = self.values[:, rows, column] - np.sum(lines * away, axis=-1) / narrow
-            bounds = self.records.low[rows, column], self.records.high[rows, column]
-            self.values[:, rows, column] = draw_between(middle, narrow**-0.5, *bounds, self.rng)
+            middle = self.values[:, rows, column] - sum_of_products(lines, away, axis=2) / narrow
+            bounds = self.records.low[known, column], self.records.high[known, column]
+            drawn = draw_between(to_numpy(middle), to_numpy(narrow) ** -0.5, *bounds, self.rng)
+            self.values[:, rows, column] = as_array(drawn, like=self.values)
 
-    def _draw_hyperparameters(self) -> None:
+    def _draw_hyperparameters(self, full: Bool[np.ndarray, "c k"]) -> None:
         """Draw Λ₀ ~ W(K₊ν₀, M⁻¹) and μ₀ ~ N(M⁻¹Σ_c Σ_c⁻¹μ_c, M⁻¹/κ₀), M = Σ_c Σ_c⁻¹.
 
-        By the K₊ classes with records: those of an empty class are drawn after it from the prior, and say nothing.
+        By the K₊ classes with records, the `full` ones: those of an empty class are drawn after it from the prior,
+        and say nothing.
         """
         model, now = self.model, self.parameters
         if not model.p:
             return
-        full = np.stack([np.bincount(each, minlength=model.classes) > 0 for each in self.classes])
         halves = np.where(full[..., None, None], now.halves, 0.0)
         precisions = np.swapaxes(halves, -1, -2) @ halves
         inverse_root, _ = root_of_inverse(np.sum(precisions, axis=1))
@@ -217,9 +260,8 @@ def draw_rest(
     First the class of each given what is there, then the rest given class and measurements.
     """
     model, patterns, values = parameters.model, _patterns(kept), _filled(kept)[None].copy()
-    classes = choose(
-        log_weights(parameters, patterns, values, model.places(kept.codes)), rng.random((1, len(kept)))
-    )
+    logs = log_weights(parameters, patterns, values, model.places(kept.codes))
+    classes, _ = choose(logs, rng.random((1, len(kept))))
     for pattern in patterns:
         if not pattern.is_whole:
             pattern.draw_into(values, classes, parameters, rng)
@@ -230,15 +272,17 @@ def draw_rest(
 def log_weights(
     now: ClassParameters,
     patterns: "tuple[_Pattern, ...]",
-    values: Float[np.ndarray, "#c n p"],
-    places: Int[np.ndarray, "n q"],
-) -> Float[np.ndarray, "c n k"]:
+    values: Float[Array, "#c n p"],
+    places: Int[Array, "n q"],
+) -> Float[Array, "c k n"]:
     """Return log[share · density of what is observed] of each record in each class."""
-    found = np.repeat(now.log_shares[:, None], len(places), axis=1)
+    found = zeros((*now.log_shares.shape, len(places)), like=values)
+    found += as_array(now.log_shares, like=values)[..., None]
     for pattern in patterns:
-        found[:, pattern.rows] += pattern.log_densities(now, values)
-    for column in places.T:
-        found += np.swapaxes(now.log_levels[..., column], 1, 2)
+        pattern.add_log_densities(now, values, found)
+    levels = as_array(now.log_levels, like=values)
+    for column in range(places.shape[1]):
+        found += levels[..., places[:, column]]
     return found
 
 
@@ -306,7 +350,7 @@ def draw_classes(
         watch(len(chains.history))
         kept.append(chains.state())
     classes, values, centre, scale = (np.concatenate(each) for each in zip(*kept, strict=True))
-    values = values if len(chains.values) > 1 else chains.values
+    values = values if len(chains.values) > 1 else to_numpy(chains.values)
     count = len(chains.classes)
     return ClassDraws(chains.model, chains.records, classes, values, centre, scale, count, convergence)
 
@@ -346,49 +390,65 @@ class _Pattern:
         """Whether nothing is missing."""
         return self.observed == len(self.order)
 
-    def log_densities(
-        self, now: ClassParameters, values: Float[np.ndarray, "#c n p"]
-    ) -> Float[np.ndarray, "c m k"]:
-        """Return the log density, but for (2π)^(−o/2), of what is observed of each record in each class."""
+    def blocks(self, numbers: int, like: Array) -> Iterator[Any]:
+        """Return places of some records at a time, of each of which so many numbers are held."""
+        step = max(1, more_at_once(NUMBERS_HELD, like=like) // max(1, numbers))
+        for at in range(0, len(self.rows), step):
+            yield as_places(self.rows[at : at + step], like=like)
+
+    def add_log_densities(
+        self, now: ClassParameters, values: Float[Array, "#c n p"], found: Float[Array, "c k n"]
+    ) -> None:
+        """Add the log density, but for (2π)^(−o/2), of what is observed of each record in each class."""
         seen = self.order[: self.observed]
         halves, sizes = now.halves, now.sizes
         if not self.is_whole:
             halves = np.linalg.inv(np.linalg.cholesky(now.covariances[..., seen[:, None], seen]))
             sizes = half_log_det(halves)
-        middle = (halves @ now.means[..., seen, None])[..., 0]
-        chains, classes, o = middle.shape
-        found, step = np.empty((chains, len(self.rows), classes)), max(1, NUMBERS_HELD // max(1, classes * o))
-        for chain in range(chains):
-            table, turn = values[chain if len(values) > 1 else 0], halves[chain].reshape(classes * o, o).T
-            for at in range(0, len(self.rows), step):
-                some = table[self.rows[at : at + step]]
-                white = ((some if self.is_whole else some[:, seen]) @ turn).reshape(
-                    len(some), classes, o
-                ) - middle[chain]
-                found[chain, at : at + step] = sizes[chain] - 0.5 * np.einsum("nko,nko->nk", white, white)
-        return found
+        chains, classes, o = halves.shape[:3]
+        turn = as_array(np.swapaxes(halves.reshape(chains, classes * o, o), 1, 2), like=values)
+        middle = as_array((halves @ now.means[..., seen, None]).reshape(chains, 1, classes * o), like=values)
+        sizes = as_array(sizes, like=values)[..., None]
+        # here chain after chain, so that all stays in the cache; a device takes all at once
+        at_once = 1 if isinstance(values, np.ndarray) else chains
+        columns = slice(None) if self.is_whole else as_array(seen, like=values)
+        for at in range(0, chains, at_once):
+            some = slice(at, at + at_once)
+            table = values[some] if len(values) > 1 else values
+            for rows in self.blocks(at_once * classes * o, values):
+                white = table[:, rows][..., columns] @ turn[some]
+                white -= middle[some]
+                white = white.reshape(*white.shape[:2], classes, o)
+                squared = sum_of_products(white, white, axis=3)
+                found[some, :, rows] += sizes[some] - 0.5 * squared.swapaxes(1, 2)
 
     def draw_into(
         self,
-        values: Float[np.ndarray, "c n p"],
-        classes: Int[np.ndarray, "c n"],
+        values: Float[Array, "c n p"],
+        classes: Int[Array, "c n"],
         now: ClassParameters,
         rng: np.random.Generator,
     ) -> None:
-        """Draw what is missing: with Σ = LLᵀ in this order and x_o = μ_o + L_oo·w,
+        """Draw what is missing, in place: with Σ = LLᵀ in this order, and z ~ N(0, I),
 
-        x_m = μ_m + L_mo·w + L_mm·N(0, I)
+        x_m = μ_m + L_mo·L_oo⁻¹(x_o − μ_o) + L_mm·z
         """
-        o, order = self.observed, self.order
-        roots = np.linalg.cholesky(now.covariances[..., order[:, None], order])
-        noise = rng.standard_normal((len(classes), len(self.rows), len(order) - o))
-        for chain, each in enumerate(classes[:, self.rows]):
-            for place in np.unique(each):
-                own = np.flatnonzero(each == place)
-                rows, root, mean = self.rows[own], roots[chain, place], now.means[chain, place][order]
-                white = np.linalg.solve(root[:o, :o], (values[chain, rows[:, None], order[:o]] - mean[:o]).T).T
-                white = np.concatenate([white, noise[chain, own]], axis=1)
-                values[chain, rows[:, None], order[o:]] = mean[o:] + white @ root[o:].T
+        o, p, order = self.observed, len(self.order), self.order
+        roots, means = np.linalg.cholesky(now.covariances[..., order[:, None], order]), now.means[..., order]
+        upper, lower = (np.swapaxes(each, -1, -2) for each in (roots[..., :o, :o], roots[..., o:, :o]))
+        pull = np.swapaxes(np.linalg.solve(upper, lower), -1, -2)
+        middle = means[..., o:, None] - pull @ means[..., :o, None]
+        turns = as_array(np.concatenate([pull, roots[..., o:, o:], middle], axis=-1), like=values)
+        noise = as_array(rng.standard_normal((len(classes), len(self.rows), p - o)), like=values)
+        chains = as_array(np.arange(len(classes))[:, None], like=values)
+        order, xp, at = as_array(order, like=values), array_namespace(values), 0
+        for rows in self.blocks(len(classes) * (p - o) * (p + 1), values):
+            there = values[:, rows]
+            known, some = there[..., order[:o]], noise[:, at : at + there.shape[1]]
+            at += there.shape[1]
+            told = xp.concat([known, some, xp.ones_like(there[..., :1])], axis=2)
+            there[..., order[o:]] = sum_of_products(turns[chains, classes[:, rows]], told[:, :, None], axis=3)
+            values[:, rows] = there
 
 
 def _patterns(records: IncompleteRecords) -> tuple[_Pattern, ...]:

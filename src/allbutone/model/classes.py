@@ -15,8 +15,10 @@ from scipy.special import gammaln
 
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.moments import UNKNOWN
-from allbutone.support.arrays import half_log_det, log_sum_exp
+from allbutone.support.arrays import array_namespace, as_array, half_log_det, log_sum_exp, to_numpy, zeros
 from allbutone.support.errors import Cure, InputError, count_of
+
+Array = Any  # of NumPy's, or of PyTorch's on a device: where the records are
 
 CLASSES = 10  # the most that are filled, unless asked otherwise; those that are not needed stay empty
 MOST_CLASSES = 100
@@ -142,19 +144,30 @@ class ClassPosteriors:
         scale: Float[np.ndarray, "d p p"],
     ) -> "ClassPosteriors":
         """Update the prior given μ₀ and Λ₀ by the records of each class; `places` of levels, `values` complete."""
-        counts, means, scatters = class_moments(values, classes, model.classes)
+        return cls.given(model, ClassSums.of(model, classes, values, places), centre, scale)
+
+    @classmethod
+    def given(
+        cls,
+        model: ClassModel,
+        sums: "ClassSums",
+        centre: Float[np.ndarray, "d p"],
+        scale: Float[np.ndarray, "d p p"],
+    ) -> "ClassPosteriors":
+        """Update the prior given μ₀ and Λ₀ by what the records of each class add up to."""
+        counts = sums.counts
         weight, some = model.mean_weight + counts, (counts / (model.mean_weight + counts))[..., None]
-        away = means - centre[:, None]
+        away = sums.means - centre[:, None]
         middle = centre[:, None] + some * away
         between = (model.mean_weight * some[..., 0])[..., None, None] * away[..., :, None] * away[..., None, :]
         return cls(
             model,
             model.weight / model.classes + counts,
-            model.level_weights + level_counts(classes, places, model),
+            model.level_weights + sums.levels,
             middle,
             weight,
             model.df + counts,
-            scale[:, None] + scatters + between,
+            scale[:, None] + sums.scatters + between,
         )
 
     def __len__(self) -> int:
@@ -291,36 +304,77 @@ def level_totals(model: ClassModel, weights: Float[np.ndarray, "d k levels"]) ->
     return np.add.reduceat(weights, model.starts, axis=-1)
 
 
-def class_moments(
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Number, mean and scatter of each class's records, and how often each level occurs in it; for each draw."""
+
+    counts: Float[np.ndarray, "d k"]
+    means: Float[np.ndarray, "d k p"]
+    scatters: Float[np.ndarray, "d k p p"]
+    levels: Float[np.ndarray, "d k levels"]
+
+    @classmethod
+    def of(
+        cls,
+        model: ClassModel,
+        classes: Int[Array, "d n"],
+        values: Float[Array, "#d n p"],
+        places: Int[Array, "n q"],
+    ) -> "ClassSums":
+        """Add records up, where they are; `places` of levels, `values` complete."""
+        moments = _moments if isinstance(values, np.ndarray) else _moments_on_device
+        counts, means, scatters = moments(values, classes, model.classes)
+        found = (counts, means, scatters, level_counts(classes, places, model))
+        return cls(*(to_numpy(each) for each in found))
+
+
+def _moments(
     values: Float[np.ndarray, "#d n p"], classes: Int[np.ndarray, "d n"], count: int
-) -> tuple[Float[np.ndarray, "d k"], Float[np.ndarray, "d k p"], Float[np.ndarray, "d k p p"]]:
-    """Return number, mean and scatter of each class's records, for each draw; 0 of an empty class."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return number, mean and scatter of each class's records; 0 of an empty class."""
     draws, p = len(classes), values.shape[-1]
     counts, means = np.zeros((draws, count)), np.zeros((draws, count, p))
     scatters = np.zeros((draws, count, p, p))
     for draw, each in enumerate(classes):
-        order = np.argsort(each, kind="stable")
-        some = values[draw if len(values) > 1 else 0][order]
+        order = np.argsort(each.astype(np.int8), kind="stable")  # small numbers are sorted by counting them
+        some = np.take(values[draw if len(values) > 1 else 0], order, axis=0)
         ends = np.cumsum(np.bincount(each, minlength=count))
         for place, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if end > start:
+                away = some[start:end]
                 counts[draw, place] = end - start
-                means[draw, place] = mean = np.mean(some[start:end], axis=0)
-                away = some[start:end] - mean
+                means[draw, place] = mean = np.full(end - start, 1 / (end - start)) @ away
+                away -= mean
                 scatters[draw, place] = away.T @ away
     return counts, means, scatters
 
 
+def _moments_on_device(
+    values: Float[Array, "#d n p"], classes: Int[Array, "d n"], count: int
+) -> tuple[Array, Array, Array]:
+    """Return the same without sorting: records of all other classes count 0."""
+    xp = array_namespace(values)
+    inside = [xp.astype(classes == place, xp.float64)[..., None] for place in range(count)]
+    counts = xp.stack([xp.sum(each, axis=(1, 2)) for each in inside], axis=1)
+    means = (
+        xp.stack([xp.sum(each * values, axis=1) for each in inside], axis=1) / xp.clip(counts, min=1)[..., None]
+    )
+    away = values - xp.take_along_axis(
+        means, xp.broadcast_to(classes[..., None], (*classes.shape, values.shape[-1])), axis=1
+    )
+    return counts, means, xp.stack([(each * away).mT @ away for each in inside], axis=1)
+
+
 def level_counts(
-    classes: Int[np.ndarray, "d n"], places: Int[np.ndarray, "n q"], model: ClassModel
-) -> Float[np.ndarray, "d k levels"]:
+    classes: Int[Array, "d n"], places: Int[Array, "n q"], model: ClassModel
+) -> Float[Array, "d k levels"]:
     """Return how often each level of each category occurs in each class, for each draw; gaps do not count."""
-    draws, width = len(classes), model.levels + 1
-    found = np.zeros(draws * model.classes * width)
-    first = (classes + model.classes * np.arange(draws)[:, None]) * width
-    for column in places.T:
-        found += np.bincount((first + column).ravel(), minlength=len(found))
-    return found.reshape(draws, model.classes, width)[..., :-1]
+    xp, draws, width = array_namespace(classes), classes.shape[0], model.levels + 1
+    found = zeros(draws * model.classes * width, like=classes)
+    first = (classes + model.classes * as_array(np.arange(draws)[:, None], like=classes)) * width
+    for column in range(places.shape[1]):
+        found += xp.bincount(xp.reshape(first + places[:, column], (-1,)), minlength=len(found))
+    return xp.reshape(found, (draws, model.classes, width))[..., :-1]
 
 
 def draw_bartlett(
@@ -366,7 +420,8 @@ class ClassParameters:
         self, rng: np.random.Generator, rows: int
     ) -> tuple[Int[np.ndarray, "n q"], Float[np.ndarray, "n p"]]:
         """Draw level numbers and measurements of records from the first of the draws."""
-        classes = choose(np.broadcast_to(self.log_shares[0], (rows, self.model.classes)), rng.random(rows))
+        logs = np.broadcast_to(self.log_shares[0][:, None], (self.model.classes, rows))
+        classes, _ = choose(logs, rng.random(rows))
         codes = self.draw_levels(rng, classes)
         roots, white = np.linalg.inv(self.halves[0]), rng.standard_normal((rows, self.model.p))
         values = self.means[0][classes]
@@ -379,12 +434,18 @@ class ClassParameters:
         """Draw the levels of records of these classes from the first of the draws."""
         columns = []
         for start, size in zip(self.model.starts, self.model.sizes, strict=True):
-            logs = self.log_levels[0][classes, start : start + size]
-            columns.append(choose(logs, rng.random(len(classes))))
+            logs = self.log_levels[0].T[start : start + size, classes]
+            columns.append(choose(logs, rng.random(len(classes)))[0])
         return np.stack(columns, axis=1) if columns else np.zeros((len(classes), 0), dtype=np.int64)
 
 
-def choose(logs: Float[np.ndarray, "*rows k"], uniform: Float[np.ndarray, "*rows"]) -> Int[np.ndarray, "*rows"]:
-    """Draw one of k with probabilities in proportion to exp(logs), by one uniform number each."""
-    sums = np.cumsum(np.exp(logs - np.max(logs, axis=-1, keepdims=True)), axis=-1)
-    return np.sum(sums[..., :-1] <= (uniform * sums[..., -1])[..., None], axis=-1)
+def choose(
+    logs: Float[Array, "*rest k n"], uniform: Float[Array, "*rest n"]
+) -> tuple[Int[Array, "*rest n"], Float[Array, "*rest n"]]:
+    """Draw one of k with probabilities in proportion to exp(logs), by one uniform number each; and log Σ exp."""
+    xp = array_namespace(logs)
+    top = xp.max(logs, axis=-2)
+    sums = xp.cumsum(xp.exp(logs - top[..., None, :]), axis=-2)
+    total = sums[..., -1, :]
+    below = sums[..., :-1, :] <= (uniform * total)[..., None, :]
+    return xp.sum(below, axis=-2, dtype=xp.int64), xp.log(total) + top

@@ -1,6 +1,7 @@
 """Drawing synthetic tables through classes: each from a draw of its own, nearly independent of the others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +22,15 @@ def draw_class_tables(
     table: IncompleteRecords,
     rows: Sequence[int],
     rng: np.random.Generator,
-    watch: Callable[[int], None] = lambda sweeps: None,
+    device: Any = None,
 ) -> tuple[list[Records], str]:
     """Draw one table for each entry of `rows`, and say how nearly independent the draws are."""
     model, kept = mechanism.class_model, mechanism.kept_alone(table)
     require_memory(sum(rows) * (model.p + len(model.sizes)))
     chains = min(max(len(rows), CHAINS), MOST_CHAINS)
     with one_thread():
-        begun = ClassChains.start(model, table, rng, chains)
-        draws = draw_with_kept(begun, kept, rng, -(-len(rows) // chains), apart=FAR_APART, watch=watch)
+        begun = ClassChains.start(model, table, rng, chains, device)
+        draws = draw_with_kept(begun, kept, rng, -(-len(rows) // chains), apart=FAR_APART)
         parameters = draws.posteriors.take(slice(len(rows))).draw(rng)
         found = [
             draw_class_table(mechanism, table, parameters.take([number]), rng, count)

@@ -47,6 +47,7 @@ from allbutone.releases.private_release import draw_guaranteed, private_mechanis
 from allbutone.releases.release import MOST_DATASETS, Release, dataset_sizes
 from allbutone.releases.sampling import draw_tables, fresh_generator, keyed_generator, new_repeat_key
 from allbutone.releases.several import joined_parameters
+from allbutone.support.devices import HERE, device_of, require_processor
 from allbutone.support.errors import Cure, InputError, count_of, describe_value
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import ShowsItself, counted, listed
@@ -269,6 +270,7 @@ class Synthesizer(ShowsItself):
         parameters: bool = False,
         repeat_key: Any = None,
         rng_for_tests: Any = None,
+        device: str = HERE,
     ) -> Release:
         """Draw synthetic tables; `rows` is a size for all, one for each, or as many as the table has.
 
@@ -279,8 +281,11 @@ class Synthesizer(ShowsItself):
         The randomness is the operating system's. With a `repeat_key` from `new_repeat_key()`, as secret as the
         table, the same call draws the same release again. What is drawn with `rng_for_tests`, a NumPy generator,
         must not be given to anyone: who finds its seed by trying has the missing record.
+        Classes are drawn on a graphics card with `device="cuda"`, by PyTorch.
         """
         fit, sizes = self._require_fit(), self.sizes(datasets, rows)
+        if not fit.mechanism.has_classes:
+            require_processor(device, "what is drawn without classes")
         if fit.noisy is not None:
             _require_noise_alone(parameters, repeat_key, rng_for_tests)
             return draw_guaranteed(fit.noisy, len(sizes), sizes)
@@ -289,7 +294,8 @@ class Synthesizer(ShowsItself):
         rng = self.generator("both" if parameters else "datasets", sizes, repeat_key, rng_for_tests)
         if fit.mechanism.has_classes:
             assert fit.incomplete is not None
-            made, self._gaps_in_words = draw_class_tables(fit.mechanism, fit.incomplete, sizes, rng)
+            where = device_of(device)
+            made, self._gaps_in_words = draw_class_tables(fit.mechanism, fit.incomplete, sizes, rng, where)
             return Release(fit.mechanism, tuple(made))
         if isinstance(fit.posterior, NIW):  # many at a time
             return Release.draw(fit.posterior, sizes, rng, parameters=parameters, **self._public)

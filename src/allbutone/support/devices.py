@@ -142,7 +142,9 @@ class DeviceStreams:
 def require_processor(device: str, what: str) -> None:
     """Refuse a device for what only the processor can do."""
     if device != HERE:
-        raise InputError(f"{what} is judged on the processor alone", Cure("leave out the device", "device", HERE))
+        raise InputError(
+            f"{what} is computed on the processor alone", Cure("leave out the device", "device", HERE)
+        )
 
 
 # Random numbers from one generator of NumPy's, or from several streams on a device; batches are last axes.
