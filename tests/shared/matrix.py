@@ -106,7 +106,6 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("record", "guarantee"): _GUARANTEED,
     ("device", "guarantee"): _CARD,
     ("lacking_records", "engine"): _ROWS,
-    ("epsilon", "engine"): _ROWS,
     ("check", "engine"): _ROWS,
     ("public", "engine"): _ROWS,
     ("ledger", "engine"): _ROWS,

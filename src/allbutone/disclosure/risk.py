@@ -223,6 +223,11 @@ def _exact(question: Question) -> Learned:
     question = _before_limits(question)
     if question.mechanism.is_normal and question.own_prior is None:
         return _exact_in_one_cell(question)
+    return _exact_in_cells(question)
+
+
+def _exact_in_cells(question: Question) -> Learned:
+    """Attack everybody in every cell that they can be in: the way of any table."""
     require_processor(question.device, "a table with categories, or an adversary with a prior of their own")
     learned, everyone = question.nothing_learned(), question.leave_one_out()
     integrals = CellIntegrals.of(everyone, question.points, question.known_measurements)
@@ -294,7 +299,7 @@ def _levels_alone(question: Question, everyone: MixedLeaveOneOut, rows: Int[np.n
 
 
 def _exact_in_one_cell(question: Question) -> Learned:
-    """Attack everybody where all are in one cell: by downdates in whitened coordinates, perhaps on a device."""
+    """Attack everybody where all are in one cell, the same but faster: by downdates, perhaps on a device."""
     values, prior, device = question.records.values, question.mechanism.normal, question.device
     elsewhere = question.elsewhere
     if elsewhere is not None and np.ndim(elsewhere.count):

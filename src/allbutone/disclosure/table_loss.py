@@ -34,7 +34,9 @@ from allbutone.disclosure.epsilon import (
 )
 from allbutone.disclosure.exposure_law import ExposureLaw, leverages
 from allbutone.disclosure.loss_profile import Loss, epsilon, separation, separation_by_area
+from allbutone.disclosure.table_risk import blocks_and_others
 from allbutone.model.location import LocationModel, MixedRecords
+from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior, declared_prior, prior_of
 from allbutone.releases.gaussian_account import DELTA, delta_of
@@ -43,6 +45,7 @@ from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.arrays import log_sum_exp
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import one_thread
+from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.records import Records
 
 CHAINS, DRAWS = 4, 1  # of what others lack
@@ -93,29 +96,43 @@ def privacy(
             "the loss of classes that nobody has observed has no closed form",
             Cure("ask for that of the normal model", "model", None),
         )
-    records = Records.of(table, **{"categories": True, "gaps": missing != REFUSE, **how_to_read})
-    count, sizes = releases_of(draws, datasets, rows, len(records.values))
-    delta = delta_of(delta, len(records.values))
-    if records.schema.categories or keep or records.has_gaps:
+    lazy = LazyRecords.of(table, **how_to_read) if is_lazy(table) else None
+    reading = {"categories": True, "gaps": missing != REFUSE, **how_to_read}
+    records = Records.of(table, **reading) if lazy is None else lazy
+    people = len(records.values) if isinstance(records, Records) else len(records)
+    p = len(records.columns)
+    count, sizes = releases_of(draws, datasets, rows, people)
+    delta = delta_of(delta, people)
+    backend = records.backend if isinstance(records, Records) else records.library
+    if isinstance(records, Records) and (records.schema.categories or keep or records.has_gaps):
         how = {"cells": cells, "cell_weight": cell_weight, "keep": keep, "missing": missing}
         mechanism = Synthesizer(prior, **how).fit(records).mechanism  # type: ignore[arg-type]
         losses = RecordLosses.of(records, mechanism, np.random.default_rng(rng))
         columns = {"row": records.rows} | losses.columns(sizes, count, delta, ALARMS)
-        return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+        return nw.from_dict(columns, backend=backend).to_native()  # type: ignore[arg-type]
     given = declared_prior(records.schema) if prior is None else prior_of(prior, records.columns, records.schema)
-    people, p = records.values.shape
     if given.is_flat and people < p + 2:
         raise InputError(
             f"without one of them, {people} records leave the flat prior no distribution of {p} columns",
             Cure("give a prior from public knowledge", "prior"),
             Cure("use fewer columns", "drop"),
         )
-    leverage = leverages(records.values, given)
-    law = ExposureLaw.of(given, people, sizes)
-    loss = PrivacyLoss(law, count, delta)
-    columns = {"row": records.rows, "leverage": leverage} | loss.columns(leverage)
+    leverage = leverages(records.values, given) if isinstance(records, Records) else _leverages(records, given)
+    loss = PrivacyLoss(ExposureLaw.of(given, people, sizes), count, delta)
+    numbers = records.rows if isinstance(records, Records) else np.arange(1, people + 1)
+    columns = {"row": numbers, "leverage": leverage} | loss.columns(leverage)
     columns |= loss.best_test(leverage, ALARMS).columns
-    return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+    return nw.from_dict(columns, backend=backend).to_native()  # type: ignore[arg-type]
+
+
+def _leverages(records: LazyRecords, prior: NIW) -> Float[np.ndarray, " n"]:
+    """Return the leverages of records that stay in their engine, block by block."""
+    mechanism = Mechanism.of_measurements(records.schema.for_columns(records.columns), prior)
+    every = []
+    for block, _, others in blocks_and_others(records, mechanism):
+        elsewhere = Moments(float(others.count[0]), others.mean[0], others.scatter[0]) if others.count[0] else None
+        every.append(leverages(block.values, prior, elsewhere))
+    return np.concatenate(every)
 
 
 @dataclass(frozen=True)

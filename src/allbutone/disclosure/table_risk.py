@@ -85,29 +85,34 @@ def stream_risk(
     """Yield the columns of `risk_columns`, of which `asked` are arguments, for one block of records after another.
 
     The adversary has all other records, of all blocks: these enter by their moments, which the engine has added
-    up, less the block's own. Those of the records that make up nearly all of a direction are kept apart, so that
-    nothing is lost by taking them out. The same random points serve every block. Values that limits or coarse
+    up, less the block's own. The same random points serve every block. Values that limits or coarse
     rounding changed enter as one draw of what they were (`before_limits`).
     """
     require_same_table(records, release)
     mechanism = release.mechanism
-    far, near = far_out(records, mechanism.prior)
-    whole = mechanism.prior.plus(near).plus(far)
     if isinstance(release, Release):
-        release = before_limits(release, whole)
-    judged, seed = 0, 0 if rng is None else int(rng.integers(2**63))
-    for block, keys in records.blocks(block_rows, key):
-        columns = risk_columns(
-            block,
-            release,
-            adversary,
-            rng=np.random.default_rng(seed),
-            elsewhere=_others(mechanism, block, far, near),
-            judged=len(records),
-            **asked,
-        )
-        judged += len(block.values)
+        release = before_limits(release, mechanism.prior.plus(mechanism.prior.moments(records.sums)))
+    seed = 0 if rng is None else int(rng.integers(2**63))
+    how = {"judged": len(records), **asked}
+    for block, keys, elsewhere in blocks_and_others(records, mechanism, block_rows, key):
+        points = np.random.default_rng(seed)
+        columns = risk_columns(block, release, adversary, rng=points, elsewhere=elsewhere, **how)
         yield columns if keys is None else {"key": keys, **columns}
+
+
+def blocks_and_others(
+    records: LazyRecords, mechanism: Mechanism, block_rows: int = BLOCK_ROWS, key: str | None = None
+) -> Iterator[tuple[Records, Any, Moments]]:
+    """Yield the records in blocks, with their keys, and the moments of all others of each cell.
+
+    Those of the records that make up nearly all of a direction are kept apart, so that nothing is lost by taking
+    a block out of the moments of all.
+    """
+    far, near = far_out(records, mechanism.prior)
+    judged = 0
+    for block, keys in records.blocks(block_rows, key):
+        judged += len(block.values)
+        yield block, keys, _others(mechanism, block, far, near)
     if judged != len(records):
         raise InputError(
             f"the table had {len(records):,} records when it was added up and {judged:,} when they were judged",
