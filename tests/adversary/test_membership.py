@@ -96,6 +96,30 @@ def test_it_is_calibrated_from_even_odds(rng):
     assert np.sum(stated > 0.65) > 50
 
 
+@pytest.mark.parametrize(
+    ("how", "replicates"),
+    [({}, 200), ({"missing": "impute"}, 200), ({"model": "classes", "classes": 2}, 60)],
+    ids=["categories", "gaps", "classes"],
+)
+def test_it_is_calibrated_for_every_kind_of_table(rng, how, replicates):
+    """Of one person who is in every second table: 70 % is stated as often as they are in 70 % of these."""
+    table = pd.DataFrame(rng.standard_normal((16, 2)), columns=["x", "y"])
+    table.loc[15] = 2.4, -1.8
+    if "missing" in how:
+        table.loc[[2, 5, 9], "x"] = np.nan
+    else:
+        table["group"] = rng.choice(["a", "b"], 16)
+    members = rng.integers(2, size=replicates).astype(bool)
+    stated = np.empty(replicates)
+    for each, member in enumerate(members):
+        synthesizer = abo.Synthesizer(**how).fit(table if member else table[:-1])
+        stated[each] = np.asarray(abo.risk(table, synthesizer.sample(datasets=2, rows=12))["membership"])[-1]
+    for here in (stated < 0.5, stated >= 0.5):
+        error = np.sqrt(np.sum(stated[here] * (1 - stated[here])))
+        assert abs(np.sum(members[here] - stated[here])) < 4 * error
+    assert np.mean(stated[members]) - np.mean(stated[~members]) > 0.1  # it tells something
+
+
 def test_more_than_the_stated_probability_counts_as_disclosed(rng):
     values = rng.standard_normal((30, 2))
     values[3] = 9

@@ -229,3 +229,7 @@ def test_where_a_mixed_table_allows_none_smaller_datasets_are_tried_and_offered(
     ]
     (untried,) = remedies(replace(none, alternatives=()), 1)
     assert "other ways were not tried" in untried
+    sparse = frame.assign(ward=list("abcdefg") * 2)
+    none = abo.budget(sparse, rows=14, rng=0)
+    assert none.in_all == 0, "fourteen cells for fourteen people"
+    assert "--model classes" in remedies(none, 1)[-1]

@@ -24,6 +24,7 @@ from allbutone.utility.shapes import LEVELS
 SERIOUS = 0.5  # standard deviations, and in each measure's own scale: what would change a decision, not a digit
 NOTED = 0.15  # likewise: what is more than a digit
 ONE_BIT = "To choose the model after looking at the table tells one bit of it: choose once, and say so."
+FEW_A_CELL = 4  # people in the mean cell of categories, at most, where rare combinations are many
 NAMED = 5  # columns that a sentence names
 # what can differ, the field of `Differences` that names it, and the measure where the names do not say how much
 DIFFERENCES = (
@@ -91,7 +92,7 @@ def remedies(budget: Budget, released: int) -> list[str]:
         why = f" ({each.why})" if each.why else ""
         allowed = f"up to {counted(each.datasets, budget.noun)}{enough}{why}"
         ways.append(f"{each.change[0].upper()}{each.change[1:]}: {allowed}.")
-    plain = budget.case.is_plain and not budget.standing
+    plain, mechanism = budget.case.is_plain and not budget.standing, budget.case.mechanism
     if not ways and plain:
         ways.append("Nothing else that was tried would pass: release nothing of this table as it is.")
     elif not ways and budget.alternatives:
@@ -104,7 +105,12 @@ def remedies(budget: Budget, released: int) -> list[str]:
             "is; smaller datasets, or fewer columns, may pass, and a budget of these says so before anything is "
             "drawn."
         )
-    if plain and len(budget.rows) >= 2 * budget.case.mechanism.prior.p:
+    if not instead and not mechanism.has_classes and FEW_A_CELL * mechanism.prior.cells.count >= len(budget.rows):
+        ways.append(
+            "Another model: cells of categories copy rare combinations, and classes draw them from many people. "
+            "What may be released of these, “allbutone budget … --model classes” tells beforehand."
+        )
+    if plain and len(budget.rows) >= 2 * mechanism.prior.p:
         # noise is added to measurements of tables that are read, and that have rows enough for it
         ways.append(
             "A guarantee, which adds noise and protects whatever anybody knows already: the command "
