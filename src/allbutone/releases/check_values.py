@@ -57,6 +57,9 @@ class Values:
                 places = whole.indices.to_numpy(zero_copy_only=False)
                 taken = np.array([*codes, np.nan])[np.nan_to_num(places, nan=len(codes)).astype(int)]
                 arrays.append(taken[:, None])
+            elif column.calendar is not None:
+                one = nw.from_native(values, series_only=True).alias(column.name)
+                arrays.append(look_at_column(one, Column(column.name, calendar=column.calendar)).numbers[:, None])
             else:
                 arrays.append(values.to_numpy(zero_copy_only=False).astype(np.float64)[:, None])
         return cls(tuple(columns), np.hstack(arrays))

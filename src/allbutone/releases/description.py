@@ -159,7 +159,7 @@ def write_datasets(
     for (number, part), group in groupby(_in_parts(blocks, format), key=itemgetter(0)):
         within = f".part-{part + 1:04d}" if format == "parquet" and rows[number] > PART_ROWS else ""
         files[number].append(f"dataset-{number + 1:0{digits}d}{within}.{format}")
-        as_arrow = mechanism.categories or mechanism.schema.derived
+        as_arrow = mechanism.categories or not mechanism.schema.as_drawn
         with TableWriter(work / files[number][-1], None if as_arrow else mechanism.order) as writer:
             for _, block in group:
                 writer.write(block)

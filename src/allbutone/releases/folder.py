@@ -104,8 +104,8 @@ def _blocks(release: Release) -> Iterator[tuple[int, Any]]:
 
 
 def _as_written(mechanism: Mechanism, block: np.ndarray) -> Any:
-    """Return measurements as they are written: with what is computed from them, where anything is."""
-    if not mechanism.schema.derived:
+    """Return measurements as they are written: dates as such, with what is computed, where anything is."""
+    if mechanism.schema.as_drawn:
         return block
     return mechanism.table(block).to_frame("pyarrow").replace_schema_metadata(None)
 

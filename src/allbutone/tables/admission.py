@@ -14,7 +14,8 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.categories import Categories
 from allbutone.tables.column import CATEGORY
-from allbutone.tables.look import DATE, Look
+from allbutone.tables.date_forms import LOOKS_LIKE
+from allbutone.tables.look import Look
 from allbutone.tables.names import column_at, looks_like_identifier, names_of
 from allbutone.tables.schema import Schema
 
@@ -396,7 +397,7 @@ def _told(name: str, column: nw.Series[Any]) -> str:
         numbers = column.to_numpy()
         if not np.all(numbers == np.round(numbers)):  # also where NaN is a value: what has gaps is no identifier
             return ""
-    if column.dtype == nw.String and len(column) and DATE.fullmatch(str(column[0])):
+    if column.dtype == nw.String and len(column) and LOOKS_LIKE.fullmatch(str(column[0])):
         return ""
     counts = column.value_counts(name="rows of the value")["rows of the value"].to_numpy().astype(np.int64)
     return told_by_counts(name, counts)

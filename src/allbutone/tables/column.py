@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted
+from allbutone.tables.dates import DATE_KIND, Calendar, calendar_from
 from allbutone.tables.formula import Formula, quoted
 from allbutone.tables.heaps import Heaps, heaps_from
 from allbutone.tables.orders import Order, order_from
@@ -172,7 +173,7 @@ class Column:
     they look for. heaps: the grids to which values are rounded, where there are several, or one of multiples;
     decimals are then those of the finest. replaces: whether the formula of a derived column counts where the table
     says otherwise. order: other columns of the row that it lies above, below or between; its scale is then that of
-    the gap.
+    the gap. calendar: of a date, how it is counted and written; it is a measurement in units since an origin.
     """
 
     name: str
@@ -196,6 +197,7 @@ class Column:
     replaces: bool = False
     heaps: Heaps | None = None
     order: Order | None = None
+    calendar: Calendar | None = None
 
     def as_category(self, levels: Sequence[str]) -> "Column":
         """Return the column as a category of these levels, with all that can be said of one."""
@@ -234,6 +236,20 @@ class Column:
             found = np.round(found, self.decimals) + 0.0
         return np.where(lost, np.nan, found)
 
+    def lying_above(self, other: str) -> "Column":
+        """Return the column above another one: the gap on a log scale, instead of its scale and limits."""
+        order = Order(other, calendar=self.calendar)
+        scale = _scale_of_gap(order, {}, self.name, self.decimals)
+        return replace(self, order=order, scale=scale, low=-inf, high=inf)
+
+    def in_formula(self, natural: Values) -> Values:
+        """Return what a formula counts: numbers as they are, dates in days."""
+        return natural if self.calendar is None else self.calendar.in_days(natural)
+
+    def shown(self, value: float) -> str:
+        """Return a value in natural units as people read it: a date as one."""
+        return f"{value:g}" if self.calendar is None else self.calendar.text(value)
+
     @property
     def coarsest(self) -> float:
         """The largest step to which values are rounded; 0 where they are not, or not by themselves."""
@@ -262,7 +278,9 @@ class Column:
     @property
     def mechanism(self) -> "Column":
         """What is declared that changes the numbers that go out: no words, nothing about the prior."""
-        return replace(self, **_WORDS)
+        calendar = None if self.calendar is None else replace(self.calendar, form="")
+        order = self.order if self.order is None else replace(self.order, calendar=calendar)
+        return replace(self, calendar=calendar, order=order, **_WORDS)
 
     @property
     def is_plain(self) -> bool:
@@ -274,7 +292,8 @@ class Column:
     def is_limited(self) -> bool:
         """Whether a released value can tell less than the draw it came from: by rounding, or at a limit."""
         if self.order is not None:
-            return self.decimals is not None or self.scale.domain[0] < 0  # a gap below 0 goes out as 0
+            below = self.scale.domain[0] < 0 and not self.order.free  # a gap below 0 goes out as 0
+            return self.decimals is not None or below
         low, high, closed = self.scale.domain
         inner = self.low > low or self.high < high
         return self.decimals is not None or inner or (closed and (low, high) != (-inf, inf))
@@ -371,17 +390,21 @@ class Column:
         """What is declared of the released values, in a few words; nothing where nothing is."""
         plain = self.scale.is_plain or self.order is not None
         parts = [self.unit, "" if plain else f"modelled on the scale {self.scale.name}"]
+        if self.calendar is not None:
+            parts.insert(0, f"a date, in {self.calendar.unit} since {self.calendar.origin}")
         parts += [self.order.in_words] if self.order is not None else []
         if self.kind == DERIVED:
             groups = f", in groups from {', '.join(f'{value:g}' for value in self.cut)}" if self.cut else ""
             parts.append(f"computed as {self.derived}{groups}")
         low, high = self.low > -inf, self.high < inf
         if low or high:
-            limits = f"{self.low:g} to {self.high:g}" if low and high else f"at least {self.low:g}"
-            parts.append(limits if low else f"at most {self.high:g}")
+            ends = self.shown(self.low), self.shown(self.high)
+            parts.append(
+                " to ".join(ends) if low and high else f"at least {ends[0]}" if low else f"at most {ends[1]}"
+            )
         if self.heaps is not None:
             parts.append(self.heaps.in_words)
-        elif self.decimals is not None:
+        elif self.decimals is not None and self.calendar is None:
             parts.append(f"rounded to {counted(self.decimals, 'decimal')}" if self.decimals else "whole numbers")
         return ", ".join(filter(None, parts))
 
@@ -417,6 +440,8 @@ class Column:
             found |= self.order.entries()
             if self.order.two_sided:
                 del found["scale"]
+        if self.calendar is not None:
+            found = _dated_entries(self, found)
         if self.kind == DERIVED:
             del found["kind"]
             if self.cut:
@@ -424,9 +449,19 @@ class Column:
         return found
 
 
+def _dated_entries(column: Column, found: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of a date: limits and the like as dates."""
+    calendar = column.calendar
+    assert calendar is not None
+    del found["calendar"], found["decimals"]
+    found |= {key: calendar.text(found[key]) for key in ("low", "high", "centre") if key in found}
+    found |= {"missing": list(map(calendar.text, column.missing))} if column.missing else {}
+    return {"kind": DATE_KIND} | found | calendar.entries()
+
+
 _KEYS = (
-    *(entry.name for entry in fields(Column) if entry.name not in ("name", "heaps", "order")),
-    "above", "below", "between", "sum", "step", "step_of", "quantiles",
+    *(entry.name for entry in fields(Column) if entry.name not in ("name", "heaps", "order", "calendar")),
+    "above", "below", "between", "since", "sum", "step", "step_of", "quantiles", "origin", "precision", "form",
 )  # fmt: skip
 
 
@@ -440,20 +475,25 @@ def column_from(name: str, given: Any) -> Column:
         return _derived_from(name, _as_formula(given))
     if "derived" in given or "cut" in given or given.get("kind") == DERIVED:
         return _derived_from(name, given)
+    if (calendar := calendar_from(given)) is not None:
+        given = _as_numbers(given, calendar)
     kind = given.get("kind", MEASUREMENT)
     if kind not in (MEASUREMENT, CATEGORY, LEFT_OUT):
-        known = f'known are "{MEASUREMENT}", "{CATEGORY}" and "{LEFT_OUT}", and derived = "a formula"'
+        known = (
+            f'known are "{MEASUREMENT}", "{DATE_KIND}", "{CATEGORY}" and "{LEFT_OUT}", and derived = "a formula"'
+        )
         raise InputError(f"there is no kind {kind!r:.60}", known)
     low, high = _number("low", given.get("low", -inf)), _number("high", given.get("high", inf))
     if not low < high:
-        raise InputError(f"low must be below high, got {low:g} and {high:g}")
+        ends = [f"{end:g}" if calendar is None else calendar.text(end) for end in (low, high)]
+        raise InputError(f"low must be below high, got {ends[0]} and {ends[1]}")
     centre, spread = (
         None if (value := given.get(key)) is None else _number(key, value) for key in ("centre", "spread")
     )
     if (centre is None) != (spread is None) or (spread is not None and not 0 < spread < inf):
         raise InputError("centre and spread go together, the spread above 0", "give both or none")
     decimals, heaps = heaps_from(given)
-    order, scale = order_from(given), given.get("scale", "as it is")
+    order, scale = order_from(given, calendar), given.get("scale", "as it is")
     found = Column(
         name=name,
         kind=kind,
@@ -465,6 +505,7 @@ def column_from(name: str, given: Any) -> Column:
         high=high,
         decimals=decimals,
         heaps=heaps,
+        calendar=calendar,
         centre=centre,
         spread=spread,
         levels=_levels(given.get("levels", ())),
@@ -478,6 +519,29 @@ def column_from(name: str, given: Any) -> Column:
     if centre is not None and not found.allows(np.array([centre])).all():
         raise InputError("its centre lies outside its limits or its scale")
     return found
+
+
+def _as_numbers(given: Mapping[str, Any], calendar: Calendar) -> dict[str, Any]:
+    """Return the entries of a date with its limits as the numbers that they count as, whole ones."""
+    if wrong := [key for key in ("decimals", "step", "levels", "quantiles", "derived") if key in given]:
+        raise InputError(f"a date has no {wrong[0]}", 'leave it out: precision = "month" says how far it is known')
+    found = {**given, "kind": MEASUREMENT, "decimals": 0}
+    found |= {key: calendar.number(found[key], key) for key in ("low", "high", "centre") if key in found}
+    found |= {key: calendar.length(found[key]) for key in ("tolerance", "spread") if key in found}
+    if "missing" in found:
+        codes = found["missing"] if isinstance(found["missing"], list | tuple) else [found["missing"]]
+        found["missing"] = [calendar.number(code, "missing") for code in codes]
+    if isinstance(ends := found.get("between"), list | tuple):
+        found["between"] = [_end(end, calendar) for end in ends]
+    return found
+
+
+def _end(given: Any, calendar: Calendar) -> Any:
+    """Return an end of an order: a date as the number that it counts as, the name of a column as it is."""
+    try:
+        return calendar.number(given, "between")
+    except InputError:
+        return given
 
 
 def _scale_of_gap(order: Order, given: Mapping[str, Any], name: str, decimals: int | None) -> Scale:
@@ -494,6 +558,12 @@ def _scale_of_gap(order: Order, given: Mapping[str, Any], name: str, decimals: i
         if "scale" in given:
             raise InputError("between two ends the scale is the logit of the share", "leave the scale out")
         return Scale.of("logit", low=0.0, high=1.0)
+    if order.free and Scale.of(given.get("scale", "as it is")).is_plain:
+        return Scale()
+    if order.free:
+        raise InputError(
+            "what is counted since another date has no scale", "write above = … where it is never before"
+        )
     # half a step more, so that equal values are possible where values are rounded
     usual = "log" if decimals is None else f"log(x + {0.5 * 10.0**-decimals!r})"
     scale = Scale.of(given.get("scale", usual))

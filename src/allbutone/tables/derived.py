@@ -35,8 +35,12 @@ def derived_problems(
     frame: nw.DataFrame[Any], looks: Sequence[Look], derived: Sequence[Column], declared: Schema
 ) -> list[Problem]:
     """Find derived columns of a table that lack what they need, or that rows of the table contradict."""
-    steps = {look.name: declared.column(look.name).coarsest for look in looks}
-    values = {look.name: look.numbers for look in looks if look.usable and not look.is_category}
+    columns = {look.name: declared.column(look.name) for look in looks}
+    steps = {
+        name: each.coarsest * (each.calendar.days if each.calendar else 1.0) for name, each in columns.items()
+    }
+    usable = [look for look in looks if look.usable and not look.is_category]
+    values = {look.name: columns[look.name].in_formula(look.numbers) for look in usable}
     categories = {look.name for look in looks if look.is_category}
     problems = []
     for column in derived:
@@ -93,7 +97,7 @@ def order_problems(looks: Sequence[Look], declared: Schema) -> list[Problem]:
 
 def contradictions(frame: nw.DataFrame[Any], schema: Schema, natural: Mapping[str, Numbers]) -> list[Problem]:
     """Find columns of a synthetic table that are not what the others of its rows say, or beyond their ends."""
-    found, values = [], dict(natural)
+    found, values = [], {name: schema.column(name).in_formula(each) for name, each in natural.items()}
     rows = np.column_stack([*natural.values()]) if natural else np.zeros((len(frame), 0))
     for each in schema.orders:
         if (broken := ~each.keeps(rows)).any():

@@ -1,7 +1,7 @@
 """A table in words, before anything is done with it: what each column is, and what will be done with it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from allbutone.tables.admission import (
 )
 from allbutone.tables.column import Column
 from allbutone.tables.derived import derived_problems, order_problems
-from allbutone.tables.look import MANY_GAPS, Look, draft, left_out_because, look_at
+from allbutone.tables.look import MANY_GAPS, Look, draft, left_out_because, look_at, proposed_dates
 from allbutone.tables.names import chosen_frame, names_of, row_names_left_out
 from allbutone.tables.proposals import Proposal, proposed_formulas, proposed_orders
 from allbutone.tables.safe_io import fresh_file
@@ -139,8 +139,9 @@ def described(
     labels: Mapping[str, str] | None = None,
 ) -> Described:
     """Look at every column of a table; people with several rows are refused, as by every other reader."""
-    declared = Schema.of(schema)
+    own = Schema.of(schema)
     frame = chosen_frame(table, columns, drop)
+    declared = replace(own, columns=(*own.columns, *proposed_dates(frame, own)))
     looks, rows = look_at(frame, declared, trusted=columns is not None, categories=True), len(frame)
     if not rows_are_people:
         require_one_row_each(table, declared)
@@ -152,13 +153,20 @@ def described(
     for problem in derived_problems(frame, drawn, derived, declared):
         computed[problem.column] += f"; but it {problem.words}"
     rounded = _rounded(drawn, rows, declared)
-    silent = {look.name for look in drawn if not declared.declares(look.name)}
-    numbers = {look.name: look.numbers for look in drawn if look.name in rounded}
+    silent = {look.name for look in drawn if not own.declares(look.name)}
+    numbers = {look.name: rounded[look.name].in_formula(look.numbers) for look in drawn if look.name in rounded}
     proposed = {name: each for name, each in proposed_formulas(numbers, rounded).items() if name in silent}
     free = {name: each for name, each in numbers.items() if name not in proposed and name in silent}
     above = proposed_orders(free, rounded)
+    beside = replace(
+        declared,
+        columns=tuple(
+            each.lying_above(above[each.name]) if each.name in above and each.calendar else each
+            for each in declared.columns
+        ),
+    )
     broken = {problem.column: problem.words for problem in order_problems(drawn, declared)}
-    others = broken | _others([look for look in drawn if look.name not in proposed], rows, declared)
+    others = broken | _others([look for look in drawn if look.name not in proposed], rows, beside)
     above = {name: other for name, other in above.items() if name not in others and other not in others}
     return Described(tuple(looks), rows, declared, others, labels or {}, tuple(unasked), computed, proposed, above)
 

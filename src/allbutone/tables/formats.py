@@ -7,7 +7,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
-from datetime import date
+from datetime import date, datetime, time
 from io import BufferedIOBase, BytesIO
 from itertools import zip_longest
 from pathlib import PurePath
@@ -67,7 +67,7 @@ def read_csv(
     # half of Europe writes 1,5;2,5 for 1.5,2.5: taken so only if that makes numbers of text, and text of none
     if delimiter == ";" and _texts(other := _parse(file, name, ",", options)) < _texts(table):
         table = other
-    return _with_leading_zeros(file, name, table, options)
+    return _with_leading_zeros(file, name, _with_times_as_text(file, name, table, options), options)
 
 
 def read_packed(file: BufferedIOBase, name: str, limits: Limits, **options: Any) -> pa.Table:
@@ -77,6 +77,18 @@ def read_packed(file: BufferedIOBase, name: str, limits: Limits, **options: Any)
             return read_csv(unpacked, name, limits, **options)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{name} is not a complete gzip file", "compress it again") from error
+
+
+def _with_times_as_text(file: BufferedIOBase, name: str, table: pa.Table, options: dict[str, Any]) -> pa.Table:
+    """Return the table with times as the texts that they are, or their form would be lost."""
+    times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    if not times or len(set(table.column_names)) < len(table.column_names):
+        return table
+    as_text = _parse(file, name, ".", options, dict.fromkeys(times, pa.string()))
+    for column in times:
+        if not pc.any(pc.match_substring(as_text[column], ".")).as_py():  # parts of a second no form tells
+            table = table.set_column(table.column_names.index(column), column, as_text[column])
+    return table
 
 
 def _with_leading_zeros(file: BufferedIOBase, name: str, table: pa.Table, options: dict[str, Any]) -> pa.Table:
@@ -283,7 +295,12 @@ def _column(cells: Iterable[Any]) -> pa.Array:
     kinds = {type(value) for value in values} - {type(None)}
     if kinds <= {int, float}:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    if len(kinds) == 1 and issubclass(kinds.pop(), bool | date):
+    if kinds and all(issubclass(kind, date) for kind in kinds):  # a day is a time at midnight in a workbook
+        whole = all(
+            not isinstance(value, datetime) or value.time() == time.min for value in values if value is not None
+        )
+        return pa.array(values, pa.date32() if whole else pa.timestamp("us"))
+    if kinds == {bool}:
         return pa.array(values)
     return _as_text(values)
 
@@ -407,8 +424,10 @@ def read_statistics(file: BufferedIOBase, name: str, limits: Limits, *, encoding
         columns, _ = read(file, encoding=encoding, output_format="dict", row_limit=most)
         rows = max(map(len, columns.values()), default=0)
         _require(about, rows, name, limits)
+        kinds = about.original_variable_types
         arrays = {
-            name: _levels(values, about.variable_value_labels.get(name, {})) for name, values in columns.items()
+            name: _levels(_dated(values, kinds.get(name)), about.variable_value_labels.get(name, {}))
+            for name, values in columns.items()
         }
         words = about.column_names_to_labels
         fields = [
@@ -442,6 +461,15 @@ def _row_bytes(about: Any) -> int:
 
 def _require(about: Any, rows: int, name: str, limits: Limits) -> None:
     limits.require(name, about.number_columns, about.number_columns * rows, _row_bytes(about) * rows)
+
+
+def _dated(values: list[Any], kind: str | None) -> list[Any]:
+    """Return Stata's months and quarters, which count from 1960, as dates; anything else as it is."""
+    months = {"%tm": 1, "%tq": 3}.get((kind or "")[:3])
+    if months is None:
+        return values
+    counts = [None if value is None or value != value else months * int(value) for value in values]
+    return [None if each is None else date(1960 + each // 12, each % 12 + 1, 1) for each in counts]
 
 
 def _levels(values: list[Any], labels: dict[Any, str]) -> pa.Array:

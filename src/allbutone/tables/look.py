@@ -1,8 +1,7 @@
 """One look at a table: what each column is, whether it can be modelled, and the table file that would say so."""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +14,8 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.categories import encode, match_levels
 from allbutone.tables.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, Scale, check_levels
+from allbutone.tables.date_forms import LOOKS_LIKE, read_dates, reads_as_date, too_coarse
+from allbutone.tables.dates import DATE_KIND, ORIGIN, Calendar, proposed_period, proposed_precision
 from allbutone.tables.heaps import Heaps
 from allbutone.tables.names import looks_like_identifier
 from allbutone.tables.proposals import Proposal, proposed_heaps
@@ -89,13 +90,12 @@ FEW_VALUES = (
     "few different whole numbers. As measurements they come out with values in between; declare what are codes "
     'of categories so (kind = "category"), and declare 0 decimals for what are scores.'
 )
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?")
 LEVELS_ALIKE = (
     "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
 )
 MOST_LEVELS = 20  # of a text that is taken as a category although nothing is declared
 OF_LEVELS = (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Object)
-DAYS = "if it matters, put the days since an origin in its place, such as those since entry into the study"
+DAYS = 'declare it a date in a table file (kind = "date"), which describe drafts'
 AS_CATEGORY = 'if it is a category, declare it one in a table file (kind = "category")'
 _MEASURED = Cure("if it is a measurement, name it among the columns to keep", "columns")
 
@@ -109,6 +109,7 @@ class Look:
     what is written down. doubts: what a holder should know although it can. scale, positive,
     decimals, heaps: what a table file could declare. named: whether only its identifying look stands against it.
     levels, codes: of a category. fixed: whether its levels are declared, here or by the table's own type.
+    calendar: of a date that is declared, how it counts, with the form that it stands in.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Look:
     levels: tuple[str, ...] = ()
     codes: Int[np.ndarray, " m"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
     fixed: bool = False
+    calendar: Calendar | None = None
 
     @property
     def is_category(self) -> bool:
@@ -175,20 +177,22 @@ class Look:
         cure = "correct the values, the limits or the scale"
         return self.against(f"has {counted(count, 'value')} outside {limits}", cure)
 
-    def with_ends(self, low: float, high: float, where: str = "") -> "Look":
+    def with_ends(
+        self, low: float, high: float, where: str = "", shown: Callable[[float], str] = "{:g}".format
+    ) -> "Look":
         """Say what the lowest and the highest value tell against the column; `where` the larger one stands."""
         if not (high <= LARGEST_VALUE and low >= -LARGEST_VALUE):
             worst = max(low, high, key=abs)
             return self.against(f"holds {worst}{where}, beyond ±{LARGEST_VALUE:g}", "correct it")
         if low == high:
-            problem = f"is constant ({low:g} in every row): there is nothing to synthesize"
+            problem = f"is constant ({shown(low)} in every row): there is nothing to synthesize"
             return self.against(problem, kind="constant")
         return self
 
     def with_text(self, place: str, value: str) -> "Look":
         """Return the look of a column of text where numbers are taken: this value stands in this place."""
         shown = value.strip("'\"")
-        if DATE.fullmatch(shown):
+        if LOOKS_LIKE.fullmatch(shown):
             return self.holds_dates()
         if shown.isdigit() and shown.startswith("0"):
             return self.against(f"is a code: {place} begins with a zero, which no number does", kind="code")
@@ -232,7 +236,7 @@ def text_look(
     reason = "is named like one" if looks_like_identifier(look.name) else reason
     if reason and not trusted:
         return look.as_identifier(reason, AS_CATEGORY)
-    if DATE.fullmatch(value.strip("'\"")):
+    if LOOKS_LIKE.fullmatch(value.strip("'\"")):
         return look.holds_dates(AS_CATEGORY)
     if len(levels) <= MOST_LEVELS:
         return look
@@ -309,6 +313,8 @@ def look_at_column(
     if declared.kind == CATEGORY and not categories:
         look = Look(column.name, "category", int(column.null_count()))
         return look.against("is declared a category, and only measurements are taken here")
+    if declared.calendar is not None:
+        return _date(column, declared, declared.calendar)
     if categories and (declared.kind == CATEGORY or not column.dtype.is_numeric()):
         return _category(column, declared, trusted)
     if not column.dtype.is_numeric():
@@ -343,26 +349,68 @@ def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
     return level_look(codes, found, column.dtype, declared) if look.usable else look
 
 
+def _date(column: nw.Series[Any], declared: Column, calendar: Calendar) -> Look:
+    """Look at a column that is declared a date: units since its origin, in which nothing looks like a name."""
+    look = Look(column.name, "date", int(column.null_count()), calendar=calendar)
+    if look.missing == len(column):
+        return look.empty()
+    found = read_dates(column, calendar.form)
+    if found.problem:
+        return look.against(found.problem, *found.cures, quietly=found.quietly)
+    if coarser := too_coarse(found.form, calendar.precision):
+        return look.against(
+            f"tells no more than the {coarser} ({found.form}), and its precision is the {calendar.precision}",
+            f'declare precision = "{coarser}"',
+        )
+    numbers = calendar.count(found.stamps)
+    calendar = replace(calendar, form=calendar.form or found.form)
+    if (seen := _as_number(numbers, column.name, declared, trusted=True)).problem:
+        return replace(seen, kind="date" if seen.kind == "measurement" else seen.kind, calendar=calendar)
+    return Look(column.name, "date", seen.missing, numbers=seen.numbers, calendar=calendar, decimals=0)
+
+
+def proposed_dates(frame: nw.DataFrame[Any], declared: Schema) -> list[Column]:
+    """Propose dates of what reads as such and is not declared: their precision and, coarsely, their period."""
+    found = []
+    for name in frame.columns:
+        if declared.declares(name) or not reads_as_date(frame[name]):
+            continue
+        dates = read_dates(frame[name])
+        column = Column(name, calendar=Calendar(), decimals=0)  # whose look says what is wrong
+        if not dates.problem:
+            calendar = Calendar(proposed_precision(dates.stamps), ORIGIN, dates.form)
+            column = replace(column, calendar=calendar)
+            if period := proposed_period(dates.stamps):
+                low, high = (calendar.number(end, "") for end in period)
+                column = replace(column, low=low, high=high, scale=Scale.of("logit", low=low, high=high))
+        found.append(column)
+    return found
+
+
 def _measurement(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
     """Look at one column of numbers as a measurement."""
     if column.dtype in (nw.Int128, nw.UInt128):  # NumPy has none; other kinds NumPy rounds alike for all libraries
         column = column.cast(nw.Float64)
-    numbers = column.to_numpy().astype(np.float64, copy=False)
+    return _as_number(column.to_numpy().astype(np.float64, copy=False), column.name, declared, trusted)
+
+
+def _as_number(numbers: Float[np.ndarray, " n"], name: str, declared: Column, trusted: bool) -> Look:
+    """Look at the numbers of a column."""
     if declared.missing:
         numbers = np.where(np.isin(numbers, declared.missing), np.nan, numbers)
     gaps = np.isnan(numbers)
     there = numbers[~gaps] if gaps.any() else numbers
-    look = Look(column.name, "measurement", int(gaps.sum()), numbers=numbers)
+    look = Look(name, "measurement", int(gaps.sum()), numbers=numbers)
     if len(there) == 0:
         return look.empty()
     row = int(np.argmax(np.abs(np.nan_to_num(numbers, nan=0.0, posinf=np.inf, neginf=-np.inf)))) + 1
-    look = look.with_ends(float(there.min()), float(there.max()), f" in row {row}")
+    look = look.with_ends(float(there.min()), float(there.max()), f" in row {row}", declared.shown)
     if not look.usable:
         return look
     if there.max() - there.min() < SMALLEST_SPREAD:
         problem = f"varies by less than {SMALLEST_SPREAD:g}, whose square loses digits"
         return look.against(problem, "write it in a smaller unit")
-    if not trusted and (reason := _why_identifying(column.name, there)):
+    if not trusted and (reason := _why_identifying(name, there)):
         return look.as_identifier(reason)
     if not trusted and (code := suspicious_code(there)):
         return look.with_code(code)
@@ -466,6 +514,13 @@ _REMARKS = {
     "derived": "proposed: it follows from the others within rounding; strike this line if that is chance",
     "replaces": "proposed: some rows of this table say otherwise; there the formula counts (no release tells it)",
 }
+_PERIOD = "proposed coarsely: replace it by the first day that there can be, from public knowledge, or strike it"
+_DATED = {
+    "origin": "dates count from here; any public one will do",
+    "low": _PERIOD,
+    "high": _PERIOD.replace("first", "last"),
+    "scale": "keeps dates between low and high; strike it together with them",
+}
 _SHARES = "shares of this table, coarsely: replace them by what is known of such recordings beforehand"
 _LEVELS = "those of this table, public with any release: merge rare ones, declare all that there can be"
 _FEW = (
@@ -482,7 +537,9 @@ _TOP = """\
 #   low, high limits that no released value passes        decimals  to which released values are rounded
 #             decimals = { 0 = 0.9, 2 = 0.1 } rounds nine of ten to whole numbers; step = 5 to multiples of five
 #   missing   numbers that stand for no value, [-999]      levels    of a category, in order, ["f", "m"]
-#   kind      "measurement", "category", or "left out", with its why
+#   kind      "measurement", "date", "category", or "left out", with its why
+#             of a date: precision = "year", "month", "day", "minute" or "second", form = "DD.MM.YYYY", tolerance =
+#             "30 days", low and high as dates, above = "another date", since = "another" that it may precede
 #   derived   = "weight / (height / 100) ** 2": computed from other columns in every row, and no part of the model;
 #             "nodes > 4" makes a category, cut = { of = "age", at = [40, 60] } groups
 #   above, below  = "another column", between = ["low", "high"]: an order that every row keeps; sum = ["a", "b"]
@@ -528,6 +585,13 @@ def draft(
             usual = {"derived": formula.formula, "label": label, **rounding}
             usual |= {} if formula.always else {"replaces": True}
             parts.append(_column(look.name, usual, _remarks(usual)))
+        elif look.calendar is not None:
+            usual = {"kind": DATE_KIND, "label": label} | known
+            if above := (orders or {}).get(look.name):
+                usual = {key: each for key, each in usual.items() if key not in ("scale", "low", "high")} | {
+                    "above": above
+                }
+            parts.append(_column(look.name, usual, _REMARKS | _DATED))
         elif look.is_category:
             usual = {"kind": CATEGORY, "label": label, "levels": list(look.levels)}
             parts.append(_column(look.name, usual | known, {} if look.fixed else {"levels": _LEVELS}))

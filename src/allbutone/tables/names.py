@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from allbutone.support.arrays import real_array
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import listed
+from allbutone.tables.dates import Calendar
 
 # Column names: which are chosen, and which may be copied into what is released.
 
@@ -229,10 +230,16 @@ def _library() -> Any:
     raise InputError("no dataframe library is installed", f"install one: pip install {LIBRARIES[0]}")
 
 
-def frame_of(columns: dict[str, Any], levels: dict[str, tuple[str, ...]], backend: Any) -> Any:
+def frame_of(
+    columns: dict[str, Any],
+    levels: dict[str, tuple[str, ...]],
+    backend: Any,
+    dates: Mapping[str, Calendar] | None = None,
+) -> Any:
     """Return a dataframe of numbers, missing where NaN, and of level numbers, missing where -1, by level names.
 
     A column of levels has its library's own type for them, which keeps their order: categorical, Enum, dictionary.
+    `dates`: which numbers go out as dates, and how.
     """
     import pyarrow as pa
 
@@ -241,6 +248,8 @@ def frame_of(columns: dict[str, Any], levels: dict[str, tuple[str, ...]], backen
         if name in levels:
             codes = pa.array(values.astype(np.int32), mask=values < 0)
             arrays[name] = pa.DictionaryArray.from_arrays(codes, pa.array(levels[name], pa.string()))
+        elif dates and name in dates:
+            arrays[name] = dates[name].written(values)
         else:
             arrays[name] = pa.array(values, mask=np.isnan(values))
     frame = nw.from_arrow(pa.table(arrays), backend=backend)

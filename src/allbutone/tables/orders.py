@@ -1,7 +1,7 @@
 """Columns that lie above, below or between others of their row: the gap, or the share, is what is modelled."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from allbutone.support.errors import InputError
+from allbutone.tables.dates import Calendar
 from allbutone.tables.formula import in_order
 from allbutone.tables.heaps import is_finite
 
@@ -21,10 +22,16 @@ End = str | float  # a column of the row, or a number
 
 @dataclass(frozen=True)
 class Order:
-    """Between which ends a column lies: other columns of the row, or numbers; None where there is no end."""
+    """Between which ends a column lies: other columns of the row, or numbers; None where there is no end.
+
+    free: whether it is only counted from its lower end, as a date is from another, and may lie on either side.
+    calendar: of dates, how these count.
+    """
 
     low: End | None = None
     high: End | None = None
+    free: bool = False
+    calendar: Calendar | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,20 +46,28 @@ class Order:
     @property
     def in_words(self) -> str:
         """The order in a few words."""
+        low, high = self._ends
         if self.two_sided:
-            return f"between {self.low} and {self.high}"
-        return f"above {self.low}" if self.high is None else f"below {self.high}"
+            return f"between {low} and {high}"
+        return f"{'since' if self.free else 'above'} {low}" if high is None else f"below {high}"
+
+    @property
+    def _ends(self) -> list[Any]:
+        """Both ends as a table file has them: a date as one."""
+        of = self.calendar
+        return [of.text(end) if of and isinstance(end, float) else end for end in (self.low, self.high)]
 
     def entries(self) -> dict[str, Any]:
         """Return what a table file says of it."""
+        low, high = self._ends
         if self.two_sided:
-            return {"between": [self.low, self.high]}
-        return {"above": self.low} if self.high is None else {"below": self.high}
+            return {"between": [low, high]}
+        return {"since" if self.free else "above": low} if high is None else {"below": high}
 
 
-def order_from(given: Mapping[str, Any]) -> Order | None:
-    """Read above, below or between; None where none is given."""
-    asked = [key for key in ("above", "below", "between") if key in given]
+def order_from(given: Mapping[str, Any], calendar: Calendar | None = None) -> Order | None:
+    """Read above, below, between or, of a date, since; None where none is given."""
+    asked = [key for key in ("above", "below", "between", "since") if key in given]
     if not asked:
         return None
     if len(asked) > 1:
@@ -60,9 +75,12 @@ def order_from(given: Mapping[str, Any]) -> Order | None:
     value = given[asked[0]]
     if asked[0] != "between":
         if not isinstance(value, str):
-            limit = "low" if asked[0] == "above" else "high"
-            raise InputError(f"{asked[0]} names a column, got {value!r:.60}", f"a number is its {limit}")
-        return Order(low=value) if asked[0] == "above" else Order(high=value)
+            limit = "high" if asked[0] == "below" else "low"
+            what = "name a date of the row" if asked[0] == "since" else f"a number is its {limit}"
+            raise InputError(f"{asked[0]} names a column, got {value!r:.60}", what)
+        if asked[0] == "below":
+            return Order(high=value, calendar=calendar)
+        return Order(low=value, free=asked[0] == "since", calendar=calendar)
     known = isinstance(value, list | tuple) and len(value) == 2
     if not known or not all(isinstance(end, str) or is_finite(end) for end in value):
         raise InputError(
@@ -73,7 +91,7 @@ def order_from(given: Mapping[str, Any]) -> Order | None:
         raise InputError("both ends are numbers", "declare low and high")
     if low == high:
         raise InputError("both ends are the same", "name two")
-    return Order(low, high)
+    return Order(low, high, calendar=calendar)
 
 
 @dataclass(frozen=True)
@@ -110,12 +128,18 @@ class Ordered:
         return self.step > 0 if self._two_sided else self.column.scale.domain[0] < 0
 
     @property
+    def _free(self) -> bool:
+        return self.column.order is not None and self.column.order.free
+
+    @property
     def _two_sided(self) -> bool:
         return self.low is not None and self.high is not None
 
     def keeps(self, natural: Float[np.ndarray, "*rows p"]) -> Bool[np.ndarray, "*rows"]:
         """Say which rows keep the order; rows that lack a value do."""
         (low, high), value = self.ends(natural), natural[..., self.place]
+        if self._free:
+            return np.ones(value.shape, dtype=bool)
         kept = (value >= low) & (value <= high) if self._ties else (value > low) & (value < high)
         return kept | np.isnan(value) | np.isnan(low) | np.isnan(high)
 
@@ -146,7 +170,10 @@ class Ordered:
 
     def _grid(self, natural: Float[np.ndarray, "*rows p"]) -> tuple[Values, Values]:
         """Return the first and the last value that a row allows: on the grid, or next to an end that is open."""
-        low, high = self.ends(natural)
+        low, high = (
+            np.full_like(end, none) if self._free else end
+            for end, none in zip(self.ends(natural), (-inf, inf), strict=True)
+        )
         step, digits = self.step, self.column.decimals
         if not step or digits is None:
             return (low, high) if self._ties else (np.nextafter(low, inf), np.nextafter(high, -inf))
@@ -239,6 +266,11 @@ def _faults(column: "Column", known: Mapping[str, "Column"]) -> list[str]:
         end = known.get(name)
         if end is not None and end.kind != "measurement":
             faults.append(f"it lies {order.in_words}, and {name!r} is no measurement")
+        elif end is not None and not _count_alike(column, end):
+            faults.append(
+                f'it lies {order.in_words}, and {name!r} does not count alike: give both kind = "date" with the '
+                "same precision and origin, or neither"
+            )
         elif (
             column.decimals is not None
             and end is not None
@@ -259,6 +291,12 @@ def _faults(column: "Column", known: Mapping[str, "Column"]) -> list[str]:
             "its decimals, so that it may equal them"
         )
     return faults
+
+
+def _count_alike(one: "Column", other: "Column") -> bool:
+    """Say whether two columns are numbers, or dates that count in one unit from one origin."""
+    mine, theirs = (None if each.calendar is None else replace(each.calendar, form="") for each in (one, other))
+    return mine == theirs
 
 
 def _may_tie(order: Order, known: Mapping[str, "Column"]) -> bool:
@@ -286,11 +324,14 @@ def _reaches(name: str, other: str, known: Mapping[str, "Column"], side: str) ->
     """Say whether a chain of orders leads from one column down (low) or up (high) to another."""
     order = known[name].order if name in known else None
     end = getattr(order, side) if order is not None else None
-    return isinstance(end, str) and (end == other or _reaches(end, other, known, side))
+    known_order = isinstance(end, str) and order is not None and not order.free
+    return known_order and (end == other or _reaches(str(end), other, known, side))
 
 
 def lowest_of(column: "Column", known: Mapping[str, "Column"]) -> float:
     """Return the lowest value that a column can have by its limits, its scale, or what it lies above."""
+    if column.order is not None and column.order.free:
+        return -inf
     end = column.order.low if column.order is not None else None
     if isinstance(end, str):
         return lowest_of(known[end], known) if end in known else -inf

@@ -105,7 +105,10 @@ def proposed_orders(columns: Mapping[str, Values], rounded: Mapping[str, Column]
 
 
 def _as_fine(one: Column, other: Column) -> bool:
-    plain = one.heaps is None and other.heaps is None
+    alike = (one.calendar is None) == (other.calendar is None)
+    if one.calendar is not None and other.calendar is not None:
+        alike = one.calendar.precision == other.calendar.precision
+    plain = one.heaps is None and other.heaps is None and alike
     return plain and (one.decimals is None or (other.decimals is not None and other.decimals <= one.decimals))
 
 
@@ -160,7 +163,8 @@ def proposed_formulas(columns: Mapping[str, Values], rounded: Mapping[str, Colum
     order = {name: place for place, name in enumerate(columns)}
     for name in sorted(columns, key=lambda each: (-finest[each], -order[each])):
         others = {each: values for each, values in columns.items() if each != name and each not in found}
-        if name in parts or len(np.unique(columns[name][:1000])) <= MOST_TERMS:
+        is_date = rounded[name].calendar is not None  # what is computed of dates is a number of days
+        if is_date or name in parts or len(np.unique(columns[name][:1000])) <= MOST_TERMS:
             continue
         for text in _candidates(columns[name], others, rounded):
             column = Column(name, DERIVED, derived=text)
@@ -175,7 +179,8 @@ def _share_held(column: Column, columns: Mapping[str, Values], rounded: Mapping[
     """Return in which share of the rows a formula holds; 0 where it explains too little of the column."""
     from allbutone.tables.derived import between  # which reads tables
 
-    values, steps = columns[column.name], {name: each.coarsest for name, each in rounded.items()}
+    values = columns[column.name]
+    steps = {name: each.coarsest * (each.calendar.days if each.calendar else 1) for name, each in rounded.items()}
     low, high = between(column, columns, steps)
     there = np.isfinite(values)
     for name in column.formula.columns:
@@ -196,13 +201,14 @@ def _candidates(values: Values, others: Mapping[str, Values], rounded: Mapping[s
     spread = float(np.std(values[whole])) if whole.any() else 0.0
     if not spread:
         return
+    numbers = [name for name in others if rounded[name].calendar is None]  # a date has no ratio, and no logarithm
     with np.errstate(all="ignore"):
-        for one, two in permutations(others, 2):
+        for one, two in permutations(numbers, 2):
             for text, law in _PAIRS.items():
                 off = law(others[one][rows], others[two][rows]) - values[rows]
                 if np.nanmedian(np.abs(off)) < spread / 4:
                     yield text.format(a=quoted(one), b=quoted(two))
-        for one in others:
+        for one in numbers:
             for name, function in (("log", np.log), ("log10", np.log10), ("log2", np.log2)):
                 if np.nanmedian(np.abs(function(others[one][rows]) - values[rows])) < spread / 20:
                     yield f"{name}({quoted(one)})"

@@ -210,6 +210,7 @@ class Records:
             require_one_row_each(table, declared)
         declared = declared.adjusted(missing=missing_codes)
         looks = look_at(frame, declared, trusted=trusted, categories=categories)
+        declared = declared.with_calendars({look.name: look.calendar for look in looks})
         if not rows_are_people:
             require_different_rows(looks)
         admitted = admit(
@@ -248,7 +249,7 @@ class Records:
             return table._chosen(columns, None)._admitting(categories=False, gaps=False)
         frame = chosen_frame(_content(table), columns, None)
         require_rows(len(frame))
-        return cls(_numbers(frame, frame.columns), tuple(frame.columns), frame.implementation)
+        return cls(_numbers(frame, list(map(Column, frame.columns))), tuple(frame.columns), frame.implementation)
 
     @classmethod
     def of_synthetic(cls, table: Any, schema: Schema, *, gaps: bool = False) -> "Records":
@@ -262,7 +263,7 @@ class Records:
             )
         frame = chosen_frame(table, layout, None)
         measured = tuple(column.name for column in schema.measurements)
-        natural = _numbers(frame, measured)
+        natural = _numbers(frame, schema.measurements)
         for place, column in enumerate(schema.measurements):
             there = natural[~np.isnan(natural[:, place]), place]
             if not column.allows(there).all():
@@ -306,7 +307,8 @@ class Records:
                 derived[column.name] = np.nan_to_num(derived[column.name], nan=-1.0).astype(np.int64)
         columns |= derived
         every = (*self.order, *derived) if not self.schema.layout else self.schema.layout
-        return frame_of({name: columns[name] for name in every}, levels, backend or self.backend)
+        dates = {each.name: each.calendar for each in self.schema.columns if each.calendar is not None}
+        return frame_of({name: columns[name] for name in every}, levels, backend or self.backend, dates)
 
     def _chosen(self, columns: Any, drop: Any) -> "Records":
         if columns is None and drop is None:  # row names went at the gate
@@ -405,11 +407,11 @@ def _content(table: Any, **options: Any) -> Any:
     return table
 
 
-def _numbers(frame: nw.DataFrame[Any], names: Sequence[str]) -> Float[np.ndarray, "n p"]:
+def _numbers(frame: nw.DataFrame[Any], columns: Sequence[Column]) -> Float[np.ndarray, "n p"]:
     """Return the columns as float64, or say which row of the first that is none is not a number."""
-    values = np.empty((len(frame), len(names)))
-    for place, name in enumerate(names):
-        look = look_at_column(frame[name], Column(name), trusted=True)
+    values = np.empty((len(frame), len(columns)))
+    for place, column in enumerate(columns):
+        look = look_at_column(frame[column.name], Column(column.name, calendar=column.calendar), trusted=True)
         if len(look.numbers) != len(frame):
             raise refusal(problems_of([look]))
         values[:, place] = look.numbers

@@ -27,6 +27,7 @@ from allbutone.tables.column import (
     Scale,
     column_from,
 )
+from allbutone.tables.dates import Calendar
 from allbutone.tables.formula import in_order
 from allbutone.tables.heaps import decimals_from
 from allbutone.tables.orders import Ordered, circle_of, lowest_of, order_faults, ordered_columns
@@ -112,6 +113,10 @@ class Schema:
 
         return replace(self, columns=tuple(map(as_it_is, self.columns)))
 
+    def with_calendars(self, found: Mapping[str, Calendar | None]) -> "Schema":
+        """Return the schema with dates in the form in which a table has them."""
+        return self._with_each(lambda column: replace(column, calendar=found.get(column.name) or column.calendar))
+
     @property
     def measurements(self) -> tuple[Column, ...]:
         """The columns that are not categories."""
@@ -196,7 +201,7 @@ class Schema:
 
     def derive(self, natural: Float[np.ndarray, "*rows p"]) -> dict[str, Float[np.ndarray, "*rows"]]:
         """Compute the derived columns of rows in natural units: numbers, or level numbers, NaN where none is."""
-        values = {column.name: natural[..., place] for place, column in enumerate(self.measurements)}
+        values = {each.name: each.in_formula(natural[..., place]) for place, each in enumerate(self.measurements)}
         for column in self.derived:
             values[column.name] = column.computed(values)
         return {column.name: values[column.name] for column in self.derived}
@@ -215,6 +220,11 @@ class Schema:
     def is_plain(self) -> bool:
         """Whether all columns are released as the model draws them."""
         return all(column.is_plain for column in self.columns)
+
+    @property
+    def as_drawn(self) -> bool:
+        """Whether a synthetic table is the numbers of the model's columns: none computed, none dates."""
+        return not self.derived and all(column.calendar is None for column in self.columns)
 
     @property
     def is_limited(self) -> bool:
