@@ -25,7 +25,7 @@ from allbutone.cli.options import ImageFormat, flag_of
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort
 from allbutone.figures.export import write_figure, write_images
-from allbutone.reports.verdict import Verdict, value_lines, values_of
+from allbutone.reports.verdict import Dates, Verdict, value_lines, values_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import fitted_widths, number
 from allbutone.tables.files import TableWriter
@@ -303,8 +303,10 @@ def show_verdict(verdict: Verdict) -> None:
     say(f"The rule: {verdict.rule_words}")
 
 
-def show_values(columns: dict[str, np.ndarray], rule: Rule, outside: Sequence[str] = ()) -> None:
+def show_values(
+    columns: dict[str, np.ndarray], rule: Rule, outside: Sequence[str] = (), dates: Dates | None = None
+) -> None:
     """Print the values that are disclosed, or come closest to it."""
-    lines = value_lines(values_of(columns, rule, SHOWN, outside))
+    lines = value_lines(values_of(columns, rule, SHOWN, outside, dates))
     rows = [list(line.values()) for line in lines]
     show("\nThe values closest to being disclosed", list(lines[0]), rows, words=("column", "adversary", "verdict"))

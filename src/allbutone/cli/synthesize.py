@@ -323,7 +323,10 @@ def _show_dataset(what: str, first: Records) -> None:
             lines.append((column.name, "", "", _shares(column.levels, shares)))
         elif len(there):
             shown = terminal.sparkline(there)
-            lines.append((column.name, f"{there.mean():.4g}", f"{there.std():.4g}", shown))
+            mean, spread = f"{there.mean():.4g}", f"{there.std():.4g}"
+            if column.calendar is not None:
+                mean, spread = column.calendar.text(there.mean()), column.calendar.span(there.std())
+            lines.append((column.name, mean, spread, shown))
     shape = "from lowest to highest" + ", or levels" * any(each.has_levels for each in schema.released_columns)
     headings = ("column", "mean", "SD", shape)
     terminal.show(f"{what}: the first synthetic dataset", headings, lines, words=("column", shape))

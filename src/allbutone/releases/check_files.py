@@ -337,7 +337,7 @@ def read_values(path: Path, columns: Sequence[Column]) -> tuple[pa.Table | None,
             table = content.read()
             return table, list(_statistics_findings(path, content.metadata, table))
         text = read_bytes(path, "name a release")
-        types = {each.name: pa.string() if each.kind == CATEGORY else pa.float64() for each in columns}
+        types = {each.name: _written_as(each) for each in columns}
         how = pa.csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
         table = pa.csv.read_csv(io.BytesIO(text), convert_options=how)
         _ = table.column_names  # decodes them
@@ -353,6 +353,14 @@ def read_values(path: Path, columns: Sequence[Column]) -> tuple[pa.Table | None,
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         problem = f"it cannot be read as the release's columns ({str(error).splitlines()[0]:.120})"
         return None, [Flaw(path.name, problem)]
+
+
+def _written_as(column: Column) -> pa.DataType:
+    """Return what a column stands as in a text file: dates in the types that they are written by."""
+    if column.calendar is not None:
+        kind = column.calendar.written(np.zeros(1)).type
+        return pa.timestamp("s") if pa.types.is_timestamp(kind) else kind
+    return pa.string() if column.kind == CATEGORY else pa.float64()
 
 
 @lru_cache(maxsize=1)  # the same for every dataset of a release

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
-from jaxtyping import Float, UInt
+from jaxtyping import Float, Int, UInt
 from scipy.special import ndtri, pdtrc
 
 from allbutone.model.location import JEFFREYS
@@ -204,6 +204,7 @@ class Table:
 def dataset_against_table(where: str, data: Values, table: Table, tests: int) -> Iterator[Flaw]:
     """Find rows and values of the table in a synthetic dataset, and its order."""
     yield from _equal_values(where, data, table)
+    yield from _shared_dates(where, data, table)
     if equal := _equal_rows(data, table):
         yield Flaw(where, f"{equal:,} of its rows are rows of the table, more than chance explains", _AGAIN)
     # the table's rows, or those without gaps, where there are as many as in the dataset
@@ -229,6 +230,40 @@ def _equal_values(where: str, data: Values, table: Table) -> Iterator[Flaw]:
         if equal:
             problem = f"{counted(equal, 'value')} of {column.name!r} stand in the table, too, to the last digit"
             yield Flaw(where, problem, _AGAIN)
+
+
+NEAR = 10  # days, say, to either side, on which as many dates must coincide as on the day itself
+FAR_OFF = 7.0  # standard deviations: beyond chance
+
+
+def _shared_dates(where: str, data: Values, table: Table) -> Iterator[Flaw]:
+    """Find columns of dates that coincide with the table's more often than dates a few days off do.
+
+    A model's density is smooth: c(s), how many pairs of a synthetic and a real date are s days apart, is a + b·s²
+    near 0, and c(0) too, but for chance.
+    """
+    shifts = np.array([shift for shift in range(-NEAR, NEAR + 1) if shift])
+    design = np.column_stack([np.ones(len(shifts)), shifts**2])
+    for place in table.drawn:
+        column = data.columns[place]
+        if column.calendar is None:
+            continue
+        real, drawn = (each[~np.isnan(each)] for each in (table.values.numbers[:, place], data.numbers[:, place]))
+        days, times = np.unique(real, return_counts=True)
+        if len(days) < 2 or np.ptp(days) < 4 * NEAR:  # few years or months: everybody shares them
+            continue
+        pairs = np.array([_pairs(drawn + shift, days, times) for shift in (0, *shifts)], dtype=np.float64)
+        (expected, bend), *_ = np.linalg.lstsq(design, pairs[1:], rcond=None)
+        spread = np.std(pairs[1:] - design @ [expected, bend], ddof=2)
+        if pairs[0] - expected > FAR_OFF * max(spread, np.sqrt(max(expected, 1.0))):
+            problem = f"{column.name!r} has dates of the table more often than chance explains"
+            yield Flaw(where, problem, _AGAIN)
+
+
+def _pairs(drawn: Float[np.ndarray, " n"], days: Float[np.ndarray, " d"], times: Int[np.ndarray, " d"]) -> int:
+    """Count pairs of equal values: drawn ones, and those that occur so many times."""
+    places = np.minimum(np.searchsorted(days, drawn), len(days) - 1)
+    return int(times[places][days[places] == drawn].sum())
 
 
 def _equal_rows(data: Values, table: Table) -> int:

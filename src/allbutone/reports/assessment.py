@@ -118,7 +118,13 @@ class Assessment:
     def verdict(self) -> Verdict:
         """What the rule says."""
         attempts = len(self.judged.attempts) if self.judged and self.budget.luck else 0
-        verdict = verdict_of(self.risk, self.rule, luck=self.budget.luck, outside=self.records.schema.known)
+        verdict = verdict_of(
+            self.risk,
+            self.rule,
+            luck=self.budget.luck,
+            outside=self.records.schema.known,
+            dates=self.records.schema.dates,
+        )
         return replace(verdict, attempts=attempts)
 
     @cached_property

@@ -1,7 +1,7 @@
 """The verdict of the one rule in a board's words: may it be given out; whose values, which, how sure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from allbutone.disclosure.rule import (
 )
 from allbutone.disclosure.simulated_budget import Luck
 from allbutone.support.text import ShowsItself, chance, counted, joined, listed, number
+from allbutone.tables.dates import Calendar
 
 ADVERSARY = "somebody who knows everybody else"
 NAMED = 5  # rows that a sentence names
@@ -41,6 +42,9 @@ UNTOLD = "Let it run to its end before this is given out: whether as much is saf
 UNSURE, MOST_UNSURE = 3.0, 0.02  # standard errors within which a probability counts as unchanged, if small
 
 
+Dates = Mapping[str, Calendar]  # the columns that are dates
+
+
 @dataclass(frozen=True)
 class Value:
     """One person's value in one column: how well it is known with the release, and without it.
@@ -50,7 +54,7 @@ class Value:
     lets expect, and that. `key`: what a key column calls the person. `at_limit`: whether the error of the integral
     leaves open on which side of the limit it is. `rest_known`: whether it is known to somebody who knows all else
     of the person, or what is declared that people outside can know, `outside`; None where there is one adversary
-    alone.
+    alone. `calendar`: of a date, how it counts.
     """
 
     row: int
@@ -66,6 +70,7 @@ class Value:
     at_limit: bool = False
     rest_known: bool | None = None
     outside: tuple[str, ...] = ()
+    calendar: Calendar | None = None
 
     @property
     def person(self) -> str:
@@ -99,16 +104,25 @@ class Value:
         """Whether it is better known by the numbers that are shown."""
         return self.after > self.before and chance(self.after) != chance(self.before)
 
+    def _shown(self, value: float) -> str:
+        return number(value) if self.calendar is None else self.calendar.text(value)
+
+    @property
+    def _near(self) -> str:
+        """How far off a guess may be, in words: ±2.5, or 30 days."""
+        assert self.tolerance is not None
+        return f"±{number(self.tolerance)}" if self.calendar is None else self.calendar.span(self.tolerance)
+
     @property
     def within(self) -> str:
         """How near a guess must come, for a table: ±2.5, or of people far out under 63 (others: 87)."""
         if self.tolerance is None:
             return "–"
         if self.beyond is None or self.others is None:
-            return f"±{number(self.tolerance)}"
+            return self._near
         side = "under" if self.beyond < self.others else "over"
         middle = "expected" if self._is_far_from_expected else "others"
-        return f"{side} {number(self.beyond)} ({middle}: {number(self.others)})"
+        return f"{side} {self._shown(self.beyond)} ({middle}: {self._shown(self.others)})"
 
     @property
     def known(self) -> str:
@@ -116,12 +130,12 @@ class Value:
         if self.tolerance is None:
             return "can say it"
         if self.beyond is None or self.others is None:
-            return f"can say it to within ±{number(self.tolerance)}"
+            return f"can say it to within {self._near}"
         far, side = ("below", "under") if self.beyond < self.others else ("above", "over")
-        whom, mean = "the others", f"where their mean is {number(self.others)}"
+        whom, mean = "the others", f"where their mean is {self._shown(self.others)}"
         if self._is_far_from_expected:
-            whom, mean = "what the rest lets expect", f"where {number(self.others)} would be expected"
-        return f"can say that it is far {far} {whom} ({side} {number(self.beyond)}, {mean})"
+            whom, mean = "what the rest lets expect", f"where {self._shown(self.others)} would be expected"
+        return f"can say that it is far {far} {whom} ({side} {self._shown(self.beyond)}, {mean})"
 
     @property
     def sentence(self) -> str:
@@ -193,6 +207,7 @@ class Verdict(ShowsItself):
     luck: Luck | None = None
     outside: tuple[str, ...] = ()
     attempts: int = 0
+    dates: Dates = field(default_factory=dict)
 
     @property
     def people(self) -> int:
@@ -350,17 +365,28 @@ def verdict_of(
     among: JudgedPeople | None = None,
     luck: Luck | None = None,
     outside: Sequence[str] = (),
+    dates: Dates | None = None,
 ) -> Verdict:
     """Judge the columns of a risk table, or of the worst `among` so many people; `luck` as a budget has it.
 
     outside: what the table declares that people outside can know of a person, where the second adversary does.
+    dates: the columns that are dates, and how they count.
     """
     told = ToldValues.of(risk, rule)
-    disclosed = values_at(risk, told, *told.surest, outside)
+    disclosed = values_at(risk, told, *told.surest, outside, dates)
     first = told.order[:1]
-    [nearest] = values_at(risk, told, first, told.worst[first], outside)
+    [nearest] = values_at(risk, told, first, told.worst[first], outside, dates)
     judged = among or JudgedPeople.of(risk, rule)
-    return Verdict(rule, judged, tuple(disclosed), nearest, tuple(members_of(risk, rule)), luck, tuple(outside))
+    return Verdict(
+        rule,
+        judged,
+        tuple(disclosed),
+        nearest,
+        tuple(members_of(risk, rule)),
+        luck,
+        tuple(outside),
+        dates=dates or {},
+    )
 
 
 def members_of(risk: Mapping[str, np.ndarray], rule: Rule) -> list[Member]:
@@ -379,13 +405,19 @@ def members_of(risk: Mapping[str, np.ndarray], rule: Rule) -> list[Member]:
     ]
 
 
-def values_of(risk: Mapping[str, np.ndarray], rule: Rule, most: int, outside: Sequence[str] = ()) -> list[Value]:
+def values_of(
+    risk: Mapping[str, np.ndarray],
+    rule: Rule,
+    most: int,
+    outside: Sequence[str] = (),
+    dates: Dates | None = None,
+) -> list[Value]:
     """Return the disclosed values, the surest first; then everybody else's that comes closest to it."""
     told = ToldValues.of(risk, rule)
     others = told.order[np.sum(told.disclosed.any(axis=1)) :]
     chosen = zip(told.surest, (others, told.worst[others]), strict=True)
     places, columns = (np.concatenate(pair)[:most] for pair in chosen)
-    return values_at(risk, told, places, columns, outside)
+    return values_at(risk, told, places, columns, outside, dates)
 
 
 def values_at(
@@ -394,6 +426,7 @@ def values_at(
     places: np.ndarray,
     columns: np.ndarray,
     outside: Sequence[str] = (),
+    dates: Dates | None = None,
 ) -> list[Value]:
     """Return the values of people at these places, each in one of the columns."""
     (word, keys), both = called(risk), bool(told.rest_known.any())
@@ -418,6 +451,7 @@ def values_at(
             bool(told.at_limit[place, column]),
             bool(told.rest_known[column]) if both else None,
             tuple(outside),
+            (dates or {}).get(told.names[column]),
         )
         for place, column in zip(places.tolist(), columns.tolist(), strict=True)
     ]

@@ -260,7 +260,7 @@ def _fitting(different: Sequence[str], form: str) -> str | Dates:
         read = Form.of(each).read
         stamps = [read(text) for text in few]
         fit = sum(stamp is not None and not np.isnat(stamp) for stamp in stamps)
-        matches[each] = fit
+        matches[each] = fit + sum(stamp is not None for stamp in stamps)
         if fit == len(few) and (
             len(few) == len(different) or all(_exists(read(text)) for text in different[200:])
         ):

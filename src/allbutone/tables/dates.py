@@ -23,6 +23,7 @@ _SECONDS = {
     "year": 31_556_952,
     "month": 2_629_746, "week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1,
 }  # fmt: skip
+_IN_TABLE_FILES = ("YYYY-MM-DD", "YYYY-MM", "YYYY", "YYYY-MM-DD hh:mm", "YYYY-MM-DD hh:mm:ss", "YYYY-MM-DDThh:mm")
 FIRST, LAST = np.datetime64("0001-01-01", "s"), np.datetime64("9999-12-31T23:59:59", "s")  # that a text can tell
 _DAY_ZERO = np.datetime64(ORIGIN, "D")
 _ZERO = np.datetime64(ORIGIN, "s")
@@ -80,24 +81,18 @@ class Calendar:
         """Read a date of a table file as the number that it counts as."""
         if isinstance(given, date | datetime):
             return float(self.count(np.array([np.datetime64(given)]))[0])
-        if isinstance(given, str):
-            for form in (
-                "YYYY-MM-DD",
-                "YYYY-MM",
-                "YYYY",
-                "YYYY-MM-DDThh:mm",
-                "YYYY-MM-DD hh:mm",
-                "YYYY-MM-DD hh:mm:ss",
-            ):
-                if (found := Form.of(form).read(given.strip())) is not None:
-                    return float(self.count(np.array([found]))[0])
+        for form in _IN_TABLE_FILES if isinstance(given, str) else ():
+            found = Form.of(form).read(given.strip())
+            if found is not None and not np.isnat(found):
+                return float(self.count(np.array([found]))[0])
         raise InputError(f"{what} is a date, got {given!r:.60}", f'write {what} = "2020-01-31", say')
 
     def text(self, number: float) -> str:
         """Return the date that a number stands for, as people read it: 2020-01-31, or 2020-01."""
         if not np.isfinite(number):
             return "no date"
-        return str(self.stamps(np.array([number]))[0].astype(f"M8[{_CODES[self.precision]}]")).replace("T", " ")
+        code = _CODES[self.precision].replace("h", "m")  # 10:00, not 10
+        return str(self.stamps(np.array([number]))[0].astype(f"M8[{code}]")).replace("T", " ")
 
     def span(self, units: float) -> str:
         """Return a length of time in words: "30 days"."""

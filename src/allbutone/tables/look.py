@@ -1,7 +1,7 @@
 """One look at a table: what each column is, whether it can be modelled, and the table file that would say so."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -177,15 +177,13 @@ class Look:
         cure = "correct the values, the limits or the scale"
         return self.against(f"has {counted(count, 'value')} outside {limits}", cure)
 
-    def with_ends(
-        self, low: float, high: float, where: str = "", shown: Callable[[float], str] = "{:g}".format
-    ) -> "Look":
+    def with_ends(self, low: float, high: float, where: str = "", constant: str = "") -> "Look":
         """Say what the lowest and the highest value tell against the column; `where` the larger one stands."""
         if not (high <= LARGEST_VALUE and low >= -LARGEST_VALUE):
             worst = max(low, high, key=abs)
             return self.against(f"holds {worst}{where}, beyond ±{LARGEST_VALUE:g}", "correct it")
         if low == high:
-            problem = f"is constant ({shown(low)} in every row): there is nothing to synthesize"
+            problem = f"is constant ({constant or f'{low:g}'} in every row): there is nothing to synthesize"
             return self.against(problem, kind="constant")
         return self
 
@@ -404,7 +402,9 @@ def _as_number(numbers: Float[np.ndarray, " n"], name: str, declared: Column, tr
     if len(there) == 0:
         return look.empty()
     row = int(np.argmax(np.abs(np.nan_to_num(numbers, nan=0.0, posinf=np.inf, neginf=-np.inf)))) + 1
-    look = look.with_ends(float(there.min()), float(there.max()), f" in row {row}", declared.shown)
+    look = look.with_ends(
+        float(there.min()), float(there.max()), f" in row {row}", "the same date" * bool(declared.calendar)
+    )
     if not look.usable:
         return look
     if there.max() - there.min() < SMALLEST_SPREAD:

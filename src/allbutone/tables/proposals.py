@@ -32,6 +32,9 @@ def proposed_heaps(there: Values, decimals: int | None) -> tuple[int | None, Hea
         return decimals, None
     if decimals >= 2 and _are_logarithms(there, decimals):
         return decimals, Heaps(((1.0, 1.0),), exponential=True)
+    there = there[there != 0]  # nothing lies on every grid: how many have none tells of no habit
+    if len(there) < ENOUGH:
+        return decimals, None
     if decimals == 0:
         return decimals, _multiples(there)
     beyond = {each: _beyond_chance(there, 10.0**-each, 10.0 ** (each - decimals)) for each in range(decimals)}

@@ -307,8 +307,9 @@ class Records:
                 derived[column.name] = np.nan_to_num(derived[column.name], nan=-1.0).astype(np.int64)
         columns |= derived
         every = (*self.order, *derived) if not self.schema.layout else self.schema.layout
-        dates = {each.name: each.calendar for each in self.schema.columns if each.calendar is not None}
-        return frame_of({name: columns[name] for name in every}, levels, backend or self.backend, dates)
+        return frame_of(
+            {name: columns[name] for name in every}, levels, backend or self.backend, self.schema.dates
+        )
 
     def _chosen(self, columns: Any, drop: Any) -> "Records":
         if columns is None and drop is None:  # row names went at the gate

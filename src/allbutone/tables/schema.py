@@ -222,9 +222,14 @@ class Schema:
         return all(column.is_plain for column in self.columns)
 
     @property
+    def dates(self) -> dict[str, Calendar]:
+        """The columns that are dates, and how they count."""
+        return {column.name: column.calendar for column in self.columns if column.calendar is not None}
+
+    @property
     def as_drawn(self) -> bool:
         """Whether a synthetic table is the numbers of the model's columns: none computed, none dates."""
-        return not self.derived and all(column.calendar is None for column in self.columns)
+        return not self.derived and not self.dates
 
     @property
     def is_limited(self) -> bool:
@@ -323,7 +328,7 @@ class Schema:
             return ""
         parts = []
         for column, share in zip(self.measurements, self.clipped(np.concatenate(every)), strict=True):
-            ends = " or ".join(f"{end:g}" for end in column.bounds if isfinite(end))
+            ends = " or ".join(column.shown(end) for end in column.bounds if isfinite(end))
             parts += [f"{percent(share)} of {column.name!r} (at {ends})"] if share > NOTABLE else []
         return f"At a declared limit stand {listed(parts, SHOWN)}" if parts else ""
 
@@ -446,6 +451,14 @@ def refuse_derived(schema: Schema, what: str, cure: str) -> None:
             f"{what} does not take columns that lie above, below or between others: {', '.join(ordered)}",
             cure,
             "declare them without an order",
+        )
+
+
+def refuse_dates(schema: Schema, what: str, cure: str) -> None:
+    """Refuse columns that are declared dates where they are not taken."""
+    if names := ", ".join(map(repr, schema.dates)):
+        raise InputError(
+            f"{what} does not take dates: {names}", cure, "put the days since an origin in their place"
         )
 
 

@@ -33,7 +33,7 @@ from allbutone.tables.engines.queries import (
 )
 from allbutone.tables.names import choose, is_lazy_frame, row_names_left_out
 from allbutone.tables.records import Records, Sums, require_rows
-from allbutone.tables.schema import Schema, refuse_derived
+from allbutone.tables.schema import Schema, refuse_dates, refuse_derived
 
 BLOCK_ROWS = 1 << 16  # records at a time; their numbers and what is said of each take some 50 MB
 MOST_NUMBERS = 20_000  # in an expression: engines take minutes to read longer ones
@@ -107,7 +107,8 @@ class LazyRecords:
             return table
         frame = nw.from_native(table)
         kinds, declared = names_in(frame), Schema.of(schema).adjusted(missing=missing_codes)
-        refuse_derived(declared.among(kinds), "a table that stays in its engine", "read it as a file")
+        for refuse in (refuse_derived, refuse_dates):
+            refuse(declared.among(kinds), "a table that stays in its engine", "read it as a file")
         left_out = () if columns else [name for name in declared.left_out if name in kinds]
         names = [name for name in kinds if name not in left_out]
         chosen = [names[place] for place in choose(names, columns, drop)]
