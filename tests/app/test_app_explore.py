@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from app_server import CUT_OFF, opened, settled
+from app_server import CUT_OFF, inaccessible, opened, settled
 
 STAR = """() => {
   const plot = document.querySelector('[data-figure="landscape"] .plot');
@@ -48,7 +48,7 @@ def test_the_numbers_shown_are_those_of_the_attack(tab, address):
     covariance = np.array([[1, 0.2], [0.2, 1]])
     stage = simulated(np.zeros(2), covariance, np.array([3.0, -3.0]), n=60, rows=50, prior=NIW.default(2), seed=4)
     found = view_attack(stage, 20).measures
-    assert measure(tab, "Distance of the guess") == pytest.approx(
+    assert measure(tab, "Distance of the guess (SD)") == pytest.approx(
         [found.distance, found.baseline_distance], rel=6e-3
     )
     assert measure(tab, "Exposure")[0] == pytest.approx(found.exposure, rel=6e-3)
@@ -183,8 +183,8 @@ def test_dragging_leaves_other_features_alone(tab, address):
     assert third == pytest.approx(1, rel=0.01)
 
 
-def test_play_walks_from_one_to_a_hundred(tab, address):
-    opened(tab, f"{address}/explore?n=20")
+def test_play_stops_where_the_adversary_finds_you_and_then_goes_on(tabs, address):
+    tab = opened(tabs(reduced_motion="reduce"), f"{address}/explore?n=20")
     seen = []
     tab.expose_function("seen", lambda text: seen.append(text))
     tab.evaluate(
@@ -194,13 +194,44 @@ def test_play_walks_from_one_to_a_hundred(tab, address):
     tab.get_by_role("button", name="Play").click()
     tab.wait_for_selector("#play[aria-pressed=false]", timeout=90_000)
     settled(tab)
-    counts = [int(re.search(r"After (\d+)", text)[1]) for text in seen]
-    assert counts == sorted(counts)
-    assert set(range(1, 101)) <= set(counts)
+    first = int(query(tab).get("count", 10))
+    assert "Now the adversary finds you" in tab.inner_text("#story .now")
+    assert [int(re.search(r"After (\d+)", text)[1]) for text in seen] == list(range(1, first + 1))
+    tab.get_by_role("button", name="Play on to 100").click()
+    tab.wait_for_selector("#play[aria-pressed=false]", timeout=90_000)
+    settled(tab)
     assert query(tab)["count"] == "100"
     tab.go_back()
     settled(tab)
-    assert "count" not in query(tab), "one step back, not a hundred"
+    assert int(query(tab).get("count", 10)) == first, "one step back, not a hundred"
+
+
+def test_play_is_reached_by_keys_before_any_setting(tab, address):
+    opened(tab, f"{address}/explore")
+    names = []
+    while not names or names[-1] != "play":
+        tab.keyboard.press("Tab")
+        names.append(tab.evaluate("document.activeElement.id || document.activeElement.tagName"))
+        assert len(names) < 15
+    assert set(names[:-1]) == {"A"}
+
+
+def test_one_column_is_drawn_and_dragged(tab, address):
+    opened(tab, f"{address}/explore?p=1&count=60")
+    assert tab.locator("#error").is_hidden()
+    assert tab.locator("#x").is_hidden()
+    assert tab.evaluate(CUT_OFF) == []
+    tab.locator("#figure-landscape .plot").focus()
+    tab.keyboard.press("ArrowLeft")
+    settled(tab)
+    assert float(query(tab)["target"].split(",")[0]) < 4
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_nobody_is_shut_out(tabs, address, width, scheme):
+    page = opened(tabs(width=width, color_scheme=scheme), f"{address}/explore?count=60")
+    experts(page)
+    assert inaccessible(page) == {}
 
 
 def test_playing_can_be_stopped(tab, address):
@@ -333,8 +364,10 @@ def test_figures_and_measures_are_saved(tab, address, tmp_path):
     with tab.expect_download() as download:
         experts(tab).get_by_role("link", name="CSV").click()
     lines = list(csv.DictReader(download.value.path().read_text().splitlines()))
-    assert [line["measure"] for line in lines][:2] == ["Distance of the guess", "Relative error"]
-    assert float(lines[0]["with_the_release"]) == pytest.approx(measure(tab, "Distance of the guess")[0], rel=6e-3)
+    assert [line["measure"] for line in lines][:2] == ["Distance of the guess (SD)", "Relative error"]
+    assert float(lines[0]["with_the_release"]) == pytest.approx(
+        measure(tab, "Distance of the guess (SD)")[0], rel=6e-3
+    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

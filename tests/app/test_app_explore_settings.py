@@ -108,3 +108,62 @@ def test_the_caption_says_when_the_guess_sits_on_the_mirror_hill():
         assert said == (two and sides[0] < 0 < sides[1])
         seen.add(said)
     assert seen == {True, False}
+
+
+def test_what_is_shown_is_named():
+    """The preset in use, whatever its count; the page as it opens; all else."""
+    for preset in PRESETS:
+        assert explore.preset_in_use(preset.fields | {"count": "7"}) == f"{preset.name} of the paper"
+    assert explore.preset_in_use({"count": "30"}) == "the story"
+    assert explore.preset_in_use({"n": "40"}) == "your own settings"
+
+
+def test_the_story_tells_what_the_rule_says():
+    """Each of the last steps is reached exactly where the rule says so of whom it is about."""
+    steps = {}
+    for count in (1, 2, 7, 10, 30, 100):
+        view, attack, _ = explore._view(explore.QueryParams(urlencode({"n": 60, "count": count})))
+        values = explore.values_of(212, attack, view.measures, explore.USUAL)
+        story = explore.story_of(view, attack, values, 60)
+        alone, known = (
+            any(value.disclosed and value.rest_known is so for value in values) for so in (False, True)
+        )
+        member = explore.USUAL.membership_of(np.array([view.measures.evidence]))
+        leaks = known or explore.USUAL.discloses_membership(member)[0]
+        assert story.step == (5 if alone else 4 if leaks else 3)
+        assert len(story.captions) == 5
+        assert "60" in story.captions[0][0]
+        assert "SD" in story.captions[1][1]
+        steps[count] = story.step
+    assert steps[1] < steps[100] == 5
+
+
+@pytest.mark.parametrize(
+    "fields", [{"p": 1}, {"p": 2}, {"p": 4, "hidden": "integrated"}, {"p": 2, "n": 4, "rows": 2}]
+)
+@pytest.mark.parametrize("level", [0.95, 0.99])
+def test_the_picture_holds_the_credible_region(fields, level):
+    for count in (1, 20):
+        asked = explore.QueryParams(urlencode(fields | {"count": count, "level": level, "n": fields.get("n", 40)}))
+        ground = explore._view(asked)[0].landscape
+        assert ground.edge < ground.region(level)
+
+
+def test_one_column_is_a_density_beside_the_one_without_the_release():
+    view, attack, _ = explore._view(explore.QueryParams(urlencode({"p": 1, "n": 30, "count": 20})))
+    one = view.landscape
+    np.testing.assert_allclose(one.density, np.exp(view.posterior.log_density(one.x[:, None])), rtol=1e-12)
+    assert np.trapezoid(one.density, one.x) == pytest.approx(1, abs=0.01)
+    inside = one.density >= one.region(0.8)
+    held = np.sum(((one.density * inside)[1:] + (one.density * inside)[:-1]) / 2 * np.diff(one.x))
+    assert held == pytest.approx(0.8, abs=0.02)
+    drawn = explore.view_drawing(view, attack.columns, unit="SD")
+    assert " SD from the record" in drawn["layout"]["meta"]["message"]
+
+
+def test_columns_have_names_and_a_unit_where_all_have_the_same():
+    assert attack_of(p=3, names="height (cm)").columns == ("height (cm)", "column 2", "column 3")
+    assert explore.unit_of(("a (cm)", "b (cm)")) == "cm"
+    assert explore.unit_of(("a (cm)", "b (kg)")) == explore.unit_of(("a", "b")) == ""
+    with pytest.raises(FieldError, match="different names"):
+        attack_of(names="a, a")

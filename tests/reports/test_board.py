@@ -86,3 +86,43 @@ def test_it_prints_on_one_sheet(values, chromium, tmp_path, monkeypatch, paper):
         tab.close()
         assert len(printed.pages) == 1
         assert "signature" in printed.pages[0].extract_text()
+
+
+@pytest.mark.parametrize(("columns", "most"), [(5, 8), (30, 12)])
+def test_the_annex_is_short_on_paper_and_no_figure_is_cut(chromium, tmp_path, columns, most):
+    drawn = np.random.default_rng(5).standard_normal((120, columns))
+    drawn[7] = 6.0
+    records = abo.Records(drawn, tuple(f"laboratory_value_{place}" for place in range(columns)))
+    path = tmp_path / "report.html"
+    path.write_text(
+        report.full_report(assess(records, abo.Synthesizer().fit(records).sample(datasets=3))), encoding="utf-8"
+    )
+    tab = chromium.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto(path.as_uri())
+    for paper in ("A4", "Letter"):
+        printed = pypdf.PdfReader(io.BytesIO(tab.pdf(format=paper)))
+        assert len(printed.pages) <= most
+        words = [page.extract_text() for page in printed.pages]
+        assert "signature" in words[0]
+        experts = next(place for place, text in enumerate(words) if "For experts: how it comes about" in text)
+        assert experts >= next(place for place, text in enumerate(words) if "What the words mean" in text)
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    tab.emulate_media(media="print")
+    sizes = tab.evaluate(
+        """[...document.querySelectorAll('figure .main-svg')].map(one => one.getBoundingClientRect())
+           .map(box => [box.right, box.height])"""
+    )
+    assert len(sizes) > 20
+    assert max(right for right, _ in sizes) <= 1280
+    assert max(height for _, height in sizes) <= 0.75 * 980, "no figure takes more than three quarters of a page"
+    tab.close()
+
+
+def test_every_matrix_names_its_columns():
+    from allbutone.figures.fidelity import correlation_figure
+
+    values = np.random.default_rng(6).standard_normal((80, 30))
+    fitted = abo.Synthesizer().fit(values)
+    figure = correlation_figure(abo.fidelity(values, fitted.sample(datasets=2)))
+    assert figure.layout.xaxis.showticklabels
+    assert len(figure.layout.xaxis.ticktext) == len(figure.layout.yaxis.ticktext) == 30

@@ -179,6 +179,15 @@ def opened(page, address):
     return settled(page)
 
 
+def inaccessible(page):
+    """Return what axe-core finds wrong with a page as it stands: each rule with the places that break it."""
+    from importlib.resources import files
+
+    page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return {one["id"]: [node["html"] for node in one["nodes"]] for one in found}
+
+
 TABLE = b"a,b\n" + b"\n".join(b"%d.5,%d.25" % (turn * 7 % 23, turn * turn % 17) for turn in range(40)) + b"\n"
 
 

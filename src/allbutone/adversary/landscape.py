@@ -1,4 +1,4 @@
-"""The adversary's posterior as a landscape: two features of the missing record, all others integrated out."""
+"""The adversary's posterior as a landscape: two features of the missing record, or its only one."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -12,6 +12,7 @@ from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.posterior import Posterior
 from allbutone.adversary.proposal import Powers, Proposal, scrambled_points
+from allbutone.model.niw import StudentT
 from allbutone.support.arrays import log_sum_exp
 from allbutone.support.errors import InputError
 
@@ -292,6 +293,11 @@ class Landscape:
         """How far the mode is from the target, in the two features."""
         return float(np.linalg.norm(self.mode - self.target))
 
+    @property
+    def edge(self) -> float:
+        """The greatest height where the picture ends."""
+        return float(max(self.height[[0, -1]].max(), self.height[:, [0, -1]].max()))
+
     def region(self, level: float = 0.95) -> float:
         """Return the height at or above which lies `level` of the mass that the grid shows.
 
@@ -318,7 +324,7 @@ def landscape(
     shown: tuple[int, int] = (0, 1),
     hidden: Hidden = "mode",
     size: int = 60,
-    spans: tuple[Span, Span] | None = None,
+    spans: tuple[Span, ...] | None = None,
     modes: Modes | None = None,
     synthetic: Float[np.ndarray, "m p"] | None = None,
 ) -> Landscape:
@@ -345,13 +351,62 @@ def landscape(
     return Landscape(x, y, height - height.max(), *points, None if synthetic is None else synthetic[:, pair])
 
 
-def spans_of(*points: Float[np.ndarray, "... 2"], margin: float = MARGIN) -> tuple[Span, Span]:
-    """Return the spans of x and y that contain all these points, with a margin on either side."""
-    every = np.concatenate([each.reshape(-1, 2) for each in points])
+def spans_of(*points: Float[np.ndarray, "... d"], margin: float = MARGIN) -> tuple[Span, ...]:
+    """Return the spans of the features shown that contain all these points, with a margin on either side."""
+    every = np.concatenate([each.reshape(-1, each.shape[-1]) for each in points])
     low, high = np.nanmin(every, axis=0), np.nanmax(every, axis=0)
     room = margin * np.where(high > low, high - low, 1.0)
-    (left, bottom), (right, top) = (low - room).tolist(), (high + room).tolist()
-    return (left, right), (bottom, top)
+    return tuple(zip((low - room).tolist(), (high + room).tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A record of one feature: the posterior's density along it, and what to mark on it.
+
+    `density` is normalised over the x shown, `before` that of who ignores the release. `other_mode` is NaN where
+    there is none.
+    """
+
+    x: Float[np.ndarray, " points"]
+    density: Float[np.ndarray, " points"]
+    before: Float[np.ndarray, " points"]
+    others: Float[np.ndarray, "n 1"]
+    target: Float[np.ndarray, " 1"]
+    mode: Float[np.ndarray, " 1"]
+    other_mode: Float[np.ndarray, " 1"]
+    synthetic: Float[np.ndarray, "m 1"] | None = None
+
+    def region(self, level: float = 0.95) -> float:
+        """Return the density at or above which lies `level` of the mass shown."""
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, got {level}")
+        middle, width = (self.density[1:] + self.density[:-1]) / 2, np.diff(self.x)
+        order = np.argsort(-middle)
+        held = np.cumsum((middle * width)[order])
+        return float(middle[order][min(np.searchsorted(held, level * held[-1]), len(order) - 1)])
+
+    @property
+    def edge(self) -> float:
+        """The density where the picture ends."""
+        return float(max(self.density[0], self.density[-1]))
+
+
+def profile(
+    posterior: Posterior,
+    before: StudentT,
+    others: Float[np.ndarray, "n 1"],
+    target: Float[np.ndarray, " 1"],
+    span: Span,
+    synthetic: Float[np.ndarray, "m 1"] | None = None,
+    size: int = 600,
+) -> Profile:
+    """Return the profile of a record of one feature over a span, finer near the modes."""
+    modes = posterior.modes
+    mode, other = posterior.unwhiten(modes.best), posterior.unwhiten(modes.other)
+    widths = np.concatenate([_widths(posterior.root, bend) for bend in (modes.hessian, modes.other_hessian)])
+    x = _axis(span, np.concatenate([mode, other]), widths, size)
+    density, known = np.exp(posterior.log_density(x[:, None])), np.exp(before.log_density(x[:, None]))
+    return Profile(x, density, known, others, target, mode, other, synthetic)
 
 
 def _check(posterior: LogQuadratic, shown: tuple[int, int], size: int, hidden: str) -> None:

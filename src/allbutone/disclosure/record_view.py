@@ -13,7 +13,7 @@ from allbutone.adversary.attack import Attack, describe
 from allbutone.adversary.build import from_datasets, from_parameters, posterior_of, with_own_prior
 from allbutone.adversary.gaps import before_limits
 from allbutone.adversary.integrate import Intervals
-from allbutone.adversary.landscape import Hidden, Landscape, Span, landscape, spans_of
+from allbutone.adversary.landscape import Hidden, Landscape, Profile, Span, landscape, profile, spans_of
 from allbutone.adversary.membership import evidence_of_measurements
 from allbutone.adversary.missing import MissingPosterior
 from allbutone.adversary.one_value import value_beliefs
@@ -171,6 +171,7 @@ def _stream(seed: int, stream: int, block: int) -> np.random.PCG64:
 COUNTS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 50, 70, 100, 200, 300, 500, 700, 1000)
 ROOM = 0.18  # of the window, around all points
 HILL = 3.0  # standard deviations of a hill that the window shows: nearly all of a region of 99 %
+MOST_WIDENED = 6  # times that the window is made twice as wide, until it holds the credible region
 MOST_POINTS = 150  # synthetic records shown
 LAW_POINTS = 60  # of the curve of expected exposure
 
@@ -329,8 +330,8 @@ class RecordAttack:
         told = evidence_of_measurements(prior, self.target[None], datasets, some.parameters, self.moments)
         return float(told[0])
 
-    def spans(self, shown: tuple[int, int], found: Attack) -> tuple[Span, Span]:
-        """Return the window on two features: the others, the record, its mirror image, and the hills.
+    def spans(self, shown: tuple[int, ...], found: Attack) -> tuple[Span, ...]:
+        """Return the window on the features shown: the others, the record, its mirror image, and the hills.
 
         It stands still while the release grows, but for a hill that reaches outside.
         """
@@ -407,15 +408,15 @@ def of_record(
 
 @dataclass(frozen=True, eq=False)
 class AttackView:
-    """The attack after the first `count` datasets or draws; the landscape is of the two features `shown`."""
+    """The attack after the first `count` datasets or draws; the landscape is of the one or two `shown`."""
 
     target: Float[np.ndarray, " p"]
     count: int
     noun: str
-    shown: tuple[int, int]
+    shown: tuple[int, ...]
     posterior: Posterior
     attack: Attack
-    landscape: Landscape
+    landscape: Landscape | Profile
     measures: RecordMeasures
     attributes: tuple[Attribute, ...]
 
@@ -431,31 +432,37 @@ def view_attack(
     attack: RecordAttack,
     count: int,
     *,
-    shown: tuple[int, int] = (0, 1),
+    shown: tuple[int, ...] = (0, 1),
     hidden: Hidden = "mode",
     size: int = 60,
-    held: tuple[Span, Span] | None = None,
+    held: tuple[Span, ...] | None = None,
+    level: float = 0.95,
 ) -> AttackView:
-    """Return what is seen after the first `count` datasets or draws, of the two features `shown`.
+    """Return what is seen after the first `count` datasets or draws, of the two features `shown`, or the one.
 
     `hidden`: the other features are held at the mode, or integrated out. `held`: a window that the landscape
-    fills, whatever else it shows.
+    fills, whatever else it shows. The window holds the credible region of this `level`.
     """
     posterior = attack.posterior(count)
     found = describe(posterior, posterior.modes)
-    spans = attack.spans(shown, found)
+    spans, synthetic = attack.spans(shown, found), attack.synthetic(count)
     if held is not None:
-        spans = spans_of(*(np.array(window).T for window in (spans, held)), margin=0)
-    ground = landscape(
-        posterior,
-        attack.others,
-        attack.target,
-        shown=shown,
-        hidden=hidden,
-        size=size,
-        spans=spans,
-        synthetic=attack.synthetic(count),
-    )
+        spans = spans_of(*(np.array(window).T for window in (spans, held[: len(shown)])), margin=0)
+
+    def over(spans: tuple[Span, ...]) -> Landscape | Profile:
+        if len(shown) == 1:
+            before = attack.alone.predictive()
+            return profile(posterior, before, attack.others, attack.target, spans[0], synthetic)
+        both = shown[0], shown[1]
+        how: dict[str, Any] = {"shown": both, "hidden": hidden, "size": size, "spans": spans}
+        return landscape(posterior, attack.others, attack.target, **how, synthetic=synthetic)
+
+    ground = over(spans)
+    for _ in range(MOST_WIDENED):
+        if ground.edge < ground.region(level):
+            break
+        spans = tuple(((3 * low - high) / 2, (3 * high - low) / 2) for low, high in spans)  # twice as wide
+        ground = over(spans)
     measures = attack.measures(posterior, found, count)
     attributes = attributes_of(attack.columns, attack.target, found, attack.alone)
     return AttackView(attack.target, count, attack.noun, shown, posterior, found, ground, measures, attributes)

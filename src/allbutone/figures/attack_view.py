@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from allbutone.adversary.landscape import Landscape
+from allbutone.adversary.landscape import Landscape, Profile
 from allbutone.disclosure.measures import HALF
 from allbutone.disclosure.record_view import AttackView, ExposureCurve
 from allbutone.figures import style
@@ -95,13 +95,18 @@ def view_figure(view: AttackView, names: Sequence[str], level: float = 0.95) -> 
     return go.Figure(view_drawing(view, names, level), _validate=False)
 
 
-def view_drawing(view: AttackView, names: Sequence[str], level: float = 0.95) -> dict[str, Any]:
-    """Return `view_figure` as plain data and layout: making a figure of it takes as long as all the rest."""
+def view_drawing(view: AttackView, names: Sequence[str], level: float = 0.95, unit: str = "") -> dict[str, Any]:
+    """Return `view_figure` as plain data and layout: making a figure of it takes as long as all the rest.
+
+    unit: that of distances, where all columns have the same.
+    """
     one = view.landscape
+    if isinstance(one, Profile):
+        return _profile_drawing(view, one, names[view.shown[0]], level, unit)
     traces = [relief(one), _region(one, level), *marks(one, legend=True, dots=MOST_MOVING)]
     layout = _blank(560, 40)
     layout["meta"] = {
-        "message": _view_message(view),
+        "message": _view_message(view, unit),
         "target_trace": next(place for place, trace in enumerate(traces) if trace.get("name") == TARGET),
     }
     layout["coloraxis"] = {"colorscale": DEPTHS, "cmin": -DEEPEST, "cmax": 1, "showscale": False}
@@ -123,13 +128,49 @@ def _region(one: Landscape, level: float) -> Trace:
     }  # fmt: skip
 
 
-def _view_message(view: AttackView) -> str:
+def _profile_drawing(view: AttackView, one: Profile, name: str, level: float, unit: str) -> dict[str, Any]:
+    """Draw the posterior of a record of one column, beside what is believed of it without the release."""
+    top, threshold = float(max(one.density.max(), one.before.max())), one.region(level)
+    inside = np.where(one.density >= threshold, one.density, 0.0)
+    rug = {"symbol": "line-ns", "size": 8, "line": {"width": 1, "color": INK}}
+    low = np.full(len(one.others), -0.04 * top)
+    star = {"size": 17, "symbol": "star", "color": ORANGE, "line": {"width": 1.2, "color": INK}}
+    guess = {"size": 10, "symbol": "diamond", "color": VERMILION, "line": {"width": 1.2, "color": "white"}}
+    height = np.interp(one.mode, one.x, one.density)
+
+    def line(name: str, y: Float[np.ndarray, " points"], pen: dict[str, Any], **more: Any) -> Trace:
+        shown = {"type": "scatter", "mode": "lines", "x": one.x, "y": y, "name": name, "line": pen}
+        return shown | {"hoverinfo": "skip"} | more
+
+    traces: list[Trace] = [
+        line("the adversary's belief", one.density, {"color": BLUE, "width": 3}),
+        line(
+            f"{100 * level:.3g}\u00a0% credible region", inside, {"width": 0},
+            fill="tozeroy", fillcolor="rgba(213, 94, 0, 0.25)",
+        ),
+        line("without the release", one.before, {"color": GREY, "dash": "dash"}),
+        _points("the other records", np.column_stack([one.others, low]), rug, True, "skip"),
+        _points(TARGET, np.array([[one.target[0], 0.0]]), star, True),
+        _points("the best guess (mode)", np.stack([one.mode, height], axis=1), guess, True),
+    ]  # fmt: skip
+    layout = _blank(560, 40)
+    layout["meta"] = {"message": _view_message(view, unit), "target_trace": len(traces) - 2}
+    layout["xaxis"]["title"] |= {"text": wrapped(text_of(name, 24), "the higher, the likelier to the adversary")}
+    layout["xaxis"] |= {"range": [float(one.x[0]), float(one.x[-1])]}
+    layout["yaxis"] |= {"range": [-0.08 * top, 1.06 * top], "showticklabels": False, "showgrid": False}
+    return {"data": traces, "layout": layout}
+
+
+def _view_message(view: AttackView, unit: str) -> str:
     """Say how close the guess has come, in plain words."""
     off, before = view.measures.distance, view.measures.baseline_distance
-    nearer = f"{number(abs(before - off))} {'closer' if off < before else 'further off'} than guessing"
+    of = f" {unit}" if unit else ""
+    nearer = f"{number(abs(before - off))}{of} {'closer' if off < before else 'further off'} than guessing"
     if number(off) == number(before):
         nearer = "as far as guessing"
-    words = f"After {counted(view.count, view.noun)} the best guess is {number(off)} from the record, {nearer} "
+    words = (
+        f"After {counted(view.count, view.noun)} the best guess is {number(off)}{of} from the record, {nearer} "
+    )
     words += "the centre of the other records."
     if view.on_mirror_hill:
         words += " It sits on the mirror hill: on the other side of that centre from the record."

@@ -46,9 +46,20 @@ function drawVisible() {
 }
 addEventListener("DOMContentLoaded", drawVisible);
 addEventListener("toggle", drawVisible, true);
+// on paper (`figure` of a report): drawn larger than it is printed, low, and as wide as its place; then as it was
+const PAPER = { half: [440, 345], high: [440, 540], tall: [900, 720], page: [900, 980] };
+const onPaper = () => [...document.querySelectorAll("figure .js-plotly-plot")];
 addEventListener("beforeprint", () => {
-  document.querySelectorAll("details").forEach(part => part.open = true);
+  document.querySelectorAll("details:not(.long)").forEach(part => part.open = true);
   drawVisible();
+  for (const place of onPaper()) {
+    place.ownHeight ??= place.layout.height ?? null;
+    const [width, most] = PAPER[place.closest("figure").className] ?? [900, 310];
+    Plotly.relayout(place, { width, height: Math.min(place.ownHeight ?? most, most), autosize: false });
+  }
+});
+addEventListener("afterprint", () => {
+  for (const place of onPaper()) Plotly.relayout(place, { width: null, height: place.ownHeight, autosize: true });
 });
 """
 _FIGURES = """<!doctype html>

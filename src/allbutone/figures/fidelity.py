@@ -15,8 +15,9 @@ from allbutone.utility.fidelity import LEVEL, MEAN_BAND, Fidelity
 
 MOST_QUARTILES = 7  # columns whose quartiles still fit the cells of a heatmap on a phone
 MOST_NUMBERS = 12  # columns whose correlations do
-MOST_NAMES = 20  # columns whose names fit above it
-MOST_LABELS = 40  # columns whose names fit beside it; of more, some are named
+MOST_NAMES = 20  # columns whose names fit above it in the usual size
+MOST_ABREAST = 40  # letters of names that stand beside each other above it on a phone
+MOST_LABELS = 40  # columns whose names fit beside and above it; of more, some are named
 DIVERGING = [[0.0, BLUE], [0.25, "#7FB8D8"], [0.5, "#FFFFFF"], [0.75, "#EAAE7F"], [1.0, VERMILION]]
 PALE = "#F2F2F2"
 CELLS: dict[str, Any] = {"xgap": 1.5, "ygap": 1.5, "hoverongaps": False}
@@ -60,13 +61,15 @@ def correlation_figure(fidelity: Fidelity) -> go.Figure:
     words = f"<b>above the diagonal:</b> synthetic data{several}<br><b>below the diagonal:</b> real data"
     words += f"<br>one column in {every} is named, all are under the pointer" * (every > 1)
     # names may stand upright, words are above them; the room that plotly makes itself would leave none for a title
-    upright = 7 * max(map(len, labels)) if 5 < p <= MOST_NAMES else 18
+    turned = p * max(map(len, labels)) > MOST_ABREAST
+    upright = 7 * max(map(len, labels)) if turned and p <= MOST_LABELS else 18
     above = 20 + upright + 18 * (1 + words.count("<br>"))
     style.frame(figure, _correlation_message(fidelity, median), height + 90 + above, l=20, b=80, t=above)
     figure.update_layout(plot_bgcolor=PALE)
     figure.update_xaxes(
-        tickvals=np.arange(p), ticktext=labels, showticklabels=p <= MOST_NAMES, side="top", title_text=words,
-        title_standoff=10, tickangle=0 if p <= 5 else -90, **style.BARE,
+        tickvals=np.arange(p), ticktext=labels, showticklabels=p <= MOST_LABELS, side="top", title_text=words,
+        title_standoff=10, tickangle=-90 if turned else 0, tickfont_size=SMALL if p <= MOST_NAMES else 9,
+        **style.BARE,
     )  # fmt: skip
     if every > 1:
         figure.update_xaxes(type="category", tickvals=None, ticktext=None).update_yaxes(type="category")

@@ -30,7 +30,7 @@ KEY = (
     "|r| of measurements; correlation ratio η of a measurement by a category; Cramér's V of categories; "
     "chance alone makes weak η and V a little larger in synthetic data"
 )
-MOST_PANELS = 24
+MOST_PANELS = 12
 PAIRS = 8  # panels; up to so many stand two abreast, more of them three
 PANEL = 210  # pixels from one line of panels to the next
 DOTS = 6000  # of all panels together: beyond that a browser grows slow
@@ -128,7 +128,7 @@ def association_figure(fidelity: Fidelity) -> go.Figure:
     labels = [text_of(name, 12 if count <= 7 else 8) for name in names]
     ticks = style.BARE | {"tickvals": np.arange(count)}
     figure.update_yaxes(ticktext=labels, autorange="reversed", **ticks)
-    figure.update_xaxes(ticktext=labels if count <= MOST_NAMES else [""] * count, **ticks)
+    figure.update_xaxes(ticktext=labels, tickfont_size=SMALL if count <= MOST_NAMES else 9, **ticks)
     figure.update_xaxes(tickangle=-90 if turned else 0, side="top", title_standoff=10)
     several = f"median of {counted(k, 'dataset')}" if k > 1 else "synthetic data"
     above = f"<b>above the diagonal:</b> {several}<br><b>below the diagonal:</b> real data"

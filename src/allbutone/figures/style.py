@@ -15,7 +15,7 @@ GREY, INK, QUIET = "#9A9A9A", "#222222", "#555555"
 LINE = 37  # characters that fit below the axis of a figure 390 pixels wide
 SMALL = 12  # pixels, the smallest letters
 FEW = 20  # datasets; up to so many each is drawn, of more a summary
-MOST_ROWS = 30  # pairs or columns listed below each other
+MOST_ROWS = 15  # pairs or columns listed below each other
 MANY = 12  # of them; more stand closer together
 # legends: in the margin above, and at the foot
 ON_TOP = {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}

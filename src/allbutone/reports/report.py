@@ -1,7 +1,8 @@
 """The report: one self-contained HTML file that holds the whole case for or against a release."""
 
 import platform
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -25,7 +26,7 @@ from allbutone.figures.risk import (
     private_risk_figure,
     risk_figure,
 )
-from allbutone.figures.style import MOST_ROWS, titled
+from allbutone.figures.style import titled
 from allbutone.model.prior import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, load_release
 from allbutone.releases.mechanism import Mechanism
@@ -47,10 +48,10 @@ from allbutone.utility.fidelity import Fidelity
 from allbutone.utility.shapes import Densities
 
 MOST_LEVELS = 12  # that a line shows
-SHOWN = 10  # of the most exposed records
+SHOWN, CLOSEST = 5, 3  # values that a table lists where they are disclosed, and where they come closest to it
+LONG = 12  # columns of which a table is folded, and stays so on paper
 PACKAGES = ("allbutone", "numpy", "scipy", "plotly")
 MEASURES = ("exposure", "relative_error", "information_gain", "mass", "prior_mass")
-WORDS = [key for key in GLOSSARY if key not in ("published", "threshold", "most")]  # those that a report uses
 
 environment: Environment = Environment(
     loader=PackageLoader("allbutone.reports"),
@@ -59,7 +60,7 @@ environment: Environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-environment.globals |= {"GLOSSARY": GLOSSARY, "most_rows": MOST_ROWS}
+environment.globals |= {"GLOSSARY": GLOSSARY, "most_rows": LONG}
 environment.filters |= {
     "number": number,
     "listed": listed,
@@ -82,7 +83,8 @@ def confidential_report(
 ) -> str:
     """Return the pages for the data holder. `commands` run it again; `note` says what must be said of the data."""
     risk, rule, fidelity = assessment.risk, assessment.rule, assessment.fidelity
-    order, (word, keys) = ToldValues.of(risk, rule).order, called(risk)
+    told, (word, keys) = ToldValues.of(risk, rule), called(risk)
+    order, disclosed = told.order, int(told.disclosed.any(axis=1).sum())
     ks = fidelity.ks_table() if fidelity else {}
     planned = (
         budget_words(assessment.budget, assessment.count, assessment.earlier_count) if assessment.budget else ""
@@ -93,15 +95,14 @@ def confidential_report(
         figures=_figures(assessment, order),
         assessment=assessment,
         verdict=assessment.verdict,
-        values=value_lines(values_of(risk, rule, SHOWN, assessment.verdict.outside, assessment.verdict.dates)),
+        values=_lines(risk, rule, assessment.verdict),
         budget_words=planned,
         impact=impact_sentences(assessment, planned),
         answers=ANSWERS,
-        words=WORDS,
         exposed=[
             {word: str(keys[place]) if word == "record" else keys[place]}
             | {name: risk[name][place] for name in MEASURES if name in risk}
-            for place in order[:SHOWN]
+            for place in order[: min(SHOWN, disclosed + CLOSEST)]
         ],
         ks=[dict(zip(ks, values, strict=True)) for values in zip(*ks.values(), strict=True)],
         pmse=float(np.mean(fidelity.pmse_ratio_drawn)) if fidelity else None,
@@ -110,6 +111,13 @@ def confidential_report(
         commands=commands,
         page=board_page(assessment, origin, note),
     )
+
+
+def _lines(risk: Mapping[str, np.ndarray], rule: Rule, verdict: Verdict) -> list[dict[str, object]]:
+    """Return the table of disclosed values and of those closest to it: no more of these, which are much alike."""
+    values = values_of(risk, rule, SHOWN + CLOSEST, verdict.outside, verdict.dates)
+    disclosed, others = ([value for value in values if value.disclosed is so] for so in (True, False))
+    return value_lines(disclosed[:SHOWN] + others[:CLOSEST])
 
 
 def full_report(
@@ -143,8 +151,7 @@ def guaranteed_report(
         case=case,
         verdict=case.verdict,
         sentence=private_risk_sentence(case.risk, case.noisy),
-        values=value_lines(values_of(case.risk, case.rule, SHOWN, case.verdict.outside, case.verdict.dates)),
-        words=WORDS,
+        values=_lines(case.risk, case.rule, case.verdict),
         commands=commands,
         page=board_page(case, origin, note),
     )
@@ -153,7 +160,9 @@ def guaranteed_report(
 def _page(template: str, release: Release, figures: dict[str, go.Figure], **content: Any) -> str:
     mechanism, sizes = release.mechanism, sorted(set(release.rows))
     parts = {name: {"html": embedded(each, name), "words": words_of(each)} for name, each in figures.items()}
-    return environment.get_template(template).render(
+    content |= software_versions()
+    page = environment.get_template(template)
+    filled = dict[str, Any](
         no_requests=NO_REQUESTS,
         library=library() if figures else "",
         figures=parts,
@@ -167,9 +176,19 @@ def _page(template: str, release: Release, figures: dict[str, go.Figure], **cont
         mechanism=None if mechanism.is_normal else mechanism,
         declared=[] if mechanism.is_normal else declared_columns(mechanism),
         guarantee=None if release.noisy is None else _guaranteed(release.noisy),
-        **software_versions(),
-        **content,
     )
+    words = used_words(page.render(**filled, **content, words=()))
+    return page.render(**filled, **content, words=words)
+
+
+def used_words(page: str) -> list[str]:
+    """Return the keys of the glossary that a page uses, by link or by name, figures and styles aside."""
+    said = re.sub(r"<(script|style)>.*?</\1>", " ", page, flags=re.DOTALL).lower()
+    return [
+        key
+        for key, term in GLOSSARY.items()
+        if f"#word-{key}" in said or re.search(rf"\b{re.escape(term.name.lower())}\b", said)
+    ]
 
 
 def _guaranteed(noisy: NoisyMoments) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Explore: how data, prior and release change what the adversary infers, on a simulated table."""
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -11,7 +13,7 @@ from starlette.datastructures import QueryParams
 from allbutone.adversary.landscape import Span
 from allbutone.app import forms
 from allbutone.app.jobs import Answer, Download, Progress
-from allbutone.app.page import Page, Preset, RequestContext, Source
+from allbutone.app.page import Page, Preset, RequestContext, Source, piece
 from allbutone.app.pages.record import measures_csv, measures_piece, values_of, verdict_piece
 from allbutone.app.pages.source import CARRIED
 from allbutone.disclosure.record_view import AttackView, RecordAttack, exposure_curve, simulated, view_attack
@@ -19,10 +21,14 @@ from allbutone.disclosure.rule import USUAL
 from allbutone.figures.attack_view import exposure_curve_figure, view_drawing
 from allbutone.model.niw import NIW
 from allbutone.paper.design import correlations
-from allbutone.support.text import counted
+from allbutone.reports.verdict import Value
+from allbutone.support.text import chance, counted, joined, number
 
 # section 4.1: N(1, 3·I), the missing record at 20 in every column, and the prior's mean 1.1
-STUDY = {"mean": "1", "sd": "1.7320508075688772", "correlation": "0", "target": "20", "prior_mean": "1.1"}
+STUDY = {
+    "names": "", "n": "100", "mean": "1", "sd": "1.7320508075688772", "correlation": "0", "target": "20",
+    "prior_mean": "1.1",
+}  # fmt: skip
 
 
 DATASETS = STUDY | {"count": "100", "n": "500", "rows": "1000"}
@@ -47,12 +53,34 @@ PRESETS = (
     Preset("Figure A3", "as Figure 3, ten columns.", DATASETS | {"p": "10"}),
 )
 
-WIDEST = 10  # columns
+# polygenic scores, which are counted in standard deviations of everybody's
+NAMES = tuple(
+    f"{name} (SD)"
+    for name in (
+        "type 2 diabetes", "coronary disease", "hypertension", "body mass", "HbA1c", "LDL cholesterol",
+        "triglycerides", "kidney function", "bone density", "height",
+    )
+)  # fmt: skip
+ROW = 212  # who you are, where there are as many
+WIDEST = len(NAMES)  # columns
 MOST_NUMBERS = 2_000_000  # in a simulated release
 STILL = 1e-6  # the smallest eigenvalue of a correlation matrix, and of a shape
 NUMBERED = {f"{place}": f"column {place}" for place in range(1, WIDEST + 1)}
+UNIT = re.compile(r"\(([^()]+)\)$")  # at the end of a name
 # fields that change what is seen of an attack, not the attack
 VIEW = ("count", "x", "y", "hidden", "level", "held")
+
+
+@dataclass(frozen=True)
+class Names(forms.Field):
+    """Names of columns between commas; those that are not named are numbered."""
+
+    def value(self, text: str) -> tuple[str, ...]:
+        """Return the names."""
+        names = tuple(part.strip() for part in text.split(",") if part.strip())
+        if len(set(names)) < len(names) or any(len(name) > 60 for name in names):
+            raise self.refuse(text, "different names of up to 60 letters with commas between them")
+        return names
 
 
 @dataclass(frozen=True)
@@ -93,9 +121,15 @@ RELEASE = (
 TABLE = (
     forms.Choice(
         "p", "Columns", "2", "p, the features of a record (paper 2.2).",
-        {f"{p}": f"{p}" for p in range(2, WIDEST + 1)},
+        {f"{p}": f"{p}" for p in range(1, WIDEST + 1)},
     ),
-    forms.Whole("n", "Records", "100", "n, the missing record included (paper 4.1).", 3, 2000, 1, (4, 500)),
+    Names(
+        "names", "Their names", ", ".join(NAMES),
+        "Between commas, each with its unit in brackets. The usual ones are polygenic scores, counted in standard "
+        "deviations.",
+        blank=(),
+    ),
+    forms.Whole("n", "Records", "300", "n, the missing record included (paper 4.1).", 3, 2000, 1, (4, 500)),
     forms.Numbers(
         "mean", "True means", "0",
         "μ of N(μ, Σ), between commas, one a column; the last one stands for the rest (paper 4.1).",
@@ -164,12 +198,12 @@ READING = (
     ),
 )  # fmt: skip
 SHOWN = (
-    forms.Choice("x", "Across", "1", "", NUMBERED, only="p!=2"),
-    forms.Choice("y", "Upwards", "2", "", NUMBERED, only="p!=2"),
+    forms.Choice("x", "Across", "1", "", NUMBERED, only="p!=1|2"),
+    forms.Choice("y", "Upwards", "2", "", NUMBERED, only="p!=1|2"),
     forms.Choice(
         "hidden", "The other columns", "mode",
         "Held at the mode: a slice, p(x, y | rest at the mode). Integrated out: the marginal, ∫ p(x, y, h) dh.",
-        {"mode": "held at the mode", "integrated": "integrated out"}, only="p!=2",
+        {"mode": "held at the mode", "integrated": "integrated out"}, only="p!=1|2",
     ),
     forms.Choice(
         "level", "Credible region", "0.95",
@@ -194,20 +228,91 @@ GROUPS = (
 
 def _answer(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     view, attack, level = _view(query)
-    figure = view_drawing(view, attack.columns, level)
-    # what the script has to know to let the record be dragged: where it is, and of which columns that says
-    figure["layout"]["meta"] |= {"target": view.landscape.target.tolist(), "shown": view.shown}
-    values = values_of(len(attack.others) + 1, attack, view.measures, USUAL)
+    unit = unit_of(attack.columns)
+    figure, row = view_drawing(view, attack.columns, level, unit), _row(attack)
+    values = values_of(row, attack, view.measures, USUAL)
+    story = story_of(view, attack, values, row)
+    # what the script has to know: where the record is, and in which columns; how far the story has come
+    figure["layout"]["meta"] |= {
+        "target": [*view.target[list(view.shown)].tolist(), 0.0][:2], "shown": view.shown, "step": story.step,
+    }  # fmt: skip
     released = counted(view.count, view.noun)
     parts = {
+        "preset": f"Shown: {preset_in_use(query)}",
+        "story": piece("explore_story.html", steps=story.captions, now=story.step),
         "told": verdict_piece(values, USUAL, f"this release of {released}", view.measures.evidence),
-        "measures": measures_piece(view.measures, view.noun, "/explore/measures.csv"),
+        "measures": measures_piece(view.measures, view.noun, "/explore/measures.csv", unit=unit),
     }
     return Answer(parts, {"landscape": figure})
 
 
+def unit_of(columns: tuple[str, ...]) -> str:
+    """Return the unit that all columns have in common; nothing where they have none."""
+    units = {found[1] if (found := UNIT.search(name)) else "" for name in columns}
+    return units.pop() if len(units) == 1 else ""
+
+
+def preset_in_use(query: Mapping[str, str]) -> str:
+    """Return what the page shows: a figure of the paper, the page as it opens, or what somebody has chosen."""
+    asked = {name: query.get(name, one.default) for name, one in forms.every(GROUPS).items() if name in ATTACKED}
+
+    def is_like(fields: Mapping[str, str]) -> bool:
+        return all(text == fields.get(name, forms.every(GROUPS)[name].default) for name, text in asked.items())
+
+    named = next((preset.name for preset in PRESETS if is_like(preset.fields)), "")
+    return f"{named} of the paper" if named else "the story" if is_like({}) else "your own settings"
+
+
+def _row(attack: RecordAttack) -> int:
+    return min(ROW, len(attack.others) + 1)
+
+
+@dataclass(frozen=True)
+class Story:
+    """Five captions, each a heading and a sentence, and the step that has been reached."""
+
+    captions: tuple[tuple[str, str], ...]
+    step: int
+
+
+def story_of(view: AttackView, attack: RecordAttack, values: Sequence[Value], row: int) -> Story:
+    """Tell the attack as it stands: who you are, what is known without a release, and what this one tells."""
+    found, (unit, names) = view.measures, (unit_of(attack.columns), [bare(name) for name in attack.columns])
+    of = f" {unit}" if unit else ""
+    you = joined([f"{name} {number(value)}{of}" for name, value in zip(names, view.target.tolist(), strict=True)])
+    member = None if found.evidence is None else float(USUAL.membership_of(np.array([found.evidence]))[0])
+    out = [value for value in values if value.disclosed]
+    leaked = ["that you are in the table"] * (member is not None and member >= USUAL.membership)
+    leaked += [f"your {bare(value.column)}" for value in out if value.rest_known]
+    alone = max((value for value in out if not value.rest_known), key=lambda value: value.after, default=None)
+    sure = f"; that you are in the table is {chance(member)} sure, from 50\u00a0%" if member is not None else ""
+    after = f"After {counted(view.count, view.noun)} it is {number(found.distance)}{of} from you{sure}."
+    captions = (
+        (f"You are row {row}", f"The star: {you}. Somebody has the records of the {len(attack.others):,} others, "
+         "the dots, and not yours."),
+        ("Nothing is out yet", f"Their best guess is the middle of the others, "
+         f"{number(found.baseline_distance)}{of} from you."),
+        (f"{view.noun.capitalize()}s go out", f"The guess follows them. {after}"),
+        ("Something leaks", f"Who knows you well learns {joined(leaked)}." if leaked else
+         "Not yet: not that you are in the table, and no value, even to who knows all your others."),
+        ("Now the adversary finds you", _found(alone) if alone else "Not yet. Press Play."),
+    )  # fmt: skip
+    return Story(captions, 5 if alone else 4 if leaked else 3)
+
+
+def _found(value: Value) -> str:
+    knows = f"Your {bare(value.column)}: somebody who knew nothing of you {value.known}"
+    return f"{knows}, with {chance(value.after)}; without the release {chance(value.before)}."
+
+
+def bare(name: str) -> str:
+    """Return the name of a column without its unit."""
+    return UNIT.sub("", name).strip()
+
+
 def _measures(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    return measures_csv(_view(query)[0].measures)
+    view, attack, _ = _view(query)
+    return measures_csv(view.measures, unit_of(attack.columns))
 
 
 def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
@@ -218,18 +323,12 @@ def _view(query: QueryParams) -> tuple[AttackView, RecordAttack, float]:
             where="How many",
         )  # fmt: skip
     attack = _record_attack(query)
-    shown = int(asked["x"]) - 1, int(asked["y"]) - 1
-    if attack.release.p == 2:
-        shown = 0, 1
-    if shown[0] == shown[1] or max(shown) >= attack.release.p:
-        raise forms.FieldError(
-            "y", "Across and upwards are not two different columns", f"choose two of the {attack.release.p}"
-        )
-    return (
-        view_attack(attack, asked["count"], shown=shown, hidden=asked["hidden"], held=asked["held"]),
-        attack,
-        float(asked["level"]),
-    )
+    p, level = attack.release.p, float(asked["level"])
+    shown = tuple(range(p)) if p <= 2 else (int(asked["x"]) - 1, int(asked["y"]) - 1)
+    if len(set(shown)) < len(shown) or max(shown) >= p:
+        raise forms.FieldError("y", "Across and upwards are not two different columns", f"choose two of the {p}")
+    how = {"hidden": asked["hidden"], "held": asked["held"], "level": level}
+    return view_attack(attack, asked["count"], shown=shown, **how), attack, level
 
 
 def _curve(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -265,7 +364,7 @@ def _simulated(state: tuple[tuple[str, str], ...]) -> RecordAttack:
         own=None if asked["linked"] else _prior(asked, "own_", p),
         reading=asked["reading"],
         seed=asked["seed"],
-        columns=tuple(f"column {place}" for place in range(1, p + 1)),
+        columns=(*asked["names"][:p], *(f"column {place}" for place in range(len(asked["names"]) + 1, p + 1))),
     )
 
 

@@ -265,13 +265,18 @@ def verdict_piece(
     return piece("record_verdict.html", **shown, **sure, values=values, rule_words=rule_words)
 
 
-def measure_lines(found: views.RecordMeasures) -> list[Line]:
-    """Return the measures of an attack."""
+def measure_lines(found: views.RecordMeasures, unit: str = "") -> list[Line]:
+    """Return the measures of an attack; `unit` is that of distances, where all columns have the same."""
     mass_error, gain_error = (f" Standard error about {error:.1g}." for error in
                               (found.mass_error, found.information_gain_error))  # fmt: skip
     by = f"{found.simulated} simulated releases" if found.simulated else "closed form"
     return [
-        Line("Distance of the guess", found.distance, found.baseline_distance, "distance"),
+        Line(
+            f"Distance of the guess{f' ({unit})' * bool(unit)}",
+            found.distance,
+            found.baseline_distance,
+            "distance",
+        ),
         Line("Relative error", found.relative_error, 1, "relative_error"),
         Line("Exposure", found.exposure, 0, "exposure"),
         Line(f"Expected exposure ({by})", found.law_exposure, 0, "expected_exposure"),
@@ -280,17 +285,20 @@ def measure_lines(found: views.RecordMeasures) -> list[Line]:
     ]
 
 
-def measures_piece(found: views.RecordMeasures, noun: str, csv: str, epsilon: float | None = None) -> str:
+def measures_piece(
+    found: views.RecordMeasures, noun: str, csv: str, epsilon: float | None = None, unit: str = ""
+) -> str:
     """Return the table of measures; `noun` is what is released, `csv` the address of the same as a file.
 
     epsilon: the record's own, where it is known.
     """
-    return piece("measures.html", found=found, noun=noun, lines=measure_lines(found), csv=csv, epsilon=epsilon)
+    lines = measure_lines(found, unit)
+    return piece("measures.html", found=found, noun=noun, lines=lines, csv=csv, epsilon=epsilon)
 
 
-def measures_csv(found: views.RecordMeasures) -> Download:
+def measures_csv(found: views.RecordMeasures, unit: str = "") -> Download:
     """Return the measures as a file."""
-    held = measure_lines(found)
+    held = measure_lines(found, unit)
     return as_csv(
         "measures.csv",
         {

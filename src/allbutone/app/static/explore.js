@@ -5,6 +5,7 @@ import { figure, hold, plot } from "./figures.js";
 const NEAR = 28; // pixels within which a press takes hold of the star
 const play = document.getElementById("play");
 let playing = false;
+let found = false; // whether Play has come to where the adversary finds you, and may go on from there
 let held = null; // the picture at the moment the star was taken
 
 start(answered, beforeDrawing);
@@ -13,38 +14,65 @@ document.getElementById("again").addEventListener("click", () => {
   change({ seed: String(crypto.getRandomValues(new Uint32Array(1))[0]) });
 });
 
+// Play tells who you are and what is known without a release, then releases more and more until the adversary finds you;
+// from there on it goes to the end.
 play.addEventListener("click", () => {
   playing = !playing;
+  found = found && playing && Number(value("count")) < Number(value("most"));
   label();
-  if (!playing) keep();
-  else if (Number(value("count")) === 1) next(); // nothing would change, so nothing would be answered
-  else change({ count: "1" }, false);
+  if (!playing) { tell(0); keep(); } else if (found) next(true);
+  else begin();
 });
 
-function next() {
+async function begin() {
+  const quick = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  for (const step of quick ? [] : [1, 2]) {
+    tell(step);
+    await new Promise(done => { setTimeout(done, 1600); });
+    if (!playing) return;
+  }
+  tell(0);
+  if (Number(value("count")) === 1) next(false); // nothing would change, so nothing would be answered
+  else change({ count: "1" }, false);
+}
+
+// Lets one step of the story stand out, or, with 0, the one that the attack has reached.
+function tell(step) {
+  const place = document.getElementById("story");
+  if (step) place.dataset.telling = step; else delete place.dataset.telling;
+}
+
+function next(on) {
   const count = Number(value("count"));
   const most = Number(value("most"));
-  if (count >= most) { stop(); keep(); return; }
+  const step = figure("landscape")?.layout.meta.step;
+  if (count >= most || (step === 5 && !on && !found)) {
+    found = step === 5;
+    stop();
+    document.getElementById("played").textContent = found ? `found after ${count}` : `not found after ${count}`;
+    keep();
+    return;
+  }
   document.getElementById("played").textContent = `${count} released`;
   requestAnimationFrame(() => { if (playing) change({ count: String(Math.min(most, count + (count < 100 ? 1 : 10))) }, false); });
 }
 
 function label() {
+  const on = found && Number(value("count")) < Number(value("most"));
   play.setAttribute("aria-pressed", String(playing));
-  play.textContent = playing ? "Stop" : `Play: release 1 to ${value("most")}`;
+  play.textContent = playing ? "Stop" : on ? `Play on to ${value("most")}` : "Play: until the adversary finds you";
   if (!playing) document.getElementById("played").textContent = "";
 }
 
-function answered(found, source) {
+function answered(given, source) {
   mark();
-  if (!playing) label();
   if (!playing || source?.path !== "answer") return;
-  if (found.error) { stop(); keep(); } else next();
+  if (given.error) { stop(); keep(); } else next(false);
 }
 
 // the present count on the curve: of one that is about to be drawn, or moved on one that stands
-function beforeDrawing(found) {
-  const shapes = found.figures?.curve?.layout.shapes ?? [];
+function beforeDrawing(given) {
+  const shapes = given.figures?.curve?.layout.shapes ?? [];
   for (const shape of shapes.filter(one => one.name === "present")) shape.x0 = shape.x1 = Number(value("count"));
 }
 
@@ -58,13 +86,19 @@ function mark() {
   }
 }
 
-// anything else that is done stops the play
 function stop() {
   playing = false;
+  tell(0);
   label();
 }
-document.getElementById("controls").addEventListener("input", stop);
-addEventListener("popstate", stop);
+
+// anything else that is done stops the play, and begins another story
+function leave() {
+  found = false;
+  stop();
+}
+document.getElementById("controls").addEventListener("input", leave);
+addEventListener("popstate", leave);
 
 const land = plot("landscape");
 land.tabIndex = 0;
@@ -97,11 +131,11 @@ function targets() {
   return texts.slice(0, Number(value("p")));
 }
 
-const shown = () => figure("landscape").layout.meta.shown; // the columns across and upwards
+const shown = () => figure("landscape").layout.meta.shown; // the columns across and upwards, or the one
 
 function moved(x, y, lasting) {
   const texts = targets();
-  [x, y].forEach((one, axis) => { texts[shown()[axis]] = String(Number(one.toPrecision(4))); });
+  shown().forEach((column, axis) => { texts[column] = String(Number([x, y][axis].toPrecision(4))); });
   // what comes back while the picture stands still fills it
   change({ target: texts.join(", "), held: held ? [...held.x, ...held.y].join(",") : "" }, lasting);
 }
@@ -110,7 +144,7 @@ land.addEventListener("pointerdown", event => {
   if (!isNear(event)) return;
   event.preventDefault();
   event.stopPropagation();
-  stop();
+  leave();
   land.setPointerCapture(event.pointerId);
   held = picture();
   hold("landscape", [held.x, held.y]);
@@ -137,9 +171,9 @@ land.addEventListener("keydown", event => {
   const at = picture();
   if (!step || !at) return;
   event.preventDefault();
-  stop();
+  leave();
   const [width, height] = [at.x, at.y].map(([from, to]) => Math.abs(to - from) / 50);
-  const [x, y] = shown().map(column => Number(targets()[column])); // which may be ahead of the picture
+  const [x, y = 0] = shown().map(column => Number(targets()[column])); // which may be ahead of the picture
   moved(x + step[0] * width, y + step[1] * height, false);
 });
 land.addEventListener("keyup", event => { if (event.key.startsWith("Arrow")) keep(); });

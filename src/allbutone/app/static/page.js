@@ -55,12 +55,12 @@ function set(fields) {
   for (const control of hidden.filter(isShown)) put(control.name, value(control.dataset.beginsAs));
 }
 
-// Says whether a control, or whatever else has a condition, is shown: `kind=datasets`, `p!=2`.
+// Says whether a control, or whatever else has a condition, is shown: `kind=datasets`, `p!=1|2`.
 function isShown(part) {
   const condition = part.closest("[data-only]")?.dataset.only;
   if (!condition) return true;
   const [, name, unless, wanted] = condition.match(/^(\w+)(!?)=(.*)$/);
-  return (value(name) === wanted) !== Boolean(unless);
+  return wanted.split("|").includes(value(name)) !== Boolean(unless);
 }
 
 export function keep() {
