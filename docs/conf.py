@@ -9,6 +9,7 @@ sys.path.insert(0, str(HERE))
 
 import first_look  # noqa: E402  (these lie beside this file)
 import site_pages  # noqa: E402
+import typeset  # noqa: E402
 
 EXTRA = HERE / "generated" / "extra"  # the first look, which the site carries as it is
 EXTRA.mkdir(parents=True, exist_ok=True)
@@ -65,5 +66,6 @@ def setup(app):
     """Write the generated pages before the build, and look after it that no page loads anything from elsewhere."""
     app.connect("builder-inited", lambda app: site_pages.write_reference(HERE / "generated"))
     app.connect("builder-inited", lambda app: first_look.write_first_look(EXTRA / "first-look"))
+    app.connect("source-read", typeset.formulas_as_mathml)
     app.connect("autodoc-process-docstring", site_pages.as_restructured_text)
     app.connect("build-finished", site_pages.refuse_foreign_addresses)

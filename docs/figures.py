@@ -65,15 +65,21 @@ def stages():
     return titled(disclosure_figure({name: np.asarray(found[name]) for name in found.column_names}, abo.Rule()))
 
 
-def picture_of_a_report() -> None:
-    """Write the first page of the report on five datasets of the embedded cohort, as a browser shows it."""
+def pictures_of_pages() -> None:
+    """Write the first page of the report on the embedded cohort, and a risk as a notebook shows it."""
     cohort = abo.demo_cohort()
+    fitted = abo.Synthesizer().fit(cohort)
+    shown = abo.risk(cohort, fitted.sample(datasets=1))._repr_html_()
+    frame = '<!doctype html><meta charset="utf-8"><body style="font: 15px/1.45 Arial; margin: 4px 20px">'
+    pages = {"report": (abo.report(cohort, fitted.sample(datasets=5)).page, "900,1160")}
+    pages |= {"verdict": (frame + shown, "860,800")}
     browser = next(filter(None, map(shutil.which, KNOWN)))
-    with TemporaryDirectory() as folder:
-        page = Path(folder, "report.html")
-        abo.report(cohort, abo.Synthesizer().fit(cohort).sample(datasets=5), out=page)
-        picture = f"--screenshot={HERE / 'report.png'}"
-        subprocess.run([browser, *FLAGS, "--window-size=900,1160", picture, page.as_uri()], check=True)
+    for name, (page, size) in pages.items():
+        with TemporaryDirectory() as folder:
+            place = Path(folder, "page.html")
+            place.write_text(page, encoding="utf-8")
+            picture = f"--screenshot={HERE / f'{name}.png'}"
+            subprocess.run([browser, *FLAGS, f"--window-size={size}", picture, place.as_uri()], check=True)
 
 
 def application(scores: str) -> dict:
@@ -111,7 +117,7 @@ def main() -> None:
         "budget.png": titled(budget_figure(abo.budget(cohort, abo.NIW.flat(5), rows=503))),
     }
     write_images({HERE / name: figure for name, figure in figures.items()}, width=1000, height=620)
-    picture_of_a_report()
+    pictures_of_pages()
     for scores in sys.argv[1:]:
         write_images(application(scores), width=900)
 

@@ -33,29 +33,52 @@ def picture_of_figure(block, block_vars, gallery_conf) -> str:
 
 
 def write_reference(folder: Path) -> None:
-    """Write the reference of Python, if what it would say has changed."""
-    folder.mkdir(exist_ok=True)
-    page, text = folder / "python.rst", python_page()
-    if not page.exists() or page.read_text(encoding="utf-8") != text:
-        page.write_text(text, encoding="utf-8")
+    """Write the reference of Python, a page a name, where what it would say has changed; what is gone goes."""
+    pages = {"python.rst": python_page()} | {f"python/{name}.rst": name_page(name) for name in public_names()}
+    (folder / "python").mkdir(parents=True, exist_ok=True)
+    for page in (folder / "python").glob("*.rst"):
+        if f"python/{page.name}" not in pages:
+            page.unlink()
+    for place, text in pages.items():
+        page = folder / place
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
 
 
-def python_page() -> str:
-    """Return the page of all public names, each with its docstring, by the floor it lives on."""
+def public_names() -> list[str]:
+    """Return all public names, functions before values."""
     import allbutone
 
     names = [name for name in allbutone.__all__ if name != "__version__"]
-    homes = {name: allbutone._HOMES[name].split(".")[1] for name in names}
+    return sorted(names, key=lambda name: (name[0].isupper(), name))
+
+
+def python_page() -> str:
+    """Return the page that lists all public names by the floor they live on, each with its first sentence."""
+    import allbutone
+
+    homes = {name: allbutone._HOMES[name].split(".")[1] for name in public_names()}
     if unknown := set(homes.values()) - FLOORS.keys():
         raise ValueError(f"docs/site_pages.py names no heading for {sorted(unknown)}")
-    parts = [_title("Python", "="), "Every public name of ``import allbutone as abo``.", ""]
+    parts = [_title("Python", "="), "Every public name of ``import allbutone as abo``, a page each.", ""]
     for floor, heading in FLOORS.items():
         parts += [_title(heading, "-")]
-        there = (name for name in names if homes[name] == floor)
-        for name in sorted(there, key=lambda name: (name[0].isupper(), name)):  # functions before values
-            kind = "class" if isinstance(getattr(allbutone, name), type) else "function"
-            parts += [f".. auto{kind}:: allbutone.{name}", *(["   :members:"] if kind == "class" else []), ""]
-    return "\n".join(parts)
+        for name in (name for name, home in homes.items() if home == floor):
+            first = re.split(
+                r"(?<=[.:])\s", " ".join((getattr(allbutone, name).__doc__ or "").split()), maxsplit=1
+            )[0]
+            parts += [f"- :doc:`{name} <python/{name}>`: {_inline(first)}"]
+        parts += [""]
+    return "\n".join([*parts, ".. toctree::", "   :hidden:", "", *(f"   python/{name}" for name in homes), ""])
+
+
+def name_page(name: str) -> str:
+    """Return the page of a public name: its docstring, and those of a value's parts."""
+    import allbutone
+
+    kind = "class" if isinstance(getattr(allbutone, name), type) else "function"
+    members = ["   :members:"] if kind == "class" else []
+    return "\n".join([_title(name, "="), f".. auto{kind}:: allbutone.{name}", *members, ""])
 
 
 def _title(words: str, line: str) -> str:

@@ -66,7 +66,7 @@ def test_many_levels_and_one_column(rng):
     codes, empty = rng.integers(0, 50, (400, 1)), np.zeros((400, 0))
     found = abo.fidelity(records(empty, codes, *names), release_of([(empty, rng.permutation(codes))] * 2, *names))
     figure = share_figure(found)
-    assert "the 30 of 50 levels" in figure.layout.xaxis.title.text.replace("<br>", " ")
+    assert "the 15 of 50 levels" in figure.layout.xaxis.title.text.replace("<br>", " ")
     assert message(association_figure(found)) == "A single column goes together with none."
     for draw in (correlation_figure, correlation_difference_figure, mean_difference_figure, ks_figure):
         assert "no measurements" in message(draw(found))

@@ -111,7 +111,27 @@ def test_the_reference_names_every_public_name(monkeypatch):
     import site_pages
 
     python = site_pages.python_page()
-    assert all(f":: allbutone.{name}\n" in python for name in abo.__all__ if name != "__version__")
+    for name in set(abo.__all__) - {"__version__"}:
+        assert f"   python/{name}\n" in python
+        assert f":: allbutone.{name}\n" in site_pages.name_page(name)
+
+
+def test_formulas_are_typeset_and_nothing_else_is(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import typeset
+
+    assert typeset.mathml("q₀ = dᵀΛ⁻¹d") == (
+        '<msub><mi>q</mi><mrow><mn>0</mn></mrow></msub><mspace width="0.25em"></mspace><mo>=</mo>'
+        '<mspace width="0.25em"></mspace><msup><mi>d</mi><mrow><mi mathvariant="normal">T</mi></mrow></msup>'
+        '<msup><mi mathvariant="normal">Λ</mi><mrow><mo>−</mo><mn>1</mn></mrow></msup><mi>d</mi>'
+    )
+    page = ["So:\n\n    a = √(b² + n_z,ⱼ)/c^(p−1) < 1\n\n```\n\n    x = 1\n```\n\n    no sign of one\n"]
+    typeset.formulas_as_mathml(None, "page", page)
+    assert page[0].count("<math") == 1
+    assert "<msqrt><msup><mi>b</mi>" in page[0]
+    assert "&lt;" in page[0]
+    assert "```\n\n    x = 1\n```" in page[0]
+    assert "    no sign of one" in page[0]
 
 
 def test_the_page_of_commands_is_that_of_the_program(monkeypatch):

@@ -3,6 +3,7 @@
 ✔ where nothing stands against it, ✘ where something does, ! where it is worth a second look.
 """
 
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
@@ -140,7 +141,11 @@ def _(result: Normality) -> Shown:
         return picture(distance_qq_figure(result)) if result.together is not None else ""
 
     mark = {"fit": YES, "doubtful": LOOK}.get(result.level, NO)
-    lines = [(each.subject, each.level, each.advice) for each in result.every if each.level != "fit"]
+    alike: dict[tuple[str, str], list[str]] = {}  # columns of which the same is said share a line
+    for each in result.every:
+        if each.level != "fit":
+            alike.setdefault((each.level, each.advice), []).append(each.subject)
+    lines = [(", ".join(columns), *said) for said, columns in alike.items()]
     tables = ((("column", "verdict", "what to do"), lines),) if lines else ()
     return Shown(model_finding(result).words, mark, tables=tables, picture=drawn)
 
@@ -214,16 +219,33 @@ def _(result: Release) -> Shown:
 
 def _aligned(headings: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> list[str]:
     """Return a table in lines of at most so many characters, as far as cells can be broken between words."""
-    every = [headings, *lines]
+    every, columns = [headings, *lines], list(zip(*lines, strict=True)) or [()] * len(headings)
     widths = fitted_widths(list(zip(*every, strict=True)), width - 2 * len(headings) + 2)
+    placed = [str.rjust if _has_numbers(column) else str.ljust for column in columns]
     aligned = []
     for line in every:
         cells = [textwrap.wrap(*cell, break_long_words=False) for cell in zip(line, widths, strict=True)]
-        aligned += ["  ".join(map(str.rjust, parts, widths)) for parts in zip_longest(*cells, fillvalue="")]
-    return aligned
+        parts = zip_longest(*cells, fillvalue="")
+        aligned += [
+            "  ".join(put(*cell) for put, *cell in zip(placed, each, widths, strict=True)) for each in parts
+        ]
+    return [line.rstrip() for line in aligned]
+
+
+def _has_numbers(column: Sequence[str]) -> bool:
+    """Say whether the cells of a column are numbers, which stand to the right; words stand to the left."""
+    return all(re.fullmatch(r"[<>±−+-]?\s*[\d.,]+(e[−+-]?\d+)?\s*%?|–|", cell) for cell in column)
 
 
 def _html_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    sides = ["right" if _has_numbers(column) else "left" for column in zip(*lines, strict=True)]
+    sides = sides or ["left"] * len(headings)
     rows = [("th", headings), *(("td", line) for line in lines)]
-    cells = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in line) for tag, line in rows)
+    style = "padding:2px 12px 2px 0;text-align:"
+    cells = (
+        "".join(
+            f'<{tag} style="{style}{side}">{escape(cell)}</{tag}>' for cell, side in zip(line, sides, strict=True)
+        )
+        for tag, line in rows
+    )
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
