@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
 .PHONY: demo fuzz test test-long test-torch test-spark test-r check-r r-parts r-docs release test-lowest test-newest test-next screenshots system-parts lint package sbom \
-	coverage mutation published bench commands limits compare docs clean
+	coverage mutation published shipped-study bench commands limits compare docs clean
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
@@ -189,6 +189,9 @@ published: $(VENV)/dev ## Run the causes of the differences from the published t
 	$(BIN)/python -m replication causes
 	$(BIN)/python -m replication page >docs/explained.md
 	$(BIN)/python -m replication ks
+
+shipped-study: $(VENV)/core ## Run the part of the paper's study that the package brings along (src/allbutone/paper/shipped); after a new version
+	$(BIN)/python -m replication study
 
 compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/records/compare.md
 	TORCH=$(TORCH) $(BIN)/python -m comparison

@@ -68,11 +68,11 @@ def stages():
 def pictures_of_pages() -> None:
     """Write the first page of the report on the embedded cohort, and a risk as a notebook shows it."""
     cohort = abo.demo_cohort()
-    fitted = abo.Synthesizer().fit(cohort)
-    shown = abo.risk(cohort, fitted.sample(datasets=1))._repr_html_()
+    release = abo.Synthesizer().fit(cohort).sample(datasets=5)
+    shown = abo.risk(cohort, release)._repr_html_()
     frame = '<!doctype html><meta charset="utf-8"><body style="font: 15px/1.45 Arial; margin: 4px 20px">'
-    pages = {"report": (abo.report(cohort, fitted.sample(datasets=5)).page, "900,1160")}
-    pages |= {"verdict": (frame + shown, "860,800")}
+    pages = {"report": (abo.report(cohort, release).page, "900,1160")}
+    pages |= {"verdict": (frame + shown, "860,585")}
     browser = next(filter(None, map(shutil.which, KNOWN)))
     for name, (page, size) in pages.items():
         with TemporaryDirectory() as folder:

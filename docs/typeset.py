@@ -11,18 +11,27 @@ FENCES = {"|", "‖", "(", ")", "[", "]", "{", "}"}
 TOKEN = re.compile(
     r"(?P<space> +)|(?P<number>\d+(?:[.,]\d+)*)|(?P<word>[^\W\d_]+(?:['’-][^\W\d_]+)*)|(?P<sign>.)", re.DOTALL
 )
+LETTERED = re.compile(r"(?<![\w`$])([^\W\d_])_([^\W\d_]{1,2}|\d)(?![\w(])")  # n_θ in a sentence
 FORMULA = re.compile(r"[=∝≤≥≈·−∫√ᵀΣΠσ]")
 
 
 def formulas_as_mathml(app, page: str, source: list[str]) -> None:
-    """Set the indented blocks of a page, but for those that are no formulas, or go on over lines."""
+    """Set the indented blocks of a page, but for what is no formula or goes on over lines; and n_θ in a sentence."""
     lines, out, fenced = source[0].split("\n"), [], False
+
+    def plain(line: str) -> str:
+        if fenced or line.startswith("#"):
+            return line
+        parts = line.split("`")
+        parts[::2] = (LETTERED.sub(r"\1<sub>\2</sub>", part) for part in parts[::2])
+        return "`".join(parts)
+
     while lines:
         line = lines.pop(0)
         fenced ^= line.lstrip().startswith("```")
         indent = re.match(r"( {0,2})(?= {4}\S)", line)
         if fenced or indent is None or (out and out[-1].strip()):
-            out.append(line)
+            out.append(plain(line))
             continue
         block = [line]
         while lines and lines[0].startswith(indent[0] + "    "):

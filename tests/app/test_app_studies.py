@@ -3,9 +3,10 @@
 import re
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 
-from app_server import CUT_OFF, opened, settled
+from app_server import CUT_OFF, inaccessible, opened, settled
 
 PAGES = ("explore", "data", "release", "studies")
 FOCUSED = """() => {
@@ -143,12 +144,20 @@ def test_nothing_but_the_studies_given_can_be_read(studied, folders, tab):
         assert tab.locator("#cells-table").count() == 0
 
 
-def test_without_a_study_the_page_says_how_to_make_one(address, tab):
+def test_the_papers_study_is_always_there(address, tab):
+    """What the package brings along is whole, made by this very version, and says how to get the rest."""
+    from allbutone.paper.run import SHIPPED, load_study
+
+    held = load_study(SHIPPED)
+    assert [cell for cell in held.run.design.cells if cell.p == 2] == held.cells, "make shipped-study"
+    cell = held.cells[7]
+    again = held.run.simulate([cell])[0]
+    assert np.median(again.distance) == pytest.approx(held.rows[7]["median"], rel=1e-6), "make shipped-study"
     opened(tab, f"{address}/studies")
-    words = tab.inner_text("#results")
-    assert "allbutone study paper --out study" in words
-    assert "allbutone app --study study" in words
-    assert not tab.locator("#error").is_visible()
+    assert "252 of the design's 1,008 cells" in re.sub(r"\s+", " ", tab.inner_text("#summary"))
+    assert tab.locator("#figure-study .main-svg").count() > 0
+    assert "allbutone study paper --out study" in tab.inner_text("#results")
+    assert inaccessible(tab) == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from allbutone.cli import options as ask
-from allbutone.cli.output import console, notes, program
+from allbutone.cli.output import console, notes
 from allbutone.paper.run import load_study
 from allbutone.releases.ledger import ENDING, Ledger
 from allbutone.support.errors import InputError
@@ -18,7 +18,7 @@ def app(
     host: str = ask.option(
         "The address to listen on; any but this computer's own can be reached by others.", "127.0.0.1"
     ),
-    study: list[Path] | None = ask.option("The folder of a study to show. May be repeated."),
+    study: list[Path] | None = ask.option("The folder of a study to show beside the paper's. May be repeated."),
     ledger: list[Path] | None = ask.option(
         "The ledger of a table, TABLE.ledger.toml: what is released of a table uploaded as TABLE is recorded "
         "in it, and judged with all that it names. May be repeated."
@@ -51,10 +51,5 @@ def app(
             f"Files up to {upload_limit:,} MB are taken, seen only by the browser they came from, and gone when "
             "its pages are closed. Nothing is sent anywhere."
         )
-        if not study:
-            console.print(
-                f"No study to show: make one with [bold]{escape(program())} study paper --out study[/bold] "
-                "and add --study study."
-            )
 
     serve(settings, host, port, browser=browser, ready=ready)

@@ -56,6 +56,10 @@ def by_law(held: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, flo
     return expected
 
 
+# what the package brings along of the paper's study: two columns (`make shipped-study` writes it)
+SHIPPED = Path(__file__).parent / "shipped" / "paper-two-columns"
+
+
 @cache
 def _version() -> str:
     return version("allbutone")

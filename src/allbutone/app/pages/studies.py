@@ -16,7 +16,7 @@ from allbutone.figures.export import untitled
 from allbutone.paper.design import agreement
 from allbutone.paper.journal import JOURNAL, LACKING
 from allbutone.paper.pages import printed_tables, starred
-from allbutone.paper.run import Study, load_study
+from allbutone.paper.run import SHIPPED, Study, load_study
 from allbutone.paper.study_figures import study_drawings
 from allbutone.support.errors import InputError, reason
 
@@ -65,9 +65,12 @@ class Asked:
 
 
 def names_of(folders: tuple[Path, ...]) -> dict[str, Path]:
-    """Return the folders by what an address calls them: their own names, with a number where two are alike."""
+    """Return the folders, and what the package brings along, by what an address calls them.
+
+    Those are their own names, with a number where two are alike.
+    """
     found: dict[str, Path] = {}
-    for folder in folders:
+    for folder in (*folders, SHIPPED):
         base = name = folder.resolve().name or "study"
         turn = 1
         while name in found:
@@ -82,8 +85,6 @@ templates.filters |= {"by_name": names_of}
 
 def _asked(query: Mapping[str, str], context: RequestContext, step: Progress) -> Asked:
     folders = names_of(context.settings.studies)
-    if not folders:
-        raise InputError("no study was given when the app was started", "stop it, and start it with --study DIR")
     which = Choice("study", "Study", next(iter(folders)), options={name: name for name in folders})
     name = which.value(query.get("study", which.default))
     try:
