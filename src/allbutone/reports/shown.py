@@ -227,7 +227,8 @@ def _aligned(headings: Sequence[str], lines: Sequence[Sequence[str]], width: int
         cells = [textwrap.wrap(*cell, break_long_words=False) for cell in zip(line, widths, strict=True)]
         parts = zip_longest(*cells, fillvalue="")
         aligned += [
-            "  ".join(put(*cell) for put, *cell in zip(placed, each, widths, strict=True)) for each in parts
+            "  ".join(put(cell, wide) for put, cell, wide in zip(placed, each, widths, strict=True))
+            for each in parts
         ]
     return [line.rstrip() for line in aligned]
 
