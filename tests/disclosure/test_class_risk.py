@@ -69,10 +69,31 @@ def test_people_of_whom_nothing_is_kept_say_nothing(rng):
     without, with_them = (
         ClassAdversary.of(model, table, [dataset], rng, kept).opinions(np.arange(40)) for kept in (None, nothing)
     )
-    assert with_them.powers == [1, -1, 1]
+    assert with_them.powers == (1, -1, 1)
     ours, theirs = (after - before for after, before in (each.at_truth() for each in (without, with_them)))
     error = np.hypot(jackknife_error(ours), jackknife_error(theirs))
     assert np.all(np.abs(ours[-1] - theirs[-1]) < 6 * error + 0.2)
+
+
+def test_releases_through_other_classes_and_of_fewer_people_multiply(rng):
+    """ℓ is the sum of log p_r(x | others ∪ Z) − log p_r(x | others) over the releases r that somebody is in."""
+    model, table = drawn_from_the_model(rng, 40)
+    dataset = IncompleteRecords.of(table.codes[::-1], table.values + 0.1 * rng.standard_normal((40, 2)))
+    first = ClassAdversary.of(model, table, [dataset], rng)
+    other = ClassAdversary.of(replace(model, classes=2), table.take(slice(10, 40)), [dataset, dataset], rng)
+    both = replace(first, rest=(replace(other, start=10),))
+    out, inside = both.alike(np.arange(40))
+    np.testing.assert_array_equal(out, np.arange(10))
+    assert both.opinions(out).powers == (0, 1)
+    beliefs = both.opinions(inside)
+    assert beliefs.powers == (0, 1, -2, 1, 1)
+    alone = first.opinions(inside).at_truth()[0][-1]
+    after, before = (each[-1] for each in other.opinions(np.arange(30)).at_truth())
+    np.testing.assert_allclose(beliefs.at_truth()[0][-1], alone + after - before)
+    points = beliefs.shared_points(rng, 32)
+    assert np.all(np.isfinite(beliefs.at_shared(points, np.arange(30))[0]))
+    person = both.without(10, rng)
+    assert person.powers == beliefs.powers
 
 
 def drawn_from_the_model(rng, n):

@@ -258,7 +258,11 @@ def several(case):
 
 
 def mechanisms(case):
-    """So are releases made with different priors, by an adversary with one of their own."""
+    """So are releases made with different priors, by who has one of their own; or through other classes."""
+    if case.kind == "classes":
+        other = case.drawn(datasets=1, seed=5, classes=3)
+        same(case.risk([case.release, other]), case.risk([other, case.release]), room=0.05)
+        return
     who, other = abo.Adversary(prior=PRIOR), case.drawn(datasets=1, seed=5, prior=PRIOR)
     same(case.risk([case.release, other], who), case.risk([other, case.release], who))
 

@@ -81,8 +81,8 @@ _CARD = Refusal("on the processor alone", "a card attacks measurements alone, an
 _LOSS = Refusal("classes", "the loss of classes that nobody has observed has no closed form")
 _ROWS = Refusal("stays in its engine|elsewhere", "takes all rows here: collect them first")
 _CLASSES = Refusal(
-    "classes have a prior of their own|the classes' own prior|made in one way",
-    "with classes the adversary has all other records of one table, and the classes' own prior",
+    "the classes' own prior",
+    "not built: with classes the adversary has all other records, and the classes' own prior",
 )
 _CLASS_PARAMETERS = Refusal(
     "datasets alone",
@@ -121,8 +121,6 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("parameters", "classes"): _CLASS_PARAMETERS,
     ("lacking_records", "classes"): _CLASSES,
     ("own_prior", "classes"): _CLASSES,
-    ("mechanisms", "classes"): _CLASSES,
-    ("grown", "classes"): _CLASSES,
     ("epsilon", "classes"): _LOSS,
     ("upload", "classes"): _CLASSES_IN_APP,
     ("record", "classes"): _CLASSES_IN_APP,

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from allbutone.adversary.classes import ClassOpinion, OutsideOpinion
 from allbutone.model.class_sampler import ClassChains, ClassDraws, draw_classes
@@ -30,7 +30,8 @@ SETTLING, SETTLING_QUICKLY = 150, 50  # sweeps of chains that begin where those 
 class ClassAdversary:
     """Draws given the table alone (first), and given the table with each dataset beside it.
 
-    keeps: whether the second are given the table with what is kept of the datasets' rows beside it.
+    keeps: whether the second are given the table with what is kept of the datasets' rows beside it. rest: the same
+    for releases made through other classes, or from fewer records; start: where its records begin among all.
     quick: whether this is one of many, as where releases are simulated: points are fewer, and chains are not run
     again without people of whom their weights say too little.
     """
@@ -40,6 +41,8 @@ class ClassAdversary:
     draws: tuple[ClassDraws, ...]
     keeps: bool = False
     quick: bool = False
+    rest: tuple["ClassAdversary", ...] = ()
+    start: int = 0
 
     @classmethod
     def of(
@@ -96,26 +99,52 @@ class ClassAdversary:
         )
         return replace(self, chains=chains, draws=draws)
 
+    def alike(self, people: Int[np.ndarray, " n"]) -> "list[Int[np.ndarray, ' m']]":
+        """Sort people by the releases that were made from their records."""
+        held = np.array([each.holds(people) for each in self.rest]).reshape(len(self.rest), len(people))
+        kinds, which = np.unique(held, axis=1, return_inverse=True)
+        return [people[which.ravel() == kind] for kind in range(kinds.shape[1])]
+
+    def holds(self, people: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        """Say whose records the releases were made from."""
+        return (people >= self.start) & (people < self.start + len(self.records))
+
+    @property
+    def powers(self) -> list[int]:
+        """In which power what each table lets believe stands in the posterior; the first is their own."""
+        k = len(self.draws) - 1 - self.keeps
+        return [1, -k, *[1] * k] if self.keeps else [1 - k, *[1] * k]
+
+    def tables(self, people: Int[np.ndarray, " n"]) -> "list[_Table]":
+        """Return what the beliefs on people rest on, whose records are in the same releases."""
+        found = [_Table(*each, people) for each in zip(self.draws, self.chains, self.powers, strict=True)]
+        for other in self.rest:
+            if other.holds(people[:1])[0]:
+                first, *further = other.tables(people - other.start)
+                found += [each for each in (replace(first, power=first.power - 1), *further) if each.power]
+        return found
+
     def opinions(self, people: Int[np.ndarray, " n"]) -> "ClassBeliefs":
-        """Return what is believed of people who lack the same columns."""
-        return ClassBeliefs(tuple(ClassOpinion.of(each, people, GROUPS) for each in self.draws), self.keeps)
+        """Return what is believed of people who lack the same columns, and are in the same releases."""
+        every = self.tables(people)
+        return ClassBeliefs(tuple(each.opinion for each in every), tuple(each.power for each in every))
 
     def without(self, person: int, rng: np.random.Generator) -> "ClassBeliefs":
         """Return what is believed of one person by draws without them, for tables where weights say too little.
 
         The chains go on from where they stand, without that record.
         """
-        beliefs, found = self.opinions(np.array([person])), []
-        streams = rng.spawn(len(self.draws))
-        for one, chains, stream in zip(beliefs.opinions, self.chains, streams, strict=True):
+        every, found = self.tables(np.array([person])), []
+        for each, stream in zip(every, rng.spawn(len(every)), strict=True):
+            one = each.opinion
             if one.effective_draws[0] >= ENOUGH * len(one):
                 found.append(one)
                 continue
-            again = chains.without(person, stream)
+            again = each.chains.without(int(each.people[0]), stream)
             draws = draw_classes(again, len(one) // len(again.classes), most_sweeps=AGAIN)
             nobody = np.full((len(draws), 1), UNKNOWN)  # the person is in no class
             found.append(OutsideOpinion.on(draws, self.records.take([person]), nobody, GROUPS))
-        return ClassBeliefs(tuple(found), self.keeps)
+        return ClassBeliefs(tuple(found), tuple(each.power for each in every))
 
     @property
     def words(self) -> str:
@@ -124,11 +153,26 @@ class ClassAdversary:
         return f"Classes drawn by {worst.words}."
 
 
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Draws given one table, alone or with a dataset, the power of what they say, and people by their places."""
+
+    draws: ClassDraws
+    chains: ClassChains
+    power: int
+    people: Int[np.ndarray, " n"]
+
+    @cached_property
+    def opinion(self) -> ClassOpinion:
+        """What is believed of the people."""
+        return ClassOpinion.of(self.draws, self.people, GROUPS)
+
+
 # ------------------------------------------------------------------------------------- what is believed at points
 
 
 Known = tuple[Int[np.ndarray, " c"], Int[np.ndarray, " r"]]  # positions of known measurements, and of categories
-Shares = list[Float[np.ndarray, "_ k"]]  # of the parts of each opinion: of each class of each draw
+Shares = list[Float[np.ndarray, "_ _"]]  # of the parts of each opinion: of each class of each draw
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +186,7 @@ class PartPoints:
     places: Int[np.ndarray, "s q"]
     log_density: Float[np.ndarray, " s"]
     shares: Shares
-    parts: list[Float[np.ndarray, "_ k s"]]
+    parts: list[Float[np.ndarray, "_ _ s"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,24 +194,19 @@ class ClassBeliefs:
     """Beliefs on n people who have the same columns: ℓ(x) = Σⱼ log p(x | others ∪ Zⱼ) − (k − 1)·log p(x | others).
 
     Where columns are kept, W of each dataset's rows, ℓ(x) = log p(x | others) + Σⱼ log p(x | others ∪ Zⱼ) −
-    k·log p(x | others ∪ W): W without the rest says nothing of the release. `opinions`: the first without a
-    release, the second with W if it `keeps` any. All is returned without each group of chains in turn and, last,
-    with all of them.
+    k·log p(x | others ∪ W): W without the rest says nothing of the release. Releases made through other classes r,
+    or from fewer records, add Σⱼ log p_r(x | others ∪ Zⱼ) − k·log p_r(x | others). `opinions`: the first without a
+    release; `powers`: in which each stands in the posterior. All is returned without each group of chains in turn
+    and, last, with all of them.
     """
 
     opinions: tuple[ClassOpinion, ...]
-    keeps: bool = False
+    powers: tuple[int, ...]
 
     @property
     def before(self) -> ClassOpinion:
         """What is believed before any release."""
         return self.opinions[0]
-
-    @property
-    def powers(self) -> list[int]:
-        """In which power each opinion stands in the posterior."""
-        k = len(self.opinions) - 1 - self.keeps
-        return [1, -k, *[1] * k] if self.keeps else [1 - k, *[1] * k]
 
     @cached_property
     def effective_draws(self) -> Float[np.ndarray, " n"]:
@@ -216,7 +255,7 @@ class ClassBeliefs:
             logs = np.stack(
                 [log_sum_exp(log_sum_exp(each, axis=1), axis=0) - np.log(len(each)) for each in points.parts]
             )
-            points = self.points(self.learned(points, self.powers @ logs), rng, size)
+            points = self.points(self.learned(points, np.array(self.powers) @ logs), rng, size)
         return points
 
     @cached_property

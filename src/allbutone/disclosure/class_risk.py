@@ -112,7 +112,7 @@ def risk_with_classes(
 
     def attack(beliefs: ClassBeliefs, people: Int[np.ndarray, " m"], count: Callable[[int], None]) -> None:
         columns, categories = _columns_of(records, int(people[0]))
-        pattern = columns.tobytes() + b"," + categories.tobytes()
+        pattern = columns.tobytes() + b"," + categories.tobytes() + b"," + bytes(len(beliefs.opinions))
         told = np.flatnonzero(np.isin(columns, known[0])), np.flatnonzero(np.isin(categories, known[1]))
         if len(told[0]) + len(told[1]) == len(columns) + len(categories):
             return  # nothing is left to infer
@@ -128,7 +128,8 @@ def risk_with_classes(
             _put(found, people[block], columns, categories, each)
 
     for group in targets_by_gaps(records.take(chosen)):
-        attack(adversary.opinions(chosen[group]), chosen[group], watch)
+        for people in adversary.alike(chosen[group]):
+            attack(adversary.opinions(people), people, watch)
     doubtful = chosen[:0] if adversary.quick else chosen[found.effective_draws[chosen] < ENOUGH]
     for person, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
         attack(adversary.without(int(person), stream), np.array([person]), lambda _: watch(0))

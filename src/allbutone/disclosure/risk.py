@@ -58,7 +58,7 @@ from allbutone.model.niw import NIW
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.public_ball import without_limits
 from allbutone.releases.release import Release, reading_of
-from allbutone.releases.several import AReleased, Released
+from allbutone.releases.several import AReleased, Part, Released
 from allbutone.support.arrays import to_numpy
 from allbutone.support.devices import HERE, device_of, in_numpy, require_processor
 from allbutone.support.errors import Cure, InputError
@@ -206,7 +206,7 @@ def require_same_table(records: Records | LazyRecords, release: Released) -> Non
 
 def _attacked(question: Question) -> Learned:
     """Attack everybody, in the way that the table and what is released of it ask for."""
-    if question.mechanism.has_classes:
+    if any(part.release.mechanism.has_classes for part in question.parts):
         return _by_classes(question)
     if question.adversary.lacks_records:
         return _sampled(question)
@@ -467,25 +467,18 @@ def _by_classes(question: Question) -> Learned:
 
     Values and levels are judged with all others of the record unknown, but for those that the adversary knows.
     """
-    mechanism = question.mechanism
-    if len(question.parts) > 1 or question.own_prior is not None or question.adversary.lacks_records:
+    mechanism, all_of_classes = question.mechanism, [part.release.mechanism.has_classes for part in question.parts]
+    if question.adversary.prior is not None or question.adversary.lacks_records or not all(all_of_classes):
         raise InputError(
             "with classes the adversary has all other records and the classes' own prior, and all releases of the "
-            "table are made in one way",
-            "leave out what is lacking, the prior, and releases made otherwise",
+            "table are made through classes",
+            "leave out what is lacking, the prior, and releases made without classes",
         )
     stream, records = np.random.default_rng(question.rng), question.records
     adversary = question.classes
     if adversary is None:
-        table, datasets = mechanism.incomplete(records), question.release.datasets
-        adversary = ClassAdversary.of(
-            mechanism.class_model,
-            table,
-            as_seen(mechanism, datasets, table),
-            stream,
-            mechanism.kept_alone(table),
-            device=device_of(question.device),
-        )
+        first, *rest = (_class_adversary(question, part, stream) for part in question.parts)
+        adversary = replace(first, rest=tuple(rest))
     known = (question.known_measurements, question.known_categories)
     every = np.arange(len(records.values))
     found = risk_with_classes(
@@ -510,6 +503,17 @@ def _by_classes(question: Question) -> Learned:
     rest_known = found.rest_known(places) if learned.rest_known is not None else None
     measures = {name: numbers[name] for name in learned.measures}
     return Learned(measures, learned.guess, beliefs, rest_known)
+
+
+def _class_adversary(question: Question, part: Part, rng: np.random.Generator) -> ClassAdversary:
+    """Draw classes given the records that a part of the releases was made from, with each of its datasets."""
+    mechanism, records = part.release.mechanism, question.table_of(part)
+    table, start = mechanism.incomplete(records), 0
+    if part.people is not None:
+        start = part.people.indices(len(question.records.values))[0]
+    seen, kept = as_seen(mechanism, part.release.datasets, table), mechanism.kept_alone(table)
+    device = device_of(question.device)
+    return replace(ClassAdversary.of(mechanism.class_model, table, seen, rng, kept, device=device), start=start)
 
 
 def as_seen(mechanism: Mechanism, tables: Sequence[Records], table: IncompleteRecords) -> list[IncompleteRecords]:
