@@ -79,7 +79,7 @@ def test_a_release_after_earlier_ones_is_attacked_together_with_them(rng):
             datasets=(*whole.datasets, *moments),
             after=(*whole.after, *(whole.whole.plus(one) for one in moments)),
         )
-        ours = _People.of(simulated, people, whole.rest).posteriors(drawn, np.ones(len(people), dtype=bool))
+        ours = _People.of(simulated, people, whole.rest).posteriors([drawn], np.ones((1, len(people)), dtype=bool))
         theirs, _ = after.problem(people, np.zeros(10, dtype=int))
         points, origin = records.values[people], ours.centre
         np.testing.assert_allclose(theirs.centre, origin, atol=1e-9)

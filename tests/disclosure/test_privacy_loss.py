@@ -13,7 +13,7 @@ from scipy.stats import mannwhitneyu
 import allbutone as abo
 from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.dataset_loss import DatasetLoss
-from allbutone.disclosure.draw_loss import AT_ONCE, DrawLoss, sum_curved_log_gamma
+from allbutone.disclosure.draw_loss import NUMBERS_HELD, DrawLoss, sum_curved_log_gamma
 from allbutone.disclosure.epsilon import ALARMS, BestTest, PrivacyLoss, epsilons_of, looked_up
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.loss_profile import delta, epsilon
@@ -232,7 +232,7 @@ def test_many_rows_say_as_much_as_the_parameters():
     np.testing.assert_allclose(before, draws, rtol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, AT_ONCE)])
+@pytest.mark.parametrize("shape", [(), (3,), (2, NUMBERS_HELD)])
 def test_a_sum_over_the_columns_is_that_of_its_terms(shape):
     z, t = 0.5 * (400 - np.arange(150)), np.linspace(0.3, 2.0, int(np.prod(shape))).reshape(shape) * (1 + 0.5j)
     terms = (loggamma(each + t) - loggamma(each + 0j) - t * np.log(each) for each in z)

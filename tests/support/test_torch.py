@@ -171,7 +171,7 @@ def test_torch_measures_the_risk_of_numpys_arrays(kind, monkeypatch):
 
 def test_torch_draws_the_classes_that_numpy_draws(monkeypatch):
     """Whatever is missing, known within bounds, added or taken out; in blocks of a few records there."""
-    monkeypatch.setattr("allbutone.support.devices.AT_ONCE", 200)
+    monkeypatch.setattr("allbutone.support.devices.NUMBERS_HELD", 200)
     rng = np.random.default_rng(3)
     values = rng.standard_normal((80, 3)) + 4 * (rng.random(80) < 0.4)[:, None]
     codes = rng.integers(0, 3, (80, 2))

@@ -209,7 +209,7 @@ AGAIN = 8  # times more points, then
 DECIDED, MARGIN = 4.0, 0.01  # standard errors, and more, from its limit: there a probability is on one side of it
 MORE, MOST_POINTS = 4, 1 << 13  # times more points to decide it, and the most of them
 WORK_TO_DECIDE = 1 << 23  # points times wells times features of one posterior: a fraction of a second
-AT_ONCE = 1 << 20  # numbers in the points that are held at a time
+NUMBERS_HELD = 1 << 20  # numbers in the points that are held at a time
 
 
 class Estimate(float):
@@ -404,7 +404,7 @@ def _in_blocks(
     care: int,
 ) -> Integrals:
     """Integrate some posteriors, as many at a time as memory is meant for; care: settle (1), and fit (2)."""
-    rows = max(1, more_at_once(AT_ONCE, like=problem.centre) // (3 * size * problem.p))
+    rows = max(1, more_at_once(NUMBERS_HELD, like=problem.centre) // (3 * size * problem.p))
     parts = []
     for start in range(0, len(which), rows):
         these = as_places(which[start : start + rows], like=problem.centre)

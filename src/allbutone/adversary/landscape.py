@@ -26,7 +26,7 @@ DEEP = 16.0  # nats below the top, where the fewest points do
 FAINT = 12.0  # nats below the other one, where a hill is left out
 STRAIGHT = 0.7  # cosine to the axis on which the hills stand, above which a shoulder has a side
 LIGHTEST_DF, WIDER = 12.0, 1.2  # of the proposals, and than the curvature says, squared
-AT_ONCE = 1 << 18  # numbers held while points are weighed against wells: what a core's cache holds
+NUMBERS_HELD = 1 << 18  # numbers held while points are weighed against wells: what a core's cache holds
 # a problem, and the cures
 LOST = (
     "a record or a mean is too far from the rest to compute with",
@@ -220,7 +220,7 @@ class _Sampler:
             hills = np.nonzero(present)[0].tolist()
             (these,) = np.nonzero(np.all(counts == present, axis=1))
             each = size * len(hills) * max(self.powers.posterior.wells, self.h, 16)
-            for part in np.array_split(these, -(-len(these) * each // AT_ONCE)):
+            for part in np.array_split(these, -(-len(these) * each // NUMBERS_HELD)):
                 found[part] = self._totals(places[part], hills, white)
         # the very same points, around a normal hill of the curvature that the proposal was made for
         squared = np.sum(white * white, axis=1)

@@ -35,7 +35,7 @@ Array = Any
 
 JOINT = 8  # wells of equal weight share a logarithm
 MANY, FEW = 24, 16  # features and wells, from and up to which a point's powers cost more than they save
-AT_ONCE = 1 << 19  # numbers held while points are weighed against wells: what stays in the processor's cache
+NUMBERS_HELD = 1 << 19  # numbers held while points are weighed against wells: what stays in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _grouped(
 def values_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[Array, "n s"]:
     """Return ℓ at s points for each of n posteriors (or for one), a bounded number at a time."""
     found = zeros(white.shape[:2], like=white)
-    for rows, points in _blocks(problem, more_at_once(AT_ONCE, like=white), *white.shape):
+    for rows, points in _blocks(problem, more_at_once(NUMBERS_HELD, like=white), *white.shape):
         powers = Powers.of(problem.take(rows) if len(white) > 1 else problem)
         for some in points:
             found[rows, some] = powers.values(white[rows, some])

@@ -22,7 +22,7 @@ from allbutone.disclosure.loss_profile import Loss
 
 
 LARGE = 1.0  # leverages beside which log(1 + aℓ) is smaller than aℓ
-AT_ONCE = 1 << 13  # numbers: so many stay in a core's own memory
+NUMBERS_HELD = 1 << 13  # numbers: so many stay in a core's own memory
 SERIES_FROM = 16.0  # |z| from where Stirling's series has all digits
 
 
@@ -111,7 +111,7 @@ def sum_curved_log_gamma(z: Float[np.ndarray, "p ..."], t: Any) -> Any:
     """Return Σ over z of `curved_log_gamma`, many z at a time where t is small; each z is one, or as many as t."""
     t = np.asarray(t)
     z = z.reshape(len(z), *[1] * (t.ndim - z.ndim + 1), *z.shape[1:])
-    many, total = max(1, AT_ONCE // max(t.size, 1)), np.zeros_like(t)
+    many, total = max(1, NUMBERS_HELD // max(t.size, 1)), np.zeros_like(t)
     for start in range(0, len(z), many):
         total = total + np.sum(curved_log_gamma(z[start : start + many], t), axis=0)
     return total

@@ -19,7 +19,7 @@ from allbutone.model.location import LocationModel
 from allbutone.model.moments import UNKNOWN
 from allbutone.support.parallel import in_parallel
 
-AT_ONCE = 1 << 22  # numbers that a block of targets holds
+NUMBERS_HELD = 1 << 22  # numbers that a block of targets holds
 NUMBERS = ("gain", "gain_error", "mass", "mass_error", "prior_mass", "more_probable", "effective_draws")
 ENOUGH = 0.2  # of the draws: weights that leave fewer are not trusted
 
@@ -81,7 +81,7 @@ def risk_with_gaps(
     """
     records, known = adversary.records, (known_columns, known_categories)
     chosen = np.arange(len(records)) if rows is None else rows
-    many = max(1, AT_ONCE // (adversary.parts * adversary.prior.p**2))
+    many = max(1, NUMBERS_HELD // (adversary.parts * adversary.prior.p**2))
     groups = [some for group in targets_by_gaps(records.take(chosen)) for some in adversary.alike(chosen[group])]
     blocks = [group[at : at + many] for group in groups for at in range(0, len(group), many)]
 

@@ -32,7 +32,7 @@ from allbutone.tables.records import Records
 NODES = 32  # of the integral over s
 REACH = 6.5  # widths of a hill on either side
 EIGENVALUES = np.linspace(-6.0, 2.0, 17)  # in standard deviations: the lower, the more is told
-AT_ONCE = 8  # people
+PEOPLE_AT_A_TIME = 8  # people
 MOST_COLUMNS = 4  # of a person: those that stand out most, and the widest intervals
 TILTS = hermegauss(7)  # of a standard normal: places and weights
 LEANS = (-2.0, 0.0, 2.0)  # of the axis, in standard deviations
@@ -53,8 +53,8 @@ def disclosure_chances(law: ExposureLaw, people: Standing, count: int) -> Float[
     """Return each person's chance that a release of `count` datasets, or draws, discloses a value of theirs."""
     people = people.most_telling(MOST_COLUMNS)
     parts = in_parallel(
-        lambda at: _chances(_Posteriors.of(law, people.take(slice(at, at + AT_ONCE)), count)),
-        range(0, len(people.leverage), AT_ONCE),
+        lambda at: _chances(_Posteriors.of(law, people.take(slice(at, at + PEOPLE_AT_A_TIME)), count)),
+        range(0, len(people.leverage), PEOPLE_AT_A_TIME),
     )
     return np.concatenate([np.zeros(0), *parts])
 

@@ -128,7 +128,7 @@ def attributes_of(
 # A simulated release that moves smoothly with what it is drawn from, so that it can be followed by a slider.
 
 
-MOST = 100  # datasets, or parameter draws, that a simulated release holds, unless more are asked for
+MOST_SIMULATED = 100  # datasets, or parameter draws, that a simulated release holds, unless more are asked for
 
 
 class _Steady(np.random.Generator):
@@ -140,7 +140,7 @@ class _Steady(np.random.Generator):
 
 def steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NIW) -> Release:
     """Draw a release of which every part moves smoothly with the posterior; a longer one begins as a shorter."""
-    sizes = [min(MOST, most - begun) for begun in range(0, most, MOST)]
+    sizes = [min(MOST_SIMULATED, most - begun) for begun in range(0, most, MOST_SIMULATED)]
     means, roots = (
         np.concatenate(each)
         for each in zip(
@@ -161,7 +161,7 @@ def steady_release(whole: NIW, rows: int | None, most: int, seed: int, prior: NI
 
 
 def _stream(seed: int, stream: int, block: int) -> np.random.PCG64:
-    """Return the random numbers of one block of MOST datasets: a longer release begins as a shorter one does."""
+    """Return the random numbers of one block of datasets: a longer release begins as a shorter one does."""
     return np.random.PCG64([seed, stream, block] if block else [seed, stream])
 
 
@@ -360,7 +360,7 @@ def simulated(
     own: NIW | None = None,
     reading: Reading = "record",
     seed: int = 1,
-    most: int = MOST,
+    most: int = MOST_SIMULATED,
     columns: tuple[str, ...] = (),
 ) -> RecordAttack:
     """Simulate a table of n records, the target among them, and release `most` datasets of `rows` rows from it.

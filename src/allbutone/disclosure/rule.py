@@ -31,7 +31,7 @@ from allbutone.tables.schema import Schema
 QUARTER = 0.25  # of a column's standard deviation: the tolerance where none is declared
 HALFWAY = 0.5  # of a person's distance from the others' mean
 FAR = 2.0  # standard deviations from the others' mean: of whom it is said that they are far out
-LEAST, MOST = 0.05, 0.99  # probabilities that a rule can ask for
+LEAST_ASKED, MOST_ASKED = 0.05, 0.99  # probabilities that a rule can ask for
 EVEN = 0.5  # what is believed with more than even odds without the release was no secret
 PROBABILITY, BASELINE, ERROR, TOLERANCE = "probability_", "baseline_", "probability_error_", "tolerance_"
 BEYOND, OTHERS = "beyond_", "others_"
@@ -60,11 +60,11 @@ class Rule:
         for what, given in (("a probability", probability), ("a probability of membership", membership)):
             if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1:
                 raise InputError(f"{what} lies between 0 and 1, got {describe_value(given)}")
-            if not LEAST <= given <= MOST:
+            if not LEAST_ASKED <= given <= MOST_ASKED:
                 raise InputError(
-                    f"{what} of {given:g} tells nothing: one below {100 * LEAST:g} % is chance for most values, "
-                    "and one above 99 % cannot be told from certainty",
-                    f"give one from {LEAST:g} to {MOST:g}",
+                    f"{what} of {given:g} tells nothing: one below {100 * LEAST_ASKED:g} % is chance for most "
+                    "values, and one above 99 % cannot be told from certainty",
+                    f"give one from {LEAST_ASKED:g} to {MOST_ASKED:g}",
                 )
         odds = membership_odds
         if isinstance(odds, bool) or not isinstance(odds, int | float) or not 0 < odds < np.inf:

@@ -36,7 +36,7 @@ from allbutone.support.parallel import in_parallel
 SCREEN = 0.7  # of the rule's probability: what is estimated below that is not integrated
 LIKELY = 0.5  # of the rule's probability: whose level the counts alone give less than that is not integrated
 POINTS, REPLICATES = 256, 2  # of the integrals: their own noise is far below that between releases
-AT_ONCE = 1 << 22  # numbers in the wells that are held at a time
+NUMBERS_HELD = 1 << 22  # numbers in the wells that are held at a time
 
 Drawn = DrawnDatasets | DrawnParameters
 KINDS = ("measurements", "categories", MEMBERSHIP)  # of what can be disclosed of a person
@@ -126,7 +126,7 @@ class TableReleases:
     def _blocks(self, count: int, people: int, releases: Sequence[int]) -> list[Sequence[int]]:
         """Split releases such that the wells of so many people in each part can be held."""
         p, wells = self.everyone.whole.p, 1 if self.rows is None else count
-        many = max(1, AT_ONCE // (people * wells * p * p))
+        many = max(1, NUMBERS_HELD // (people * wells * p * p))
         return [releases[at : at + many] for at in range(0, len(releases), many)]
 
     def _alike(self, people: Int[np.ndarray, " m"]) -> list[tuple[np.ndarray, tuple[MixedLeaveOneOut, ...]]]:
@@ -167,9 +167,7 @@ class TableReleases:
     ) -> Bool[np.ndarray, "r m"]:
         """Say of whom, among those asked for, a measurement is disclosed: to who lacks the record, or it."""
         asked = asked[:, people.order]
-        problem = stacked(
-            [people.posteriors(drawn, some) for drawn, some in zip(every, asked, strict=True) if np.any(some)]
-        )
+        problem = people.posteriors(every, asked)
         known, (release, who) = self.known[0], np.nonzero(asked)
         places = people.places[people.order][who]
         unknown = [place for place in range(problem.p) if place not in known]
@@ -428,10 +426,49 @@ class _Group:
             parameters=_parameters(everyone, whole, root, cell, known),
         )
 
-    def posteriors(
-        self, drawn: Drawn | None = None, asked: Bool[np.ndarray, " m"] | slice = slice(None)
-    ) -> LogQuadratic:
+    def posteriors(self, every: Sequence[Drawn], asked: Bool[np.ndarray, "r m"]) -> dict[int, LogQuadratic]:
+        """Return the posteriors of the people asked for after each of these releases and the earlier ones.
+
+        Wells of datasets do not depend on one another: those of all releases are made at once.
+        """
+        some = {number: np.flatnonzero(these) for number, these in enumerate(asked) if np.any(these)}
+        if self.parameters.draws or not isinstance(every[0], DrawnDatasets):
+            return {number: self.after(every[number], these) for number, these in some.items()}
+        names, seen = ("weight", "location", "scale", "rows"), np.flatnonzero(asked.any(axis=0))
+        more = zip(*(drawn.at(self.own, self.point) for drawn in every), strict=True)  # type: ignore[union-attr]
+        models = UpdatedModels(
+            *(np.concatenate([getattr(self.earlier, name), *each]) for name, each in zip(names, more, strict=True))
+        )
+        fitted = from_updated(self.whole, self.root, models.weight, models.location, models.scale, models.rows)
+        table = WholeTable(self.whole, None, self.root, models, fitted)
+        all_of_them = table.without(self.targets[seen], self.white[seen])
+        before, many, found = len(self.earlier.rows), len(every[0]), {}
+        for number, these in some.items():
+            start, rows = before + number * many, np.searchsorted(seen, these)
+            wells: Any = slice(start, start + many)
+            if before:
+                wells = np.r_[:before, wells]
+            one = replace(
+                all_of_them,
+                centre=all_of_them.centre[rows],
+                root=all_of_them.root[rows],
+                outward=(before + many - 1) * self.whole.df,
+                weights=all_of_them.weights[wells],
+                **{name: getattr(all_of_them, name)[:, wells][rows] for name in ("levels", "slopes", "shapes")},
+            )
+            if self.own_prior is not None:
+                one = replace(table, own=self.own_prior)._with_own_prior(one, self.targets[these])
+            found[number] = self._beside_the_rest(one, these)
+        return found
+
+    def _beside_the_rest(self, found: LogQuadratic, people: Int[np.ndarray, " a"]) -> LogQuadratic:
+        for other in self.rest:
+            found = with_another_prior(found, other.take(people))
+        return found
+
+    def after(self, drawn: Drawn | None = None, asked: Int[np.ndarray, " a"] | None = None) -> LogQuadratic:
         """Return the posteriors of some people's measurements after a release, if any, and the earlier ones."""
+        people = np.arange(len(self.people)) if asked is None else asked
         parameters, models = self.parameters, self.earlier
         if isinstance(drawn, DrawnParameters):
             precision, pull = drawn.of(self.own, self.point[None])
@@ -458,10 +495,7 @@ class _Group:
         both = len(released) > 1
         known = tuple(released) if both else released[0]
         table = WholeTable(self.whole, self.own_prior, self.root, known, together(*fitted) if both else fitted[0])
-        found = table.without(self.targets[asked], self.white[asked])
-        for other in self.rest:
-            found = with_another_prior(found, other.take(np.arange(len(self.people))[asked]))
-        return found
+        return self._beside_the_rest(table.without(self.targets[people], self.white[people]), people)
 
 
 @dataclass(frozen=True, eq=False)
@@ -493,7 +527,7 @@ class _People:
             people = np.flatnonzero(which.ravel() == number)
             group = _Group.of(everyone, draws, places[people])
             parts = [_Group.of(part, TableDraws(part.whole, None), places[people] - part.start) for part in rest]
-            groups.append(replace(group, people=people, rest=tuple(part.posteriors() for part in parts)))
+            groups.append(replace(group, people=people, rest=tuple(part.after() for part in parts)))
         people = np.rint(everyone.whole.weights - everyone.prior.weights)
         counted = CountedCells.of(
             everyone.whole.cells, everyone.whole.weights, people, releases.known[1], releases.public
@@ -561,15 +595,16 @@ class _People:
         _, mean, variance = loss.slopes(np.ones(len(hat)))
         return drawn.draws * mean + np.sqrt(drawn.draws * variance) * float(drawn.noise.flat[0])
 
-    def posteriors(self, drawn: Drawn, asked: Bool[np.ndarray, " m"]) -> LogQuadratic:
-        """Return the posteriors of the measurements after a release and the earlier ones, group by group.
+    def posteriors(self, every: Sequence[Drawn], asked: Bool[np.ndarray, "r m"]) -> LogQuadratic:
+        """Return the posteriors of the measurements after each release and the earlier ones, release by release.
 
-        `asked`: whose, as they stand so.
+        `asked`: whose, as they stand group by group.
         """
         ends = np.cumsum([len(group.people) for group in self.groups])[:-1]
-        some = zip(self.groups, np.split(asked, ends), strict=True)
-        every = [group.posteriors(drawn, these) for group, these in some if np.any(these)]
-        return every[0] if len(self.groups) == 1 else stacked([_with_own_numbers(each) for each in every])
+        groups = zip(self.groups, np.split(asked, ends, axis=1), strict=True)
+        found = [group.posteriors(every, these) for group, these in groups if np.any(these)]
+        parts = [each[number] for number in range(len(every)) for each in found if number in each]
+        return stacked(parts if len(self.groups) == 1 else [_with_own_numbers(each) for each in parts])
 
     @cached_property
     def alone(self) -> MixedLeaveOneOut:

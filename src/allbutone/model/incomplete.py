@@ -14,7 +14,7 @@ from allbutone.model.moments import UNKNOWN, Cells
 # Records with missing values, and with values known within bounds, and how these are drawn given parameters.
 
 
-AT_ONCE = 1 << 23  # numbers held while records are weighed against the cells that they may be in
+NUMBERS_HELD = 1 << 23  # numbers held while records are weighed against the cells that they may be in
 LEAST_SHARE = 1e-300  # of a cell; a Dirichlet of small weights draws 0, which has no logarithm
 
 
@@ -151,7 +151,7 @@ class GapFilling:
         order = np.argsort(pattern.ravel(), kind="stable")
         sizes = np.array(model.cells.sizes, dtype=float)
         pairs = np.prod(np.where(records.codes[rows] == UNKNOWN, sizes, 1.0), axis=1)[order]
-        block = np.floor(np.cumsum(pairs) * chains * model.p**2 / AT_ONCE)
+        block = np.floor(np.cumsum(pairs) * chains * model.p**2 / NUMBERS_HELD)
         cuts = np.flatnonzero(np.diff(block)) + 1
         parts = zip(np.split(rows[order], cuts), np.split(pattern.ravel()[order], cuts), strict=True)
         blocks = tuple(_block(model, records, *part) for part in parts)

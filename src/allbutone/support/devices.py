@@ -22,7 +22,7 @@ Array = Any
 
 HERE = "cpu"  # the processor, by NumPy
 BLOCK_BYTES = 4 << 30  # that each of its threads works with at a time, copies included
-AT_ONCE = 1 << 27  # numbers held at a time: 1 GB, and several times that while something is made of them
+NUMBERS_HELD = 1 << 27  # numbers held at a time: 1 GB, and several times that while something is made of them
 THREADS = 4  # that attack blocks of records on a device: some copy their results while others keep it busy
 
 _LOADING = Lock()
@@ -83,7 +83,7 @@ def in_numpy(value: Any) -> Any:
 
 def more_at_once(numbers: int, *, like: Array) -> int:
     """Return how many numbers to hold at a time where `like` is: here so many, on a device as many as it likes."""
-    return numbers if isinstance(like, np.ndarray) else max(numbers, AT_ONCE)
+    return numbers if isinstance(like, np.ndarray) else max(numbers, NUMBERS_HELD)
 
 
 @contextmanager
