@@ -191,6 +191,8 @@ def density_figure(densities: Densities) -> go.Figure:
                 fill=fill, fillcolor="rgba(154,154,154,0.35)", name=name, legendgroup=name,
                 showlegend=bool(at == shown[0]), hovertemplate=name + "<br>" + hover, **place,
             )  # fmt: skip
+        if marks := densities.dates.get(int(at)):
+            figure.update_xaxes(tickvals=list(marks), ticktext=list(marks.values()), **place)
     worst = int(np.argmax(gap))
     message = (
         f"The synthetic density is furthest from the real one in {columns[worst]}: "

@@ -27,6 +27,7 @@ from allbutone.figures.risk import (
     risk_figure,
 )
 from allbutone.figures.style import titled
+from allbutone.figures.survival import survival_figure
 from allbutone.model.prior import AnyPrior, prior_of
 from allbutone.releases.folder import AnyRelease, load_release
 from allbutone.releases.mechanism import Mechanism
@@ -301,6 +302,8 @@ def fidelity_figures(fidelity: Fidelity | None, densities: Densities | None) -> 
     figures["means"] = likeness.mean_difference_figure(fidelity)
     figures["ks"] = likeness.ks_figure(fidelity)
     figures["densities"] = shapes.density_figure(densities)
+    for place, each in enumerate(fidelity.survival):
+        figures[f"survival-{place}"] = survival_figure(each)
     figures["propensity"] = likeness.propensity_figure(fidelity)
     if fidelity.categories.columns:
         figures["shares"] = shapes.share_figure(fidelity)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from itertools import pairwise
 from math import inf, isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -152,11 +152,41 @@ def _reference(quantiles: Any) -> tuple[tuple[float, float], ...]:
 # what is said of a column in words, or about the prior, and does not change a number that goes out
 _WORDS: dict[str, Any] = {
     "label": "", "unit": "", "centre": None, "spread": None, "missing": (), "why": "", "tolerance": None,
-    "secret": True, "known": False, "replaces": False,
+    "secret": True, "known": False, "replaces": False, "event": None,
 }  # fmt: skip
 MEASUREMENT, CATEGORY, LEFT_OUT, DERIVED = "measurement", "category", "left out", "derived"
 MOST_DECIMALS = 12
 UNSAFE_LEVEL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff\"`]|<[a-zA-Z/!?]|^\s*[=@]|^\s*[+-].*[a-zA-Z(]")
+
+
+@dataclass(frozen=True)
+class EventOf:
+    """To which event a column is the time: a category's level that says so, by group if one is named."""
+
+    USUAL: ClassVar[tuple[str, ...]] = ("1", "true", "yes", "event", "dead", "died", "deceased")
+
+    of: str
+    level: str = ""
+    by: str = ""
+
+    @classmethod
+    def of_entries(cls, given: Any) -> "EventOf | None":
+        """Read event = "status", or event = { of = "status", is = "dead", by = "arm" }."""
+        if given is None:
+            return None
+        entries = {"of": given} if isinstance(given, str) else given
+        known = isinstance(entries, Mapping) and "of" in entries and set(entries) <= {"of", "is", "by"}
+        if not known or not all(isinstance(each, str | int | float) for each in entries.values()):
+            raise InputError(
+                f"event names the column that says whether it happened, got {given!r:.60}",
+                'write event = "status", or event = { of = "status", is = "dead", by = "arm" }',
+            )
+        level = level_name(entries["is"]) if "is" in entries else ""
+        return cls(str(entries["of"]), level, str(entries.get("by", "")))
+
+    def entries(self) -> dict[str, str]:
+        """Return what a table file says of it."""
+        return {key: each for key, each in (("of", self.of), ("is", self.level), ("by", self.by)) if each}
 
 
 @dataclass(frozen=True)
@@ -174,6 +204,7 @@ class Column:
     decimals are then those of the finest. replaces: whether the formula of a derived column counts where the table
     says otherwise. order: other columns of the row that it lies above, below or between; its scale is then that of
     the gap. calendar: of a date, how it is counted and written; it is a measurement in units since an origin.
+    event: of a time, to which event it is.
     """
 
     name: str
@@ -198,6 +229,7 @@ class Column:
     heaps: Heaps | None = None
     order: Order | None = None
     calendar: Calendar | None = None
+    event: EventOf | None = None
 
     def as_category(self, levels: Sequence[str]) -> "Column":
         """Return the column as a category of these levels, with all that can be said of one."""
@@ -442,6 +474,8 @@ class Column:
                 del found["scale"]
         if self.calendar is not None:
             found = _dated_entries(self, found)
+        if self.event is not None:
+            found["event"] = self.event.entries()
         if self.kind == DERIVED:
             del found["kind"]
             if self.cut:
@@ -591,12 +625,13 @@ def _said_of(given: Mapping[str, Any], *further: tuple[str, bool]) -> dict[str, 
     codes = given.get("missing", [])
     codes = codes if isinstance(codes, list | tuple) else [codes]
     missing = tuple(_number("missing", code) for code in codes)
-    return {"tolerance": tolerance, "missing": missing, **words, **judged}
+    event = EventOf.of_entries(given.get("event"))
+    return {"tolerance": tolerance, "missing": missing, "event": event, **words, **judged}
 
 
 _OF_DERIVED = (
     "kind", "derived", "cut", "replaces", "levels", "decimals", "step", "step_of", "label", "unit", "why",
-    "tolerance", "missing", "secret",
+    "tolerance", "missing", "secret", "event",
 )  # fmt: skip
 
 
@@ -624,8 +659,8 @@ def _derived_from(name: str, given: Mapping[str, Any]) -> Column:
                 f"its formula makes {len(_groups(cut))} groups, and {counted(len(levels), 'level')} are declared",
                 "name as many, that of false, or of the lowest values, first",
             )
-        if any(given.get(key) is not None for key in ("decimals", "step", "step_of", "tolerance")):
-            raise InputError("levels have neither decimals nor a tolerance", "leave them out")
+        if any(given.get(key) is not None for key in ("decimals", "step", "step_of", "tolerance", "event")):
+            raise InputError("levels have no decimals, no tolerance and no event", "leave them out")
     decimals, heaps = heaps_from(given)
     if not (formula.compares or cut) and levels:
         raise InputError("its formula gives a number, which has no levels", 'compare ("nodes > 4"), or cut it')
@@ -679,7 +714,7 @@ def _check_kind(column: Column) -> None:
         return
     if column != column.as_category(column.levels):
         raise InputError(
-            "a category has no scale, limits, decimals, centre, spread or tolerance", "leave them out"
+            "a category has no scale, limits, decimals, centre, spread, tolerance or event", "leave them out"
         )
 
 

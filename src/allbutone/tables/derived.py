@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem
-from allbutone.tables.column import Column
+from allbutone.tables.column import Column, EventOf
 from allbutone.tables.look import Look, look_at_column
 from allbutone.tables.schema import Schema
 
@@ -92,6 +92,32 @@ def order_problems(looks: Sequence[Look], declared: Schema) -> list[Problem]:
         elif (open_ends := ~np.isnan(value) & (np.isnan(ends[0]) | np.isnan(ends[1]))).any():
             words = f"is there in {_rows(open_ends)} where a column at its end is missing"
             problems.append(Problem(name, words, ("leave those rows out, or declare it without that order",)))
+    return problems
+
+
+def event_problems(looks: Sequence[Look], derived: Sequence[Column], declared: Schema) -> list[Problem]:
+    """Find times to an event whose event or groups are not there, or not among the levels."""
+    known = {look.name: look for look in looks if look.usable}
+    problems = []
+    for column in (*(declared.column(name) for name in known), *derived):
+        if (event := column.event) is None:
+            continue
+        faults = []
+        for name in filter(None, (event.of, event.by)):
+            if name not in known or not known[name].is_category:
+                near = get_close_matches(name, [each for each, look in known.items() if look.is_category], 1)
+                meant = f" (is {near[0]!r} meant?)" if near else ""
+                faults.append(f"{name!r}, which is no category of this table{meant}")
+        levels = known[event.of].levels if event.of in known and known[event.of].is_category else ()
+        usual = [level for level in levels if level.casefold() in EventOf.USUAL]
+        if levels and (event.level not in levels if event.level else not usual):
+            said = f"with the level {event.level!r}" if event.level else "and which of its levels that is not said"
+            faults.append(f"{event.of!r}, {said}; its levels are {listed(levels)}")
+        if faults:
+            cure = f'write event = {{ of = "status", is = "dead" }} for {column.name!r}, or no event'
+            problems.append(
+                Problem(column.name, f"is the time to an event that names {' and '.join(faults)}", (cure,))
+            )
     return problems
 
 

@@ -542,6 +542,7 @@ _TOP = """\
 #             "30 days", low and high as dates, above = "another date", since = "another" that it may precede
 #   derived   = "weight / (height / 100) ** 2": computed from other columns in every row, and no part of the model;
 #             "nodes > 4" makes a category, cut = { of = "age", at = [40, 60] } groups
+#   event     = "status" of a time: to which event it is; { of = "status", is = "dead", by = "arm" } says it all
 #   above, below  = "another column", between = ["low", "high"]: an order that every row keeps; sum = ["a", "b"]
 #   tolerance how near to a person's value a guess counts as knowing it, in the column's unit
 #   secret    = false: public of people anyway, so that it is never judged whether a release discloses it

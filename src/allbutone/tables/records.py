@@ -26,7 +26,7 @@ from allbutone.tables.admission import (
 )
 from allbutone.tables.categories import Categories
 from allbutone.tables.column import Column
-from allbutone.tables.derived import contradictions, derived_problems, order_problems
+from allbutone.tables.derived import contradictions, derived_problems, event_problems, order_problems
 from allbutone.tables.files import read_table
 from allbutone.tables.look import LARGEST_VALUE, look_at, look_at_column
 from allbutone.tables.names import check_names, choose, chosen_frame, frame_of, names_of, row_names_left_out
@@ -222,7 +222,11 @@ class Records:
             in_table=in_table,
             gaps=gaps,
             many_cells=many_cells,
-            further=[*derived_problems(whole, looks, derived, declared), *order_problems(looks, declared)],
+            further=[
+                *derived_problems(whole, looks, derived, declared),
+                *order_problems(looks, declared),
+                *event_problems(looks, derived, declared),
+            ],
         )
         may_lack = gaps and not complete_cases
         unasked = row_names_left_out(in_table, columns, drop)

@@ -18,8 +18,9 @@ from allbutone.utility.categories import (
     far_out,
     flagged,
 )
-from allbutone.utility.columns import by_columns, matched
+from allbutone.utility.columns import Matched, by_columns, matched
 from allbutone.utility.natural_scale import NaturalScale, natural_scale
+from allbutone.utility.survival import Survival, survival
 from allbutone.utility.telling_apart import told_apart
 
 MEAN_BAND = BAND  # the paper's band: standardized mean differences within ±0.1 are negligible
@@ -63,6 +64,7 @@ class Fidelity(ShowsItself):
     one value or two; propensity scores need whole rows, `complete` real ones and `complete_rows` of each dataset.
     Values that are missing for reasons seen in other columns make observed values and whole rows differ from those
     of a right model. `natural`: spreads and extremes in natural units; None of a table that stays in its engine.
+    `survival`: of each time to an event that is declared, the curves of real and synthetic rows.
     """
 
     columns: tuple[str, ...]
@@ -84,6 +86,7 @@ class Fidelity(ShowsItself):
     complete_rows: Int[np.ndarray, " k"]
     categories: CategoryFidelity
     natural: NaturalScale | None = None
+    survival: tuple[Survival, ...] = ()
 
     @property
     def tables(self) -> tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...]:
@@ -99,6 +102,7 @@ class Fidelity(ShowsItself):
         return (
             f"Fidelity of {counted(len(self.rows), 'dataset')} to {counted(self.people, 'record')}; propensity "
             f"error over its expectation {number(float(np.mean(self.pmse_ratio_drawn)), 2)}{by_tree}"
+            + "".join(f". {each.time}: {each.words.removesuffix('.')}" for each in self.survival)
         )
 
     def _lines(self) -> list[tuple[str, ...]]:
@@ -266,7 +270,17 @@ def fidelity(table: Any, release: Any, *, rng: np.random.Generator | None = None
         **vars(scores),
         categories=category_fidelity(pair.records.columns, *pair.grouped()),
         natural=natural_scale(pair.records.schema, pair.values, pair.datasets) if in_memory else None,
+        survival=_survival(pair) if in_memory else (),
     )
+
+
+def _survival(pair: Matched) -> tuple[Survival, ...]:
+    """Compare the times to events of the table and the datasets, in natural units."""
+    records = pair.records
+    assert isinstance(records, Records)
+    natural = [records.schema.to_natural(each) for each in pair.datasets]
+    datasets = list(zip(natural, pair.categories, strict=True))
+    return survival(records.schema, (records.natural, records.categories), datasets)
 
 
 def _associations(

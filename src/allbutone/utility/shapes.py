@@ -1,7 +1,7 @@
 """The shape of columns and tables: densities, and how far they are from normal, by effect and by test."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -298,7 +298,7 @@ class Densities:
 
     Both are on the scale that is declared of the column, which its name says where it is not the plain one.
     Both have the real column's `bandwidth`, so that where they differ the values do. Confidential: they show the
-    real table's extremes.
+    real table's extremes. `dates`: of the columns that are dates, where some of them lie on the grid.
     """
 
     columns: tuple[str, ...]
@@ -306,6 +306,7 @@ class Densities:
     real: Float[np.ndarray, "p points"]
     synthetic: Float[np.ndarray, "p points"]
     bandwidth: Float[np.ndarray, " p"]
+    dates: Mapping[int, Mapping[float, str]] = field(default_factory=dict)
 
 
 def densities(table: Any, release: Any, points: int = POINTS) -> Densities:
@@ -329,7 +330,17 @@ def densities(table: Any, release: Any, points: int = POINTS) -> Densities:
         raise InputError("the release has no measurements, and so no densities", "look at its categories instead")
     grids, reals, synthetics, bandwidths = map(np.stack, zip(*curves, strict=True))
     names = tuple(column.on_scale for column in pair.records.schema.measurements)
-    return Densities(names, grids, reals, synthetics, bandwidths)
+    dates = {
+        place: {float(each): column.calendar.text(column.scale.to_natural(np.array([each]))[0]) for each in at}
+        for place, (column, at) in enumerate(zip(pair.records.schema.measurements, _marks(grids), strict=True))
+        if column.calendar is not None and column.order is None
+    }
+    return Densities(names, grids, reals, synthetics, bandwidths, dates)
+
+
+def _marks(grids: Float[np.ndarray, "p points"]) -> Float[np.ndarray, "p 2"]:
+    """Return two places on each grid to write at: at a fifth, and at four fifths."""
+    return np.quantile(grids, [0.2, 0.8], axis=1).T
 
 
 @dataclass(frozen=True, eq=False)
