@@ -211,6 +211,7 @@ limits: ## Write the table of docs/limits.md from what the tests run of every ki
 
 docs: $(VENV)/docs system-parts ## Build the documentation's site into build/docs; it reads offline
 	$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
+	$(BIN)/python checks/site.py build/docs
 	@echo "Open build/docs/index.html"
 
 clean:

@@ -56,6 +56,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,
+    "collapse_navigation": True,  # the theme's buttons that unfold it have no names
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the shapes and kinds that matter are in the words; __init__.pyi has the types

@@ -152,3 +152,19 @@ def test_bad_questions_about_risk_get_one_line_and_leave_nothing(allbutone, rele
     assert message in err
     assert len(err.splitlines()) == 1
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_figures_are_written_as_pictures_where_that_is_asked(allbutone, released, tmp_path, monkeypatch):
+    from allbutone.cli import output
+
+    drawn = {}
+    monkeypatch.setattr(
+        output, "write_images", lambda figures: drawn.update(figures)
+    )  # a browser is slow to start
+    code, _, err = allbutone("risk", released, "r", "--images", "svg")
+    assert code == 0
+    pictures = re.search(r"Pictures: (.*)", err)[1].split(", ")
+    assert pictures[0] == "risk.svg"
+    assert len(pictures) == len(drawn) > 1
+    assert all(_is_private(tmp_path / name) for name in pictures)
+    assert all(figure.layout.title.text for figure in drawn.values()), "a picture says its message itself"

@@ -32,3 +32,18 @@ def test_every_release_file_is_where_the_checks_look():
     assert len(set(told.values())) == 1, told
     needed, recipe = release.requirements()
     assert needed == recipe, "conda/recipe.yaml: the packages are those of pyproject.toml"
+
+
+def test_the_first_minute_shuts_nobody_out(first_look, tmp_path, monkeypatch, chromium):
+    from app_server import inaccessible
+
+    monkeypatch.setattr(first_look, "COUNTS", (1, 60))
+    monkeypatch.setattr(first_look, "PLACES", {"far out": "4, -2"})
+    place = tmp_path / "explore.html"
+    place.write_text(first_look.explore_page(), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(place.as_uri())
+    page.click("#play")
+    page.wait_for_selector("#story .now:has-text('Now the adversary finds you')", timeout=60_000)
+    assert inaccessible(page) == {}
+    page.close()

@@ -14,6 +14,7 @@ from allbutone.reports import report
 from allbutone.reports.assessment import assess
 from allbutone.reports.board import BoardPage, Origin, board_page, limits_words
 from allbutone.reports.report import board_part, page_report
+from app_server import inaccessible
 
 pytestmark = pytest.mark.usefixtures("few_trials")
 QUESTIONS = ("May it be given out?", "Who", "How sure", "How much more", "Do next")
@@ -115,6 +116,8 @@ def test_the_annex_is_short_on_paper_and_no_figure_is_cut(chromium, tmp_path, co
     assert len(sizes) > 20
     assert max(right for right, _ in sizes) <= 1280
     assert max(height for _, height in sizes) <= 0.75 * 980, "no figure takes more than three quarters of a page"
+    tab.emulate_media(media="screen")
+    assert inaccessible(tab) == {}
     tab.close()
 
 

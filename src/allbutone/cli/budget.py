@@ -46,6 +46,7 @@ def budget(
     out: ask.NumbersFile = Path("budget.csv"),
     # as in a report, so that both say the same
     seed: int = ask.option("Of the simulations; another one shows how much chance decides.", 0, min=0),
+    images: ask.Images = None,
     force: ask.Force = False,
 ) -> None:
     """Say how many datasets, or parameter draws, may be released before a value of anyone is disclosed.
@@ -60,7 +61,7 @@ def budget(
     if left := "" if source.stays or book.alone else left_in_words(ledger.content):
         _show_left(left, ledger.content, source.table)
         return
-    with terminal.outputs(out, force, [*source.files, model.prior]) as save:
+    with terminal.outputs(out, force, [*source.files, model.prior], images) as save:
         table = read(source, model, ledger.content, categories=True, may_impute=True)
         judged = None
         if not source.stays:  # out is what the ledger counts, and the release to be like, unless it was voided
@@ -190,6 +191,7 @@ def guarantee(
     delta: float = ask.option("The δ of the guarantee, below one over the people.", DELTA),
     correlation: float = ask.option("A public guess of the correlation of all pairs of columns.", 0.5),
     out: Path = ask.option("The .html file to write the figure to.", Path("guarantee.html")),
+    images: ask.Images = None,
     force: ask.Force = False,
 ) -> None:
     """Tell, from public figures alone, what a guarantee would cost in accuracy.
@@ -201,7 +203,10 @@ def guarantee(
     with fresh_file(out, force=force) as page:
         tried = ask.numbers_in("epsilon", epsilon, float, "1,3,10")
         plan = plan_guarantee(Schema.of(table_file), people, tried, delta=delta, correlation=correlation)
-        write_figure(guarantee_figure(plan), page)
+        figure = guarantee_figure(plan)
+        write_figure(figure, page)
+        if images:
+            terminal.write_pictures(out, images, force, [figure])
     terminal.say(f"{plan.sentence}\n", "bold")
     shown = [*ERRORS, SHARE_ERROR] if SHARE_ERROR in plan.rows[0] else [*ERRORS]
     errors = ("mean (spreads)", "spread (share)", "correlation", "level's share")[: len(shown)]

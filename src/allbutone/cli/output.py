@@ -25,6 +25,7 @@ from allbutone.cli.options import ImageFormat, flag_of
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort
 from allbutone.figures.export import write_figure, write_images
+from allbutone.figures.style import titled
 from allbutone.reports.verdict import Dates, Verdict, value_lines, values_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import fitted_widths, number
@@ -257,7 +258,9 @@ def from_here(path: Path) -> str:
 
 
 @contextmanager
-def outputs(out: Path, force: bool, inputs: list[Path | None]) -> Iterator[Callable[..., None]]:
+def outputs(
+    out: Path, force: bool, inputs: list[Path | None], images: ImageFormat | None = None
+) -> Iterator[Callable[..., None]]:
     """Yield what writes rows of numbers, at once or some more, and the figures; at last all of it or nothing."""
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(
@@ -272,8 +275,21 @@ def outputs(out: Path, force: bool, inputs: list[Path | None]) -> Iterator[Calla
                 writer.write_columns(columns)
             if figures:
                 write_figure(figures[0], page, *figures[1:])
+                if images:
+                    write_pictures(out, images, force, figures)
 
         yield save
+
+
+def write_pictures(out: Path, images: ImageFormat, force: bool, figures: Sequence[go.Figure]) -> None:
+    """Write figures as pictures beside what they are of, each with its message on it: out.png, out-2.png, …"""
+    places = [
+        out.with_name(f"{out.stem}{f'-{turn}' * (turn > 1)}.{images}") for turn in range(1, len(figures) + 1)
+    ]
+    with fresh_files(places, force=force, private=True) as paths:
+        drawn = (figure if figure.layout.title.text else titled(figure) for figure in figures)
+        write_images(dict(zip(paths, drawn, strict=True)))
+    notes.print(f"Pictures: {escape(', '.join(map(str, places)))}")
 
 
 def show_files(out: Path, line: str = "one row for each person") -> None:

@@ -119,6 +119,7 @@ def risk(
         "--all",
     ),
     out: ask.NumbersFile = Path("risk.csv"),
+    images: ask.Images = None,
     force: ask.Force = False,
 ) -> None:
     """Say whose values, and whose membership, this release discloses to somebody who knows everybody else.
@@ -132,10 +133,10 @@ def risk(
         require_outside(out, folder)
     release = release_of(release_dir)
     if isinstance(release, Release) and release.noisy is not None:
-        passed = _attack_private(asked, release, out, force)
+        passed = _attack_private(asked, release, out, force, images)
         terminal.show_notes(reading.open_ledger(source, book).judge(release_dir, passed=passed))
         return
-    with terminal.outputs(out, force, [*source.files, model.prior]) as save:
+    with terminal.outputs(out, force, [*source.files, model.prior], images) as save:
         ledger = reading.open_ledger(source, book)
         if everyone:
             judged = _attack_all(asked, release, save)
@@ -368,7 +369,9 @@ def _show_next(context: typer.Context, asked: Attack, folders: Sequence[Path], r
     terminal.propose(context, words, "budget", table, **options)
 
 
-def _attack_private(asked: Attack, release: Release, out: Path, force: bool) -> bool:
+def _attack_private(
+    asked: Attack, release: Release, out: Path, force: bool, images: ask.ImageFormat | None
+) -> bool:
     """Play the adversary against noisy moments and say what they learn, beside what the guarantee allows.
 
     Return whether nobody is disclosed.
@@ -383,7 +386,7 @@ def _attack_private(asked: Attack, release: Release, out: Path, force: bool) -> 
         raise InputError("a release with a guarantee is judged with its table in a file", "give one")
     noisy = release.noisy
     assert noisy is not None
-    with terminal.outputs(out, force, asked.source.files) as save:
+    with terminal.outputs(out, force, asked.source.files, images) as save:
         records = reading.in_memory(reading.records_like(asked.source, release))
         columns = risk_columns(records, release, Adversary(secret=asked.options.secret), rule=asked.options.rule)
         save(columns, private_risk_figure(columns, noisy, asked.options.rule))
@@ -423,13 +426,14 @@ def adversaries(
     lacking: str = ask.option("How many other records are lacking, in turn.", "1,2,5,10,20"),
     people: int = ask.option("How many records to look at: those most exposed to the usual adversary.", 10),
     out: ask.NumbersFile = Path("adversaries.csv"),
+    images: ask.Images = None,
     force: ask.Force = False,
 ) -> None:
     """Show how what is learned of those at most risk falls with what the adversary lacks: records, or columns."""
     numbers = ask.counts_in("lacking", lacking)
     count_of("people", people)
     require_outside(out, release_dir)
-    with terminal.outputs(out, force, [source.table, model.prior]) as save:
+    with terminal.outputs(out, force, [source.table, model.prior], images) as save:
         release = of_measurements(load_release(release_dir))
         records = reading.in_memory(reading.records_like(source, release))
         release = with_prior(release, reading.prior_of(model, records))

@@ -74,7 +74,7 @@ def titled(figure: go.Figure) -> go.Figure:
     """Return a figure made for a page as one that stands alone: its message is its title."""
     text = wrapped(html.escape(figure.layout.meta["message"], quote=False), width=100)
     room = 34 + 22 * (1 + text.count("<br>"))
-    height = figure.layout.height + room
+    height = (figure.layout.height or 560) + room
     tall = go.Figure(figure).update_layout(margin_t=figure.layout.margin.t + room, height=height)
     if figure.layout.legend.yref == "container":
         tall.update_layout(legend_y=1 - room / height)
