@@ -43,6 +43,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "allbutone"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_extra_path = [str(EXTRA)]
 html_sidebars = {
     name: [] for name in ("index", "first-look", "start", "limits", "r-users", "releasing", "addresses")
@@ -56,7 +57,6 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,
-    "collapse_navigation": True,  # the theme's buttons that unfold it have no names
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the shapes and kinds that matter are in the words; __init__.pyi has the types
