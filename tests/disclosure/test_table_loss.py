@@ -32,7 +32,7 @@ def test_measurements_alone_are_one_cell(people, rng):
     losses, records, mechanism = losses_of(people[["x", "y"]].iloc[:8], rng)
     prior = mechanism.require_prior()
     expected = PrivacyLoss(ExposureLaw.of(prior, 8, None), 3, 1e-5)
-    ours, leverage = losses.columns(None, 3, 1e-5, ALARMS), leverages(records.values, prior)
+    ours, leverage = losses.columns(3, None, 1e-5, ALARMS), leverages(records.values, prior)
     for name, column in (expected.columns(leverage) | expected.best_test(leverage, ALARMS).columns).items():
         np.testing.assert_allclose(ours[name], column, rtol=1e-9, atol=1e-10)
 
@@ -90,7 +90,7 @@ def test_with_gaps_the_loss_is_a_loss_and_errors_are_told(people, rng):
     assert which.tolist() == [3]
     for s in (0.0, 1.0):
         assert losses.loss(None, which).slopes(np.array([s]))[0] == pytest.approx(0, abs=1e-10)
-    found = losses.columns(None, 1, 1e-4, ALARMS)
+    found = losses.columns(1, None, 1e-4, ALARMS)
     assert np.isnan(found["epsilon"][5])
     assert not found["exact"][5]
     rest = np.delete(np.arange(10), 5)

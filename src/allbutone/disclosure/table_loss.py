@@ -96,33 +96,50 @@ def privacy(
             "the loss of classes that nobody has observed has no closed form",
             Cure("ask for that of the normal model", "model", None),
         )
-    lazy = LazyRecords.of(table, **how_to_read) if is_lazy(table) else None
-    reading = {"categories": True, "gaps": missing != REFUSE, **how_to_read}
-    records = Records.of(table, **reading) if lazy is None else lazy
-    people = len(records.values) if isinstance(records, Records) else len(records)
-    p = len(records.columns)
-    count, sizes = releases_of(draws, datasets, rows, people)
-    delta = delta_of(delta, people)
-    backend = records.backend if isinstance(records, Records) else records.library
-    if isinstance(records, Records) and (records.schema.categories or keep or records.has_gaps):
+    if is_lazy(table):
+        if keep or missing != REFUSE:
+            problem = "where a table stays in its engine, ε is told of measurements, none kept or missing"
+            raise InputError(problem, "collect the table first")
+        lazy = LazyRecords.of(table, **how_to_read)
+        columns = _by_leverage(lazy, len(lazy), prior, releases_of(draws, datasets, rows, len(lazy)), delta)
+        return nw.from_dict(columns, backend=lazy.library).to_native()  # type: ignore[arg-type]
+    records = Records.of(table, **{"categories": True, "gaps": missing != REFUSE, **how_to_read})
+    people = len(records.values)
+    released = releases_of(draws, datasets, rows, people)
+    if records.schema.categories or keep or records.has_gaps:
         how = {"cells": cells, "cell_weight": cell_weight, "keep": keep, "missing": missing}
         mechanism = Synthesizer(prior, **how).fit(records).mechanism  # type: ignore[arg-type]
         losses = RecordLosses.of(records, mechanism, np.random.default_rng(rng))
-        columns = {"row": records.rows} | losses.columns(sizes, count, delta, ALARMS)
-        return nw.from_dict(columns, backend=backend).to_native()  # type: ignore[arg-type]
+        columns = {"row": records.rows} | losses.columns(*released, delta_of(delta, people), ALARMS)
+    else:
+        columns = _by_leverage(records, people, prior, released, delta)
+    return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
+
+
+def _by_leverage(
+    records: Records | LazyRecords,
+    people: int,
+    prior: AnyPrior | None,
+    released: tuple[int, int | None],
+    delta: float,
+) -> dict[str, np.ndarray]:
+    """Return the columns of `privacy` for measurements alone, of which leverage is all that matters."""
     given = declared_prior(records.schema) if prior is None else prior_of(prior, records.columns, records.schema)
-    if given.is_flat and people < p + 2:
+    if given.is_flat and people < given.p + 2:
         raise InputError(
-            f"without one of them, {people} records leave the flat prior no distribution of {p} columns",
+            f"without one of them, {people} records leave the flat prior no distribution of {given.p} columns",
             Cure("give a prior from public knowledge", "prior"),
             Cure("use fewer columns", "drop"),
         )
-    leverage = leverages(records.values, given) if isinstance(records, Records) else _leverages(records, given)
-    loss = PrivacyLoss(ExposureLaw.of(given, people, sizes), count, delta)
-    numbers = records.rows if isinstance(records, Records) else np.arange(1, people + 1)
-    columns = {"row": numbers, "leverage": leverage} | loss.columns(leverage)
-    columns |= loss.best_test(leverage, ALARMS).columns
-    return nw.from_dict(columns, backend=backend).to_native()  # type: ignore[arg-type]
+    if isinstance(records, Records):
+        numbers, leverage = records.rows, leverages(records.values, given)
+    else:
+        numbers, leverage = np.arange(1, people + 1), _leverages(records, given)
+    count, rows = released
+    loss = PrivacyLoss(ExposureLaw.of(given, people, rows), count, delta_of(delta, people))
+    return (
+        {"row": numbers, "leverage": leverage} | loss.columns(leverage) | loss.best_test(leverage, ALARMS).columns
+    )
 
 
 def _leverages(records: LazyRecords, prior: NIW) -> Float[np.ndarray, " n"]:
@@ -389,7 +406,7 @@ class RecordLosses:
 
     @one_thread()
     def columns(
-        self, rows: int | None, count: int, delta: float, alarms: Float[np.ndarray, " k"]
+        self, count: int, rows: int | None, delta: float, alarms: Float[np.ndarray, " k"]
     ) -> dict[str, np.ndarray]:
         """Return the columns of `privacy`; those of a record that lacks a category are NaN."""
         n, k = len(self.measured), len(alarms)
