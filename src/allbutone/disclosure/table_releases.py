@@ -37,6 +37,7 @@ SCREEN = 0.7  # of the rule's probability: what is estimated below that is not i
 LIKELY = 0.5  # of the rule's probability: whose level the counts alone give less than that is not integrated
 POINTS, REPLICATES = 256, 2  # of the integrals: their own noise is far below that between releases
 NUMBERS_HELD = 1 << 22  # numbers in the wells that are held at a time
+PEOPLE_AT_A_TIME = 1024  # of whom all releases are looked at: what stays in the processor's cache
 
 Drawn = DrawnDatasets | DrawnParameters
 KINDS = ("measurements", "categories", MEMBERSHIP)  # of what can be disclosed of a person
@@ -115,15 +116,20 @@ class TableReleases:
         self, count: int, people: Int[np.ndarray, " m"], releases: Sequence[int]
     ) -> Float[np.ndarray, "r m"]:
         """Return what each of these releases of `count` says for these people's membership."""
-        some = _People.of(self, people)
+        every = in_parallel(partial(self.draw, count), releases)
 
-        def judged(block: Sequence[int]) -> Float[np.ndarray, "b m"]:
-            every = [self.draw(count, release) for release in block]
-            return some.evidence(every, some.as_they_are.told(every)[..., 0])
+        def judged(places: Int[np.ndarray, " m"]) -> Float[np.ndarray, "r m"]:
+            some, own = (
+                _People.of(self, places),
+                _AsTheyAre.of(self, places, ()),
+            )
+            blocks = self._blocks(count, len(places), every)
+            return np.concatenate([some.evidence(block, own.told(block)[..., 0]) for block in blocks])
 
-        return np.concatenate(in_parallel(judged, self._blocks(count, len(people), releases)))
+        parts = np.array_split(people, max(1, -(-len(people) // PEOPLE_AT_A_TIME)))
+        return np.concatenate(in_parallel(judged, parts), axis=1)
 
-    def _blocks(self, count: int, people: int, releases: Sequence[int]) -> list[Sequence[int]]:
+    def _blocks(self, count: int, people: int, releases: Sequence[Any]) -> list[Sequence[Any]]:
         """Split releases such that the wells of so many people in each part can be held."""
         p, wells = self.everyone.whole.p, 1 if self.rows is None else count
         many = max(1, NUMBERS_HELD // (people * wells * p * p))
